@@ -1,0 +1,139 @@
+"""The file, its tables, and the lock that keeps other processes out."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from storage.errors import DataDirectoryError
+
+FORMAT: Final = 1
+PAGE_CACHE_KIB: Final = 8_192
+# A checkpoint moves the log into the file; 4000 pages (16 MiB) is some 10,000 small writes apart, so its
+# two fsyncs are not felt, and a crash replays at most that much.
+CHECKPOINT_PAGES: Final = 4_000
+LOG_BYTES_KEPT: Final = 64 * 1024 * 1024
+BUSY_TIMEOUT_MS: Final = 5_000
+
+TABLES: Final = """
+CREATE TABLE numbers (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO numbers VALUES
+    ('format', 1),
+    ('revision', 1),    -- the last one given out; etcd's first, too, is 1
+    ('compacted', 0),   -- the oldest revision that can be read
+    ('forgotten', 0);   -- up to here compaction has deleted what it may
+-- One row for every write of a key, kept until compaction. `id` is the order of writes, within a
+-- revision too. A row without value is a deletion. `previous_revision` is the row that this one made
+-- obsolete: compaction need not look for it.
+CREATE TABLE versions (
+    id INTEGER PRIMARY KEY,
+    revision INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    create_revision INTEGER NOT NULL,
+    previous_revision INTEGER NOT NULL,
+    lease INTEGER NOT NULL,
+    value BLOB
+);
+-- Has create_revision (0 for a deletion) so that counting never reads the values.
+CREATE UNIQUE INDEX versions_by_key ON versions (key, revision, create_revision);
+CREATE INDEX versions_by_revision ON versions (revision);
+CREATE INDEX versions_by_lease ON versions (lease) WHERE lease != 0;
+CREATE TABLE leases (id INTEGER PRIMARY KEY, ttl_s INTEGER NOT NULL, expires_at REAL NOT NULL);
+"""
+
+
+class Database:
+    """The directory of one embedded store, held for this process until `close`.
+
+    durable: False gives up the fsyncs; for tests whose machine is not going to lose power.
+    Raises DataDirectoryError with one clear sentence when the directory cannot be used.
+    """
+
+    def __init__(self, directory: Path, *, durable: bool = True) -> None:
+        self.path = directory / "store.db"
+        self._synchronous = "FULL" if durable else "OFF"
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _lock(directory / "store.lock")
+        except OSError as error:
+            raise DataDirectoryError(
+                f"cannot use the data directory {directory}: {error.strerror}"
+            ) from error
+        try:
+            self._prepare()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def connect_writer(self) -> sqlite3.Connection:
+        """The one connection that writes; used by one thread at a time, not always the same."""
+        connection = self._connect()
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
+        return connection
+
+    def connect_reader(self) -> sqlite3.Connection:
+        connection = self._connect()
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def close(self) -> None:
+        """Release the lock. Connections must be closed before."""
+        os.close(self._lock)
+
+    def _connect(self) -> sqlite3.Connection:
+        # isolation_level=None: transactions begin and end where this package says so.
+        connection = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
+        )
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
+        return connection
+
+    def _prepare(self) -> None:
+        try:
+            with contextlib.closing(self._connect()) as connection:
+                # Must come before the first table; lets compaction give pages back to the file system.
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                connection.execute("PRAGMA journal_mode = WAL")
+                if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                    connection.executescript(f"BEGIN; {TABLES} COMMIT;")
+                row = connection.execute("SELECT value FROM numbers WHERE name = 'format'").fetchone()
+                damage = (
+                    connection.execute("PRAGMA quick_check(1)").fetchone()[0] if _small(self.path) else "ok"
+                )
+        except sqlite3.DatabaseError as error:
+            raise DataDirectoryError(f"{self.path} is damaged or no store of this server: {error}") from error
+        if damage != "ok":
+            raise DataDirectoryError(f"{self.path} is damaged: {damage}")
+        if row != (FORMAT,):
+            raise DataDirectoryError(f"{self.path} has format {row and row[0]}; this server reads {FORMAT}")
+        os.chmod(self.path, 0o600)
+
+
+# Checking a file reads all of it: 100 MB took 0.1 s, which a start can afford; larger ones go unchecked.
+QUICK_CHECK_BYTES_MAX: Final = 100 * 1024 * 1024
+
+
+def _small(path: Path) -> bool:
+    return path.stat().st_size <= QUICK_CHECK_BYTES_MAX
+
+
+def _lock(path: Path) -> int:
+    """Hold `path` exclusively for the life of this process; returns the descriptor."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.read(descriptor, 20).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        raise DataDirectoryError(
+            f"the data directory {path.parent} is in use by another server (process {owner or 'unknown'})"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor

@@ -1,0 +1,138 @@
+"""Leases of the embedded store: kept in the file, counted down by the monotonic clock.
+
+The file has each lease's end in wall-clock time, for the next start only. While the process runs, setting
+the clock neither lengthens nor shortens a lease; at a start no lease has more than its full time left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from storage.embedded.database import Database
+from storage.embedded.writer import Transaction, Writer
+from storage.errors import LeaseNotFound, StorageError
+from storage.interface import TRANSACTION_WRITES_MAX, Delete
+
+log = logging.getLogger(__name__)
+
+# How long to wait before trying again to end leases when the store could not.
+RETRY_S: Final = 1.0
+
+_KEYS: Final = """
+    SELECT key FROM versions AS written WHERE lease = ?
+    AND revision = (SELECT max(revision) FROM versions WHERE key = written.key) ORDER BY id LIMIT ?
+"""
+
+
+class Leases:
+    """Grants, renews and ends leases.
+
+    monotonic, wall: clocks in seconds; tests bring their own.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._writer = writer
+        self._monotonic, self._wall = monotonic, wall
+        self._ttl_s: dict[int, int] = {}
+        self._ends_at: dict[int, float] = {}  # monotonic
+        self._queue: list[
+            tuple[float, int]
+        ] = []  # heap of ends; an entry that `_ends_at` contradicts is stale
+        self._changed = asyncio.Event()
+
+    def load(self, database: Database) -> None:
+        """Take over the leases that an earlier process left."""
+        connection = database.connect_reader()
+        try:
+            for lease, ttl_s, expires_at in connection.execute("SELECT id, ttl_s, expires_at FROM leases"):
+                left_s = min(max(expires_at - self._wall(), 0), ttl_s)
+                self._ttl_s[lease] = ttl_s
+                self._schedule(lease, left_s)
+        finally:
+            connection.close()
+
+    async def grant(self, ttl_s: int) -> int:
+        lease = secrets.randbits(62) + 1
+        expires_at = self._wall() + ttl_s
+
+        def insert(transaction: Transaction) -> None:
+            transaction.connection.execute("INSERT INTO leases VALUES (?, ?, ?)", (lease, ttl_s, expires_at))
+
+        await self._writer.do(insert)
+        self._ttl_s[lease] = ttl_s
+        self._schedule(lease, ttl_s)
+        return lease
+
+    async def renew(self, lease: int) -> None:
+        if lease not in self._ttl_s:
+            raise LeaseNotFound(lease)
+        ttl_s = self._ttl_s[lease]
+        expires_at = self._wall() + ttl_s
+
+        def update(transaction: Transaction) -> None:
+            transaction.require_lease(lease)
+            transaction.connection.execute(
+                "UPDATE leases SET expires_at = ? WHERE id = ?", (expires_at, lease)
+            )
+
+        await self._writer.do(update)
+        self._schedule(lease, ttl_s)
+
+    async def revoke(self, lease: int) -> None:
+        """Delete the lease's keys, at most TRANSACTION_WRITES_MAX at a revision, and then the lease."""
+        while not await self._writer.do(lambda transaction: _delete_keys(transaction, lease)):
+            pass
+        self._ttl_s.pop(lease, None)
+        self._ends_at.pop(lease, None)
+
+    async def run(self) -> None:
+        """End leases when their time is up, until cancelled."""
+        while True:
+            self._changed.clear()
+            wait_s = self._queue[0][0] - self._monotonic() if self._queue else None
+            if wait_s is None or wait_s > 0:
+                try:
+                    async with asyncio.timeout(wait_s):
+                        await self._changed.wait()
+                except TimeoutError:
+                    pass
+                continue
+            ends_at, lease = heapq.heappop(self._queue)
+            if self._ends_at.get(lease) != ends_at:
+                continue  # renewed or revoked meanwhile
+            try:
+                await self.revoke(lease)
+            except LeaseNotFound:
+                pass
+            except StorageError as error:
+                log.warning("lease %x could not be ended: %s", lease, error)
+                self._schedule(lease, RETRY_S)
+
+    def _schedule(self, lease: int, left_s: float) -> None:
+        ends_at = self._monotonic() + left_s
+        self._ends_at[lease] = ends_at
+        heapq.heappush(self._queue, (ends_at, lease))
+        self._changed.set()
+
+
+def _delete_keys(transaction: Transaction, lease: int) -> bool:
+    """Delete some keys of a lease; True once none is left and the lease itself is gone."""
+    transaction.require_lease(lease)
+    keys = transaction.connection.execute(_KEYS, (lease, TRANSACTION_WRITES_MAX)).fetchall()
+    transaction.write([Delete(key) for (key,) in keys])
+    if len(keys) == TRANSACTION_WRITES_MAX:
+        return False
+    transaction.connection.execute("DELETE FROM leases WHERE id = ?", (lease,))
+    return True

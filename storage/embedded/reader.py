@@ -1,0 +1,154 @@
+"""Reads, each in one read transaction on a connection that no writer waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from storage.embedded.watch import HistoryPage
+from storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
+from storage.interface import (
+    Consistency,
+    Event,
+    EventBatch,
+    KeyRange,
+    Page,
+    Read,
+    ReadAt,
+    Stored,
+)
+
+# Two threads: a long list must not hold up a get. More would only share the interpreter's lock.
+READER_THREADS: Final = 2
+HISTORY_ROWS_MAX: Final = 1_000
+
+T = TypeVar("T")
+
+_NUMBERS: Final = """
+    SELECT (SELECT value FROM numbers WHERE name = 'revision'),
+           (SELECT value FROM numbers WHERE name = 'compacted')
+"""
+_GET: Final = """
+    SELECT key, value, create_revision, revision, lease FROM versions
+    WHERE key = ? AND revision <= ? ORDER BY revision DESC LIMIT 1
+"""
+# With max() alone in the select list, SQLite takes the other columns from the row that has the maximum:
+# https://www.sqlite.org/lang_select.html#bareagg
+_LIST: Final = """
+    SELECT key, value, create_revision, max(revision), lease FROM versions
+    WHERE key >= ? AND key < ? AND revision <= ?
+    GROUP BY key HAVING create_revision > 0 ORDER BY key LIMIT ?
+"""
+_COUNT: Final = """
+    SELECT count(*) FROM (
+        SELECT max(revision), create_revision FROM versions
+        WHERE key >= ? AND key < ? AND revision <= ? GROUP BY key HAVING create_revision > 0)
+"""
+_HISTORY: Final = """
+    SELECT key, value, create_revision, revision, lease FROM versions
+    WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision, id LIMIT ?
+"""
+
+
+class Reader:
+    """A few threads with a connection each."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="embedded-store-reader")
+        self._own = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+
+    async def get(self, key: str, at: ReadAt) -> Read:
+        def read(connection: sqlite3.Connection, revision: int) -> Read:
+            row = connection.execute(_GET, (key, revision)).fetchone()
+            return Read(Stored(*row) if row and row[2] else None, revision)
+
+        return await self._do(read, at)
+
+    async def list(self, keys: KeyRange, at: ReadAt, limit: int) -> Page:
+        def read(connection: sqlite3.Connection, revision: int) -> Page:
+            bounds = (keys.start, keys.end, revision)
+            items = [Stored(*row) for row in connection.execute(_LIST, (*bounds, limit or -1))]
+            total = len(items)
+            if limit and total == limit:
+                (total,) = connection.execute(_COUNT, bounds).fetchone()
+            return Page(items, revision, total)
+
+        return await self._do(read, at)
+
+    async def count(self, keys: KeyRange, at: ReadAt) -> int:
+        def read(connection: sqlite3.Connection, revision: int) -> int:
+            (count,) = connection.execute(_COUNT, (keys.start, keys.end, revision)).fetchone()
+            return int(count)
+
+        return await self._do(read, at)
+
+    async def history(self, keys: KeyRange, after: int) -> HistoryPage:
+        """The first events in `keys` after a revision, ending between two revisions.
+
+        Raises RevisionCompacted if some of them may be gone.
+        """
+
+        def read(connection: sqlite3.Connection) -> HistoryPage:
+            revision, compacted = connection.execute(_NUMBERS).fetchone()
+            if after < compacted:
+                raise RevisionCompacted(requested=after, oldest=compacted)
+            rows = connection.execute(_HISTORY, (after, keys.start, keys.end, HISTORY_ROWS_MAX)).fetchall()
+            events = [Event(*row) for row in rows]
+            if len(events) < HISTORY_ROWS_MAX:
+                return HistoryPage(EventBatch(events, revision), is_last=True)
+            # The last revision may go on behind the bound. A transaction writes less than a page of keys,
+            # so there is an earlier one to end with.
+            cut_off = events[-1].mod_revision
+            whole = [event for event in events if event.mod_revision < cut_off]
+            return HistoryPage(EventBatch(whole, whole[-1].mod_revision), is_last=False)
+
+        return await self._run(read)
+
+    def close(self) -> None:
+        self._threads.shutdown()
+        for connection in self._connections:
+            connection.close()
+
+    async def _do(self, read: Callable[[sqlite3.Connection, int], T], at: ReadAt) -> T:
+        """Run `read` with the revision that `at` asks for, checked inside the same transaction."""
+
+        def checked(connection: sqlite3.Connection) -> T:
+            current, compacted = connection.execute(_NUMBERS).fetchone()
+            if at.revision > current:
+                raise RevisionTooLarge(requested=at.revision, current=current)
+            if at.consistency is not Consistency.EXACT:
+                return read(connection, current)
+            if at.revision < compacted:
+                raise RevisionCompacted(requested=at.revision, oldest=compacted)
+            return read(connection, at.revision)
+
+        return await self._run(checked)
+
+    async def _run(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        def in_transaction() -> T:
+            connection = self._connection()
+            connection.execute("BEGIN")
+            try:
+                return read(connection)
+            finally:
+                connection.execute("ROLLBACK")
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, in_transaction)
+        except sqlite3.Error as error:
+            raise StorageUnavailable(f"the embedded store cannot read: {error}") from error
+        except RuntimeError as error:  # The pool has been shut down.
+            raise StorageUnavailable("the store is closed") from error
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = self._own.connection = self._connect()
+            self._connections.append(connection)
+        return connection

@@ -1,0 +1,269 @@
+"""The one thread that writes, and the groups in which it commits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from storage.errors import (
+    KeyExists,
+    LeaseNotFound,
+    OutcomeUnknown,
+    RevisionMismatch,
+    StorageError,
+    StorageFull,
+    StorageUnavailable,
+)
+from storage.interface import NO_LEASE, Condition, Delete, Event, Put
+
+log = logging.getLogger(__name__)
+
+# More operations in a group would make its first wait longer than its own fsync saves.
+GROUP_OPERATIONS_MAX: Final = 512
+# What may wait for the thread before callers are told that the store cannot keep up.
+QUEUED_OPERATIONS_MAX: Final = 20_000
+
+T = TypeVar("T")
+
+_LATEST: Final = """
+    SELECT revision, create_revision FROM versions WHERE key = ? ORDER BY revision DESC LIMIT 1
+"""
+_INSERT: Final = """
+    INSERT INTO versions (revision, key, create_revision, previous_revision, lease, value)
+    VALUES (?, ?, ?, ?, ?, ?)
+"""
+_SET_REVISION: Final = "UPDATE numbers SET value = ? WHERE name = 'revision'"
+
+
+class Transaction:
+    """One operation's view of the store, inside a group that is not committed yet.
+
+    It sees the operations before it in the group. An operation raises before it writes, or not at all:
+    that is what lets many share one SQLite transaction without savepoints.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, revision: int) -> None:
+        self.connection = connection
+        self.revision = revision  # the last one given out, by this group included
+        self.events: list[Event] = []
+
+    def check(self, conditions: Sequence[Condition]) -> None:
+        for condition in conditions:
+            found = self.mod_revision(condition.key)
+            if found != condition.mod_revision:
+                if condition.mod_revision == 0:
+                    raise KeyExists(condition.key, mod_revision=found)
+                raise RevisionMismatch(condition.key, expected=condition.mod_revision, found=found)
+
+    def write(self, writes: Sequence[Put | Delete]) -> int:
+        """Do `writes` at the next revision; returns it, or the current one if nothing changed."""
+        for write in writes:
+            if isinstance(write, Put) and write.lease != NO_LEASE:
+                self.require_lease(write.lease)
+        revision = self.revision + 1
+        changed = False
+        for write in writes:
+            previous, created = self._latest(write.key)
+            if isinstance(write, Put):
+                created = created or revision
+                row: tuple[object, ...] = (revision, write.key, created, previous, write.lease, write.value)
+                event = Event(write.key, write.value, created, revision, write.lease)
+            elif created:
+                row = (revision, write.key, 0, previous, NO_LEASE, None)
+                event = Event(write.key, None, 0, revision)
+            else:
+                continue
+            self.connection.execute(_INSERT, row)
+            self.events.append(event)
+            changed = True
+        if changed:
+            self.revision = revision
+        return self.revision
+
+    def mod_revision(self, key: str) -> int:
+        """The revision `key` was last written at, or 0 if it has no value."""
+        revision, created = self._latest(key)
+        return revision if created else 0
+
+    def probe(self) -> None:
+        """Write what is there already: fails as any write would, and changes nothing."""
+        self.connection.execute(_SET_REVISION, (self.revision,))
+
+    def require_lease(self, lease: int) -> None:
+        if self.connection.execute("SELECT 1 FROM leases WHERE id = ?", (lease,)).fetchone() is None:
+            raise LeaseNotFound(lease)
+
+    def _latest(self, key: str) -> tuple[int, int]:
+        row: tuple[int, int] | None = self.connection.execute(_LATEST, (key,)).fetchone()
+        return row or (0, 0)
+
+
+class Committed(NamedTuple):
+    """What one group changed, as told to the loop after its commit."""
+
+    events: list[Event]
+    revision: int
+
+
+class _Operation(NamedTuple):
+    run: Callable[[Transaction], Any]
+    answer: asyncio.Future[Any]
+
+
+_Answer: TypeAlias = tuple[asyncio.Future[Any], Any]  # the caller, and its result or StorageError
+
+
+class Writer:
+    """Runs operations in a thread, as many to a commit as have queued.
+
+    on_commit: called in the loop after each commit that changed something, before any of the group's
+        callers hears: whoever sees an answer finds its effects already published.
+    on_failure: called in the loop when a commit's outcome is unknown and the connection was made anew;
+        gets the revision that the file holds now.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        *,
+        on_commit: Callable[[Committed], None],
+        on_failure: Callable[[int], None],
+    ) -> None:
+        self._connect = connect
+        connection = connect()
+        self._connection: sqlite3.Connection | None = connection
+        self._on_commit, self._on_failure = on_commit, on_failure
+        self._loop = asyncio.get_running_loop()
+        # None asks the thread to end.
+        self._queue: queue.SimpleQueue[_Operation | None] = queue.SimpleQueue()
+        self.revision = _revision_in(connection)  # touched by the thread only, once it runs
+        self.failure: StorageUnavailable | None = None  # why the last group failed, until one succeeds
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="embedded-store-writer", daemon=True)
+        self._thread.start()
+
+    async def do(self, run: Callable[[Transaction], T]) -> T:
+        """Run `run` in a transaction and return its result once that is committed.
+
+        Raises what `run` raises, StorageFull or StorageUnavailable (nothing was written), OutcomeUnknown.
+        """
+        if self._closing:
+            raise StorageUnavailable("the store is closed")
+        if self._queue.qsize() >= QUEUED_OPERATIONS_MAX:
+            raise StorageUnavailable(f"{QUEUED_OPERATIONS_MAX} writes are waiting already")
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Operation(run, answer))
+        return await answer
+
+    async def close(self) -> None:
+        """Finish what is queued, then end the thread and close the connection."""
+        if not self._closing:
+            self._closing = True
+            self._queue.put(None)
+            await self._loop.run_in_executor(None, self._thread.join)
+
+    def _run(self) -> None:
+        ending = False
+        while not ending:
+            group = [self._queue.get()]
+            while len(group) < GROUP_OPERATIONS_MAX:
+                try:
+                    group.append(self._queue.get_nowait())
+                except queue.Empty:
+                    break
+            ending = None in group
+            if operations := [operation for operation in group if operation is not None]:
+                self._commit(operations)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _commit(self, operations: list[_Operation]) -> None:
+        """Run a group in one SQLite transaction and tell the loop how each operation ended."""
+        answers: list[_Answer] = []
+        committing = False
+        try:
+            connection = self._opened()
+            transaction = Transaction(connection, self.revision)
+            connection.execute("BEGIN IMMEDIATE")
+            for operation in operations:
+                try:
+                    answers.append((operation.answer, operation.run(transaction)))
+                except StorageError as refusal:
+                    answers.append((operation.answer, refusal))
+            if transaction.events:
+                connection.execute(_SET_REVISION, (transaction.revision,))
+            committing = True
+            connection.execute("COMMIT")
+        except Exception as error:  # Whatever it was, nobody may be left waiting for this group.
+            log.exception("a group of %d writes failed", len(operations))
+            self._fail(operations, error, unknown=committing and not _is_full(error))
+            return
+        self.revision, self.failure = transaction.revision, None
+        committed = Committed(transaction.events, transaction.revision)
+        self._tell(lambda: self._publish(committed, answers))
+
+    def _fail(self, operations: list[_Operation], error: Exception, *, unknown: bool) -> None:
+        """Undo the group. If its commit may have happened, start over from what the file says."""
+        reason = f"the embedded store cannot write: {error}"
+        self.failure = StorageFull(reason) if _is_full(error) else StorageUnavailable(reason)
+        outcome: StorageError = OutcomeUnknown(reason) if unknown else self.failure
+        try:
+            if self._connection is not None and self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if unknown:
+                self._reopen()
+        except sqlite3.Error:
+            log.exception("the store could not be opened again; the next write tries once more")
+        answers: list[_Answer] = [(operation.answer, outcome) for operation in operations]
+        self._tell(lambda: _resolve(answers))
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._reopen()
+        assert self._connection is not None
+        return self._connection
+
+    def _reopen(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        connection = self._connect()
+        revision = self.revision = _revision_in(connection)
+        self._connection = connection
+        self._tell(lambda: self._on_failure(revision))
+
+    def _publish(self, committed: Committed, answers: list[_Answer]) -> None:
+        if committed.events:
+            self._on_commit(committed)
+        _resolve(answers)
+
+    def _tell(self, callback: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:  # The loop is gone, and with it everyone who waits for an answer.
+            log.debug("the event loop ended before the store's writer")
+
+
+def _resolve(answers: list[_Answer]) -> None:
+    for answer, result in answers:
+        if answer.done():  # The caller was cancelled.
+            continue
+        if isinstance(result, StorageError):
+            answer.set_exception(result)
+        else:
+            answer.set_result(result)
+
+
+def _revision_in(connection: sqlite3.Connection) -> int:
+    (revision,) = connection.execute("SELECT value FROM numbers WHERE name = 'revision'").fetchone()
+    assert isinstance(revision, int)
+    return revision
+
+
+def _is_full(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL

@@ -1,0 +1,105 @@
+"""Every failure that storage raises, as a class each with its facts as attributes.
+
+    StorageError
+    ├── KeyNotFound            the key has no value
+    ├── KeyExists              a create met a value
+    ├── RevisionMismatch       a compare-and-put or -delete met another revision
+    ├── RevisionCompacted      the revision asked for has left the history
+    ├── RevisionTooLarge       the revision asked for has not happened yet
+    ├── ValueTooLarge          more bytes than one value may have
+    ├── LeaseNotFound          the lease has expired or never was
+    ├── StorageUnavailable     the store cannot answer now; nothing was written
+    │   └── StorageFull        the store refuses writes until space is made
+    ├── OutcomeUnknown         a write was cut off: it may have happened, or not
+    ├── WatchOverrun           a watcher fell behind its bound and was dropped
+    └── DataDirectoryError     the embedded store cannot use its files
+
+Any other exception out of this package is a bug, here or in the caller.
+`apiserver.errors.from_storage` is the one table that turns these into what a client sees.
+"""
+
+from __future__ import annotations
+
+
+class StorageError(Exception):
+    """Base of all failures in this module."""
+
+
+class KeyNotFound(StorageError):
+    """The key has no value at the revision read."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} does not exist")
+        self.key = key
+
+
+class KeyExists(StorageError):
+    """A create met a value that is already there, last written at `mod_revision`."""
+
+    def __init__(self, key: str, *, mod_revision: int) -> None:
+        super().__init__(f"{key} already exists, written at revision {mod_revision}")
+        self.key, self.mod_revision = key, mod_revision
+
+
+class RevisionMismatch(StorageError):
+    """The value was last written at `found` (0: there is none), not at the `expected` revision."""
+
+    def __init__(self, key: str, *, expected: int, found: int) -> None:
+        super().__init__(f"{key} is at revision {found}, expected {expected}")
+        self.key, self.expected, self.found = key, expected, found
+
+
+class RevisionCompacted(StorageError):
+    """The revision asked for has left the history; only a new list can recover."""
+
+    def __init__(self, *, requested: int, oldest: int) -> None:
+        super().__init__(f"revision {requested} is gone; the oldest kept is {oldest}")
+        self.requested, self.oldest = requested, oldest
+
+
+class RevisionTooLarge(StorageError):
+    """The revision asked for has not happened yet."""
+
+    def __init__(self, *, requested: int, current: int) -> None:
+        super().__init__(f"revision {requested} has not happened yet; the store is at {current}")
+        self.requested, self.current = requested, current
+
+
+class ValueTooLarge(StorageError):
+    """A value has more bytes than the store takes."""
+
+    def __init__(self, key: str, *, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(f"{key}: {size_bytes} bytes are over the limit of {limit_bytes}")
+        self.key, self.size_bytes, self.limit_bytes = key, size_bytes, limit_bytes
+
+
+class LeaseNotFound(StorageError):
+    """The lease has expired, was revoked, or never was."""
+
+    def __init__(self, lease: int) -> None:
+        super().__init__(f"lease {lease:x} does not exist")
+        self.lease = lease
+
+
+class StorageUnavailable(StorageError):
+    """The store cannot answer now. Whatever was asked for has not happened."""
+
+
+class StorageFull(StorageUnavailable):
+    """The store has no room: reads and deletes go on, writes fail until space is made."""
+
+
+class OutcomeUnknown(StorageError):
+    """A write was cut off before its answer came: it may have happened. Read before trying again."""
+
+
+class WatchOverrun(StorageError):
+    """A watcher did not take its events in time and was dropped; it must list or watch again."""
+
+    def __init__(self, *, queued: int) -> None:
+        super().__init__(f"watcher dropped with {queued} events waiting")
+        self.queued = queued
+
+
+class DataDirectoryError(StorageError):
+    """The embedded store cannot use its files: in use by another process, damaged, or unreadable."""

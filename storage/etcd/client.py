@@ -1,0 +1,279 @@
+"""The few etcd calls this server makes, with failover, deadlines and etcd's errors by name."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar, cast
+from urllib.parse import urlsplit
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+from storage.errors import (
+    LeaseNotFound,
+    OutcomeUnknown,
+    StorageError,
+    StorageFull,
+    StorageUnavailable,
+)
+from storage.etcd import etcd_subset_pb2 as pb
+
+log = logging.getLogger(__name__)
+
+# A call that etcd does not answer in this time is given up; requests carry shorter deadlines of their own.
+CALL_TIMEOUT_S: Final = 10.0
+KEEPALIVE_INTERVAL_MS: Final = 10_000  # etcd refuses clients that ping more often than every 5 s
+KEEPALIVE_TIMEOUT_MS: Final = 10_000
+RECONNECT_MAX_MS: Final = 2_000
+UNLIMITED: Final = -1
+
+_OPTIONS: Final = [
+    # A page of large values, or one fragment of a watch, is above gRPC's 4 MB.
+    ("grpc.max_receive_message_length", UNLIMITED),
+    ("grpc.max_send_message_length", UNLIMITED),
+    ("grpc.keepalive_time_ms", KEEPALIVE_INTERVAL_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.max_reconnect_backoff_ms", RECONNECT_MAX_MS),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+]
+# Without it a watch on a member that lost its leader stays silent; with it, it ends in some seconds.
+_REQUIRE_LEADER: Final = (("hasleader", "true"),)
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+
+
+class CompactedRevision(StorageError):
+    """etcd: the revision asked for is compacted. The store knows which one that was."""
+
+
+class FutureRevision(StorageError):
+    """etcd: the revision asked for has not happened yet."""
+
+
+class RequestTooLarge(StorageError):
+    """etcd: the request has more bytes than the server takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM contents for connections to etcd."""
+
+    ca: bytes | None = None
+    certificate: bytes | None = None
+    key: bytes | None = None
+
+
+class WatchCall(Protocol):
+    """One watch stream. One task reads, any may write."""
+
+    async def read(self) -> pb.WatchResponse | None:
+        """The next response; None when etcd ended the stream."""
+        ...
+
+    async def write(self, request: pb.WatchRequest) -> None:
+        """Raises StorageUnavailable if the stream has ended already."""
+        ...
+
+    def cancel(self) -> bool: ...
+
+
+class EtcdClient:
+    """Calls to the endpoint in use; see the package's text for failover."""
+
+    def __init__(self, endpoints: Sequence[str], tls: Tls | None = None) -> None:
+        """endpoints: as `http://10.0.0.1:2379` or `https://etcd-1:2379`, at least one."""
+        self.endpoints = tuple(endpoints)
+        self._channels = [_channel(endpoint, tls or Tls()) for endpoint in endpoints]
+        self._current = 0
+
+    async def range(self, request: pb.RangeRequest) -> pb.RangeResponse:
+        return await self._read("/etcdserverpb.KV/Range", request, pb.RangeResponse)
+
+    async def transact(self, request: pb.TxnRequest) -> pb.TxnResponse:
+        return await self._write("/etcdserverpb.KV/Txn", request, pb.TxnResponse)
+
+    async def put(self, request: pb.PutRequest) -> pb.PutResponse:
+        return await self._write("/etcdserverpb.KV/Put", request, pb.PutResponse)
+
+    async def compact(self, request: pb.CompactionRequest) -> pb.CompactionResponse:
+        return await self._read("/etcdserverpb.KV/Compact", request, pb.CompactionResponse)
+
+    async def grant_lease(self, request: pb.LeaseGrantRequest) -> pb.LeaseGrantResponse:
+        return await self._write("/etcdserverpb.Lease/LeaseGrant", request, pb.LeaseGrantResponse)
+
+    async def revoke_lease(self, request: pb.LeaseRevokeRequest) -> pb.LeaseRevokeResponse:
+        return await self._write("/etcdserverpb.Lease/LeaseRevoke", request, pb.LeaseRevokeResponse)
+
+    async def keep_lease_alive(self, request: pb.LeaseKeepAliveRequest) -> pb.LeaseKeepAliveResponse:
+        """One renewal, over a stream of its own."""
+        call = self._channel.stream_stream(
+            "/etcdserverpb.Lease/LeaseKeepAlive",
+            request_serializer=pb.LeaseKeepAliveRequest.SerializeToString,
+            response_deserializer=pb.LeaseKeepAliveResponse.FromString,
+        )(timeout=CALL_TIMEOUT_S)
+        try:
+            await call.write(request)
+            response = await call.read()
+        except grpc.aio.AioRpcError as error:
+            raise self._translate(error, is_write=False) from error
+        finally:
+            call.cancel()
+        if response is grpc.aio.EOF:
+            raise StorageUnavailable("etcd ended the lease stream")
+        return cast(pb.LeaseKeepAliveResponse, response)
+
+    async def status(self) -> pb.StatusResponse:
+        return await self._read("/etcdserverpb.Maintenance/Status", pb.StatusRequest(), pb.StatusResponse)
+
+    async def alarms(self) -> pb.AlarmResponse:
+        return await self._read("/etcdserverpb.Maintenance/Alarm", pb.AlarmRequest(), pb.AlarmResponse)
+
+    @asynccontextmanager
+    async def watch(self) -> AsyncIterator[WatchCall]:
+        """A watch stream on the endpoint in use, cancelled on leaving.
+
+        gRPC's errors inside the block are raised by their names here.
+        """
+        call = self._channel.stream_stream(
+            "/etcdserverpb.Watch/Watch",
+            request_serializer=pb.WatchRequest.SerializeToString,
+            response_deserializer=pb.WatchResponse.FromString,
+        )(metadata=_REQUIRE_LEADER)
+        try:
+            yield _WatchCall(call)
+        except grpc.aio.AioRpcError as error:
+            translated = self._translate(error, is_write=False)
+            if isinstance(translated, StorageUnavailable):
+                self._use_next()
+            raise translated from error
+        finally:
+            call.cancel()
+
+    async def close(self) -> None:
+        for channel in self._channels:
+            await channel.close()
+
+    @property
+    def _channel(self) -> grpc.aio.Channel:
+        return self._channels[self._current]
+
+    async def _read(self, path: str, request: Request, answer: type[Response]) -> Response:
+        """Call something that may be repeated: on each endpoint in turn until one answers."""
+        for _ in self._channels[1:]:
+            try:
+                return await self._call(path, request, answer)
+            except grpc.aio.AioRpcError as error:
+                translated = self._translate(error, is_write=False)
+                if not isinstance(translated, StorageUnavailable) or isinstance(translated, StorageFull):
+                    raise translated from error
+                log.warning("etcd at %s: %s", self.endpoints[self._current], translated)
+                self._use_next()
+        try:
+            return await self._call(path, request, answer)
+        except grpc.aio.AioRpcError as error:
+            raise self._translate(error, is_write=False) from error
+
+    async def _write(self, path: str, request: Request, answer: type[Response]) -> Response:
+        """Call something that must not happen twice: elsewhere only if it surely was not sent."""
+        for _ in self._channels:
+            try:
+                return await self._call(path, request, answer)
+            except grpc.aio.AioRpcError as error:
+                translated = self._translate(error, is_write=True)
+                was_sent = not _was_not_sent(error)
+                if isinstance(translated, StorageUnavailable | OutcomeUnknown):
+                    self._use_next()
+                if was_sent or len(self._channels) == 1:
+                    raise translated from error
+                last = translated
+        raise last
+
+    async def _call(self, path: str, request: Request, answer: type[Response]) -> Response:
+        call = self._channel.unary_unary(
+            path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
+        )
+        return await call(request, timeout=CALL_TIMEOUT_S)
+
+    def _use_next(self) -> None:
+        self._current = (self._current + 1) % len(self._channels)
+
+    def _translate(self, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
+        """etcd's and gRPC's failure in this package's words. etcd tells some apart by text alone."""
+        code, text = error.code(), error.details() or ""
+        where = self.endpoints[self._current]
+        for fragment, kind in _BY_TEXT.items():
+            if fragment in text:
+                return kind(f"etcd at {where}: {text}")
+        if "requested lease not found" in text:
+            return LeaseNotFound(0)
+        if is_write and not _was_not_sent(error) and not _was_refused(text):
+            return OutcomeUnknown(f"etcd at {where}: {code.name}: {text}")
+        return StorageUnavailable(f"etcd at {where}: {code.name}: {text}")
+
+
+class _WatchCall:
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    async def read(self) -> pb.WatchResponse | None:
+        response = await self._call.read()
+        return None if response is grpc.aio.EOF else cast(pb.WatchResponse, response)
+
+    async def write(self, request: pb.WatchRequest) -> None:
+        try:
+            await self._call.write(request)
+        except asyncio.InvalidStateError as error:
+            raise StorageUnavailable("the watch stream has ended") from error
+
+    def cancel(self) -> bool:
+        return bool(self._call.cancel())
+
+
+_BY_TEXT: Final[dict[str, type[StorageError]]] = {
+    "required revision has been compacted": CompactedRevision,
+    "required revision is a future revision": FutureRevision,
+    "request is too large": RequestTooLarge,
+    "database space exceeded": StorageFull,
+}
+
+
+def _was_refused(text: str) -> bool:
+    """True for answers that etcd gives before it proposes a write to the cluster."""
+    return any(fragment in text for fragment in ("too many requests", "no leader", "permission denied"))
+
+
+def _was_not_sent(error: grpc.aio.AioRpcError) -> bool:
+    """True if gRPC gave up while connecting: no server has seen the call."""
+    text = error.details() or ""
+    return error.code() is grpc.StatusCode.UNAVAILABLE and any(
+        fragment in text
+        for fragment in (
+            "failed to connect",
+            "Failed to connect",
+            "connections to all backends",
+            "name resolution",
+        )
+    )
+
+
+def _channel(endpoint: str, tls: Tls) -> grpc.aio.Channel:
+    url = urlsplit(endpoint)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ValueError(
+            f"etcd endpoint {endpoint!r} is not of the form http://HOST:PORT or https://HOST:PORT"
+        )
+    target = f"{url.hostname}:{url.port or 2379}"
+    if ":" in url.hostname:
+        target = f"[{url.hostname}]:{url.port or 2379}"
+    if url.scheme == "http":
+        return grpc.aio.insecure_channel(target, options=_OPTIONS)
+    credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
+    return grpc.aio.secure_channel(target, credentials, options=_OPTIONS)

@@ -1,0 +1,55 @@
+"""Many askers, one call: a value that is fresh for everybody who waited for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class SharedCall(Generic[T]):
+    """Answers any number of concurrent `get`s with as few calls as freshness allows.
+
+    One call is in flight at a time. Whoever asks meanwhile rides on the next one to start, never on the
+    one already sent: its answer may be older than the question.
+    """
+
+    def __init__(self, call: Callable[[], Awaitable[T]]) -> None:
+        self._call = call
+        self._running: asyncio.Task[None] | None = None
+        self._waiting: list[asyncio.Future[T]] = []
+
+    async def get(self) -> T:
+        """The result of a call that started after this one. Raises what it raised."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(answer)
+        if self._running is None:
+            self._running = asyncio.create_task(self._run(), name="shared-call")
+        return await answer
+
+    async def close(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    async def _run(self) -> None:
+        riders: list[asyncio.Future[T]] = []
+        try:
+            while self._waiting:
+                riders, self._waiting = self._waiting, []
+                try:
+                    result = await self._call()
+                except Exception as error:
+                    for rider in riders:
+                        if not rider.done():
+                            rider.set_exception(error)
+                else:
+                    for rider in riders:
+                        if not rider.done():
+                            rider.set_result(result)
+        finally:
+            self._running = None
+            for rider in riders + self._waiting:  # Only when cancelled: everybody else has been answered.
+                rider.cancel()

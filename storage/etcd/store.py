@@ -1,0 +1,250 @@
+"""`Storage` over etcd: puts the parts of this package together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final, Self
+
+from storage.errors import (
+    KeyExists,
+    LeaseNotFound,
+    RevisionCompacted,
+    RevisionMismatch,
+    RevisionTooLarge,
+    StorageError,
+    StorageFull,
+    StorageUnavailable,
+    ValueTooLarge,
+)
+from storage.etcd import etcd_subset_pb2 as pb
+from storage.etcd.client import (
+    CompactedRevision,
+    EtcdClient,
+    FutureRevision,
+    RequestTooLarge,
+)
+from storage.etcd.shared_call import SharedCall
+from storage.etcd.version import EtcdVersion
+from storage.etcd.watch import EtcdWatch
+from storage.interface import (
+    MOST_RECENT,
+    NO_LEASE,
+    TRANSACTION_WRITES_MAX,
+    VALUE_BYTES_MAX,
+    Condition,
+    Consistency,
+    Delete,
+    KeyRange,
+    Page,
+    Put,
+    Read,
+    ReadAt,
+    Stored,
+)
+from storage.keys import INTERNAL_GROUP, after
+
+log = logging.getLogger(__name__)
+
+# Larger pages save nothing (10,000 keys of 1 KB: 59 ms in pages of 500, 36 ms in one) and block etcd longer.
+PAGE_KEYS: Final = 500
+HEALTH_TIMEOUT_S: Final = 5.0
+
+
+class EtcdStore:
+    """See `storage.interface.Storage` for what each method promises."""
+
+    def __init__(self, client: EtcdClient, *, prefix: str, version: EtcdVersion) -> None:
+        self._client = client
+        self.version = version
+        self._fence_key = f"{prefix}/{INTERNAL_GROUP}/fence"
+        self._revision = SharedCall(self._read_revision)
+        self._fence: SharedCall[None] = SharedCall(self._write_fence)
+        self._is_closed = False
+
+    @classmethod
+    async def open(cls, client: EtcdClient, *, prefix: str) -> Self:
+        """Ask the server for its version and say so in the log if it should not be relied on.
+
+        prefix: all keys begin with it; the store keeps some of its own below it.
+        Raises StorageUnavailable when no endpoint answers.
+        """
+        version = EtcdVersion.parse((await client.status()).version)
+        if version.warning:
+            log.warning("etcd %s: %s; use 3.5.13 or later (3.4.31)", version, version.warning)
+        return cls(client, prefix=prefix, version=version)
+
+    async def current_revision(self) -> int:
+        self._require_open()
+        return await self._revision.get()
+
+    async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
+        response = await self._range(pb.RangeRequest(key=key.encode()), at)
+        revision = at.revision if at.consistency is Consistency.EXACT else response.header.revision
+        return Read(_stored(response.kvs[0]) if response.kvs else None, revision)
+
+    async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
+        items: list[Stored] = []
+        start, total, revision = keys.start, 0, 0
+        while True:
+            wanted = min(limit - len(items), PAGE_KEYS) if limit else PAGE_KEYS
+            request = pb.RangeRequest(key=start.encode(), range_end=keys.end.encode(), limit=wanted)
+            response = await self._range(request, at)
+            if not revision:
+                revision = at.revision if at.consistency is Consistency.EXACT else response.header.revision
+                at = ReadAt.exactly(revision)
+                total = response.count
+            items.extend(map(_stored, response.kvs))
+            if not response.more or (limit and len(items) >= limit):
+                return Page(items, revision, total)
+            start = after(items[-1].key)
+
+    async def count(self, keys: KeyRange) -> int:
+        request = pb.RangeRequest(key=keys.start.encode(), range_end=keys.end.encode(), count_only=True)
+        return (await self._range(request, MOST_RECENT)).count
+
+    async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
+        return await self.transact((Condition(key, 0),), (Put(key, value, lease),))
+
+    async def compare_and_put(self, key: str, value: bytes, *, expected: int, lease: int = NO_LEASE) -> int:
+        return await self.transact((Condition(key, expected),), (Put(key, value, lease),))
+
+    async def compare_and_delete(self, key: str, *, expected: int) -> int:
+        return await self.transact((Condition(key, expected),), (Delete(key),))
+
+    async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
+        self._require_open()
+        if len(writes) > TRANSACTION_WRITES_MAX:
+            raise ValueError(f"{len(writes)} writes in a transaction; {TRANSACTION_WRITES_MAX} are possible")
+        for write in writes:
+            if isinstance(write, Put) and len(write.value) > VALUE_BYTES_MAX:
+                raise ValueTooLarge(write.key, size_bytes=len(write.value), limit_bytes=VALUE_BYTES_MAX)
+        request = pb.TxnRequest(
+            compare=[
+                pb.Compare(target=pb.Compare.MOD, key=c.key.encode(), mod_revision=c.mod_revision)
+                for c in conditions
+            ],
+            success=[_write(write) for write in writes],
+            failure=[
+                pb.RequestOp(request_range=pb.RangeRequest(key=c.key.encode(), keys_only=True))
+                for c in conditions
+            ],
+        )
+        try:
+            response = await self._client.transact(request)
+        except RequestTooLarge as error:
+            largest = max((w for w in writes if isinstance(w, Put)), key=lambda put: len(put.value))
+            raise ValueTooLarge(
+                largest.key, size_bytes=len(largest.value), limit_bytes=VALUE_BYTES_MAX
+            ) from error
+        except LeaseNotFound as error:
+            raise LeaseNotFound(next(w.lease for w in writes if isinstance(w, Put) and w.lease)) from error
+        if not response.succeeded:
+            raise _first_failure(conditions, response)
+        return response.header.revision
+
+    def watch(self, keys: KeyRange, *, after: int) -> EtcdWatch:
+        self._require_open()
+        return EtcdWatch(
+            self._client,
+            keys,
+            after,
+            trusts_progress=self.version.has_ordered_progress,
+            fence=self._fence.get,
+        )
+
+    async def compact(self, revision: int) -> None:
+        try:
+            await self._client.compact(pb.CompactionRequest(revision=revision))
+        except CompactedRevision:
+            pass
+        except FutureRevision as error:
+            raise RevisionTooLarge(requested=revision, current=await self.current_revision()) from error
+
+    async def grant_lease(self, ttl_s: int) -> int:
+        return (await self._client.grant_lease(pb.LeaseGrantRequest(ttl_s=ttl_s))).id
+
+    async def renew_lease(self, lease: int) -> None:
+        response = await self._client.keep_lease_alive(pb.LeaseKeepAliveRequest(id=lease))
+        if response.ttl_s <= 0:
+            raise LeaseNotFound(lease)
+
+    async def revoke_lease(self, lease: int) -> None:
+        try:
+            await self._client.revoke_lease(pb.LeaseRevokeRequest(id=lease))
+        except LeaseNotFound as error:
+            raise LeaseNotFound(lease) from error
+
+    async def check_health(self) -> None:
+        """A linearizable read needs a leader and a quorum; alarms stop writes."""
+        self._require_open()
+        try:
+            async with asyncio.timeout(HEALTH_TIMEOUT_S):
+                await self.current_revision()
+                alarms = (await self._client.alarms()).alarms
+        except TimeoutError:
+            raise StorageUnavailable(f"etcd did not answer in {HEALTH_TIMEOUT_S:.0f} s") from None
+        for alarm in alarms:
+            if alarm.alarm == pb.AlarmRequest.NOSPACE:
+                raise StorageFull(f"etcd member {alarm.member_id:x} has used up its space quota")
+            raise StorageUnavailable(f"etcd member {alarm.member_id:x} has found its data corrupt")
+
+    async def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            await self._revision.close()
+            await self._fence.close()
+            await self._client.close()
+
+    async def _read_revision(self) -> int:
+        # Any linearizable read answers with the store's revision; this one reads nothing.
+        request = pb.RangeRequest(key=self._fence_key.encode(), count_only=True)
+        return (await self._client.range(request)).header.revision
+
+    async def _write_fence(self) -> None:
+        await self._client.put(pb.PutRequest(key=self._fence_key.encode()))
+
+    async def _range(self, request: pb.RangeRequest, at: ReadAt) -> pb.RangeResponse:
+        self._require_open()
+        if at.consistency is Consistency.EXACT:
+            request.revision = at.revision
+        try:
+            response = await self._client.range(request)
+        except CompactedRevision as error:
+            # etcd does not say which revision is the oldest; the one asked for is certainly not.
+            raise RevisionCompacted(requested=at.revision, oldest=at.revision + 1) from error
+        except FutureRevision as error:
+            current = await self.current_revision()
+            raise RevisionTooLarge(requested=at.revision, current=current) from error
+        if at.consistency is Consistency.NOT_OLDER_THAN and response.header.revision < at.revision:
+            raise RevisionTooLarge(requested=at.revision, current=response.header.revision)
+        return response
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StorageUnavailable("the store is closed")
+
+
+def _stored(kv: pb.KeyValue) -> Stored:
+    return Stored(kv.key.decode(), kv.value, kv.create_revision, kv.mod_revision, kv.lease)
+
+
+def _write(write: Put | Delete) -> pb.RequestOp:
+    if isinstance(write, Put):
+        return pb.RequestOp(
+            request_put=pb.PutRequest(key=write.key.encode(), value=write.value, lease=write.lease)
+        )
+    return pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=write.key.encode()))
+
+
+def _first_failure(conditions: Sequence[Condition], response: pb.TxnResponse) -> StorageError:
+    """Which condition did not hold, from the keys that the failed transaction read."""
+    for condition, answer in zip(conditions, response.responses, strict=True):
+        kvs = answer.response_range.kvs
+        found = kvs[0].mod_revision if kvs else 0
+        if found != condition.mod_revision:
+            if condition.mod_revision == 0:
+                return KeyExists(condition.key, mod_revision=found)
+            return RevisionMismatch(condition.key, expected=condition.mod_revision, found=found)
+    raise AssertionError("etcd refused a transaction whose conditions all hold")

@@ -1,0 +1,124 @@
+"""etcd's watch stream as batches of whole revisions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+from storage.errors import RevisionCompacted, StorageUnavailable
+from storage.etcd import etcd_subset_pb2 as pb
+from storage.etcd.client import EtcdClient, WatchCall
+from storage.interface import NO_LEASE, Event, EventBatch, KeyRange
+
+
+class EtcdWatch:
+    """One watch on a stream of its own; see `storage.interface.Watch`.
+
+    A cancelled iteration ends the stream: gRPC cannot take a read back.
+
+    trusts_progress: whether this etcd's progress reports come after the events they cover.
+    fence: writes a key below the range, whose event proves the progress that reports cannot.
+    """
+
+    def __init__(
+        self,
+        client: EtcdClient,
+        keys: KeyRange,
+        after: int,
+        *,
+        trusts_progress: bool,
+        fence: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._reached = after
+        self._trusts_progress = trusts_progress
+        self._fence = fence
+        self._call: WatchCall | None = None
+        self._opening: asyncio.Future[None] | None = None
+        self._created = asyncio.Event()
+        self._is_closed = False
+
+    async def __aiter__(self) -> AsyncIterator[EventBatch]:
+        async with self._client.watch() as call:
+            self._call = call
+            try:
+                self._require_open()
+                # A task, so that `close` can end it: cancelling a call that is still connecting does not.
+                self._opening = asyncio.ensure_future(call.write(self._creation()))
+                await self._opening
+                async for response in _whole_responses(call):
+                    if response.canceled:
+                        self._raise_canceled(response)
+                    elif response.created:
+                        self._created.set()
+                    elif (batch := self._batch(response)) is not None:
+                        self._reached = batch.revision
+                        yield batch
+            except asyncio.CancelledError:
+                self._require_open()  # If `close` cancelled the call, then nobody cancelled this task.
+                raise
+        raise StorageUnavailable("etcd ended the watch")
+
+    def _creation(self) -> pb.WatchRequest:
+        return pb.WatchRequest(
+            create_request=pb.WatchCreateRequest(
+                key=self._keys.start.encode(),
+                range_end=self._keys.end.encode(),
+                start_revision=self._reached + 1,
+                fragment=True,
+            )
+        )
+
+    def _batch(self, response: pb.WatchResponse) -> EventBatch | None:
+        if response.events:
+            events = list(_decode(response.events))
+            # The header's revision is the store's at the time of sending, which later events may precede.
+            return EventBatch(events, events[-1].mod_revision)
+        if self._trusts_progress and response.header.revision > self._reached:
+            return EventBatch((), response.header.revision)
+        return None
+
+    def _raise_canceled(self, response: pb.WatchResponse) -> None:
+        if response.compact_revision:
+            raise RevisionCompacted(requested=self._reached, oldest=response.compact_revision)
+        raise StorageUnavailable(f"etcd canceled the watch: {response.cancel_reason or 'no reason given'}")
+
+    async def request_progress(self) -> None:
+        if not self._trusts_progress:
+            await self._fence()
+        elif self._call is not None and self._created.is_set():
+            await self._call.write(pb.WatchRequest(progress_request=pb.WatchProgressRequest()))
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._call is not None:
+            self._call.cancel()
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StorageUnavailable("the watch is closed")
+
+
+async def _whole_responses(call: WatchCall) -> AsyncIterator[pb.WatchResponse]:
+    """Responses, those that came in fragments put together again."""
+    whole: pb.WatchResponse | None = None
+    while (response := await call.read()) is not None:
+        if whole is None:
+            whole = response
+        else:
+            whole.events.extend(response.events)
+        if not response.fragment:
+            yield whole
+            whole = None
+
+
+def _decode(events: Iterable[pb.WatchEvent]) -> Iterable[Event]:
+    for event in events:
+        kv = event.kv
+        if event.type == pb.WatchEvent.DELETE:
+            yield Event(kv.key.decode(), None, 0, kv.mod_revision, NO_LEASE)
+        else:
+            yield Event(kv.key.decode(), kv.value, kv.create_revision, kv.mod_revision, kv.lease)

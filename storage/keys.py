@@ -1,0 +1,43 @@
+"""Object identity to store key and back.
+
+    {prefix}/{group}/{resource}/{namespace}/{name}     a namespaced object
+    {prefix}/{group}/{resource}/{name}                 a cluster-scoped one
+
+The core group, which has no name in URLs, is `core` here: no served group can be called that, because
+the group of a custom resource has a dot and the built-in names are known. Byte order of keys is the
+order of lists: by namespace, then by name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from storage.interface import KeyRange
+
+CORE_GROUP: Final = "core"
+# Keys of the server's own housekeeping live below this group: it holds no objects and is never served.
+INTERNAL_GROUP: Final = "-"
+
+
+def resource_prefix(prefix: str, group: str, resource: str) -> str:
+    """Where all objects of one resource are kept, as `/registry/apps/deployments/`."""
+    return f"{prefix}/{group or CORE_GROUP}/{resource}/"
+
+
+def object_key(prefix: str, namespace: str, name: str) -> str:
+    """The key of one object below its resource prefix; an empty namespace means cluster-scoped."""
+    return f"{prefix}{namespace}/{name}" if namespace else prefix + name
+
+
+def prefix_range(prefix: str) -> KeyRange:
+    """All keys that begin with `prefix`.
+
+    The end is the prefix with its last character raised by one; prefixes here end in `/`, far from the
+    top of the code points, so no carry can happen.
+    """
+    return KeyRange(prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1))
+
+
+def after(key: str) -> str:
+    """The first key that sorts after `key`."""
+    return key + "\0"

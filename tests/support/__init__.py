@@ -1,0 +1,1 @@
+"""What tests of several parts need: real servers to start, and a way to ask for them."""

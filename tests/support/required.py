@@ -1,0 +1,18 @@
+"""Skip where a tool is missing; fail where it must not be.
+
+On a developer's machine a missing kubectl or etcd skips the tests that need it, with the reason. In CI
+`APISERVER_TESTS_REQUIRE_TOOLS=1` turns every such skip into a failure, so that none goes unnoticed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+import pytest
+
+
+def missing(what: str) -> NoReturn:
+    if os.environ.get("APISERVER_TESTS_REQUIRE_TOOLS") == "1":
+        pytest.fail(f"{what} is missing, and this run requires it")
+    pytest.skip(f"{what} is missing")
