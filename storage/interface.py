@@ -87,7 +87,7 @@ class Page(NamedTuple):
 
     items: Sequence[Stored]
     revision: int
-    total: int  # how many keys of the range had a value at `revision`, returned or not
+    more: bool  # whether keys of the range behind the last item had a value at `revision`
 
 
 class Event(NamedTuple):
@@ -138,6 +138,7 @@ class Delete:
 class Watch(Protocol):
     """A running watch: iterate over it, and `close` it when done.
 
+    The first batch comes as soon as the watch is established, with or without events.
     Iteration raises `RevisionCompacted` when the start has left the history and `StorageUnavailable`
     when the connection broke; the caller resumes after the last revision it was given.
     """
@@ -148,7 +149,8 @@ class Watch(Protocol):
         """Ask for a batch whose revision is not older than the store's is now.
 
         It comes through the iteration, with or without events, and only after every event up to its
-        revision. A store whose reports cannot be trusted makes sure of this in another way.
+        revision. A store whose reports cannot be trusted makes sure of this in another way. A store may
+        drop a request, so ask again after a while. Raises StorageUnavailable.
         """
         ...
 
@@ -177,8 +179,8 @@ class Storage(Protocol):
         """
         ...
 
-    async def count(self, keys: KeyRange) -> int:
-        """How many keys of the range have a value now."""
+    async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
+        """How many keys of the range have a value. Raises as `get` does."""
         ...
 
     async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:

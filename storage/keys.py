@@ -24,6 +24,16 @@ def resource_prefix(prefix: str, group: str, resource: str) -> str:
     return f"{prefix}/{group or CORE_GROUP}/{resource}/"
 
 
+def resource_of(prefix: str, key: str) -> str | None:
+    """The resource prefix that `key` lies under; None if it is no object's key."""
+    group_start = len(prefix) + 1
+    group_end = key.find("/", group_start)
+    if group_end < 0 or key[group_start:group_end] == INTERNAL_GROUP:
+        return None
+    resource_end = key.find("/", group_end + 1)
+    return key[: resource_end + 1] if resource_end > 0 else None
+
+
 def object_key(prefix: str, namespace: str, name: str) -> str:
     """The key of one object below its resource prefix; an empty namespace means cluster-scoped."""
     return f"{prefix}{namespace}/{name}" if namespace else prefix + name

@@ -72,12 +72,12 @@ class Reader:
 
     async def list(self, keys: KeyRange, at: ReadAt, limit: int) -> Page:
         def read(connection: sqlite3.Connection, revision: int) -> Page:
-            bounds = (keys.start, keys.end, revision)
-            items = [Stored(*row) for row in connection.execute(_LIST, (*bounds, limit or -1))]
-            total = len(items)
-            if limit and total == limit:
-                (total,) = connection.execute(_COUNT, bounds).fetchone()
-            return Page(items, revision, total)
+            # One more than asked for, to know whether there is more.
+            bounds = (keys.start, keys.end, revision, limit + 1 if limit else -1)
+            items = [Stored(*row) for row in connection.execute(_LIST, bounds)]
+            if limit and len(items) > limit:
+                return Page(items[:limit], revision, more=True)
+            return Page(items, revision, more=False)
 
         return await self._do(read, at)
 

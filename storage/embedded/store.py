@@ -70,8 +70,8 @@ class EmbeddedStore:
     async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
         return await self._reader.list(keys, at, limit)
 
-    async def count(self, keys: KeyRange) -> int:
-        return await self._reader.count(keys, MOST_RECENT)
+    async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
+        return await self._reader.count(keys, at)
 
     async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
         return await self.transact((Condition(key, 0),), (Put(key, value, lease),))

@@ -67,6 +67,7 @@ class EmbeddedWatch:
         self._notify()
 
     async def __aiter__(self) -> AsyncIterator[EventBatch]:
+        is_established = False
         while not self._is_closed:
             if self._live:
                 batch = self._live.popleft()
@@ -78,10 +79,11 @@ class EmbeddedWatch:
                 continue
             # Groups that were committed while the file was read may come twice, and a watch may begin
             # in the future: only what is new counts.
-            if batch.revision > self._reached:
+            if batch.revision > self._reached or not is_established:
                 events = [event for event in batch.events if event.mod_revision > self._reached]
-                self._reached = batch.revision
-                yield EventBatch(events, batch.revision)
+                self._reached = max(self._reached, batch.revision)
+                is_established = True
+                yield EventBatch(events, self._reached)
         raise StorageUnavailable("the watch is closed")
 
     async def _catch_up(self) -> EventBatch:

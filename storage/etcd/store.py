@@ -58,7 +58,7 @@ class EtcdStore:
     def __init__(self, client: EtcdClient, *, prefix: str, version: EtcdVersion) -> None:
         self._client = client
         self.version = version
-        self._fence_key = f"{prefix}/{INTERNAL_GROUP}/fence"
+        self._fence_key = f"{prefix}/{INTERNAL_GROUP}/etcd/fence"
         self._revision = SharedCall(self._read_revision)
         self._fence: SharedCall[None] = SharedCall(self._write_fence)
         self._is_closed = False
@@ -86,7 +86,7 @@ class EtcdStore:
 
     async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
         items: list[Stored] = []
-        start, total, revision = keys.start, 0, 0
+        start, revision = keys.start, 0
         while True:
             wanted = min(limit - len(items), PAGE_KEYS) if limit else PAGE_KEYS
             request = pb.RangeRequest(key=start.encode(), range_end=keys.end.encode(), limit=wanted)
@@ -94,15 +94,14 @@ class EtcdStore:
             if not revision:
                 revision = at.revision if at.consistency is Consistency.EXACT else response.header.revision
                 at = ReadAt.exactly(revision)
-                total = response.count
             items.extend(map(_stored, response.kvs))
             if not response.more or (limit and len(items) >= limit):
-                return Page(items, revision, total)
+                return Page(items, revision, response.more)
             start = after(items[-1].key)
 
-    async def count(self, keys: KeyRange) -> int:
+    async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
         request = pb.RangeRequest(key=keys.start.encode(), range_end=keys.end.encode(), count_only=True)
-        return (await self._range(request, MOST_RECENT)).count
+        return (await self._range(request, at)).count
 
     async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
         return await self.transact((Condition(key, 0),), (Put(key, value, lease),))
@@ -227,7 +226,9 @@ class EtcdStore:
 
 
 def _stored(kv: pb.KeyValue) -> Stored:
-    return Stored(kv.key.decode(), kv.value, kv.create_revision, kv.mod_revision, kv.lease)
+    return Stored(
+        kv.key.decode("utf-8", "surrogateescape"), kv.value, kv.create_revision, kv.mod_revision, kv.lease
+    )
 
 
 def _write(write: Put | Delete) -> pb.RequestOp:

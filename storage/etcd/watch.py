@@ -52,6 +52,7 @@ class EtcdWatch:
                         self._raise_canceled(response)
                     elif response.created:
                         self._created.set()
+                        yield EventBatch((), self._reached)
                     elif (batch := self._batch(response)) is not None:
                         self._reached = batch.revision
                         yield batch
@@ -118,7 +119,8 @@ async def _whole_responses(call: WatchCall) -> AsyncIterator[pb.WatchResponse]:
 def _decode(events: Iterable[pb.WatchEvent]) -> Iterable[Event]:
     for event in events:
         kv = event.kv
+        key = kv.key.decode("utf-8", "surrogateescape")  # others may write below our prefix, too
         if event.type == pb.WatchEvent.DELETE:
-            yield Event(kv.key.decode(), None, 0, kv.mod_revision, NO_LEASE)
+            yield Event(key, None, 0, kv.mod_revision, NO_LEASE)
         else:
-            yield Event(kv.key.decode(), kv.value, kv.create_revision, kv.mod_revision, kv.lease)
+            yield Event(key, kv.value, kv.create_revision, kv.mod_revision, kv.lease)

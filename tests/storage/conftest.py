@@ -11,6 +11,7 @@ from storage.embedded import EmbeddedStore
 from storage.etcd import EtcdClient, EtcdStore
 from storage.interface import Delete, Storage
 from storage.keys import prefix_range
+from tests.support.cache_as_storage import CacheAsStorage
 from tests.support.etcd_process import EtcdProcess, etcd_binaries, etcd_in_container, has_container_engine
 from tests.support.required import missing
 
@@ -50,20 +51,32 @@ async def open_etcd(url: str) -> EtcdStore:
     return store
 
 
-STORES = [
-    pytest.param("embedded"),
-    pytest.param("wheel_etcd", marks=pytest.mark.etcd),
-    pytest.param("system_etcd", marks=pytest.mark.etcd),
-    *([pytest.param("container_etcd", marks=pytest.mark.etcd)] if has_container_engine() else []),
+ETCD = pytest.mark.etcd
+BACKENDS = [
+    pytest.param("embedded", id="embedded"),
+    pytest.param("wheel_etcd", id="etcd-wheel", marks=ETCD),
+    pytest.param("system_etcd", id="etcd-system", marks=ETCD),
+    *([pytest.param("container_etcd", id="etcd-container", marks=ETCD)] if has_container_engine() else []),
+]
+CACHES = [
+    pytest.param("embedded+cache", id="cache-embedded"),
+    pytest.param("wheel_etcd+cache", id="cache-etcd", marks=ETCD),
 ]
 
 
-@pytest.fixture(params=STORES)
+async def open_backend(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    if name == "embedded":
+        return await EmbeddedStore.open(tmp_path / "data", durable=False)
+    return await open_etcd(request.getfixturevalue(name))
+
+
+@pytest.fixture(params=BACKENDS + CACHES)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Storage]:
-    store: Storage
-    if request.param == "embedded":
-        store = await EmbeddedStore.open(tmp_path / "data", durable=False)
-    else:
-        store = await open_etcd(request.getfixturevalue(request.param))
+    name, _, with_cache = request.param.partition("+")
+    store = await open_backend(name, request, tmp_path)
+    if with_cache:
+        cached = CacheAsStorage(store)
+        await cached.start()
+        store = cached
     yield store
     await store.close()

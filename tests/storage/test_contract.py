@@ -34,6 +34,7 @@ from storage.interface import (
     Storage,
 )
 from storage.keys import after, prefix_range
+from tests.support.cache_as_storage import CacheAsStorage
 
 P = "/registry/core/configmaps/"
 ALL = prefix_range(P)
@@ -182,7 +183,7 @@ async def test_a_list_is_in_byte_order_and_within_its_range(store: Storage) -> N
     await store.create("/registry/core/configmap/no", b"")
     page = await store.list(ALL)
     assert names(page.items) == ["a-b/x", "a.b/x", "a/x", "b/x", "é/x"]
-    assert page.total == 5
+    assert not page.more
     assert page.revision == await store.current_revision()
 
 
@@ -191,24 +192,24 @@ async def test_deleted_keys_are_not_listed(store: Storage) -> None:
     await store.compare_and_delete(P + "a", expected=revisions[0])
     page = await store.list(ALL)
     assert names(page.items) == ["b"]
-    assert page.total == 1
     assert await store.count(ALL) == 1
 
 
 async def test_pages_at_the_first_ones_revision_add_up_to_one_state(store: Storage) -> None:
     revisions = await put_many(store, "a", "b", "c", "d", "e")
     first = await store.list(ALL, limit=2)
-    assert (names(first.items), first.total) == (["a", "b"], 5)
+    assert (names(first.items), first.more) == (["a", "b"], True)
     await store.compare_and_delete(P + "d", expected=revisions[3])
     await store.create(P + "cc", b"")
     second = await store.list(
         KeyRange(after(first.items[-1].key), ALL.end), ReadAt.exactly(first.revision), limit=2
     )
-    assert (names(second.items), second.total, second.revision) == (["c", "d"], 3, first.revision)
+    assert (names(second.items), second.more, second.revision) == (["c", "d"], True, first.revision)
     third = await store.list(
         KeyRange(after(second.items[-1].key), ALL.end), ReadAt.exactly(first.revision), limit=2
     )
-    assert (names(third.items), third.total) == (["e"], 1)
+    assert (names(third.items), third.more) == (["e"], False)
+    assert await store.count(ALL, ReadAt.exactly(first.revision)) == 5
 
 
 async def test_an_exact_read_shows_the_state_at_that_revision(store: Storage) -> None:
@@ -360,12 +361,13 @@ async def test_progress_reaches_the_revision_of_writes_elsewhere(store: Storage)
         await events.watch.request_progress()
         revision = await store.create("/registry/core/secrets/a", b"")
         while events.revision < revision:
+            await events.watch.request_progress()
             await events.batch()
 
 
 async def test_a_closed_watch_ends(store: Storage) -> None:
     events = Events(store, ALL, after=await store.current_revision())
-    waiting = asyncio.ensure_future(events.batch())
+    waiting = asyncio.ensure_future(events.next())
     await asyncio.sleep(0)
     await events.watch.close()
     with pytest.raises(StorageUnavailable):
@@ -379,9 +381,14 @@ async def test_compaction_keeps_its_revision_and_forgets_what_was_before(store: 
     first = await store.create(P + "a", b"1")
     second = await store.compare_and_put(P + "a", b"2", expected=first)
     third = await store.compare_and_put(P + "a", b"3", expected=second)
+    await store.get(P + "a")  # A cache must have seen it all, or it begins again at the compaction.
     await store.compact(second)
-    with pytest.raises(RevisionCompacted):
-        await store.list(ALL, ReadAt.exactly(first))
+    if isinstance(store, CacheAsStorage):  # may remember longer than the store; then it must be right
+        page = await store.list(ALL, ReadAt.exactly(first))
+        assert [item.value for item in page.items] == [b"1"]
+    else:
+        with pytest.raises(RevisionCompacted):
+            await store.list(ALL, ReadAt.exactly(first))
     page = await store.list(ALL, ReadAt.exactly(second))
     assert [item.value for item in page.items] == [b"2"]
     page = await store.list(ALL)
@@ -392,16 +399,21 @@ async def test_a_watch_from_before_the_compaction_is_refused(store: Storage) -> 
     first = await store.create(P + "a", b"1")
     second = await store.compare_and_put(P + "a", b"2", expected=first)
     third = await store.compare_and_put(P + "a", b"3", expected=second)
+    await store.get(P + "a")  # A cache must have seen it all, or it begins again at the compaction.
     await store.compact(third)
     async with Events(store, ALL, after=first - 1) as events:
-        with pytest.raises(RevisionCompacted):
-            await events.next()
+        if isinstance(store, CacheAsStorage):
+            assert [e.mod_revision for e in await events.take(3)] == [first, second, third]
+        else:
+            with pytest.raises(RevisionCompacted):
+                await events.next()
 
 
 async def test_a_watch_from_the_compacted_revision_misses_nothing(store: Storage) -> None:
     first = await store.create(P + "a", b"1")
     second = await store.compare_and_put(P + "a", b"2", expected=first)
     third = await store.compare_and_delete(P + "a", expected=second)
+    await store.get(P + "a")  # A cache must have seen it all, or it begins again at the compaction.
     await store.compact(second)
     async with Events(store, ALL, after=second) as events:
         assert (await events.next()).mod_revision == third
@@ -473,7 +485,7 @@ async def test_an_unknown_lease_is_refused(store: Storage) -> None:
         await store.renew_lease(12345)
     with pytest.raises(LeaseNotFound):
         await store.revoke_lease(12345)
-    assert (await store.list(ALL)).total == 0
+    assert await store.count(ALL) == 0
 
 
 async def test_a_healthy_store_says_so(store: Storage) -> None:

@@ -1,0 +1,321 @@
+"""The watch cache: puts the parts of this package together."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from storage.errors import RevisionTooLarge, StorageError
+from storage.interface import (
+    MOST_RECENT,
+    Consistency,
+    Event,
+    KeyRange,
+    ReadAt,
+    Storage,
+    Stored,
+)
+from storage.keys import after as after_key
+from storage.keys import prefix_range, resource_of
+from storage.watch_cache.fanout import Scope
+from storage.watch_cache.history import HistoryLimits
+from storage.watch_cache.progress import Progress
+from storage.watch_cache.reflector import Reflector
+from storage.watch_cache.resource import ResourceCache
+from storage.watch_cache.snapshots import Version
+from storage.watch_cache.watcher import Predicate, Watcher
+
+T = TypeVar("T")
+
+# How long a read waits for a revision that has not come before it is told that there is none such.
+# kube-apiserver: 3 s.
+FUTURE_REVISION_WAIT_S: Final = 3.0
+# How long a consistent read waits for the cache to catch up before it asks the store itself.
+CATCH_UP_WAIT_S: Final = 3.0
+EVICTION_INTERVAL_S: Final = 5.0
+# Keys read from the store at a time when a selective list has to go there.
+STORE_PAGE_KEYS: Final = 500
+
+
+class Listing(NamedTuple, Generic[T]):
+    """The answer to `WatchCache.list`."""
+
+    versions: Sequence[Version[T]]
+    revision: int
+    next_key: str | None  # where the next page starts; None when this was the last one
+    remaining: int | None  # how many come after this page; None for the last, or when only some are selected
+
+
+class WatchCache(Generic[T]):
+    """Reads and watches from memory, in front of a store. Writes go to the store directly.
+
+    decode: what readers want of a stored value; called once for each version, must not raise.
+    weigh: the bytes that a decoded value holds on to.
+    serve_snapshots: whether exact reads may be answered from memory (ListFromCacheSnapshot).
+    """
+
+    def __init__(
+        self,
+        store: Storage,
+        *,
+        prefix: str,
+        decode: Callable[[Stored], T],
+        weigh: Callable[[T], int],
+        limits: HistoryLimits | None = None,
+        serve_snapshots: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """prefix: all keys begin with it and a slash, as in `/registry`."""
+        self._store = store
+        self._prefix = prefix
+        self._decode = decode
+        self._serve_snapshots = serve_snapshots
+        self._progress = Progress()
+        self._floor = 0  # of resources that nothing is known of yet
+        self._new_resource: Callable[[], ResourceCache[T]] = lambda: ResourceCache(
+            decode=decode,
+            weigh=weigh,
+            limits=limits or HistoryLimits(),
+            clock=clock,
+            floor=self._floor,
+        )
+        self._resources: dict[str, ResourceCache[T]] = {}
+        self._filling: dict[str, list[Version[T]]] = {}
+        self._reflector = Reflector(
+            store,
+            prefix_range(prefix + "/"),
+            self._progress,
+            add=self._add,
+            fill=self._fill,
+            apply=self._apply,
+        )
+
+    # ---- life
+
+    async def run(self) -> None:
+        """Follow the store until cancelled, and end every watcher then."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._reflector.run(), name="watch-cache-reflector")
+                tasks.create_task(self._evict_now_and_then(), name="watch-cache-eviction")
+        finally:
+            for resource in self._resources.values():
+                resource.fanout.end_all()
+
+    async def wait_until_filled(self) -> None:
+        """Return when reads can be answered from memory."""
+        await self._reflector.is_filled.wait()
+
+    # ---- state of the cache itself
+
+    @property
+    def revision(self) -> int:
+        """Everything up to this revision is in the cache."""
+        return self._progress.revision
+
+    @property
+    def is_filled(self) -> bool:
+        return self._reflector.is_filled.is_set()
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the cache cannot follow the store at present."""
+        return self._reflector.failure
+
+    @property
+    def fills_total(self) -> int:
+        """How often everything was listed: once at the start, and whenever the place was lost."""
+        return self._reflector.fills_total
+
+    @property
+    def resources(self) -> Mapping[str, ResourceCache[T]]:
+        """The caches by resource prefix, for metrics."""
+        return self._resources
+
+    # ---- reads
+
+    def peek(self, key: str) -> Version[T] | None:
+        """The newest known version of `key`, if it has a value: what a read at ANY answers, at once."""
+        resource = self._resources.get(resource_of(self._prefix, key) or "")
+        return resource.snapshots.newest(key) if resource is not None else None
+
+    async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Version[T] | None:
+        """The version of `key`, if it has a value.
+
+        Raises RevisionTooLarge (for NOT_OLDER_THAN, after a wait), RevisionCompacted, StorageUnavailable.
+        """
+        if not await self._reach(at):
+            return await self._get_from_store(key, at)
+        if at.consistency is not Consistency.EXACT:
+            return self.peek(key)
+        resource = self._snapshots_at(key, at.revision)
+        if resource is None:
+            return await self._get_from_store(key, at)
+        return resource.snapshots.get(key, at.revision)
+
+    async def list(
+        self,
+        keys: KeyRange,
+        at: ReadAt = MOST_RECENT,
+        *,
+        limit: int = 0,
+        predicate: Predicate[T] | None = None,
+    ) -> Listing[T]:
+        """The versions in `keys`, which lie within one resource, in key order and of one revision.
+
+        At most `limit` of them (0: all), counting those that `predicate` selects.
+        Raises as `get` does.
+        """
+        if not await self._reach(at):
+            return await self._list_from_store(keys, at, limit, predicate)
+        if at.consistency is not Consistency.EXACT:
+            revision = self.revision
+            resource = self._resource_for(keys.start)
+            found = resource.snapshots.newest_in(keys)
+        else:
+            revision = at.revision
+            snapshots = self._snapshots_at(keys.start, revision)
+            if snapshots is None:
+                return await self._list_from_store(keys, at, limit, predicate)
+            resource = snapshots
+            found = resource.snapshots.versions_in(keys, revision)
+        if predicate is not None:
+            found = (version for version in found if _is_selected(version, predicate))
+        if not limit:
+            return Listing(list(found), revision, None, None)
+        versions = list(itertools.islice(found, limit + 1))
+        if len(versions) <= limit:
+            return Listing(versions, revision, None, None)
+        versions.pop()
+        next_key = after_key(versions[-1].key)
+        remaining = None if predicate else resource.count(KeyRange(next_key, keys.end), revision)
+        return Listing(versions, revision, next_key, remaining)
+
+    # ---- watches
+
+    def watch(
+        self,
+        resource_prefix: str,
+        *,
+        after: int,
+        scope: Scope,
+        on_event: Callable[[], None],
+        predicate: Predicate[T] | None = None,
+    ) -> Watcher[T]:
+        """A watcher of one resource that gets every change above `after`, past and to come.
+
+        Those past can be taken at once; `on_event` tells of those to come. Hand the watcher to `unwatch`
+        when done. Raises RevisionCompacted.
+        """
+        watcher = Watcher(after=after, predicate=predicate, on_event=on_event)
+        self._resource(resource_prefix).watch(watcher, scope)
+        return watcher
+
+    def unwatch(self, resource_prefix: str, watcher: Watcher[T], scope: Scope) -> None:
+        self._resource(resource_prefix).fanout.remove(watcher, scope)
+
+    # ---- inside
+
+    async def _reach(self, at: ReadAt) -> bool:
+        """Wait until the cache can answer a read; False if the store should, because that takes too long."""
+        if not self.is_filled:
+            return False
+        match at.consistency:
+            case Consistency.ANY:
+                return True
+            case Consistency.MOST_RECENT:
+                current = await self._store.current_revision()
+                return await self._progress.wait_for(current, CATCH_UP_WAIT_S)
+            case Consistency.NOT_OLDER_THAN:
+                if not await self._progress.wait_for(at.revision, FUTURE_REVISION_WAIT_S):
+                    raise RevisionTooLarge(requested=at.revision, current=self.revision)
+                return True
+            case Consistency.EXACT:
+                if at.revision > self.revision:
+                    current = await self._store.current_revision()
+                    if at.revision > current:
+                        raise RevisionTooLarge(requested=at.revision, current=current)
+                return await self._progress.wait_for(at.revision, CATCH_UP_WAIT_S)
+
+    def _snapshots_at(self, key: str, revision: int) -> ResourceCache[T] | None:
+        """The cache of the key's resource, if it still has the state at `revision` and may show it."""
+        resource = self._resource_for(key)
+        return resource if self._serve_snapshots and revision >= resource.history.floor else None
+
+    async def _get_from_store(self, key: str, at: ReadAt) -> Version[T] | None:
+        stored = (await self._store.get(key, at)).stored
+        return _version(stored, self._decode) if stored is not None else None
+
+    async def _list_from_store(
+        self, keys: KeyRange, at: ReadAt, limit: int, predicate: Predicate[T] | None
+    ) -> Listing[T]:
+        versions: list[Version[T]] = []
+        # One more than asked for, to know whether there is more; with a predicate nobody knows how many.
+        page_keys = min(limit + 1, STORE_PAGE_KEYS) if limit and predicate is None else STORE_PAGE_KEYS
+        while True:
+            page = await self._store.list(keys, at, limit=page_keys)
+            at = ReadAt.exactly(page.revision)
+            decoded = [_version(item, self._decode) for item in page.items]
+            versions += [v for v in decoded if predicate is None or _is_selected(v, predicate)]
+            if not page.more or (limit and len(versions) > limit):
+                break
+            keys = KeyRange(after_key(page.items[-1].key), keys.end)
+        if not limit or len(versions) <= limit:
+            return Listing(versions, page.revision, None, None)
+        del versions[limit:]
+        next_key = after_key(versions[-1].key)
+        remaining = None if predicate else await self._store.count(KeyRange(next_key, keys.end), at)
+        return Listing(versions, page.revision, next_key, remaining)
+
+    def _add(self, items: Sequence[Stored]) -> None:
+        for item in items:
+            prefix = resource_of(self._prefix, item.key)
+            if prefix is not None:
+                self._filling.setdefault(prefix, []).append(_version(item, self._decode))
+
+    def _fill(self, revision: int) -> None:
+        filling, self._filling = self._filling, {}
+        self._floor = revision
+        for prefix in self._resources.keys() | filling.keys():
+            self._resource(prefix).fill(filling.get(prefix, ()), revision)
+
+    def _apply(self, events: Sequence[Event]) -> None:
+        by_resource: dict[str, list[Event]] = {}
+        for event in events:
+            prefix = resource_of(self._prefix, event.key)
+            if prefix is not None:
+                by_resource.setdefault(prefix, []).append(event)
+        for prefix, group in by_resource.items():
+            self._resource(prefix).apply(group)
+
+    def _resource_for(self, key: str) -> ResourceCache[T]:
+        prefix = resource_of(self._prefix, key)
+        if prefix is None:
+            raise ValueError(f"{key!r} lies in no resource below {self._prefix}")
+        return self._resource(prefix)
+
+    def _resource(self, prefix: str) -> ResourceCache[T]:
+        resource = self._resources.get(prefix)
+        if resource is None:
+            resource = self._resources[prefix] = self._new_resource()
+        return resource
+
+    async def _evict_now_and_then(self) -> None:
+        """Idle resources get no changes that would push old ones out."""
+        while True:
+            await asyncio.sleep(EVICTION_INTERVAL_S)
+            for resource in list(self._resources.values()):
+                resource.evict()
+
+
+def _is_selected(version: Version[T], predicate: Predicate[T]) -> bool:
+    return version.value is not None and predicate(version.value)
+
+
+def _version(stored: Stored, decode: Callable[[Stored], T]) -> Version[T]:
+    return Version(
+        stored.key, decode(stored), revision=stored.mod_revision, create_revision=stored.create_revision
+    )

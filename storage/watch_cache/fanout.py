@@ -1,0 +1,83 @@
+"""One resource's changes to its many watchers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from storage.watch_cache.watcher import Change, Watcher
+
+T = TypeVar("T")
+
+
+class Scope(NamedTuple):
+    """Which keys of a resource a watcher cares for: those below `folder`, or the one `key`, or all.
+
+    folder: the key prefix of a namespace, ending in a slash.
+    """
+
+    folder: str | None = None
+    key: str | None = None
+
+
+EVERYTHING = Scope()
+
+
+class Fanout(Generic[T]):
+    """Who watches what, found by key and by folder."""
+
+    def __init__(self) -> None:
+        # A scope without watchers has no entry. A dict keeps the order of arrival; the values are unused.
+        self._watchers: dict[Scope, dict[Watcher[T], None]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._watchers.values()))
+
+    def __iter__(self) -> Iterator[Watcher[T]]:
+        for watchers in self._watchers.values():
+            yield from watchers
+
+    def add(self, watcher: Watcher[T], scope: Scope) -> None:
+        self._watchers.setdefault(scope, {})[watcher] = None
+
+    def remove(self, watcher: Watcher[T], scope: Scope) -> None:
+        watchers = self._watchers.get(scope, {})
+        watchers.pop(watcher, None)
+        if not watchers:
+            self._watchers.pop(scope, None)
+
+    def deliver(self, changes: Sequence[Change[T]]) -> None:
+        """Offer `changes` to all whom they may concern, then tell each once that has something to take.
+
+        Whoever has no room left is removed and ended.
+        """
+        if not self._watchers:
+            return
+        had_none: dict[Watcher[T], None] = {}
+        overrun: list[tuple[Watcher[T], Scope]] = []
+        for change in changes:
+            for scope in scopes_of(change.version.key):
+                for watcher in self._watchers.get(scope, ()):
+                    was_empty = not len(watcher)
+                    if not watcher.offer(change):
+                        overrun.append((watcher, scope))
+                    elif was_empty and len(watcher):
+                        had_none[watcher] = None
+            for watcher, scope in overrun:
+                self.remove(watcher, scope)
+        for watcher in had_none:
+            watcher.notify()
+        for watcher, _ in overrun:
+            watcher.end()
+
+    def end_all(self) -> None:
+        """Remove and end every watcher."""
+        watchers = list(self)
+        self._watchers.clear()
+        for watcher in watchers:
+            watcher.end()
+
+
+def scopes_of(key: str) -> tuple[Scope, Scope, Scope]:
+    """The scopes that a change of `key` concerns."""
+    return EVERYTHING, Scope(folder=key[: key.rindex("/") + 1]), Scope(key=key)

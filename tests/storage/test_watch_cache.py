@@ -1,0 +1,517 @@
+"""The watch cache beyond the contract: bounds, faults of the store, who is told what."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage.embedded import EmbeddedStore
+from storage.errors import RevisionCompacted, StorageUnavailable
+from storage.interface import (
+    MOST_RECENT,
+    Event,
+    EventBatch,
+    KeyRange,
+    ReadAt,
+    Storage,
+    Stored,
+    Watch,
+)
+from storage.keys import prefix_range
+from storage.watch_cache import Change, EventType, HistoryLimits, Scope, Version, Watcher
+from storage.watch_cache.fanout import Fanout
+from storage.watch_cache.history import History
+from storage.watch_cache.resource import ResourceCache
+from storage.watch_cache.snapshots import Snapshots
+from tests.support.cache_as_storage import CacheAsStorage
+
+P = "/registry/core/configmaps/"
+ALL = prefix_range(P)
+
+
+def put(key: str, value: bytes, revision: int, created: int | None = None) -> Event:
+    return Event(P + key, value, created or revision, revision)
+
+
+def delete(key: str, revision: int) -> Event:
+    return Event(P + key, None, 0, revision)
+
+
+@dataclass
+class FakeClock:
+    now: float = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Tube:
+    """A resource cache of bytes with a watcher or two, driven event by event."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    limits: HistoryLimits = field(default_factory=HistoryLimits)
+
+    def __post_init__(self) -> None:
+        self.cache: ResourceCache[bytes] = ResourceCache(
+            decode=lambda stored: stored.value, weigh=len, limits=self.limits, clock=self.clock, floor=0
+        )
+
+    def watcher(
+        self,
+        scope: Scope = Scope(),  # noqa: B008  immutable
+        *,
+        after: int = 0,
+        predicate: Callable[[bytes], bool] | None = None,
+        queued_max: int = 100,
+    ) -> tuple[Watcher[bytes], list[str]]:
+        calls: list[str] = []
+        watcher: Watcher[bytes] = Watcher(
+            after=after, predicate=predicate, on_event=lambda: calls.append("told"), queued_max=queued_max
+        )
+        self.cache.watch(watcher, scope)
+        return watcher, calls
+
+
+def taken(watcher: Watcher[bytes]) -> list[tuple[str, str, int]]:
+    return [(d.type.name, d.change.version.key.removeprefix(P), d.change.revision) for d in watcher.take()]
+
+
+# ---- who is told what
+
+SCOPES = {
+    "everything": (Scope(), ["a/x", "a/y", "ab/x"]),
+    "a namespace": (Scope(folder=P + "a/"), ["a/x", "a/y"]),
+    "one object": (Scope(key=P + "a/y"), ["a/y"]),
+    "an object that never comes": (Scope(key=P + "a/z"), []),
+}
+
+
+@pytest.mark.parametrize(("scope", "expected"), SCOPES.values(), ids=SCOPES)
+def test_a_watcher_is_told_of_its_scope_only(scope: Scope, expected: list[str]) -> None:
+    tube = Tube()
+    watcher, calls = tube.watcher(scope)
+    tube.cache.apply([put("a/x", b"", 1), put("a/y", b"", 2), put("ab/x", b"", 3)])
+    assert [key for _, key, _ in taken(watcher)] == expected
+    assert calls == ["told"] * bool(expected), "once for a batch, and only with something to take"
+
+
+TRANSITIONS = {
+    # M06: objects entering and leaving a selection
+    "enters": (b"no", b"yes", "ADDED"),
+    "stays": (b"yes 1", b"yes 2", "MODIFIED"),
+    "leaves": (b"yes", b"no", "DELETED"),
+    "is elsewhere": (b"no 1", b"no 2", None),
+    "is created inside": (None, b"yes", "ADDED"),
+    "is created outside": (None, b"no", None),
+    "is deleted inside": (b"yes", None, "DELETED"),
+    "is deleted outside": (b"no", None, None),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), TRANSITIONS.values(), ids=TRANSITIONS)
+def test_what_a_change_is_to_a_selector(
+    before: bytes | None, after: bytes | None, expected: str | None
+) -> None:
+    tube = Tube()
+    if before is not None:
+        tube.cache.apply([put("x", before, 1)])
+    watcher, _ = tube.watcher(after=1, predicate=lambda value: value.startswith(b"yes"))
+    tube.cache.apply([put("x", after, 2) if after is not None else delete("x", 2)])
+    assert [kind for kind, _, _ in taken(watcher)] == ([expected] if expected else [])
+
+
+def test_a_deletion_shows_the_last_state() -> None:
+    tube = Tube()
+    tube.cache.apply([put("x", b"1", 1), put("x", b"2", 2)])
+    watcher, _ = tube.watcher(after=2)
+    tube.cache.apply([delete("x", 3)])
+    (delivery,) = watcher.take()
+    assert delivery.type is EventType.DELETED
+    assert delivery.change.previous is not None
+    assert delivery.change.previous.value == b"2"
+    assert delivery.change.revision == 3
+
+
+def test_a_watcher_that_begins_in_the_past_is_owed_what_came_since() -> None:
+    tube = Tube()
+    tube.cache.apply([put("x", b"1", 1), put("y", b"1", 2), delete("x", 3)])
+    watcher, calls = tube.watcher(after=1)
+    assert taken(watcher) == [("ADDED", "y", 2), ("DELETED", "x", 3)]
+    assert calls == []
+
+
+def test_a_watcher_that_begins_in_the_future_waits() -> None:
+    tube = Tube()
+    watcher, calls = tube.watcher(after=5)
+    tube.cache.apply([put("x", b"1", 4), put("x", b"2", 5, 4)])
+    assert calls == []
+    tube.cache.apply([put("x", b"3", 6, 4)])
+    assert taken(watcher) == [("MODIFIED", "x", 6)]
+
+
+def test_a_watcher_that_does_not_keep_up_is_ended_and_others_are_not() -> None:
+    tube = Tube()
+    slow, slow_calls = tube.watcher(queued_max=2)
+    quick, _ = tube.watcher(queued_max=100)
+    for revision in range(1, 5):
+        tube.cache.apply([put("x", b"", revision, 1)])
+    assert (slow.is_overrun, slow.is_ended, slow_calls[-1]) == (True, True, "told")
+    assert [revision for _, _, revision in taken(quick)] == [1, 2, 3, 4]
+    assert len(tube.cache.fanout) == 1
+
+
+def test_what_a_watcher_is_owed_does_not_overrun_it() -> None:
+    tube = Tube()
+    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, 50)])
+    watcher, _ = tube.watcher(after=1, queued_max=2)
+    tube.cache.apply([put("x", b"", 50, 1)])
+    assert [revision for _, _, revision in taken(watcher)] == list(range(2, 51))
+
+
+def test_a_refill_ends_watchers_that_may_have_missed_something() -> None:
+    tube = Tube()
+    watcher, _ = tube.watcher()
+    tube.cache.fill([Version(P + "x", b"1", revision=7, create_revision=7)], 9)
+    assert watcher.is_ended
+    with pytest.raises(RevisionCompacted):
+        tube.watcher(after=8)
+    again, _ = tube.watcher(after=9)
+    assert not again.is_ended
+
+
+def test_changes_share_their_encodings() -> None:
+    tube = Tube()
+    first, _ = tube.watcher()
+    second, _ = tube.watcher(Scope(key=P + "x"))
+    tube.cache.apply([put("x", b"1", 1)])
+    assert first.take()[0].change.encodings is second.take()[0].change.encodings
+
+
+def test_a_change_survives_the_history_it_came_through() -> None:
+    tube = Tube(limits=HistoryLimits(window_s=10))
+    tube.cache.apply([put("x", b"1", 1)])
+    watcher, _ = tube.watcher(after=1)
+    tube.cache.apply([delete("x", 2)])
+    tube.clock.now += 60
+    tube.cache.evict()
+    (delivery,) = watcher.take()
+    assert delivery.change.previous is not None
+    assert delivery.change.previous.value == b"1"
+
+
+# ---- bounds of the history
+
+
+def revisions_kept(tube: Tube) -> list[int]:
+    return [change.revision for change in tube.cache.history.after(tube.cache.history.floor)]
+
+
+def test_history_is_bounded_by_age() -> None:
+    tube = Tube(limits=HistoryLimits(window_s=75))
+    tube.cache.apply([put("x", b"1", 1)])
+    tube.clock.now += 70
+    tube.cache.apply([put("x", b"2", 2, 1)])
+    tube.clock.now += 10
+    tube.cache.evict()
+    assert revisions_kept(tube) == [2]
+    with pytest.raises(RevisionCompacted) as refusal:
+        tube.watcher(after=0)
+    assert refusal.value.oldest == 1
+
+
+def test_history_is_bounded_by_count() -> None:
+    tube = Tube(limits=HistoryLimits(changes_max=3))
+    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, 11)])
+    assert revisions_kept(tube) == [8, 9, 10]
+
+
+def test_history_is_bounded_by_the_bytes_it_keeps_alive() -> None:
+    tube = Tube(limits=HistoryLimits(bytes_max=1000))
+    for revision in range(1, 20):
+        tube.cache.apply([put("x", b"v" * 300, revision, 1)])
+        assert tube.cache.history.bytes <= 1000
+    assert revisions_kept(tube) == [17, 18, 19]
+
+
+def test_history_forgets_whole_revisions() -> None:
+    tube = Tube(limits=HistoryLimits(changes_max=3))
+    tube.cache.apply([put("a", b"", 1), put("b", b"", 1), put("c", b"", 1), put("d", b"", 2)])
+    assert revisions_kept(tube) == [2]
+
+
+def test_what_history_forgets_is_freed() -> None:
+    tube = Tube(limits=HistoryLimits(window_s=10))
+    tube.cache.apply([put("x", b"1", 1), put("x", b"2", 2, 1), put("y", b"1", 3), delete("y", 4)])
+    tube.clock.now += 60
+    tube.cache.evict()
+    newest = tube.cache.snapshots.newest(P + "x")
+    assert newest is not None
+    assert newest.previous is None
+    assert tube.cache.snapshots.get(P + "y", 3) is None
+    assert repr(tube.cache.snapshots.get(P + "x", 9)) == f"<{P}x value @2>"
+
+
+# ---- state at every kept revision, against a model that copies everything
+
+KEYS = [f"{namespace}/{name}" for namespace in "ab" for name in "xyz"]
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(KEYS), st.booleans(), st.integers(0, 3)), min_size=1, max_size=60
+)
+
+
+@given(OPERATIONS, st.integers(0, 30))
+@settings(max_examples=200, deadline=None)
+def test_snapshots_equal_a_model_that_copies_everything(
+    operations: list[tuple[str, bool, int]], kept: int
+) -> None:
+    tube = Tube(limits=HistoryLimits(changes_max=kept))
+    state: dict[str, bytes] = {}
+    states = {0: dict(state)}
+    log: list[tuple[int, str]] = []
+    revision = 0
+    for key, deletes, pause in operations:
+        if deletes and key not in state:
+            continue
+        revision += 1
+        if deletes:
+            del state[key]
+            tube.cache.apply([delete(key, revision)])
+        else:
+            state[key] = b"%d" % revision
+            tube.cache.apply([put(key, state[key], revision)])
+        states[revision] = dict(state)
+        log.append((revision, key))
+        tube.clock.now += pause
+    floor = tube.cache.history.floor
+    for at in range(floor, revision + 1):
+        for start, end in ((P, ALL.end), (P + "a/", P + "a0"), (P + "a/y", ALL.end)):
+            keys = KeyRange(start, end)
+            found = {v.key: v.value for v in tube.cache.snapshots.versions_in(keys, at)}
+            expected = {P + k: v for k, v in states[at].items() if P + k in keys}
+            assert found == expected
+            assert list(found) == sorted(found)
+            assert tube.cache.count(keys, at) == len(expected)
+        watched, _ = tube.watcher(after=at)
+        assert [(r, k) for _, k, r in taken(watched)] == [(r, k) for r, k in log if r > at]
+    newest = {v.key.removeprefix(P): v.value for v in tube.cache.snapshots.newest_in(ALL)}
+    assert newest == state
+    if floor:
+        with pytest.raises(RevisionCompacted):
+            tube.watcher(after=floor - 1)
+
+
+# ---- the whole cache over a store that fails
+
+
+class FlakyStore:
+    """A store whose watches can be broken and whose history can be taken away."""
+
+    def __init__(self, store: Storage) -> None:
+        self.store = store
+        self.watches: list[FlakyWatch] = []
+        self.is_down = False
+        self.lists = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.store, name)
+
+    async def list(self, *args: object, **options: object) -> object:
+        self.lists += 1
+        self._check()
+        return await self.store.list(*args, **options)  # type: ignore[arg-type]
+
+    async def current_revision(self) -> int:
+        self._check()
+        return await self.store.current_revision()
+
+    def watch(self, keys: KeyRange, *, after: int) -> Watch:
+        self._check()
+        watch = FlakyWatch(self.store.watch(keys, after=after))
+        self.watches.append(watch)
+        return watch
+
+    def _check(self) -> None:
+        if self.is_down:
+            raise StorageUnavailable("down")
+
+
+class FlakyWatch:
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+
+    def __aiter__(self) -> AsyncIterator[EventBatch]:
+        return aiter(self.watch)
+
+    async def request_progress(self) -> None: ...
+
+    async def close(self) -> None:
+        await self.watch.close()
+
+
+@pytest.fixture
+async def flaky(tmp_path: Path) -> AsyncIterator[tuple[FlakyStore, CacheAsStorage]]:
+    store = FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
+    cached = CacheAsStorage(store)  # type: ignore[arg-type]
+    await cached.start()
+    yield store, cached
+    store.is_down = False
+    await cached.close()
+
+
+async def eventually(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_broken_watch_is_resumed_without_a_hole(
+    flaky: tuple[FlakyStore, CacheAsStorage],
+) -> None:
+    store, cached = flaky
+    seen: list[int] = []
+    watcher = cached.cache.watch(
+        P,
+        after=cached.cache.revision,
+        scope=Scope(),
+        on_event=lambda: seen.extend(d.change.revision for d in watcher.take()),
+    )
+    written = []
+    for round_ in range(5):
+        await eventually(lambda: len(store.watches) == round_ + 1)  # noqa: B023
+        written += [await store.create(f"{P}{round_}-{n}", b"") for n in range(5)]
+        await store.watches[-1].close()
+        written += [await store.create(f"{P}{round_}-{n}", b"") for n in range(5, 10)]
+    await eventually(lambda: len(seen) >= len(written))
+    assert seen == written
+    assert (store.lists, len(store.watches)) == (1, 6), "resumed, not listed again"
+    assert not watcher.is_ended
+
+
+async def test_when_the_place_is_lost_everything_is_listed_and_watchers_end(
+    flaky: tuple[FlakyStore, CacheAsStorage],
+) -> None:
+    store, cached = flaky
+    watcher = cached.cache.watch(P, after=cached.cache.revision, scope=Scope(), on_event=lambda: None)
+    await store.create(P + "a", b"")
+    await eventually(lambda: len(watcher) == 1)
+    store.is_down = True
+    await store.watches[-1].close()
+    revision = await store.store.create(P + "b", b"")
+    last = await store.store.compare_and_delete(P + "b", expected=revision)
+    await store.store.compact(last)
+    store.is_down = False
+    await eventually(lambda: watcher.is_ended)
+    assert [v.key for v in (await cached.cache.list(ALL)).versions] == [P + "a"]
+    assert cached.cache.fills_total == 2
+    with pytest.raises(RevisionCompacted):
+        cached.cache.watch(P, after=revision - 1, scope=Scope(), on_event=lambda: None)
+
+
+async def test_while_the_store_is_away_old_state_is_served_and_fresh_state_refused(
+    flaky: tuple[FlakyStore, CacheAsStorage],
+) -> None:
+    store, cached = flaky
+    await store.create(P + "a", b"1")
+    await cached.get(P + "a")
+    store.is_down = True
+    await store.watches[-1].close()
+    assert cached.cache.peek(P + "a") is not None
+    with pytest.raises(StorageUnavailable):
+        await cached.get(P + "a", MOST_RECENT)
+    await eventually(lambda: cached.cache.failure is not None)
+    store.is_down = False
+    await eventually(lambda: cached.cache.failure is None)
+    assert (await cached.get(P + "a", MOST_RECENT)).stored is not None
+
+
+async def test_a_consistent_read_sees_every_write_answered_before(
+    flaky: tuple[FlakyStore, CacheAsStorage],
+) -> None:
+    store, cached = flaky
+
+    async def write_and_read(worker: int) -> None:
+        for n in range(20):
+            revision = await store.create(f"{P}{worker}-{n}", b"")
+            version = await cached.cache.get(f"{P}{worker}-{n}")
+            assert version is not None
+            assert version.revision == revision
+            listing = await cached.cache.list(ALL)
+            assert listing.revision >= revision
+
+    await asyncio.gather(*(write_and_read(worker) for worker in range(10)))
+
+
+async def test_exact_reads_go_to_the_store_when_memory_has_forgotten(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path / "data", durable=False)
+    cached = CacheAsStorage(store, limits=HistoryLimits(changes_max=0))
+    await cached.start()
+    revisions = [await store.create(P + name, name.encode()) for name in "abcdef"]
+    await store.compare_and_delete(P + "a", expected=revisions[0])
+    listing = await cached.cache.list(ALL, ReadAt.exactly(revisions[3]), limit=2)
+    assert [v.key[-1] for v in listing.versions] == ["a", "b"]
+    assert (listing.remaining, listing.revision) == (2, revisions[3])
+    assert listing.next_key is not None
+    rest = await cached.cache.list(KeyRange(listing.next_key, ALL.end), ReadAt.exactly(revisions[3]))
+    assert [v.key[-1] for v in rest.versions] == ["c", "d"]
+    selected = await cached.cache.list(
+        ALL, ReadAt.exactly(revisions[5]), limit=1, predicate=lambda stored: stored.value in (b"b", b"f")
+    )
+    assert [v.key[-1] for v in selected.versions] == ["b"]
+    assert (selected.next_key is not None, selected.remaining) == (True, None)
+    await cached.close()
+
+
+async def test_keys_that_are_no_objects_are_left_alone(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path / "data", durable=False)
+    await store.create("/registry/stray", b"")
+    cached = CacheAsStorage(store)
+    await cached.start()
+    await store.create("/registry/core/also-stray", b"")
+    await store.create("/registry/-/etcd/fence", b"")
+    await store.create(P + "a", b"")
+    assert (await cached.get(P + "a")).stored is not None
+    assert list(cached.cache.resources) == [P]
+    await cached.close()
+
+
+# ---- the parts alone
+
+
+def test_a_watcher_with_no_scope_in_common_costs_nothing() -> None:
+    fanout: Fanout[bytes] = Fanout()
+    watcher: Watcher[bytes] = Watcher(after=0, predicate=None, on_event=lambda: pytest.fail("told"))
+    fanout.add(watcher, Scope(key=P + "other"))
+    fanout.deliver([Change(Version(P + "x", b"", revision=1, create_revision=1))])
+    assert watcher.take() == []
+    fanout.remove(watcher, Scope(key=P + "other"))
+    assert len(fanout) == 0
+
+
+def test_history_after_many_evictions_is_still_right() -> None:
+    clock = FakeClock()
+    history: History[bytes] = History(0, limits=HistoryLimits(changes_max=10), weigh=len, clock=clock)
+    snapshots: Snapshots[bytes] = Snapshots()
+    for revision in range(1, 500):
+        history.append(snapshots.put("k", b"v", revision=revision, create_revision=1))
+        for version in history.evict():
+            snapshots.forget_before(version)
+        expected = list(range(max(1, revision - 9), revision + 1))
+        assert [v.revision for v in history.after(history.floor)] == expected
+        assert len(history) == len(expected)
+
+
+async def test_closing_the_cache_ends_its_watchers(tmp_path: Path) -> None:
+    cached = CacheAsStorage(await EmbeddedStore.open(tmp_path / "data", durable=False))
+    await cached.start()
+    watcher: Watcher[Stored] = cached.cache.watch(P, after=1, scope=Scope(), on_event=lambda: None)
+    with contextlib.suppress(StorageUnavailable):
+        await cached.close()
+    assert watcher.is_ended

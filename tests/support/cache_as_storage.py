@@ -1,0 +1,120 @@
+"""A watch cache in the shape of `Storage`, so that the contract's tests can be held against it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from storage.errors import StorageUnavailable
+from storage.interface import (
+    MOST_RECENT,
+    Consistency,
+    Event,
+    EventBatch,
+    KeyRange,
+    Page,
+    Read,
+    ReadAt,
+    Storage,
+    Stored,
+    Watch,
+)
+from storage.keys import resource_of
+from storage.watch_cache import HistoryLimits, Scope, Version, WatchCache, Watcher
+
+PREFIX = "/registry"
+
+
+class CacheAsStorage:
+    """Reads and watches of one resource go to the cache, all else to the store behind it."""
+
+    def __init__(self, store: Storage, *, limits: HistoryLimits | None = None) -> None:
+        self.store = store
+        self.cache: WatchCache[Stored] = WatchCache(
+            store,
+            prefix=PREFIX,
+            decode=lambda stored: stored,
+            weigh=lambda stored: len(stored.value),
+            limits=limits,
+        )
+        self._run: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._run = asyncio.create_task(self.cache.run())
+        await self.cache.wait_until_filled()
+
+    async def close(self) -> None:
+        if self._run is not None:
+            self._run.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._run
+        await self.store.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
+        version = await self.cache.get(key, at)
+        return Read(version.value if version else None, self._revision(at))
+
+    async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
+        listing = await self.cache.list(keys, at, limit=limit)
+        if limit and listing.next_key is not None:
+            rest = await self.cache.list(
+                KeyRange(listing.next_key, keys.end), ReadAt.exactly(listing.revision)
+            )
+            assert listing.remaining == len(rest.versions)
+        items = [version.value for version in listing.versions if version.value is not None]
+        return Page(items, listing.revision, more=listing.next_key is not None)
+
+    async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
+        return len((await self.cache.list(keys, at)).versions)
+
+    def watch(self, keys: KeyRange, *, after: int) -> Watch:
+        prefix = resource_of(PREFIX, keys.start)
+        if prefix is None:
+            return self.store.watch(keys, after=after)
+        return CacheWatch(self.cache, prefix, keys, after)
+
+    def _revision(self, at: ReadAt) -> int:
+        return at.revision if at.consistency is Consistency.EXACT else self.cache.revision
+
+
+class CacheWatch:
+    """A watcher as an iterator of batches."""
+
+    def __init__(self, cache: WatchCache[Stored], prefix: str, keys: KeyRange, after: int) -> None:
+        self._cache, self._prefix, self._after = cache, prefix, after
+        self._scope = Scope() if keys.start == prefix else Scope(folder=keys.start)
+        self._something = asyncio.Event()
+        self._watcher: Watcher[Stored] | None = None
+        self._is_closed = False
+
+    async def __aiter__(self) -> AsyncIterator[EventBatch]:
+        self._watcher = watcher = self._cache.watch(
+            self._prefix, after=self._after, scope=self._scope, on_event=self._something.set
+        )
+        while not (watcher.is_ended or self._is_closed):
+            events = [_event(delivery.change.version) for delivery in watcher.take()]
+            if events:
+                yield EventBatch(events, events[-1].mod_revision)
+            await self._something.wait()
+            self._something.clear()
+        raise StorageUnavailable("the watcher was ended")
+
+    async def request_progress(self) -> None: ...
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._watcher is not None:
+            self._cache.unwatch(self._prefix, self._watcher, self._scope)
+            self._watcher.end()
+
+
+def _event(version: Version[Stored]) -> Event:
+    if version.value is None:
+        return Event(version.key, None, 0, version.revision)
+    stored = version.value
+    return Event(stored.key, stored.value, stored.create_revision, stored.mod_revision, stored.lease)
