@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Final, Self
+from typing import Final
 
 from storage.errors import (
     KeyExists,
@@ -55,25 +55,26 @@ HEALTH_TIMEOUT_S: Final = 5.0
 class EtcdStore:
     """See `storage.interface.Storage` for what each method promises."""
 
-    def __init__(self, client: EtcdClient, *, prefix: str, version: EtcdVersion) -> None:
+    def __init__(self, client: EtcdClient, *, prefix: str) -> None:
+        """prefix: all keys begin with it; the store keeps some of its own below it."""
         self._client = client
-        self.version = version
+        self._version: EtcdVersion | None = None
         self._fence_key = f"{prefix}/{INTERNAL_GROUP}/etcd/fence"
         self._revision = SharedCall(self._read_revision)
         self._fence: SharedCall[None] = SharedCall(self._write_fence)
         self._is_closed = False
 
-    @classmethod
-    async def open(cls, client: EtcdClient, *, prefix: str) -> Self:
-        """Ask the server for its version and say so in the log if it should not be relied on.
+    async def version(self) -> EtcdVersion:
+        """The server's release, asked for once; the log says so if it should not be relied on.
 
-        prefix: all keys begin with it; the store keeps some of its own below it.
-        Raises StorageUnavailable when no endpoint answers.
+        Raises StorageUnavailable.
         """
-        version = EtcdVersion.parse((await client.status()).version)
-        if version.warning:
-            log.warning("etcd %s: %s; use 3.5.13 or later (3.4.31)", version, version.warning)
-        return cls(client, prefix=prefix, version=version)
+        if self._version is None:
+            version = EtcdVersion.parse((await self._client.status()).version)
+            if version.warning:
+                log.warning("etcd %s: %s; use 3.5.13 or later (3.4.31)", version, version.warning)
+            self._version = version
+        return self._version
 
     async def current_revision(self) -> int:
         self._require_open()
@@ -149,7 +150,7 @@ class EtcdStore:
             self._client,
             keys,
             after,
-            trusts_progress=self.version.has_ordered_progress,
+            version=self.version,
             fence=self._fence.get,
         )
 

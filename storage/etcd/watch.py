@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from storage.errors import RevisionCompacted, StorageUnavailable
 from storage.etcd import etcd_subset_pb2 as pb
 from storage.etcd.client import EtcdClient, WatchCall
+from storage.etcd.version import EtcdVersion
 from storage.interface import NO_LEASE, Event, EventBatch, KeyRange
 
 
@@ -16,7 +17,8 @@ class EtcdWatch:
 
     A cancelled iteration ends the stream: gRPC cannot take a read back.
 
-    trusts_progress: whether this etcd's progress reports come after the events they cover.
+    version: tells the server's release, and so whether its progress reports come after the events they
+        cover.
     fence: writes a key below the range, whose event proves the progress that reports cannot.
     """
 
@@ -26,13 +28,14 @@ class EtcdWatch:
         keys: KeyRange,
         after: int,
         *,
-        trusts_progress: bool,
+        version: Callable[[], Awaitable[EtcdVersion]],
         fence: Callable[[], Awaitable[None]],
     ) -> None:
         self._client = client
         self._keys = keys
         self._reached = after
-        self._trusts_progress = trusts_progress
+        self._version = version
+        self._trusts_progress = False
         self._fence = fence
         self._call: WatchCall | None = None
         self._opening: asyncio.Future[None] | None = None
@@ -40,6 +43,7 @@ class EtcdWatch:
         self._is_closed = False
 
     async def __aiter__(self) -> AsyncIterator[EventBatch]:
+        self._trusts_progress = (await self._version()).has_ordered_progress
         async with self._client.watch() as call:
             self._call = call
             try:

@@ -25,9 +25,19 @@ The values are opaque here: `decode` turns what is stored into what readers want
 """
 
 from storage.watch_cache.cache import Listing, WatchCache
-from storage.watch_cache.fanout import Scope
+from storage.watch_cache.fanout import EVERYTHING, Scope
 from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.snapshots import Version
 from storage.watch_cache.watcher import Change, EventType, Watcher
 
-__all__ = ["Change", "EventType", "HistoryLimits", "Listing", "Scope", "Version", "WatchCache", "Watcher"]
+__all__ = [
+    "EVERYTHING",
+    "Change",
+    "EventType",
+    "HistoryLimits",
+    "Listing",
+    "Scope",
+    "Version",
+    "WatchCache",
+    "Watcher",
+]

@@ -142,6 +142,10 @@ class WatchCache(Generic[T]):
         resource = self._resources.get(resource_of(self._prefix, key) or "")
         return resource.snapshots.newest(key) if resource is not None else None
 
+    async def revision_at(self, at: ReadAt = MOST_RECENT) -> int:
+        """The revision that a read would have. Raises as `get` does."""
+        return self.revision if await self._reach(at) else await self._store.current_revision()
+
     async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Version[T] | None:
         """The version of `key`, if it has a value.
 

@@ -45,7 +45,7 @@ def _process(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 async def open_etcd(url: str) -> EtcdStore:
     """The store over `url`, emptied of what earlier tests left."""
-    store = await EtcdStore.open(EtcdClient([url]), prefix="/registry")
+    store = EtcdStore(EtcdClient([url]), prefix="/registry")
     while (page := await store.list(prefix_range("/registry/"), limit=100)).items:
         await store.transact([], [Delete(item.key) for item in page.items])
     return store

@@ -1,0 +1,52 @@
+"""Objects are created only in namespaces that exist and are not being deleted; some are never deleted.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle. Rows A13, A16.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.errors import Forbidden, NotFound
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.store import Registry
+from apiserver.vocabulary import GroupResource
+from storage.interface import ANY
+
+# Deleting one of these would take the server's own ground away.
+PROTECTED_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
+_NAMESPACES: Final = GroupResource("", "namespaces")
+
+
+class NamespaceLifecycle:
+    def __init__(self, registry: Registry, namespaces: ServedResource) -> None:
+        self._registry = registry
+        self._namespaces = namespaces
+
+    async def check_create(self, resource: ServedResource, namespace: str, name: str) -> None:
+        """May an object be created there? Raises NotFound, Forbidden."""
+        if not resource.is_namespaced:
+            return
+        try:
+            found = await self._registry.get(self._namespaces, "", namespace, ANY)
+        except NotFound:
+            # It may have been created a moment ago, elsewhere.
+            found = await self._registry.get(self._namespaces, "", namespace)
+        if b'"phase":"Terminating"' in found.tail and "deletionTimestamp" in found.document()["metadata"]:
+            raise Forbidden.to_resource(
+                resource.group_resource,
+                name,
+                f"unable to create new content in namespace {namespace} because it is being terminated",
+                causes=[
+                    {
+                        "reason": "NamespaceTerminating",
+                        "message": f"namespace {namespace} is being terminated",
+                        "field": "metadata.namespace",
+                    }
+                ],
+            )
+
+    def check_delete(self, resource: ServedResource, name: str) -> None:
+        """May it be deleted? Raises Forbidden."""
+        if resource.group_resource == _NAMESPACES and name in PROTECTED_NAMESPACES:
+            raise Forbidden.to_resource(_NAMESPACES, name, "this namespace may not be deleted")

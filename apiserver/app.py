@@ -1,0 +1,369 @@
+"""Builds every part once, wires them, and runs them until it is told to stop. Only this module sees all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from apiserver import EMULATED_VERSION, pki
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.authn import client_cert
+from apiserver.authn.chain import AuthenticationChain, Authenticator
+from apiserver.authn.token import TokenAuthenticator, TokenFileError, read_token_file
+from apiserver.authz.attributes import AuthorizationChain
+from apiserver.authz.fixed import authorize_masters, authorize_public_paths
+from apiserver.config import Config
+from apiserver.controllers.namespaces import NamespaceController
+from apiserver.endpoints import middleware
+from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.connection import Server
+from apiserver.endpoints.discovery import Discovery
+from apiserver.endpoints.health import Check, Health, Unhealthy
+from apiserver.endpoints.metrics import Metrics, ObservedStorage, StateCollector
+from apiserver.endpoints.openapi import OpenApi
+from apiserver.endpoints.request_info import MalformedPath, parse_query, parse_target
+from apiserver.endpoints.responses import send_error, sent
+from apiserver.endpoints.routes import Routes, VerbHandlers
+from apiserver.endpoints.watch_stream import Streams
+from apiserver.errors import AlreadyExists, ApiError, BadRequest
+from apiserver.handlers.create import create_handler
+from apiserver.handlers.decoding import Decoder
+from apiserver.handlers.delete import OptionsReader, delete_collection_handler, delete_handler
+from apiserver.handlers.encoders import Encoders
+from apiserver.handlers.get import get_handler
+from apiserver.handlers.list import list_handler
+from apiserver.handlers.patch import patch_handler
+from apiserver.handlers.update import update_handler
+from apiserver.handlers.watch import watch_handler
+from apiserver.meta.options import WriteOptions, is_true
+from apiserver.registry.builtins import builtin_resources
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.schema.builtin import BuiltinSchemas
+from storage.auto_compaction import AutoCompactor
+from storage.embedded import EmbeddedStore
+from storage.errors import StorageError
+from storage.interface import Storage
+from storage.keys import CORE_GROUP, resource_of
+from storage.watch_cache import HistoryLimits, WatchCache
+
+log = logging.getLogger(__name__)
+
+SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+BACKLOG: Final = 1024
+_DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+READY_POLL_S: Final = 0.01
+HOOK_RETRY_S: Final = 0.5
+# A tail's own bytes, and the objects around it.
+OBJECT_OVERHEAD_BYTES: Final = 300
+
+
+class CannotStart(Exception):
+    """Something outside of the server is not as it must be; the message is one line."""
+
+
+class App:
+    """One server. `run` does everything; `stop` may be called at any time."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._stopping = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self.metrics = Metrics()
+        self.port = 0
+
+    def stop(self) -> None:
+        """Finish what is under way, and end."""
+        self._stopping.set()
+
+    async def run(self, on_ready: Callable[[str, Path], None]) -> None:
+        """Serve until stopped. on_ready: called once with URL and kubeconfig when /readyz passes.
+
+        Raises CannotStart.
+        """
+        config = self._config
+        certificates = await asyncio.to_thread(self._certificates)
+        async with AsyncExitStack() as stack:
+            store = await self._open_store()
+            stack.push_async_callback(store.close)
+            observed = ObservedStorage(store, self.metrics, self._resource_name)
+            cache = WatchCache(
+                observed,
+                prefix=config.etcd_prefix,
+                decode=StoredObject.of,
+                weigh=lambda found: len(found.tail) + OBJECT_OVERHEAD_BYTES,
+                limits=HistoryLimits(changes_max=config.default_watch_cache_size),
+                serve_snapshots=config.list_from_cache_snapshot,
+            )
+            registry = Registry(observed, cache, brand=config.brand, prefix=config.etcd_prefix)
+            self._build(registry, cache, observed)
+            listener = await self._listen(self._server, certificates)
+            stack.callback(listener.close)
+            kubeconfig = config.data_dir / "admin.kubeconfig"
+            url = f"https://{_url_host(config.bind_address)}:{self.port}"
+            pki.write_kubeconfig(
+                kubeconfig, url, certificates, serving_ca=_read_optional(config.tls_cert_file)
+            )
+            async with asyncio.TaskGroup() as tasks:
+                running = [
+                    tasks.create_task(cache.run(), name="watch-cache"),
+                    tasks.create_task(self._make_system_namespaces(registry), name="system-namespaces"),
+                    tasks.create_task(self._announce(on_ready, url, kubeconfig), name="announce"),
+                ]
+                if config.etcd_compaction_interval_s:
+                    compactor = AutoCompactor(
+                        observed,
+                        prefix=config.etcd_prefix,
+                        interval_s=config.etcd_compaction_interval_s,
+                    )
+                    running.append(tasks.create_task(compactor.run(), name="compaction"))
+                if config.runs_controller("namespace", "namespace-controller"):
+                    controller = NamespaceController(registry, lambda: self._table)
+                    running.append(tasks.create_task(controller.run(), name="namespace-controller"))
+                await self._stopping.wait()
+                await self._drain(listener)
+                for task in running:
+                    task.cancel()
+
+    # ---- building
+
+    def _build(self, registry: Registry, cache: WatchCache[StoredObject], store: Storage) -> None:
+        config, brand = self._config, self._config.brand
+        schemas = BuiltinSchemas(EMULATED_VERSION)
+        self._table = builtin_resources(brand, schemas, event_ttl_s=config.event_ttl_s)
+        self._health = Health(
+            storage=store.check_health,
+            cache=_cache_check(cache),
+            live_grace_s=config.livez_grace_period_s,
+            clock=self._loop.time,
+        )
+        self._namespaces_hook = self._health.hook("start-system-namespaces-controller")
+        self.metrics.registry.register(
+            StateCollector(self.metrics, cache, self._resource_name, config.default_watch_cache_size)
+        )
+        self._streams = Streams(self.metrics)
+        authorization = AuthorizationChain((authorize_masters, authorize_public_paths))
+        routes = self._routes(registry, schemas, authorization)
+        # The chain that every request goes through, outermost first.
+        chain = (
+            middleware.measure(self.metrics, self._loop.time),
+            middleware.errors_to_status(),
+            middleware.authenticate(self._authentication()),
+            middleware.limit_in_flight(
+                self.metrics,
+                read_only_max=config.max_requests_inflight,
+                mutating_max=config.max_mutating_requests_inflight,
+            ),
+            middleware.deadline(config.request_timeout_s),
+            middleware.authorize(authorization),
+        )
+        handle: Handler = routes
+        for wrap in reversed(chain):
+            handle = wrap(handle)
+        self._server = Server(_entry(handle, self._loop.time))
+
+    def _routes(
+        self, registry: Registry, schemas: BuiltinSchemas, authorization: AuthorizationChain
+    ) -> Routes:
+        config, brand = self._config, self._config.brand
+        encoders = Encoders(brand, time.time)
+        namespaces = self._table.find("", "v1", "namespaces")
+        assert namespaces is not None
+        lifecycle = NamespaceLifecycle(registry, namespaces)
+        decoder = Decoder(brand)
+        options_reader = OptionsReader(brand, schemas.get(_DELETE_OPTIONS))
+        verbs = VerbHandlers(
+            get=get_handler(registry, encoders),
+            list=list_handler(registry, encoders, brand),
+            watch=watch_handler(
+                registry,
+                encoders,
+                brand,
+                self.metrics,
+                self._streams,
+                min_request_timeout_s=config.min_request_timeout_s,
+                clock=self._loop.time,
+            ),
+            create=create_handler(registry, encoders, decoder, brand, lifecycle),
+            update=update_handler(registry, encoders, decoder, brand, lifecycle, authorization),
+            patch=patch_handler(registry, encoders, brand),
+            delete=delete_handler(registry, encoders, options_reader, lifecycle),
+            deletecollection=delete_collection_handler(registry, encoders, options_reader, brand),
+        )
+        return Routes(
+            lambda: self._table,
+            verbs,
+            discovery=Discovery(brand, lambda: self._table),
+            openapi=OpenApi(brand, schemas, lambda: self._table),
+            health=self._health,
+            metrics=self.metrics,
+            follows_item_watch=not config.strict_kube_compat,
+        )
+
+    def _authentication(self) -> AuthenticationChain:
+        authenticators: list[Authenticator] = [client_cert.authenticate]
+        if self._config.token_auth_file is not None:
+            try:
+                users = read_token_file(self._config.token_auth_file)
+            except (OSError, TokenFileError) as error:
+                raise CannotStart(f"--token-auth-file: {error}") from None
+            authenticators.append(TokenAuthenticator(users))
+        return AuthenticationChain(authenticators, allows_anonymous=self._config.anonymous_auth)
+
+    async def _open_store(self) -> Storage:
+        config = self._config
+        if not config.etcd_servers:
+            try:
+                return await EmbeddedStore.open(config.data_dir / "store")
+            except StorageError as error:
+                raise CannotStart(str(error)) from None
+        # gRPC takes a tenth of a second to import, and is not needed otherwise.
+        from storage.etcd import EtcdClient, EtcdStore, Tls
+
+        tls = Tls(
+            ca=_read_optional(config.etcd_cafile),
+            certificate=_read_optional(config.etcd_certfile),
+            key=_read_optional(config.etcd_keyfile),
+        )
+        return EtcdStore(EtcdClient(config.etcd_servers, tls), prefix=config.etcd_prefix)
+
+    # ---- serving
+
+    def _certificates(self) -> pki.Pki:
+        try:
+            return pki.ensure(self._config.data_dir / "pki", [self._config.bind_address])
+        except OSError as error:
+            raise CannotStart(f"cannot make certificates in {self._config.data_dir}: {error}") from None
+
+    async def _listen(self, server: Server, certificates: pki.Pki) -> asyncio.Server:
+        config = self._config
+        try:
+            context = _tls_context(config, certificates)
+        except (OSError, ssl.SSLError) as error:
+            raise CannotStart(f"the serving certificate cannot be used: {error}") from None
+        try:
+            listener = await self._loop.create_server(
+                server, config.bind_address, config.secure_port, ssl=context, backlog=BACKLOG
+            )
+        except OSError as error:
+            where = f"{config.bind_address}:{config.secure_port}"
+            raise CannotStart(f"cannot listen on {where}: {error.strerror or error}") from None
+        self.port = listener.sockets[0].getsockname()[1]
+        return listener
+
+    async def _announce(self, on_ready: Callable[[str, Path], None], url: str, kubeconfig: Path) -> None:
+        while not await self._health.is_ready():  # noqa: ASYNC110  what checks look at has no event
+            await asyncio.sleep(READY_POLL_S)
+        # What was made so far stays: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        on_ready(url, kubeconfig)
+
+    async def _make_system_namespaces(self, registry: Registry) -> None:
+        namespaces = self._table.find("", "v1", "namespaces")
+        assert namespaces is not None
+        for name in SYSTEM_NAMESPACES:
+            while True:
+                document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                try:
+                    await registry.create(namespaces, "", document, WriteOptions())
+                except AlreadyExists:
+                    pass
+                except (ApiError, StorageError) as error:
+                    log.warning("namespace %s cannot be made yet: %s", name, error)
+                    await asyncio.sleep(HOOK_RETRY_S)
+                    continue
+                break
+        self._namespaces_hook.is_done = True
+
+    async def _drain(self, listener: asyncio.Server) -> None:
+        """Fail readyz, go on for the delay, then take nothing new and finish what is under way."""
+        self._health.is_shutting_down = True
+        await asyncio.sleep(self._config.shutdown_delay_s)
+        listener.close()
+        self._streams.end_all()
+        self._server.pre_shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._config.request_timeout_s):
+                await self._server.shutdown(self._config.request_timeout_s)
+
+    def _resource_name(self, key: str) -> str:
+        """`/registry/apps/deployments/ns/name` -> `deployments.apps`, as metrics call it."""
+        prefix = resource_of(self._config.etcd_prefix, key)
+        if prefix is None:
+            return ""
+        *_, group, resource, _ = prefix.split("/")
+        return resource if group == CORE_GROUP else f"{resource}.{group}"
+
+
+def _entry(
+    handle: Handler, clock: Callable[[], float]
+) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    """The server's handler: makes the record of a request, and hands it down the chain."""
+
+    async def entry(request: web.BaseRequest) -> web.StreamResponse:
+        raw_path, _, raw_query = request.raw_path.partition("?")
+        malformed = ""
+        try:
+            query = parse_query(raw_query)
+            is_watch = "watch" in query and is_true(query, "watch")
+            info = parse_target(request.method, raw_path, is_watch)
+        except MalformedPath as error:
+            query, malformed = parse_query(""), str(error)
+            info = parse_target(request.method, "/", False)
+        audit_id = request.headers.get("Audit-Id") or middleware.new_audit_id()
+        call = Call(request, info, query, audit_id, clock())
+        if malformed:
+            await send_error(call, BadRequest(malformed))
+        else:
+            await handle(call)
+        return sent(call)
+
+    return entry
+
+
+def _cache_check(cache: WatchCache[StoredObject]) -> Check:
+    async def check() -> None:
+        if not cache.is_filled:
+            raise Unhealthy("the watch cache is not filled yet")
+        if cache.failure is not None:
+            raise Unhealthy(f"the watch cache cannot follow the store: {cache.failure}")
+
+    return check
+
+
+def _tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(
+        config.tls_cert_file or certificates.serving_cert,
+        config.tls_private_key_file or certificates.serving_key,
+    )
+    # A client may show a certificate. One that no authority here has signed ends the handshake.
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(certificates.ca_cert)
+    if config.client_ca_file is not None:
+        context.load_verify_locations(config.client_ca_file)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _url_host(bind_address: str) -> str:
+    """Where a client on this machine finds a server that listens there."""
+    if bind_address in ("0.0.0.0", "::", ""):  # noqa: S104  compared, not bound
+        return "127.0.0.1"
+    return f"[{bind_address}]" if ":" in bind_address else bind_address
+
+
+def _read_optional(path: Path | None) -> bytes | None:
+    return path.read_bytes() if path is not None else None

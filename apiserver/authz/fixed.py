@@ -1,0 +1,34 @@
+"""What holds whatever rules are stored: masters may do everything, and some paths are for everybody.
+
+The paths are those of Kubernetes' default roles `system:public-info-viewer`, `system:discovery` and
+`system:basic-user`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Verdict
+from apiserver.vocabulary import AUTHENTICATED, MASTERS
+
+_PUBLIC: Final = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
+_DISCOVERY: Final = frozenset({"/api", "/apis", "/openapi"})
+_ALLOW: Final = Verdict(Decision.ALLOW)
+
+
+def authorize_masters(attributes: Attributes) -> Verdict:
+    return _ALLOW if MASTERS in attributes.user.groups else NO_OPINION
+
+
+def authorize_public_paths(attributes: Attributes) -> Verdict:
+    """Health and version for all; discovery for whoever has said who they are."""
+    if attributes.is_resource or attributes.verb != "get":
+        return NO_OPINION
+    path = attributes.path
+    if path in _PUBLIC:
+        return _ALLOW
+    if AUTHENTICATED in attributes.user.groups:
+        top = "/" + path.strip("/").partition("/")[0]
+        if top in _DISCOVERY:
+            return _ALLOW
+    return NO_OPINION

@@ -1,0 +1,436 @@
+"""Flags and files to one frozen `Config`: the only place that reads either.
+
+Flags are spelled as kube-apiserver spells them wherever it has one. Those it has and this server does not
+need are taken with a warning, so that a start script can swap the binaries; others are errors. Every flag
+may also stand in a YAML file (`--config`); what is on the command line counts more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import yaml
+
+from apiserver import EMULATED_VERSION, __version__
+from apiserver.brand import Brand
+from apiserver.kube_flags import NOT_NEEDED
+
+
+class UsageError(ValueError):
+    """The command line, or the configuration file, is not right; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything that is decided before the server starts. Times are in seconds."""
+
+    data_dir: Path = Path("apiserver-data")
+    bind_address: str = "127.0.0.1"
+    secure_port: int = 6443
+    tls_cert_file: Path | None = None
+    tls_private_key_file: Path | None = None
+    client_ca_file: Path | None = None
+    token_auth_file: Path | None = None
+    anonymous_auth: bool = True
+    etcd_servers: tuple[str, ...] = ()
+    etcd_cafile: Path | None = None
+    etcd_certfile: Path | None = None
+    etcd_keyfile: Path | None = None
+    etcd_prefix: str = "/registry"
+    etcd_compaction_interval_s: float = 300.0
+    event_ttl_s: int = 3600
+    default_watch_cache_size: int = 102_400
+    max_requests_inflight: int = 400
+    max_mutating_requests_inflight: int = 200
+    request_timeout_s: float = 60.0
+    min_request_timeout_s: float = 1800.0
+    livez_grace_period_s: float = 0.0
+    shutdown_delay_s: float = 0.0
+    controllers: tuple[str, ...] = ("*",)
+    list_from_cache_snapshot: bool = True
+    strict_kube_compat: bool = False
+    brand: Brand = field(default_factory=Brand)
+    verbosity: int = 0
+    logging_format: str = "text"
+    warnings: tuple[str, ...] = ()
+
+    def runs_controller(self, *names: str) -> bool:
+        """Whether a controller, known by any of `names`, is to run: the last word about it counts."""
+        runs = False
+        for entry in self.controllers:
+            if entry in ("*", "-*"):
+                runs = entry == "*"
+            elif entry.removeprefix("-") in names:
+                runs = not entry.startswith("-")
+        return runs
+
+
+# Leaving these unheeded would be worse than not to start.
+_REFUSED: Final = {
+    "encryption-provider-config": "objects would be stored unencrypted",
+}
+_KNOWN_CONTROLLERS: Final = frozenset({"namespace", "namespace-controller"})
+
+
+def parse(arguments: Sequence[str]) -> Config:
+    """The configuration that a command line asks for. Raises UsageError; exits for --help."""
+    parser = _parser()
+    given, unknown = parser.parse_known_args(list(arguments))
+    values = {name: value for name, value in vars(given).items() if value is not None}
+    file_path = values.pop("config", None)
+    warnings: list[str] = []
+    if file_path is not None:
+        values = {**_from_file(parser, Path(file_path), warnings), **values}
+    _check_unknown(unknown, warnings)
+    values.pop("command", None)
+    brand = Brand(values.pop("group_domain", Brand.group_domain), values.pop("vendor", Brand.vendor))
+    _check_words(brand)
+    gates = values.pop("feature_gates", {})
+    config = Config(
+        **values,
+        brand=brand,
+        list_from_cache_snapshot=_gate(gates, "ListFromCacheSnapshot", default=True, warnings=warnings),
+        warnings=tuple(warnings),
+    )
+    _check(config)
+    return config
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        raise UsageError(message)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="apiserver",
+        description=(
+            "A Kubernetes-compatible resource API server "
+            f"(speaks {EMULATED_VERSION[0]}.{EMULATED_VERSION[1]}, version {__version__})."
+        ),
+        allow_abbrev=False,
+        argument_default=None,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=40, width=110),
+    )
+    default = Config()
+
+    def add(group: argparse._ArgumentGroup, flag: str, text: str, **more: Any) -> None:
+        more.setdefault("dest", flag.lstrip("-").replace("-", "_"))
+        shown = getattr(default, more["dest"], None)
+        if shown not in (None, "", ()) and "action" not in more:
+            text += f" (default {', '.join(shown) if isinstance(shown, tuple) else shown})"
+        group.add_argument(flag, help=text, **more)
+
+    serving = parser.add_argument_group("serving")
+    add(serving, "--bind-address", "the address to listen on", metavar="ADDRESS")
+    add(serving, "--secure-port", "the HTTPS port; 0 takes a free one", type=_port, metavar="PORT")
+    add(
+        serving,
+        "--data-dir",
+        "where keys, certificates and the embedded store are kept",
+        type=Path,
+        metavar="DIR",
+    )
+    add(
+        serving,
+        "--tls-cert-file",
+        "the serving certificate; made at the first start if not given",
+        type=Path,
+        metavar="FILE",
+    )
+    add(serving, "--tls-private-key-file", "its key", type=Path, metavar="FILE")
+    add(
+        serving,
+        "--max-requests-inflight",
+        "reads answered at the same time; 0 for no limit",
+        type=_count,
+        metavar="N",
+    )
+    add(
+        serving,
+        "--max-mutating-requests-inflight",
+        "writes answered at the same time; 0 for no limit",
+        type=_count,
+        metavar="N",
+    )
+    add(
+        serving,
+        "--request-timeout",
+        "how long a request may take",
+        type=duration_s,
+        metavar="TIME",
+        dest="request_timeout_s",
+    )
+    add(
+        serving,
+        "--min-request-timeout",
+        "the least time of a watch, in seconds; its end is up to twice as far",
+        type=_seconds,
+        metavar="SECONDS",
+        dest="min_request_timeout_s",
+    )
+    add(
+        serving,
+        "--livez-grace-period",
+        "how long start hooks that are not done count as live",
+        type=duration_s,
+        metavar="TIME",
+        dest="livez_grace_period_s",
+    )
+    add(
+        serving,
+        "--shutdown-delay-duration",
+        "how long requests are still taken once readyz fails at the end",
+        type=duration_s,
+        metavar="TIME",
+        dest="shutdown_delay_s",
+    )
+
+    storage = parser.add_argument_group("storage (embedded, unless --etcd-servers is given)")
+    add(storage, "--etcd-servers", "the etcd cluster, as http://HOST:PORT,...", type=_urls, metavar="URLS")
+    add(storage, "--etcd-cafile", "the CA of its certificates", type=Path, metavar="FILE")
+    add(storage, "--etcd-certfile", "our certificate for it", type=Path, metavar="FILE")
+    add(storage, "--etcd-keyfile", "and its key", type=Path, metavar="FILE")
+    add(storage, "--etcd-prefix", "what all keys begin with", type=_prefix, metavar="PREFIX")
+    add(
+        storage,
+        "--etcd-compaction-interval",
+        "how long old versions are kept, in either store; 0 for ever",
+        type=duration_s,
+        metavar="TIME",
+        dest="etcd_compaction_interval_s",
+    )
+    add(
+        storage,
+        "--event-ttl",
+        "how long Events are kept",
+        type=_whole_duration_s,
+        metavar="TIME",
+        dest="event_ttl_s",
+    )
+    add(
+        storage,
+        "--default-watch-cache-size",
+        "the changes of each resource that are kept in memory at the most",
+        type=_count,
+        metavar="N",
+    )
+
+    identity = parser.add_argument_group("identity")
+    add(
+        identity,
+        "--client-ca-file",
+        "whose client certificates are believed; the own CA's if not given",
+        type=Path,
+        metavar="FILE",
+    )
+    add(identity, "--token-auth-file", 'lines of token,user,uid,"group1,group2"', type=Path, metavar="FILE")
+    add(
+        identity,
+        "--anonymous-auth",
+        "let whoever shows nothing be system:anonymous (default true)",
+        type=_boolean,
+        metavar="BOOL",
+    )
+
+    behaviour = parser.add_argument_group("behaviour")
+    add(
+        behaviour,
+        "--group-domain",
+        f"the suffix of API group names (default {Brand.group_domain})",
+        metavar="DOMAIN",
+    )
+    add(
+        behaviour,
+        "--vendor",
+        f"the word in media types and extensions (default {Brand.vendor})",
+        metavar="WORD",
+    )
+    add(
+        behaviour,
+        "--controllers",
+        "which controllers run: * for all, NAME, -NAME, -* for none",
+        type=_controllers,
+        metavar="LIST",
+    )
+    add(behaviour, "--feature-gates", "as ListFromCacheSnapshot=false", type=_gates, metavar="LIST")
+    add(
+        behaviour,
+        "--strict-kube-compat",
+        "do as kube-apiserver where the specification has it otherwise",
+        nargs="?",
+        const=True,
+        type=_boolean,
+        metavar="BOOL",
+    )
+
+    logging_ = parser.add_argument_group("logging")
+    add(
+        logging_,
+        "--v",
+        "how much is logged: 0 warnings and news, 2 more, 4 everything",
+        type=_count,
+        metavar="N",
+        dest="verbosity",
+    )
+    add(logging_, "--logging-format", "text or json", choices=("text", "json"))
+
+    parser.add_argument("--config", metavar="FILE", help="a YAML file with any of these flags as keys")
+    parser.add_argument("command", nargs="?", choices=("serve", "version"), help=argparse.SUPPRESS)
+    return parser
+
+
+# ---- kinds of values
+
+
+def duration_s(text: str) -> float:
+    """A Go duration, as `90s`, `1m30s` or `500ms`; `0` needs no unit."""
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+    if text == "0":
+        return 0.0
+    if not re.fullmatch(r"(\d+(\.\d+)?(h|ms|us|ns|m|s))+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration, as 90s or 1m30s are")
+    return sum(float(n) * units[unit] for n, _, unit in re.findall(r"(\d+(\.\d+)?)(h|ms|us|ns|m|s)", text))
+
+
+def _whole_duration_s(text: str) -> int:
+    return max(1, int(duration_s(text)))
+
+
+def _seconds(text: str) -> float:
+    return float(_count(text))
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    port = _count(text)
+    if port > 65535:
+        raise argparse.ArgumentTypeError(f"{text} is no port")
+    return port
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() in ("true", "1")
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    urls = tuple(part.strip() for part in text.split(",") if part.strip())
+    for url in urls:
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            raise argparse.ArgumentTypeError(f"{url!r} is not of the form http://HOST:PORT")
+    return urls
+
+
+def _prefix(text: str) -> str:
+    prefix = "/" + text.strip("/")
+    if prefix == "/":
+        raise argparse.ArgumentTypeError("the prefix must not be empty")
+    return prefix
+
+
+def _controllers(text: str) -> tuple[str, ...]:
+    entries = tuple(part.strip() for part in text.split(",") if part.strip())
+    for entry in entries:
+        if entry not in ("*", "-*") and entry.removeprefix("-") not in _KNOWN_CONTROLLERS:
+            raise argparse.ArgumentTypeError(f"{entry!r} is no controller of this server")
+    return entries
+
+
+def _gates(text: str) -> dict[str, bool]:
+    gates = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
+        gates[name] = _boolean(value)
+    return gates
+
+
+def _gate(gates: dict[str, bool], name: str, *, default: bool, warnings: list[str]) -> bool:
+    warnings += [f"feature gate {other} is not known to this server" for other in gates if other != name]
+    return gates.get(name, default)
+
+
+# ---- checks
+
+
+def _check_unknown(unknown: Sequence[str], warnings: list[str]) -> None:
+    """What the parser did not know: flags of kube-apiserver's, with or without a value, or mistakes."""
+    takes_value = False
+    for argument in unknown:
+        if not argument.startswith("-"):
+            if not takes_value:
+                raise UsageError(f"unexpected argument {argument!r}")
+            takes_value = False
+            continue
+        name, equals, _ = argument.lstrip("-").partition("=")
+        _check_not_needed(name, warnings)
+        takes_value = not equals
+
+
+def _check_not_needed(name: str, warnings: list[str]) -> None:
+    if name in _REFUSED:
+        raise UsageError(f"--{name} is not supported yet: {_REFUSED[name]}")
+    if name not in NOT_NEEDED:
+        raise UsageError(f"unknown flag --{name}")
+    warnings.append(f"--{name} has no effect on this server")
+
+
+def _from_file(parser: argparse.ArgumentParser, path: Path, warnings: list[str]) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} must hold flags and their values")
+    arguments = []
+    for name, value in content.items():
+        flag = f"--{str(name).lstrip('-')}"
+        if isinstance(value, bool):
+            value = str(value).lower()
+        elif isinstance(value, list):
+            value = ",".join(map(str, value))
+        arguments.append(f"{flag}={value}")
+    given, unknown = parser.parse_known_args(arguments)
+    _check_unknown(unknown, warnings)
+    return {name: value for name, value in vars(given).items() if value is not None and name != "config"}
+
+
+def _check_words(brand: Brand) -> None:
+    if not re.fullmatch(
+        r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+", brand.group_domain
+    ):
+        raise UsageError(f"--group-domain {brand.group_domain!r} is no domain of at least two parts")
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", brand.vendor):
+        raise UsageError(f"--vendor {brand.vendor!r} must be one word of lower-case letters and digits")
+
+
+def _check(config: Config) -> None:
+    if (config.tls_cert_file is None) is not (config.tls_private_key_file is None):
+        raise UsageError("--tls-cert-file and --tls-private-key-file must be given together")
+    if (config.etcd_certfile is None) is not (config.etcd_keyfile is None):
+        raise UsageError("--etcd-certfile and --etcd-keyfile must be given together")
+    for flag, path in (
+        ("tls-cert-file", config.tls_cert_file),
+        ("tls-private-key-file", config.tls_private_key_file),
+        ("client-ca-file", config.client_ca_file),
+        ("token-auth-file", config.token_auth_file),
+        ("etcd-cafile", config.etcd_cafile),
+        ("etcd-certfile", config.etcd_certfile),
+        ("etcd-keyfile", config.etcd_keyfile),
+    ):
+        if path is not None and not path.is_file():
+            raise UsageError(f"--{flag}: there is no file {path}")

@@ -1,0 +1,45 @@
+"""One request on its way through the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
+
+from aiohttp import web
+
+from apiserver.endpoints.connection import Connection
+from apiserver.endpoints.request_info import RequestInfo
+from apiserver.registry.served_resource import ServedResource
+from apiserver.vocabulary import Query, UserInfo
+
+
+@dataclass(slots=True)
+class Call:
+    """Who asks, for what, and what has been answered so far.
+
+    received_at: seconds of the event loop's clock.
+    resource: what the path leads to, once that is known.
+    warnings: texts for Warning headers.
+    status: of the answer; 0 until its first byte is written.
+    closes: the connection must not be used again after the answer.
+    """
+
+    request: web.BaseRequest
+    info: RequestInfo
+    query: Query
+    audit_id: str
+    received_at: float
+    user: UserInfo | None = None
+    resource: ServedResource | None = None
+    warnings: list[str] = field(default_factory=list)
+    status: int = 0
+    closes: bool = False
+
+    @property
+    def connection(self) -> Connection:
+        return cast(Connection, self.request.protocol)
+
+
+Handler: TypeAlias = Callable[[Call], Awaitable[None]]
+Middleware: TypeAlias = Callable[[Handler], Handler]

@@ -1,0 +1,114 @@
+"""One client connection: aiohttp's protocol, and what we need of it beyond."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import orjson
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
+
+from apiserver.errors import ApiError, BadRequest, InternalError
+from apiserver.vocabulary import UserInfo
+
+# Also how long a client may take to send its headers: the clock starts with the connection, or with the
+# answer before, and only a whole request stops it. kube-apiserver: 90 s idle, 32 s for headers.
+IDLE_TIMEOUT_S: Final = 90.0
+# Bearer tokens and label selectors can be long. Go allows 1 MB.
+HEADER_BYTES_MAX: Final = 65_536
+HEADERS_MAX: Final = 128
+# A body up to this size is taken; kube-apiserver's limit (row Q04).
+BODY_BYTES_MAX: Final = 3 * 1024 * 1024
+# How long a body that nobody wants is read on before the connection is closed.
+LINGER_S: Final = 2.0
+
+
+class Connection(web.RequestHandler):
+    """user: who the client certificate says is there, once it has been looked at."""
+
+    def __init__(self, manager: Server, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self.user: UserInfo | None = None
+        self.has_looked_for_user = False
+        # Called, once, when the transport takes data again.
+        self.on_writable: Callable[[], None] | None = None
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._tell_writable()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        self._tell_writable()
+
+    async def drain(self) -> None:
+        """Wait until the client has taken enough of what was written. Raises ConnectionResetError."""
+        if self.writing_paused:
+            writable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.on_writable = lambda: None if writable.done() else writable.set_result(None)
+            await writable
+        if self.transport is None:
+            raise ConnectionResetError("the client is gone")
+
+    def _tell_writable(self) -> None:
+        callback, self.on_writable = self.on_writable, None
+        if callback is not None:
+            callback()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What is not HTTP, or failed outside of our own handler, is answered with a Status, too."""
+        error: ApiError
+        if status == 500:
+            self.log_exception("Error handling request", exc_info=exc)
+            error = InternalError("Internal error occurred")
+        else:
+            error = BadRequest("the request is not valid HTTP")
+        response = web.Response(
+            status=error.code, body=orjson.dumps(error.status()), content_type="application/json"
+        )
+        response.force_close()
+        return response
+
+
+class Server(web.Server):
+    """Makes a `Connection` of each connection. handler: answers a request."""
+
+    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
+        super().__init__(
+            handler,
+            request_factory=self._request,
+            handler_cancellation=True,  # a client that is gone waits for nothing
+        )
+
+    def __call__(self) -> Connection:
+        return Connection(
+            self,
+            loop=asyncio.get_running_loop(),
+            access_log=None,
+            keepalive_timeout=IDLE_TIMEOUT_S,
+            lingering_time=LINGER_S,
+            max_line_size=HEADER_BYTES_MAX,
+            max_field_size=HEADER_BYTES_MAX,
+            max_headers=HEADERS_MAX,
+            auto_decompress=False,  # no client compresses requests, but for bombs
+        )
+
+    @staticmethod
+    def _request(
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> web.BaseRequest:
+        loop = asyncio.get_running_loop()
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_BYTES_MAX)

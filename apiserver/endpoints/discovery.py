@@ -1,0 +1,200 @@
+"""What is served, told to clients: /api, /apis, groups, versions, and all of it at once.
+
+Rows I19, S03. Documents are made from the table of resources when they are first asked for, and kept as
+bytes until the table changes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+import orjson
+
+from apiserver.brand import Brand
+from apiserver.endpoints.call import Call
+from apiserver.endpoints.negotiation import Negotiator, Target
+from apiserver.endpoints.responses import send, send_document
+from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
+from apiserver.vocabulary import Document, GroupVersion
+
+AGGREGATED_KIND: Final = "APIGroupDiscoveryList"
+
+
+class Discovery:
+    """Answers discovery requests from the table of the moment."""
+
+    def __init__(self, brand: Brand, table: Callable[[], ResourceTable]) -> None:
+        self._brand = brand
+        self._table = table
+        targets = [Target(AGGREGATED_KIND, brand.discovery_group, "v2")]
+        self._negotiator = Negotiator(targets)
+        self._aggregated_type = f"application/json;g={brand.discovery_group};v=v2;as={AGGREGATED_KIND}"
+        # Tables compare by identity; there are few at a time.
+        self._aggregated = lru_cache(maxsize=4)(self._make_aggregated)
+
+    async def core(self, call: Call) -> None:
+        """/api"""
+        if self._wants_aggregated(call):
+            await self._send_aggregated(call, "core")
+            return
+        versions = [gv.version for gv in self._table().groups.get("", ())]
+        host = call.request.host
+        await send_document(
+            call,
+            {
+                "kind": "APIVersions",
+                "versions": versions,
+                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}],
+            },
+            headers=_VARY,
+        )
+
+    async def groups(self, call: Call) -> None:
+        """/apis"""
+        if self._wants_aggregated(call):
+            await self._send_aggregated(call, "named")
+            return
+        table = self._table()
+        groups = [_group(name, versions) for name, versions in table.groups.items() if name]
+        await send_document(
+            call, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}, headers=_VARY
+        )
+
+    async def group(self, call: Call, name: str) -> None:
+        """/apis/{group}; the group is known to be served."""
+        document = {"kind": "APIGroup", "apiVersion": "v1", **_group(name, self._table().groups[name])}
+        await send_document(call, document)
+
+    async def version(self, call: Call, group_version: GroupVersion) -> None:
+        """/api/v1 and /apis/{group}/{version}; the version is known to be served."""
+        resources: list[Document] = []
+        for resource in self._table().group_versions[group_version]:
+            resources.append(_resource(resource))
+            resources += [_subresource(resource, sub) for sub in resource.subresources.values()]
+        document = {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": str(group_version),
+            "resources": resources,
+        }
+        await send_document(call, document)
+
+    def _wants_aggregated(self, call: Call) -> bool:
+        """Raises NotAcceptable."""
+        form = self._negotiator.form_for(call.request.headers.get("Accept", ""))
+        return form.kind == AGGREGATED_KIND
+
+    async def _send_aggregated(self, call: Call, which: str) -> None:
+        body, etag = self._aggregated(self._table(), which)
+        headers = {**_VARY, "ETag": etag}
+        if call.request.headers.get("If-None-Match") == etag:
+            await send(call, 304, b"", self._aggregated_type, headers)
+        else:
+            await send(call, 200, body, self._aggregated_type, headers)
+
+    def _make_aggregated(self, table: ResourceTable, which: str) -> tuple[bytes, str]:
+        """The document of the core group or of the named ones, and its ETag."""
+        groups = [
+            {
+                "metadata": {"name": name, "creationTimestamp": None}
+                if name
+                else {"creationTimestamp": None},
+                "versions": [
+                    {
+                        "version": gv.version,
+                        "resources": [_aggregated_resource(r) for r in table.group_versions[gv]],
+                        "freshness": "Current",
+                    }
+                    for gv in versions
+                ],
+            }
+            for name, versions in table.groups.items()
+            if bool(name) is (which == "named")
+        ]
+        body = orjson.dumps(
+            {
+                "kind": AGGREGATED_KIND,
+                "apiVersion": f"{self._brand.discovery_group}/v2",
+                "metadata": {},
+                "items": groups,
+            },
+            option=orjson.OPT_APPEND_NEWLINE,
+        )
+        return body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
+
+
+_VARY: Final = {"Vary": "Accept"}
+
+
+def _group(name: str, versions: tuple[GroupVersion, ...]) -> Document:
+    listed = [{"groupVersion": str(gv), "version": gv.version} for gv in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _resource(resource: ServedResource) -> Document:
+    document: Document = {
+        "name": resource.resource,
+        "singularName": resource.singular,
+        "namespaced": resource.is_namespaced,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs),
+    }
+    if resource.short_names:
+        document["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        document["categories"] = list(resource.categories)
+    if "list" in resource.verbs:
+        document["storageVersionHash"] = _storage_version_hash(resource)
+    return document
+
+
+def _subresource(resource: ServedResource, subresource: Subresource) -> Document:
+    document: Document = {
+        "name": f"{resource.resource}/{subresource.name}",
+        "singularName": "",
+        "namespaced": resource.is_namespaced,
+        "kind": subresource.kind or resource.kind,
+        "verbs": list(subresource.verbs),
+    }
+    if subresource.group_version is not None:
+        document["group"], document["version"] = subresource.group_version
+    return document
+
+
+def _storage_version_hash(resource: ServedResource) -> str:
+    """Changes when objects are stored in another version. Source: apiserver pkg/endpoints/discovery."""
+    text = f"{resource.group_version.group}/{resource.storage_version}/{resource.kind}"
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def _aggregated_resource(resource: ServedResource) -> Document:
+    group, version = resource.group_version
+    document: Document = {
+        "resource": resource.resource,
+        "responseKind": {"group": group, "version": version, "kind": resource.kind},
+        "scope": "Namespaced" if resource.is_namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": list(resource.verbs),
+    }
+    if resource.short_names:
+        document["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        document["categories"] = list(resource.categories)
+    if resource.subresources:
+        document["subresources"] = [
+            _aggregated_subresource(resource, sub) for sub in resource.subresources.values()
+        ]
+    return document
+
+
+def _aggregated_subresource(resource: ServedResource, subresource: Subresource) -> Document:
+    group, version = subresource.group_version or resource.group_version
+    return {
+        "subresource": subresource.name,
+        "responseKind": {"group": group, "version": version, "kind": subresource.kind or resource.kind},
+        "verbs": list(subresource.verbs),
+    }

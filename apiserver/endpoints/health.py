@@ -1,0 +1,155 @@
+"""/livez, /readyz and /healthz: named checks, all together or one by one.
+
+Rows N01-N08. Source: k8s.io/apiserver, pkg/server/healthz.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from apiserver.endpoints.call import Call
+from apiserver.endpoints.responses import TEXT, send
+from apiserver.meta.options import is_true
+
+log = logging.getLogger(__name__)
+
+# A probe gives up after some seconds; an answer that says what hangs is better than none.
+CHECK_TIMEOUT_S: Final = 4.0
+
+
+class Unhealthy(Exception):
+    """A check found something wrong; the message is for the log, strangers are not told."""
+
+
+Check = Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class StartHook:
+    """Something that has to be done once after the start; a check until it is."""
+
+    name: str
+    is_done: bool = False
+
+    async def check(self) -> None:
+        if not self.is_done:
+            raise Unhealthy("not finished")
+
+
+@dataclass
+class Health:
+    """The checks of each endpoint, in the order in which they are told.
+
+    started_at and live_grace_s: start hooks that are not done count as live until the grace period is over
+        (row N08); clock is the event loop's.
+    """
+
+    storage: Check
+    cache: Check
+    live_grace_s: float
+    clock: Callable[[], float]
+    hooks: list[StartHook] = field(default_factory=list)
+    is_shutting_down: bool = False
+
+    def __post_init__(self) -> None:
+        self._started_at = self.clock()
+
+    def hook(self, name: str) -> StartHook:
+        """A start hook that has to be finished before the server is ready."""
+        hook = StartHook(f"poststarthook/{name}")
+        self.hooks.append(hook)
+        return hook
+
+    def checks(self, endpoint: str) -> Mapping[str, Check]:
+        """endpoint: livez, readyz or healthz."""
+        checks: dict[str, Check] = {"ping": _fine, "log": _fine}
+        if endpoint == "livez":
+            # A store that is away is no reason to restart the server; that would not bring it back.
+            checks |= {hook.name: self._within_grace(hook) for hook in self.hooks}
+            return checks
+        checks["storage"] = self.storage
+        if endpoint == "readyz":
+            checks["watch-cache"] = self.cache
+        checks |= {hook.name: hook.check for hook in self.hooks}
+        checks["autoregister-completion"] = _fine
+        if endpoint == "readyz":
+            checks["shutdown"] = self._not_shutting_down
+        return checks
+
+    async def is_ready(self) -> bool:
+        results = await _run(self.checks("readyz"))
+        return not any(results.values())
+
+    def _within_grace(self, hook: StartHook) -> Check:
+        async def check() -> None:
+            if self.clock() - self._started_at > self.live_grace_s:
+                await hook.check()
+
+        return check
+
+    async def _not_shutting_down(self) -> None:
+        if self.is_shutting_down:
+            raise Unhealthy("the server is shutting down")
+
+
+async def _fine() -> None:
+    """The server answers: that is all there is to check."""
+
+
+async def answer(call: Call, endpoint: str, checks: Mapping[str, Check]) -> None:
+    """The answer to /livez and its like."""
+    excluded = [name for text in call.query.get("exclude", ()) for name in [text] if name]
+    results = await _run({name: check for name, check in checks.items() if name not in excluded})
+    lines = []
+    for name in checks:
+        if name in excluded:
+            lines.append(f"[+]{name} excluded: ok")
+        elif results[name]:
+            lines.append(f"[-]{name} failed: reason withheld")
+        else:
+            lines.append(f"[+]{name} ok")
+    if unmatched := [name for name in excluded if name not in checks]:
+        listed = ", ".join(f'"{name}"' for name in unmatched)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {listed}")
+    failed = {name: reason for name, reason in results.items() if reason}
+    if failed:
+        log.warning("%s check failed: %s", endpoint, "; ".join(f"{n}: {r}" for n, r in failed.items()))
+        body = "\n".join([*lines, f"{endpoint} check failed", ""])
+        await send(call, 500, body.encode(), TEXT, _HEADERS)
+    elif "verbose" in call.query and is_true(call.query, "verbose"):
+        await send(call, 200, "\n".join([*lines, f"{endpoint} check passed", ""]).encode(), TEXT, _HEADERS)
+    else:
+        await send(call, 200, b"ok", TEXT, _HEADERS)
+
+
+async def answer_one(call: Call, check: Check) -> None:
+    """The answer to /livez/ping and its like."""
+    reason = (await _run({"": check}))[""]
+    if reason:
+        await send(call, 500, f"internal server error: {reason}\n".encode(), TEXT, _HEADERS)
+    else:
+        await send(call, 200, b"ok", TEXT, _HEADERS)
+
+
+_HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
+
+
+async def _run(checks: Mapping[str, Check]) -> dict[str, str]:
+    """Why each check failed, or an empty text."""
+    reasons = await asyncio.gather(*(_reason(check) for check in checks.values()))
+    return dict(zip(checks, reasons, strict=True))
+
+
+async def _reason(check: Check) -> str:
+    try:
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            await check()
+    except TimeoutError:
+        return f"no answer in {CHECK_TIMEOUT_S:.0f} s"
+    except Exception as error:  # A check that fails in an unforeseen way has failed, too.
+        return str(error) or type(error).__name__
+    return ""

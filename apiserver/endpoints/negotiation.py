@@ -1,0 +1,116 @@
+"""Accept and Content-Type: which form a body has, and which form an answer shall have.
+
+Rows D01-D19. Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation/negotiate.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from apiserver.brand import Brand
+from apiserver.errors import NotAcceptable
+
+JSON: Final = "application/json"
+# Longer lists are cut: nobody means them.
+ACCEPTED_TYPES_MAX: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of an answer.
+
+    kind: what objects are turned into before they are encoded: "" (nothing), Table,
+        PartialObjectMetadata or PartialObjectMetadataList.
+    """
+
+    media_type: str = JSON
+    kind: str = ""
+
+
+FULL: Final = Form()
+
+
+class Target(NamedTuple):
+    """A kind that answers can be turned into, as `;as=Table;g=meta.k8s.io;v=v1` names it."""
+
+    kind: str
+    group: str
+    version: str
+
+
+def object_targets(brand: Brand) -> tuple[Target, ...]:
+    """What objects and lists can be turned into."""
+    return tuple(
+        Target(kind, brand.meta_group, "v1")
+        for kind in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    """One type of an Accept header."""
+
+    media_type: str
+    parameters: dict[str, str]
+    quality: float
+
+
+class Negotiator:
+    """Chooses the forms of answers.
+
+    targets: the kinds that can be asked for instead of the object itself.
+    media_types: what can be encoded, the preferred one first.
+    """
+
+    def __init__(self, targets: Sequence[Target], media_types: Sequence[str] = (JSON,)) -> None:
+        self._targets = frozenset(targets)
+        self._media_types = tuple(media_types)
+        self.form_for = lru_cache(maxsize=256)(self._form_for)  # clients send few different headers
+
+    def _form_for(self, accept: str) -> Form:
+        """The best form that `accept` allows; no or an empty header allows everything.
+
+        Raises NotAcceptable.
+        """
+        if not accept.strip():
+            return FULL
+        for clause in _clauses(accept):
+            for media_type in self._media_types:
+                if clause.media_type in (media_type, "*/*") and self._can_become(clause.parameters):
+                    return Form(media_type, clause.parameters.get("as", ""))
+        raise NotAcceptable.none_of(self._media_types)
+
+    def _can_become(self, parameters: dict[str, str]) -> bool:
+        if "as" not in parameters:
+            return True
+        target = Target(parameters["as"], parameters.get("g", ""), parameters.get("v", ""))
+        return target in self._targets
+
+
+def _clauses(accept: str) -> list[_Clause]:
+    """The types of an Accept header, the best first; equally good ones stay in order."""
+    clauses = list(_parse(accept))
+    clauses.sort(key=lambda clause: -clause.quality)
+    return [clause for clause in clauses if clause.quality > 0]
+
+
+def _parse(accept: str) -> Iterable[_Clause]:
+    for text in accept.split(",", ACCEPTED_TYPES_MAX)[:ACCEPTED_TYPES_MAX]:
+        media_type, *pieces = (piece.strip() for piece in text.split(";"))
+        parameters = {
+            name.strip().lower(): value.strip().strip('"')
+            for name, _, value in (piece.partition("=") for piece in pieces)
+        }
+        try:
+            quality = float(parameters.pop("q", "1"))
+        except ValueError:
+            quality = 0.0
+        yield _Clause(media_type.lower(), parameters, quality)
+
+
+def base_type(header: str) -> str:
+    """`application/json; charset=utf-8` -> `application/json`."""
+    return header.partition(";")[0].strip().lower()

@@ -1,0 +1,266 @@
+"""Answers, written to the connection as bytes.
+
+aiohttp's response objects cost more than all else that a get does, so answers are written past them: one
+write for headers and body, or chunks as they come. aiohttp still reads requests and keeps connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from time import time
+from typing import Final
+
+import orjson
+from aiohttp import hdrs, web
+
+from apiserver.endpoints.call import Call
+from apiserver.endpoints.negotiation import JSON
+from apiserver.errors import ApiError
+from apiserver.meta.options import is_true
+from apiserver.vocabulary import Document
+
+TEXT: Final = "text/plain; charset=utf-8"
+# A body up to this size goes out in one piece with its length; a longer one in chunks.
+WHOLE_BODY_BYTES_MAX: Final = 256 * 1024
+# How long the loop may be kept by one answer before others get their turn.
+TURN_S: Final = 0.005
+_LAST_CHUNK: Final = b"0\r\n\r\n"
+
+
+class _Sent(web.StreamResponse):
+    """Tells aiohttp that the answer is out already."""
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        return None
+
+
+def sent(call: Call) -> web.StreamResponse:
+    """What the server's handler returns when the answer has been written."""
+    response = _Sent()
+    if not _keeps_alive(call):
+        response.force_close()
+    return response
+
+
+def _keeps_alive(call: Call) -> bool:
+    return call.request.keep_alive and not call.closes
+
+
+async def send(
+    call: Call,
+    status: int,
+    body: bytes,
+    content_type: str = JSON,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """Write a whole answer."""
+    head = _head(call, status, content_type, headers)
+    transport = call.request.transport
+    if transport is None:
+        raise ConnectionResetError("the client is gone")
+    if call.request.method == hdrs.METH_HEAD:
+        body = b""
+    transport.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+    if call.connection.writing_paused:
+        await call.connection.drain()
+
+
+async def send_document(
+    call: Call, document: Document, status: int = 200, headers: Mapping[str, str] | None = None
+) -> None:
+    await send(call, status, json_text(document, is_pretty(call)), headers=headers)
+
+
+async def send_error(call: Call, error: ApiError) -> None:
+    """The Status of a failure."""
+    headers = {}
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
+    if error.code == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="kubernetes-master"'
+    await send_document(call, error.status(), error.code, headers)
+
+
+async def send_slices(call: Call, slices: Iterable[bytes], content_type: str = JSON) -> None:
+    """Write a body of any size with no more of it in memory than the connection takes.
+
+    The body must be free of changes while it is sent: slices are made between awaits.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    remaining = iter(slices)
+    for piece in remaining:
+        pieces.append(piece)
+        size += len(piece)
+        if size > WHOLE_BODY_BYTES_MAX:
+            break
+    else:
+        await send(call, 200, b"".join(pieces), content_type)
+        return
+    stream = Stream(call, content_type)
+    loop = asyncio.get_running_loop()
+    turn_ends = loop.time() + TURN_S
+    for piece in itertools.chain(pieces, remaining):
+        stream.write(piece)
+        await stream.drain()
+        if loop.time() > turn_ends:
+            await asyncio.sleep(0)
+            turn_ends = loop.time() + TURN_S
+    stream.finish()
+
+
+class Stream:
+    """An answer of unknown length: head first, then data, then `finish`.
+
+    To clients that do not know chunks (HTTP/1.0) the end of the connection is the end of the answer.
+    """
+
+    def __init__(self, call: Call, content_type: str) -> None:
+        self._call = call
+        self._is_chunked = call.request.version >= (1, 1)
+        if not self._is_chunked:
+            call.closes = True
+        self._write_raw(
+            _head(call, 200, content_type, None)
+            + (b"Transfer-Encoding: chunked\r\n\r\n" if self._is_chunked else b"\r\n")
+        )
+
+    @property
+    def can_write(self) -> bool:
+        """False while the client has not taken what was written before, or is gone."""
+        transport = self._call.request.transport
+        return transport is not None and not self._call.connection.writing_paused
+
+    def write(self, data: bytes) -> None:
+        """Write some data as one chunk."""
+        self._write_raw(chunk(data) if self._is_chunked else data)
+
+    def write_chunks(self, chunks: bytes) -> None:
+        """Write data that has been made into chunks already."""
+        self._write_raw(chunks if self._is_chunked else _without_framing(chunks))
+
+    async def drain(self) -> None:
+        await self._call.connection.drain()
+
+    def abort(self) -> None:
+        """Drop the connection with all that the client has not taken."""
+        if self._call.request.transport is not None:
+            self._call.request.transport.abort()
+
+    def finish(self) -> None:
+        if self._is_chunked:
+            self._write_raw(_LAST_CHUNK)
+
+    def _write_raw(self, data: bytes) -> None:
+        transport = self._call.request.transport
+        if transport is None:
+            raise ConnectionResetError("the client is gone")
+        transport.write(data)
+
+
+def chunk(data: bytes) -> bytes:
+    """Data in the framing of HTTP/1.1's chunked transfer coding (RFC 9112, 7.1)."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _without_framing(chunks: bytes) -> bytes:
+    data, position = b"", 0
+    while position < len(chunks):
+        line_end = chunks.index(b"\r\n", position)
+        size = int(chunks[position:line_end], 16)
+        data += chunks[line_end + 2 : line_end + 2 + size]
+        position = line_end + 2 + size + 2
+    return data
+
+
+def json_text(document: Document, pretty: bool = False) -> bytes:
+    """Compact JSON ends with a line feed, indented JSON does not: as kube-apiserver writes them."""
+    if pretty:
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2)
+    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+
+
+_BROWSER: Final = re.compile(r"(Mozilla|curl|Wget)/")
+
+
+def is_pretty(call: Call) -> bool:
+    """Whether the answer is indented: when asked for, or for people at a terminal or browser.
+
+    Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation, isPrettyPrint.
+    """
+    if "pretty" in call.query:
+        return is_true(call.query, "pretty")
+    return _BROWSER.match(call.request.headers.get(hdrs.USER_AGENT, "")) is not None
+
+
+# ---- the head
+
+
+@lru_cache(maxsize=256)
+def _opening(status: int, content_type: str, keeps_alive: bool) -> bytes:
+    """The part of a head that many answers share."""
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    lines = [
+        f"HTTP/1.1 {status} {phrase}",
+        f"Content-Type: {content_type}",
+        "Cache-Control: no-cache, private",
+    ]
+    if not keeps_alive:
+        lines.append("Connection: close")
+    return ("\r\n".join(lines) + "\r\n").encode("latin-1")
+
+
+@lru_cache(maxsize=2)
+def _date(second: int) -> bytes:
+    return f"Date: {formatdate(second, usegmt=True)}\r\n".encode()
+
+
+def _head(call: Call, status: int, content_type: str, headers: Mapping[str, str] | None) -> bytes:
+    call.status = status
+    head = b"%b%bAudit-Id: %b\r\n" % (
+        _opening(status, content_type, _keeps_alive(call)),
+        _date(int(time())),
+        call.audit_id.encode("latin-1", "replace"),
+    )
+    if call.warnings:
+        head += b"".join(b"Warning: 299 - %b\r\n" % text for text in _warnings(call.warnings))
+    if headers:
+        head += "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode(
+            "latin-1", "replace"
+        )
+    return head
+
+
+# All warnings of an answer have so much room; when it is used up they are cut, then left out.
+# Source: k8s.io/apiserver, pkg/endpoints/filters/warning.go.
+WARNINGS_LENGTH_MAX: Final = 4 * 1024
+WARNING_CUT_LENGTH: Final = 256
+
+
+def _warnings(texts: Sequence[str]) -> Iterable[bytes]:
+    room = WARNINGS_LENGTH_MAX
+    for text in dict.fromkeys(texts):  # each is told once
+        told = text if len(text) <= room else text[:WARNING_CUT_LENGTH]
+        if len(told) > room:
+            return
+        room -= len(told)
+        yield _warning(told)
+
+
+def _warning(text: str) -> bytes:
+    """A warning's text as a quoted string (RFC 7234, 5.5), without what could break the head."""
+    cleaned = "".join(c if c.isprintable() else " " for c in text)
+    quoted = cleaned.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}"'.encode()

@@ -1,0 +1,219 @@
+"""From a path to what answers it: a few fixed ones, and the table of served resources for all others.
+
+The table is looked up anew for each request; what is served changes by replacing it. Rows I01-I12, I21.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from apiserver import EMULATED_VERSION, __version__
+from apiserver.endpoints import health
+from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.discovery import Discovery
+from apiserver.endpoints.health import Health
+from apiserver.endpoints.metrics import CONTENT_TYPE, Metrics
+from apiserver.endpoints.openapi import OpenApi
+from apiserver.endpoints.responses import TEXT, send, send_document
+from apiserver.errors import MethodNotAllowed, NoSuchEndpoint
+from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.vocabulary import Document, GroupVersion
+
+# The verbs that a path can be asked for, by the method that asks.
+_COLLECTION: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_ITEM: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_SUBRESOURCE: Final = {**_ITEM, "POST": "create"}
+
+
+@dataclass(frozen=True, slots=True)
+class VerbHandlers:
+    """What answers each verb on a resource."""
+
+    get: Handler
+    list: Handler
+    watch: Handler
+    create: Handler
+    update: Handler
+    patch: Handler
+    delete: Handler
+    deletecollection: Handler
+
+
+class Routes:
+    """Finds what answers a call, and lets it."""
+
+    def __init__(
+        self,
+        table: Callable[[], ResourceTable],
+        verbs: VerbHandlers,
+        *,
+        discovery: Discovery,
+        openapi: OpenApi,
+        health: Health,
+        metrics: Metrics,
+        follows_item_watch: bool = True,
+    ) -> None:
+        """follows_item_watch: `?watch` on the path of one object watches it (row I11)."""
+        self._table = table
+        self._verbs = verbs
+        self._discovery = discovery
+        self._openapi = openapi
+        self._health = health
+        self._metrics = metrics
+        self._follows_item_watch = follows_item_watch
+        self._fixed: Mapping[str, Callable[[Call], Awaitable[None]]] = {
+            "": self._index,
+            "api": discovery.core,
+            "apis": discovery.groups,
+            "version": self._version,
+            "metrics": self._metrics_text,
+            "openapi/v3": openapi.index,
+        }
+
+    async def __call__(self, call: Call) -> None:
+        if call.info.is_resource:
+            await self._resource(call)
+        else:
+            await self._path(call)
+
+    # ---- resources
+
+    async def _resource(self, call: Call) -> None:
+        """Raises NoSuchEndpoint, MethodNotAllowed."""
+        info = call.info
+        if info.group and info.group not in self._table().groups:
+            await self._no_such_path(call)
+            return
+        resource = self._table().find(info.group, info.version, info.resource)
+        if resource is None or info.rest or not _has_its_scope(call, resource):
+            raise NoSuchEndpoint
+        call.resource = resource
+        await self._verb(call, resource)(call)
+
+    def _verb(self, call: Call, resource: ServedResource) -> Handler:
+        info = call.info
+        if info.subresource:
+            offered = _offered(_SUBRESOURCE, resource.subresources.get(info.subresource))
+        elif info.name:
+            offered = _offered(_ITEM, resource)
+        else:
+            offered = _offered(_COLLECTION, resource)
+            if resource.is_namespaced and not info.namespace:
+                offered = {"GET": offered["GET"]} if "GET" in offered else offered
+        if info.verb == "watch":
+            offered = {"GET": "watch"} if "watch" in resource.verbs else {}
+        if not offered:
+            raise NoSuchEndpoint
+        verb = offered.get(info.method)
+        if verb is None:
+            raise MethodNotAllowed
+        if verb == "watch" and info.name and not info.has_watch_prefix and not self._follows_item_watch:
+            verb = "get"
+        handler: Handler = getattr(self._verbs, verb)
+        return handler
+
+    # ---- fixed paths
+
+    async def _path(self, call: Call) -> None:
+        path = call.info.path
+        key = path.strip("/")
+        fixed = self._fixed.get(key)
+        if fixed is not None and "//" not in path:
+            self._require_get(call)
+            await fixed(call)
+            return
+        match path.removeprefix("/").split("/"):
+            case ["api", version] | ["api", version, ""]:
+                await self._group_version(call, GroupVersion("", version))
+            case ["apis", group] | ["apis", group, ""] if group in self._table().groups:
+                self._require_get(call)
+                await self._discovery.group(call, group)
+            case ["apis", group, version] | ["apis", group, version, ""] if group in self._table().groups:
+                await self._group_version(call, GroupVersion(group, version))
+            case [("livez" | "readyz" | "healthz") as endpoint]:
+                self._require_get(call)
+                await health.answer(call, endpoint, self._health.checks(endpoint))
+            case [("livez" | "readyz" | "healthz") as endpoint, *names]:
+                check = self._health.checks(endpoint).get("/".join(names))
+                if check is None:
+                    await self._no_such_path(call)
+                    return
+                self._require_get(call)
+                await health.answer_one(call, check)
+            case ["openapi", "v3", *rest]:
+                self._require_get(call)
+                if not await self._openapi.group_version(call, "/".join(rest)):
+                    await self._no_such_path(call)
+            case _:
+                await self._no_such_path(call)
+
+    async def _group_version(self, call: Call, group_version: GroupVersion) -> None:
+        if group_version not in self._table().group_versions:
+            raise NoSuchEndpoint
+        self._require_get(call)
+        await self._discovery.version(call, group_version)
+
+    async def _index(self, call: Call) -> None:
+        await send_document(call, {"paths": self._paths()})
+
+    def _paths(self) -> list[str]:
+        paths = {"/apis", "/metrics", "/openapi/v3", "/version"}
+        for group, version in self._table().group_versions:
+            paths |= {f"/apis/{group}", f"/apis/{group}/{version}"} if group else {"/api", f"/api/{version}"}
+        for endpoint in ("livez", "readyz", "healthz"):
+            paths |= {f"/{endpoint}", *(f"/{endpoint}/{name}" for name in self._health.checks(endpoint))}
+        return sorted(paths)
+
+    async def _version(self, call: Call) -> None:
+        await send_document(call, version_document())
+
+    async def _metrics_text(self, call: Call) -> None:
+        await send(call, 200, self._metrics.text(), CONTENT_TYPE)
+
+    def _require_get(self, call: Call) -> None:
+        if call.info.method != "GET":
+            raise MethodNotAllowed
+
+    async def _no_such_path(self, call: Call) -> None:
+        await send(call, 404, b"404 page not found\n", TEXT, {"X-Content-Type-Options": "nosniff"})
+
+
+def _has_its_scope(call: Call, resource: ServedResource) -> bool:
+    """Namespaced objects are found in their namespaces only, others outside of any."""
+    info = call.info
+    if resource.is_namespaced:
+        return bool(info.namespace) or not info.name
+    # The path of a Namespace looks like one inside a namespace.
+    return not info.namespace or (info.resource == "namespaces" and info.namespace == info.name)
+
+
+def _offered(verbs: Mapping[str, str], served: object) -> dict[str, str]:
+    supported = getattr(served, "verbs", ())
+    return {method: verb for method, verb in verbs.items() if verb in supported}
+
+
+def version_document() -> Document:
+    """/version: the release that is spoken, and who speaks it."""
+    major, minor = map(str, EMULATED_VERSION)
+    return {
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "gitVersion": f"v{major}.{minor}.0+python.{__version__}",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        # Clients expect the field; what runs here is no Go.
+        "goVersion": f"python{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
+        "compiler": sys.implementation.name,
+        "platform": f"{sys.platform}/{_machine()}",
+    }
+
+
+def _machine() -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

@@ -1,0 +1,247 @@
+"""Watch events as framed chunks: written when they happen, in one write for all of a turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import orjson
+
+from apiserver.endpoints.call import Call
+from apiserver.endpoints.metrics import Metrics
+from apiserver.endpoints.representation import SLICE_BYTES, Encoder
+from apiserver.endpoints.responses import TURN_S, Stream, chunk
+from apiserver.errors import ApiError, InternalError
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.stored_object import StoredObject
+from storage.watch_cache import EventType, Version, Watcher
+from storage.watch_cache.watcher import Delivery
+
+log = logging.getLogger(__name__)
+
+# Kubernetes sends a bookmark about every minute and shortly before the end (row M05).
+BOOKMARK_INTERVAL_S: Final = 60.0
+LAST_BOOKMARK_BEFORE_END_S: Final = 2.0
+# A client that takes nothing of its initial events for so long is gone, or might as well be. Later on it
+# is the watcher's queue that bounds how far one may fall behind.
+STALLED_S: Final = 60.0
+
+
+class WatchStream:
+    """One watch, from its first byte to its last.
+
+    ends_at: on the event loop's clock.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        encoder: Encoder,
+        resource: ServedResource,
+        metrics: Metrics,
+        *,
+        ends_at: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._call = call
+        self._encoder = encoder
+        self._resource = resource
+        self._metrics = metrics
+        self._ends_at = ends_at
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._stream: Stream | None = None
+        self._watcher: Watcher[StoredObject] | None = None
+        self._is_live = False  # the initial events are out: changes are written as they come
+        self._is_flush_scheduled = False
+        self._has_sent_event = False
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+
+    def on_event(self) -> None:
+        """The watcher has something: write it once this turn of the loop is over."""
+        if self._is_live and not self._is_flush_scheduled:
+            self._is_flush_scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def end(self) -> None:
+        """Let the stream end as if its time were up."""
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    async def fail(self, error: ApiError) -> None:
+        """Open the stream, send one ERROR event, and end it (row M04)."""
+        stream = Stream(self._call, self._encoder.media_type)
+        stream.write(_error_event(error))
+        stream.finish()
+
+    async def run(
+        self,
+        watcher: Watcher[StoredObject],
+        initial: Sequence[Version[StoredObject]],
+        *,
+        bookmark_initial: int | None,
+        revision: Callable[[], int],
+        sends_bookmarks: bool,
+    ) -> None:
+        """Send the initial events, then changes until the time is up, the watcher ends, or the client goes.
+
+        bookmark_initial: the revision of the bookmark after the initial events, if there is to be one.
+        revision: up to which the cache has handed out changes.
+        """
+        self._watcher = watcher
+        self._stream = stream = Stream(self._call, self._encoder.media_type)
+        await self._send_initial(initial)
+        if bookmark_initial is not None:
+            stream.write(self._encoder.bookmark(bookmark_initial, ends_initial_events=True))
+        self._is_live = True
+        self._flush()
+        await self._wait(revision if sends_bookmarks else None)
+        self._is_live = False
+        stream.finish()
+
+    async def _send_initial(self, initial: Sequence[Version[StoredObject]]) -> None:
+        """State as synthetic ADDED events, in slices, so that neither memory nor loop are kept by it."""
+        assert self._stream is not None
+        pieces: list[bytes] = []
+        size = 0
+        turn_ends = self._clock() + TURN_S
+        for version in initial:
+            found = version.value
+            if found is None:
+                continue
+            found.require_sound()
+            piece = chunk(self._event("ADDED", found, found.tail))
+            pieces.append(piece)
+            size += len(piece)
+            if size >= SLICE_BYTES:
+                self._stream.write_chunks(b"".join(pieces))
+                pieces, size = [], 0
+                async with asyncio.timeout(STALLED_S):
+                    await self._stream.drain()
+                if self._clock() > turn_ends:
+                    await asyncio.sleep(0)
+                    turn_ends = self._clock() + TURN_S
+        if pieces:
+            self._stream.write_chunks(b"".join(pieces))
+        self._metrics.count_watch_events(self._resource, len(initial))
+
+    def _event(self, kind: str, found: StoredObject, tail: bytes) -> bytes:
+        event = self._encoder.event(kind, found, tail, is_first=not self._has_sent_event)
+        self._has_sent_event = True
+        return event
+
+    def _flush(self) -> None:
+        """Write all that waits, or leave it in the watcher's queue while the client does not read."""
+        self._is_flush_scheduled = False
+        watcher, stream = self._watcher, self._stream
+        if watcher is None or stream is None or not self._is_live:
+            return
+        if watcher.is_overrun:
+            # It has not read for a long time; waiting until it takes the rest would help nobody.
+            self._call.closes = True
+            stream.abort()
+            self.end()
+        elif not stream.can_write:
+            self._call.connection.on_writable = self.on_event
+        else:
+            try:
+                self._write(watcher.take())
+            except Exception:
+                # Without this event the stream would have a hole: it must not go on.
+                log.exception("an event of %s cannot be sent", self._resource.resource)
+                stream.write(_error_event(InternalError("Internal error occurred")))
+                self.end()
+            if watcher.is_ended:
+                self.end()
+
+    def _write(self, deliveries: Sequence[Delivery[StoredObject]]) -> None:
+        assert self._stream is not None
+        if deliveries:
+            self._stream.write_chunks(b"".join([self._encoded(delivery) for delivery in deliveries]))
+            self._metrics.count_watch_events(self._resource, len(deliveries))
+
+    def _encoded(self, delivery: Delivery[StoredObject]) -> bytes:
+        """The event as a chunk: made once for all streams that want it in the same form."""
+        kind, change = delivery
+        if not self._has_sent_event:
+            # The first event of a table carries its columns; it is made for this stream alone.
+            return chunk(self._encode(delivery))
+        key = (kind, self._encoder.key)
+        encoded = change.encodings.get(key)
+        if encoded is None:
+            encoded = change.encodings[key] = chunk(self._encode(delivery))
+        return encoded
+
+    def _encode(self, delivery: Delivery[StoredObject]) -> bytes:
+        kind, change = delivery
+        if kind is EventType.DELETED:
+            # Shown as it was, at the revision of its going (rows M03, M06).
+            assert change.previous is not None
+            found = change.previous.value
+            assert found is not None
+            found.require_sound()
+            return self._event(kind.value, found, found.at_revision(change.revision))
+        found = change.version.value
+        assert found is not None
+        found.require_sound()
+        return self._event(kind.value, found, found.tail)
+
+    async def _wait(self, revision: Callable[[], int] | None) -> None:
+        """Until the stream has to end; with bookmarks now and then, if `revision` tells theirs."""
+        while True:
+            now = self._clock()
+            wakes_at = self._ends_at
+            if revision is not None:
+                last = self._ends_at - LAST_BOOKMARK_BEFORE_END_S
+                wakes_at = min(now + BOOKMARK_INTERVAL_S, last if last > now else self._ends_at)
+            try:
+                async with asyncio.timeout_at(wakes_at):
+                    await asyncio.shield(self._ended)
+                return
+            except TimeoutError:
+                if self._clock() >= self._ends_at:
+                    return
+                if revision is not None:
+                    self._send_bookmark(revision())
+
+    def _send_bookmark(self, revision: int) -> None:
+        """Say how far the stream has come, if everything before has been written."""
+        watcher, stream = self._watcher, self._stream
+        if watcher is None or stream is None or len(watcher) or not stream.can_write:
+            return
+        if revision > watcher.after:
+            stream.write(self._encoder.bookmark(revision, ends_initial_events=False))
+
+
+def _error_event(error: ApiError) -> bytes:
+    return b'{"type":"ERROR","object":%b}\n' % orjson.dumps(error.status())
+
+
+class Streams:
+    """All watches that are open, so that they can be ended together."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._open: set[WatchStream] = set()
+        self._is_closing = False
+
+    @contextmanager
+    def open(self, stream: WatchStream) -> Iterator[None]:
+        self._open.add(stream)
+        self._metrics.watches += 1
+        if self._is_closing:
+            stream.end()
+        try:
+            yield
+        finally:
+            self._open.discard(stream)
+            self._metrics.watches -= 1
+
+    def end_all(self) -> None:
+        """End every watch cleanly, and those that begin from now on at once."""
+        self._is_closing = True
+        for stream in list(self._open):
+            stream.end()

@@ -1,0 +1,288 @@
+"""Every failure that a client can see, and the one table from storage errors to them.
+
+    ApiError                      carries the Status document
+    ├── BadRequest            400
+    ├── Unauthorized          401
+    ├── Forbidden             403
+    ├── NotFound              404   of an object;  NoSuchEndpoint  of a path
+    ├── MethodNotAllowed      405
+    ├── NotAcceptable         406
+    ├── AlreadyExists         409
+    ├── Conflict              409
+    ├── Expired               410
+    ├── RequestEntityTooLarge 413
+    ├── UnsupportedMediaType  415
+    ├── Invalid               422   with a cause for each field;  UnprocessablePatch  without
+    ├── TooManyRequests       429
+    ├── InternalError         500   a bug here, or a damaged object: never the client's doing
+    ├── ServiceUnavailable    503
+    └── Timeout               504
+
+Source: k8s.io/apimachinery, pkg/api/errors/errors.go; requirement rows P01-P04.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from apiserver.meta import field_errors
+from apiserver.meta.field_errors import FieldError
+from apiserver.vocabulary import Document, GroupKind, GroupResource
+from storage.errors import (
+    KeyExists,
+    KeyNotFound,
+    OutcomeUnknown,
+    RevisionCompacted,
+    RevisionMismatch,
+    RevisionTooLarge,
+    StorageError,
+    StorageUnavailable,
+    ValueTooLarge,
+)
+
+
+class ApiError(Exception):
+    """A failure with its Status. Subclasses set `code` and `reason`.
+
+    details: the Status' details; None leaves them out.
+    retry_after_s: sent as Retry-After and, in details, as retryAfterSeconds.
+    """
+
+    code = 500
+    reason = "InternalError"
+
+    def __init__(
+        self, message: str, *, details: Document | None = None, retry_after_s: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.retry_after_s = retry_after_s
+        # The Status' metadata; an expired list has a token there to go on with.
+        self.list_meta: Document = {}
+
+    def status(self) -> Document:
+        """The body of the answer, in the order of fields that Kubernetes uses."""
+        document: Document = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": self.list_meta,
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        details = self.details
+        if self.retry_after_s is not None:
+            details = {**(details or {}), "retryAfterSeconds": self.retry_after_s}
+        if details is not None:
+            document["details"] = details
+        document["code"] = self.code
+        return document
+
+
+class BadRequest(ApiError):
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    code, reason = 401, "Unauthorized"
+
+    def __init__(self) -> None:
+        super().__init__("Unauthorized")
+
+
+class Forbidden(ApiError):
+    code, reason = 403, "Forbidden"
+
+    def __init__(
+        self, message: str, *, causes: Sequence[dict[str, Any]] = (), details: Document | None = None
+    ) -> None:
+        details = dict(details or {})
+        if causes:
+            details["causes"] = list(causes)
+        super().__init__(message, details=details)
+
+    @classmethod
+    def to_resource(
+        cls, resource: GroupResource, name: str, why: str, *, causes: Sequence[dict[str, Any]] = ()
+    ) -> Forbidden:
+        """The object, or the collection if `name` is empty, may not be touched."""
+        subject = f'{resource} "{name}"' if name else f"{resource}"
+        return cls(f"{subject} is forbidden: {why}", causes=causes, details=details_of(resource, name))
+
+
+class NotFound(ApiError):
+    code, reason = 404, "NotFound"
+
+    def __init__(self, resource: GroupResource, name: str) -> None:
+        super().__init__(f'{resource} "{name}" not found', details=details_of(resource, name))
+
+
+class NoSuchEndpoint(ApiError):
+    """The path leads nowhere, though its group is served."""
+
+    code, reason = 404, "NotFound"
+
+    def __init__(self) -> None:
+        super().__init__("the server could not find the requested resource", details={})
+
+
+class MethodNotAllowed(ApiError):
+    code, reason = 405, "MethodNotAllowed"
+
+    def __init__(self) -> None:
+        super().__init__("the server does not allow this method on the requested resource", details={})
+
+
+class NotAcceptable(ApiError):
+    code, reason = 406, "NotAcceptable"
+
+    @classmethod
+    def none_of(cls, accepted: Sequence[str]) -> NotAcceptable:
+        return cls(f"only the following media types are accepted: {', '.join(accepted)}")
+
+
+class AlreadyExists(ApiError):
+    code, reason = 409, "AlreadyExists"
+
+    def __init__(self, resource: GroupResource, name: str, *, is_terminating: bool = False) -> None:
+        prefix = "object is being deleted: " if is_terminating else ""
+        super().__init__(f'{prefix}{resource} "{name}" already exists', details=details_of(resource, name))
+
+
+class Conflict(ApiError):
+    code, reason = 409, "Conflict"
+
+    def __init__(self, resource: GroupResource, name: str, why: str = "") -> None:
+        why = why or _MODIFIED
+        super().__init__(
+            f'Operation cannot be fulfilled on {resource} "{name}": {why}', details=details_of(resource, name)
+        )
+
+
+class Expired(ApiError):
+    code, reason = 410, "Expired"
+
+
+class RequestEntityTooLarge(ApiError):
+    code, reason = 413, "RequestEntityTooLarge"
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(f"Request entity too large: limit is {limit_bytes}")
+
+
+class UnsupportedMediaType(ApiError):
+    code, reason = 415, "UnsupportedMediaType"
+
+    @classmethod
+    def none_of(cls, accepted: Sequence[str]) -> UnsupportedMediaType:
+        return cls(
+            "the body of the request was in an unknown format - accepted media types include: "
+            + ", ".join(accepted)
+        )
+
+
+class Invalid(ApiError):
+    code, reason = 422, "Invalid"
+
+    def __init__(self, kind: GroupKind, name: str, errors: Sequence[FieldError]) -> None:
+        details: Document = {"name": name} if name else {}
+        if kind.group:
+            details["group"] = kind.group
+        if kind.kind:
+            details["kind"] = kind.kind
+        details["causes"] = field_errors.causes(errors)
+        super().__init__(f'{kind} "{name}" is invalid: {field_errors.summary(errors)}', details=details)
+
+
+class UnprocessablePatch(ApiError):
+    """A JSON patch whose operations cannot be carried out on the object as it is."""
+
+    code, reason = 422, "Invalid"
+
+    def __init__(self) -> None:
+        super().__init__("the server rejected our request due to an error in our request", details={})
+
+
+class TooManyRequests(ApiError):
+    code, reason = 429, "TooManyRequests"
+
+    def __init__(self) -> None:
+        super().__init__("Too many requests, please try again later.", details={}, retry_after_s=1)
+
+
+class InternalError(ApiError):
+    code, reason = 500, "InternalError"
+
+
+class StorageReadError(ApiError):
+    """A stored object cannot be decoded or decrypted."""
+
+    code, reason = 500, "StorageReadError"
+
+
+class ServiceUnavailable(ApiError):
+    code, reason = 503, "ServiceUnavailable"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry_after_s=1)
+
+
+class Timeout(ApiError):
+    code, reason = 504, "Timeout"
+
+    @classmethod
+    def of_request(cls) -> Timeout:
+        return cls("Timeout: request did not complete within the allotted timeout")
+
+    @classmethod
+    def too_large_resource_version(cls, *, requested: int, current: int) -> Timeout:
+        """Row K37. Clients know this failure by the cause's reason."""
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        return cls(
+            f"Timeout: Too large resource version: {requested}, current: {current}",
+            details={"causes": [cause]},
+            retry_after_s=1,
+        )
+
+
+_MODIFIED: Final = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+def details_of(resource: GroupResource, name: str, uid: str = "") -> Document:
+    """The details of a Status about one object. `kind` holds the resource, as it always has."""
+    details: Document = {}
+    if name:
+        details["name"] = name
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.resource
+    if uid:
+        details["uid"] = uid
+    return details
+
+
+def from_storage(error: StorageError, resource: GroupResource, name: str) -> ApiError:
+    """What a storage failure looks like to a client; the only place that knows."""
+    match error:
+        case KeyNotFound():
+            return NotFound(resource, name)
+        case KeyExists():
+            return AlreadyExists(resource, name)
+        case RevisionMismatch():
+            return Conflict(resource, name)
+        case RevisionCompacted(requested=requested, oldest=oldest):
+            return Expired(f"too old resource version: {requested} ({oldest})")
+        case RevisionTooLarge(requested=requested, current=current):
+            return Timeout.too_large_resource_version(requested=requested, current=current)
+        case ValueTooLarge(limit_bytes=limit_bytes):
+            return RequestEntityTooLarge(limit_bytes)
+        case OutcomeUnknown():
+            return Timeout(f"Timeout: the outcome of the write is unknown: {error}")
+        case StorageUnavailable():
+            return ServiceUnavailable(f"the storage is not available: {error}")
+        case _:
+            return InternalError(f"Internal error occurred: {error}")

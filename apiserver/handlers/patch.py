@@ -1,0 +1,152 @@
+"""PATCH of one object, or of a subresource of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+from aiohttp import hdrs
+
+from apiserver.brand import Brand
+from apiserver.endpoints import bodies
+from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.negotiation import base_type
+from apiserver.errors import (
+    BadRequest,
+    Conflict,
+    Invalid,
+    RequestEntityTooLarge,
+    UnprocessablePatch,
+    UnsupportedMediaType,
+)
+from apiserver.handlers.create import warn_of_duplicate_owners
+from apiserver.handlers.decoding import check
+from apiserver.handlers.encoders import Encoders
+from apiserver.handlers.get import send_object
+from apiserver.handlers.update import require_name, update_rules
+from apiserver.meta import field_errors
+from apiserver.meta.options import WriteOptions
+from apiserver.patch import json_patch, merge_patch
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.schema.compile import TypeMismatch
+from apiserver.vocabulary import Document, GroupKind
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+ACCEPTED: Final = (JSON_PATCH, MERGE_PATCH)
+
+# document, which may be changed -> new document
+Apply = Callable[[Document], Any]
+
+
+def patch_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handler:
+    """Rows I08, L03-L05, L07."""
+
+    async def patch(call: Call) -> None:
+        resource, info = call.resource, call.info
+        assert resource is not None
+        encoder = encoders.of(call)
+        content_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, ""))
+        if content_type not in ACCEPTED:
+            raise UnsupportedMediaType.none_of(ACCEPTED)
+        options = WriteOptions.from_query(call.query, "PatchOptions", brand.meta_group)
+        call.warnings += options.warnings
+        apply = parse_patch(await read_body(call), content_type)
+        condition = _condition(call) if content_type == JSON_PATCH else None
+
+        def transform(current: StoredObject) -> Document:
+            if condition is not None and current.resource_version != condition:
+                raise Conflict(resource.group_resource, info.name)
+            warnings: list[str] = []
+            patched = apply(current.document())
+            document = _checked(patched, resource, options, warnings)
+            require_name(document, info.name)
+            _require_namespace(document, info.namespace)
+            warn_of_duplicate_owners(call, document)
+            call.warnings += [text for text in warnings if text not in call.warnings]
+            return document
+
+        updated = await registry.update(
+            resource,
+            info.namespace,
+            info.name,
+            transform,
+            options,
+            strategy=update_rules(resource, info.subresource),
+        )
+        await send_object(call, encoder, updated)
+
+    return patch
+
+
+def parse_patch(body: bytes, content_type: str) -> Apply:
+    """The patch as a function of documents. Raises BadRequest, RequestEntityTooLarge.
+
+    The function raises UnprocessablePatch.
+    """
+    try:
+        patch = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"error decoding patch: {bodies.describe(error, body)}") from None
+    if content_type == MERGE_PATCH:
+        if not isinstance(patch, dict):
+            found = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
+            raise BadRequest(
+                f"error decoding patch: json: cannot unmarshal {found} into Go value of type "
+                "map[string]interface {}"
+            )
+        # Merged values become part of the document; a second try must find the patch as it was.
+        return lambda document: merge_patch.apply(document, orjson.loads(body))
+    try:
+        json_patch.check(patch)
+    except json_patch.TooManyOperations as error:
+        too_large = RequestEntityTooLarge(0)
+        too_large.message = str(error)
+        raise too_large from None
+    except json_patch.MalformedPatch as error:
+        raise BadRequest(f"error decoding patch: {error}") from None
+
+    def apply(document: Document) -> Any:
+        try:
+            return json_patch.apply(document, orjson.loads(body))
+        except json_patch.CannotApply:
+            raise UnprocessablePatch from None
+
+    return apply
+
+
+def _checked(patched: Any, resource: ServedResource, options: WriteOptions, warnings: list[str]) -> Document:
+    """The patched document against the schema. Raises Invalid, BadRequest."""
+    try:
+        if not isinstance(patched, dict):
+            raise TypeMismatch(f"json: cannot unmarshal into Go value of type {resource.kind}")
+        for field, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+            if patched.get(field) != expected:
+                raise TypeMismatch(
+                    f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
+                )
+        check(patched, resource, field_validation=options.field_validation, warnings=warnings)
+    except TypeMismatch as mismatch:
+        shown = orjson.dumps(patched).decode()
+        error = field_errors.invalid("patch", shown, str(mismatch))
+        raise Invalid(GroupKind("", ""), "", [error]) from None
+    if not isinstance(patched.get("metadata"), dict):
+        patched["metadata"] = {}
+    return patched
+
+
+def _require_namespace(document: Document, namespace: str) -> None:
+    if document["metadata"].get("namespace", namespace) != namespace:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def _condition(call: Call) -> str | None:
+    """Row L04: the resourceVersion that If-Match asks for."""
+    header = call.request.headers.get(hdrs.IF_MATCH)
+    return header.strip().strip('"') if header and header.strip() != "*" else None

@@ -1,0 +1,95 @@
+"""PUT of one object, or of a subresource of it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from aiohttp import hdrs
+
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.authz.attributes import AuthorizationChain
+from apiserver.brand import Brand
+from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.middleware import attributes_of
+from apiserver.errors import BadRequest, NotFound
+from apiserver.handlers.create import store_new, warn_of_duplicate_owners
+from apiserver.handlers.decoding import Decoder
+from apiserver.handlers.encoders import Encoders
+from apiserver.handlers.get import send_object
+from apiserver.meta.options import WriteOptions
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.store import Registry
+from apiserver.registry.strategy import UpdateStrategy
+from apiserver.vocabulary import Document
+
+
+def update_handler(
+    registry: Registry,
+    encoders: Encoders,
+    decoder: Decoder,
+    brand: Brand,
+    lifecycle: NamespaceLifecycle,
+    authorization: AuthorizationChain,
+) -> Handler:
+    """Rows A03, I07, L01, L02. An absent object is created where its type allows that."""
+
+    async def update(call: Call) -> None:
+        resource, info = call.resource, call.info
+        assert resource is not None
+        encoder = encoders.of(call)
+        options = WriteOptions.from_query(call.query, "UpdateOptions", brand.meta_group)
+        call.warnings += options.warnings
+        body = await read_body(call)
+
+        def decode() -> Document:
+            document = decoder.object(
+                body,
+                call.request.headers.get(hdrs.CONTENT_TYPE, ""),
+                resource,
+                namespace=info.namespace,
+                field_validation=options.field_validation,
+                warnings=call.warnings,
+            )
+            require_name(document, info.name)
+            warn_of_duplicate_owners(call, document)
+            return document
+
+        first: list[Document] = [decode()]  # checked before anything is looked up
+        try:
+            updated = await registry.update(
+                resource,
+                info.namespace,
+                info.name,
+                # The first try takes what is decoded already; another needs a document of its own.
+                lambda _: first.pop() if first else decode(),
+                options,
+                strategy=update_rules(resource, info.subresource),
+                checks_uid=True,
+            )
+        except NotFound:
+            if not resource.strategy.creates_on_update or info.subresource:
+                raise
+            authorization.require(attributes_of(call, "create"))
+            created = await store_new(registry, lifecycle, call, resource, decode(), options)
+            await send_object(call, encoder, created, HTTPStatus.CREATED)
+            return
+        await send_object(call, encoder, updated)
+
+    return update
+
+
+def update_rules(resource: ServedResource, subresource: str) -> UpdateStrategy | None:
+    """The rules of the subresource that is written, or None for the object itself."""
+    return resource.subresources[subresource].update if subresource else None
+
+
+def require_name(document: Document, name: str) -> None:
+    """The name in the body is the one in the path. Raises BadRequest."""
+    found = document["metadata"].get("name")
+    if not found:
+        raise BadRequest(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    if found != name:
+        raise BadRequest(f"the name of the object ({found}) does not match the name on the URL ({name})")

@@ -1,0 +1,85 @@
+"""GET with watch: the state there is, if asked for, and every change after it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.brand import Brand
+from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.metrics import Metrics
+from apiserver.endpoints.watch_stream import Streams, WatchStream
+from apiserver.errors import Expired
+from apiserver.handlers.encoders import Encoders
+from apiserver.meta.options import ListOptions
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from storage.errors import RevisionCompacted
+from storage.watch_cache import Version
+
+_RANDOM_STEPS: Final = 1_000_000
+
+
+def watch_handler(
+    registry: Registry,
+    encoders: Encoders,
+    brand: Brand,
+    metrics: Metrics,
+    streams: Streams,
+    *,
+    min_request_timeout_s: float,
+    clock: Callable[[], float],
+) -> Handler:
+    """Rows I10, I11, K26-K28, K38-K44, M01-M11.
+
+    clock: the event loop's, in seconds.
+    """
+    cache = registry.cache
+
+    async def watch(call: Call) -> None:
+        resource, info = call.resource, call.info
+        assert resource is not None
+        encoder = encoders.of(call)
+        options = ListOptions.for_watch(call.query, resource.known_fields, brand.meta_group)
+        selection = registry.selection(resource, info.namespace, options, name=info.name)
+        prefix = registry.prefix_of(resource)
+        lifetime_s = options.timeout_s or _lifetime_s(min_request_timeout_s)
+        initial: list[Version[StoredObject]] = []
+        after = options.start_after
+        if options.send_initial_events:
+            listing = await cache.list(selection.keys, options.at, predicate=selection.predicate)
+            initial, after = list(listing.versions), listing.revision
+        elif not after:
+            after = await cache.revision_at(options.at)
+        stream = WatchStream(call, encoder, resource, metrics, ends_at=clock() + lifetime_s, clock=clock)
+        try:
+            watcher = cache.watch(
+                prefix,
+                after=after,
+                scope=selection.scope,
+                predicate=selection.predicate,
+                on_event=stream.on_event,
+            )
+        except RevisionCompacted as error:
+            # As kube-apiserver does: the stream opens, says so, and ends (row M08).
+            await stream.fail(Expired(f"too old resource version: {error.requested} ({error.oldest})"))
+            return
+        with streams.open(stream):
+            try:
+                await stream.run(
+                    watcher,
+                    initial,
+                    bookmark_initial=after if options.ends_initial_events_with_bookmark else None,
+                    revision=lambda: cache.revision,
+                    sends_bookmarks=options.allow_bookmarks,
+                )
+            finally:
+                cache.unwatch(prefix, watcher, selection.scope)
+
+    return watch
+
+
+def _lifetime_s(least_s: float) -> float:
+    """Between once and twice the least, so that watches that began together do not end together (J10)."""
+    return least_s * (1 + secrets.randbelow(_RANDOM_STEPS) / _RANDOM_STEPS)

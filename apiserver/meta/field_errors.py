@@ -1,0 +1,111 @@
+"""Errors about fields, with the reasons and texts that clients of Kubernetes know.
+
+Source: k8s.io/apimachinery, pkg/util/validation/field/errors.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field.
+
+    field: its path, as `spec.containers[0].name`.
+    reason: Kubernetes' cause type, as `FieldValueInvalid`.
+    message: the text after the path.
+    """
+
+    field: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def invalid(field: str, value: object, detail: str) -> FieldError:
+    return FieldError(field, "FieldValueInvalid", _with_detail(f"Invalid value: {quote(value)}", detail))
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    return FieldError(field, "FieldValueRequired", _with_detail("Required value", detail))
+
+
+def forbidden(field: str, detail: str) -> FieldError:
+    return FieldError(field, "FieldValueForbidden", _with_detail("Forbidden", detail))
+
+
+def duplicate(field: str, value: object) -> FieldError:
+    return FieldError(field, "FieldValueDuplicate", f"Duplicate value: {quote(value)}")
+
+
+def not_supported(field: str, value: object, supported: Sequence[str]) -> FieldError:
+    values = ", ".join(map(quote, supported))
+    return FieldError(
+        field, "FieldValueNotSupported", f"Unsupported value: {quote(value)}: supported values: {values}"
+    )
+
+
+def too_long(field: str, limit_bytes: int) -> FieldError:
+    return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {limit_bytes} bytes")
+
+
+def too_many(field: str, found: int, limit: int) -> FieldError:
+    return FieldError(field, "FieldValueTooMany", f"Too many: {found}: must have at most {limit} items")
+
+
+def quote(value: object) -> str:
+    """A value as messages show it: text as Go quotes it, all else as JSON."""
+    if isinstance(value, str):
+        return go_quote(value)
+    return orjson.dumps(value).decode()
+
+
+def go_quote(text: str) -> str:
+    """Go's %q: printable characters stay, the rest is escaped."""
+    return '"' + "".join(_escape(character) for character in text) + '"'
+
+
+def summary(errors: Iterable[FieldError]) -> str:
+    """All errors in one line; the same one is told once."""
+    texts = list(dict.fromkeys(map(str, errors)))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def causes(errors: Iterable[FieldError]) -> list[dict[str, Any]]:
+    """The errors as `details.causes` of a Status."""
+    return [{"reason": e.reason, "message": e.message, "field": e.field} for e in errors]
+
+
+_ESCAPES = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
+}
+
+
+def _escape(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _with_detail(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text

@@ -1,0 +1,128 @@
+"""Rules for names, label keys and label values.
+
+Each function takes a text and returns what is wrong with it, as the sentences that Kubernetes uses; an
+empty list means that it is fine. Source: k8s.io/apimachinery, pkg/util/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+NameRule: TypeAlias = Callable[[str], list[str]]
+
+LABEL_MAX: Final = 63
+SUBDOMAIN_MAX: Final = 253
+# Room for the random suffix of a generated name: 63 - 5.
+GENERATE_NAME_PREFIX_MAX: Final = 58
+# Consonants and digits that are not easily mistaken, and make no words.
+GENERATED_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+GENERATED_SUFFIX_LENGTH: Final = 5
+
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE: Final = rf"({_QUALIFIED})?"
+
+_is_label = re.compile(_LABEL).fullmatch
+_is_subdomain = re.compile(_SUBDOMAIN).fullmatch
+_is_dns1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?").fullmatch
+_is_qualified = re.compile(_QUALIFIED).fullmatch
+_is_value = re.compile(_VALUE).fullmatch
+
+_SUBDOMAIN_TEXT: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
+    "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    f"'{_SUBDOMAIN}')"
+)
+_LABEL_TEXT: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    f"'{_LABEL}')"
+)
+_DNS1035_TEXT: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
+    "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_NAME_PART_TEXT: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    f"'{_QUALIFIED}')"
+)
+_TOO_MANY_PARTS_TEXT: Final = (
+    f"a valid label key {_NAME_PART_TEXT} with an optional DNS subdomain prefix and '/' "
+    "(e.g. 'example.com/MyName')"
+)
+_VALUE_TEXT: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+    f"for validation is '{_VALUE}')"
+)
+
+
+def dns_subdomain(name: str) -> list[str]:
+    """The rule for most names: dots allowed, up to 253 characters."""
+    problems = []
+    if len(name) > SUBDOMAIN_MAX:
+        problems.append(f"must be no more than {SUBDOMAIN_MAX} characters")
+    if not _is_subdomain(name):
+        problems.append(_SUBDOMAIN_TEXT)
+    return problems
+
+
+def dns_label(name: str) -> list[str]:
+    """The rule for names that become part of a host name, as Namespaces' and Services'."""
+    problems = []
+    if len(name) > LABEL_MAX:
+        problems.append(f"must be no more than {LABEL_MAX} characters")
+    if not _is_label(name):
+        problems.append("must not contain dots" if _is_subdomain(name) else _LABEL_TEXT)
+    return problems
+
+
+def dns1035_label(name: str) -> list[str]:
+    """Like `dns_label`, and starts with a letter."""
+    problems = []
+    if len(name) > LABEL_MAX:
+        problems.append(f"must be no more than {LABEL_MAX} characters")
+    if not _is_dns1035(name):
+        problems.append(_DNS1035_TEXT)
+    return problems
+
+
+def path_segment(name: str) -> list[str]:
+    """The rule for names that only have to fit into a URL, as those of roles."""
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{character}'" for character in "/%" if character in name]
+
+
+def qualified_name(name: str) -> list[str]:
+    """The rule for keys of labels and annotations, and for finalizers: `example.com/name` or `name`."""
+    prefix, slash, last = name.rpartition("/")
+    problems = []
+    if slash:
+        if "/" in prefix:
+            return [_TOO_MANY_PARTS_TEXT]
+        if not prefix:
+            problems.append("prefix part must be non-empty")
+        else:
+            problems += [f"prefix part {problem}" for problem in dns_subdomain(prefix)]
+    if not last:
+        problems.append("name part must be non-empty")
+    elif len(last) > LABEL_MAX:
+        problems.append(f"name part must be no more than {LABEL_MAX} bytes")
+    if not _is_qualified(last):
+        problems.append(f"name part {_NAME_PART_TEXT}")
+    return problems
+
+
+def label_value(value: str) -> list[str]:
+    problems = []
+    if len(value.encode("utf-8", "surrogatepass")) > LABEL_MAX:
+        problems.append(f"must be no more than {LABEL_MAX} bytes")
+    if not _is_value(value):
+        problems.append(_VALUE_TEXT)
+    return problems

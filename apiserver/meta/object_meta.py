@@ -1,0 +1,243 @@
+"""The rules of `metadata`, which hold for objects of every kind.
+
+The documents have passed the schema: fields that are there have their types. Sources:
+k8s.io/apimachinery pkg/api/validation/objectmeta.go, k8s.io/apiserver pkg/registry/rest/{create,update}.go.
+Requirement rows A15, A16, B01-B15, G01-G03.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from apiserver.meta import names
+from apiserver.meta.field_errors import FieldError, forbidden, go_quote, invalid, required, too_long
+from apiserver.meta.names import NameRule
+from apiserver.vocabulary import Document
+
+ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
+# Finalizers that need no domain: the garbage collector's.
+FINALIZER_ORPHAN: Final = "orphan"
+FINALIZER_FOREGROUND: Final = "foregroundDeletion"
+_STANDARD_FINALIZERS: Final = frozenset({"kubernetes", FINALIZER_ORPHAN, FINALIZER_FOREGROUND})
+
+
+# ---- filling in what the server owns
+
+
+def prepare_create(meta: Document, *, uid: str, now: str, generated_suffix: Callable[[], str]) -> None:
+    """Give a new object its identity; what a client says of these fields is ignored."""
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
+        meta.pop(field, None)
+    meta["uid"] = uid
+    meta["creationTimestamp"] = now
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = generate_name(meta["generateName"], generated_suffix())
+
+
+def generate_name(prefix: str, suffix: str) -> str:
+    """`my-` and `x7k2p` make `my-x7k2p`; long prefixes are cut so that the suffix always shows."""
+    return prefix[: names.GENERATE_NAME_PREFIX_MAX] + suffix
+
+
+def prepare_update(meta: Document, old: Document) -> None:
+    """Keep what the server owns and clients may leave out, or may not change without being told."""
+    for field in ("selfLink", "managedFields"):
+        meta.pop(field, None)
+    if not meta.get("uid"):
+        _keep(meta, old, "uid")
+    _keep(meta, old, "creationTimestamp")
+    _keep(meta, old, "generation")
+    # A deletion cannot be taken back, nor its grace period be forgotten.
+    if "deletionTimestamp" in old:
+        _keep(meta, old, "deletionTimestamp")
+        if meta.get("deletionGracePeriodSeconds") is None:
+            _keep(meta, old, "deletionGracePeriodSeconds")
+
+
+def _keep(meta: Document, old: Document, field: str) -> None:
+    if field in old:
+        meta[field] = old[field]
+    else:
+        meta.pop(field, None)
+
+
+def merge_duplicate_owners(meta: Document) -> list[str]:
+    """Drop repeated entries of ownerReferences; returns the UIDs that came more than once."""
+    owners = meta.get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return []
+    seen: list[Document] = []
+    repeated: dict[str, None] = {}
+    for owner in owners:
+        if owner in seen:
+            repeated[str(owner.get("uid", ""))] = None
+        else:
+            seen.append(owner)
+    meta["ownerReferences"] = seen
+    return list(repeated)
+
+
+# ---- validation
+
+
+def validate(meta: Document, *, is_namespaced: bool, name_rule: NameRule) -> list[FieldError]:
+    """What is wrong with the metadata of an object about to be stored."""
+    errors = []
+    if prefix := meta.get("generateName"):
+        errors += [
+            invalid("metadata.generateName", prefix, problem) for problem in name_rule(_as_whole_name(prefix))
+        ]
+    if not (name := meta.get("name")):
+        errors.append(required("metadata.name", "name or generateName is required"))
+    else:
+        errors += [invalid("metadata.name", name, problem) for problem in name_rule(name)]
+    errors += _validate_namespace(meta.get("namespace"), is_namespaced=is_namespaced)
+    if meta.get("generation", 0) < 0:
+        errors.append(
+            invalid("metadata.generation", meta["generation"], "must be greater than or equal to 0")
+        )
+    errors += validate_labels(meta.get("labels"), "metadata.labels")
+    errors += _validate_annotations(meta.get("annotations"))
+    errors += _validate_owners(meta.get("ownerReferences"))
+    errors += _validate_finalizers(meta.get("finalizers"))
+    return errors
+
+
+def validate_update(meta: Document, old: Document) -> list[FieldError]:
+    """What is wrong with the change from `old` to `meta`."""
+    errors = _validate_finalizer_additions(meta, old)
+    errors += [
+        invalid(f"metadata.{field}", meta.get(field), "field is immutable")
+        for field in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+        if meta.get(field) != old.get(field)
+    ]
+    if meta.get("deletionGracePeriodSeconds") != old.get("deletionGracePeriodSeconds"):
+        errors.append(
+            invalid(
+                "metadata.deletionGracePeriodSeconds",
+                meta.get("deletionGracePeriodSeconds"),
+                "field is immutable",
+            )
+        )
+    if meta.get("generation", 0) < old.get("generation", 0):
+        errors.append(invalid("metadata.generation", meta.get("generation", 0), "must not be decremented"))
+    return errors
+
+
+def validate_labels(labels: dict[str, str] | None, field: str) -> list[FieldError]:
+    errors = []
+    for key, value in (labels or {}).items():
+        errors += [invalid(field, key, problem) for problem in names.qualified_name(key)]
+        errors += [invalid(field, value, problem) for problem in names.label_value(value)]
+    return errors
+
+
+def validate_finalizer_name(name: str, field: str) -> list[FieldError]:
+    """A finalizer needs a domain, unless it is one of the garbage collector's."""
+    if "/" not in name and name not in _STANDARD_FINALIZERS:
+        return [invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")]
+    return []
+
+
+def _as_whole_name(prefix: str) -> str:
+    """A name that the prefix might become: only a dash at its end needs something after it."""
+    return prefix[:-1] + "a" if prefix.endswith("-") else prefix
+
+
+def _validate_namespace(namespace: str | None, *, is_namespaced: bool) -> list[FieldError]:
+    if not is_namespaced:
+        return [forbidden("metadata.namespace", "not allowed on this type")] if namespace else []
+    if not namespace:
+        return [required("metadata.namespace")]
+    return [invalid("metadata.namespace", namespace, problem) for problem in names.dns_label(namespace)]
+
+
+def _validate_annotations(annotations: dict[str, str] | None) -> list[FieldError]:
+    errors = []
+    size_bytes = 0
+    for key, value in (annotations or {}).items():
+        # The rule is that of labels' keys, but case does not count in the domain.
+        errors += [
+            invalid("metadata.annotations", key, problem) for problem in names.qualified_name(key.lower())
+        ]
+        size_bytes += len(key.encode()) + len(value.encode())
+    if size_bytes > ANNOTATIONS_BYTES_MAX:
+        errors.append(too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX))
+    return errors
+
+
+_OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+
+
+def _validate_owners(owners: list[Document] | None) -> list[FieldError]:
+    field = "metadata.ownerReferences"
+    errors = []
+    controller: Document | None = None
+    for owner in owners or ():
+        group, _, version = owner.get("apiVersion", "").rpartition("/")
+        if not version:
+            errors.append(
+                invalid(f"{field}.apiVersion", owner.get("apiVersion", ""), "version must not be empty")
+            )
+        errors += [
+            invalid(f"{field}.{part}", "", "must not be empty")
+            for part in ("kind", "name", "uid")
+            if not owner.get(part)
+        ]
+        if (group, version, owner.get("kind")) == ("", "v1", "Event"):
+            errors.append(
+                invalid(field, _in_order(owner), "/v1, Kind=Event is disallowed from being an owner")
+            )
+        if owner.get("controller") is True:
+            if controller is not None:
+                found = f"{_kind_and_name(controller)} and {_kind_and_name(owner)}"
+                errors.append(
+                    invalid(
+                        field,
+                        [_in_order(each) for each in owners or ()],
+                        "Only one reference can have Controller set to true. "
+                        f'Found "true" in references for {found}',
+                    )
+                )
+            controller = owner
+    return errors
+
+
+def _in_order(owner: Document) -> dict[str, Any]:
+    return {part: owner[part] for part in _OWNER_FIELDS if part in owner}
+
+
+def _kind_and_name(owner: Document) -> str:
+    return f"{owner.get('kind', '')}/{owner.get('name', '')}"
+
+
+def _validate_finalizers(finalizers: list[str] | None) -> list[FieldError]:
+    errors = []
+    for index, name in enumerate(finalizers or ()):
+        errors += [invalid("metadata.finalizers", name, problem) for problem in names.qualified_name(name)]
+        errors += validate_finalizer_name(name, f"metadata.finalizers[{index}]")
+    return errors
+
+
+def _validate_finalizer_additions(meta: Document, old: Document) -> list[FieldError]:
+    """Row B07: who is being deleted can only lose finalizers."""
+    if "deletionTimestamp" not in old:
+        return []
+    added = sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+    if not added:
+        return []
+    listed = ", ".join(map(go_quote, added))
+    return [
+        forbidden(
+            "metadata.finalizers",
+            "no new finalizers can be added if the object is being deleted, "
+            f"found new finalizers []string{{{listed}}}",
+        )
+    ]
+
+
+def finalizers(document: Document) -> list[str]:
+    """Who must agree before the object is removed."""
+    found: list[str] = document["metadata"].get("finalizers") or []
+    return found

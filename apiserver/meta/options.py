@@ -1,0 +1,394 @@
+"""The options of each verb, from a query or a body, checked as Kubernetes checks them.
+
+Requirement rows J01-J11, K01-K46 (which read is meant), G06-G16. Sources: k8s.io/apimachinery
+pkg/apis/meta/internalversion/validation, pkg/apis/meta/v1/validation; the tables of
+https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apiserver.errors import BadRequest, Invalid
+from apiserver.meta.field_errors import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    too_long,
+)
+from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
+from apiserver.meta.selectors import (
+    FieldSelector,
+    LabelSelector,
+    SelectorSyntaxError,
+    parse_field_selector,
+    parse_label_selector,
+)
+from apiserver.vocabulary import Document, GroupKind, Query
+from storage.interface import ANY, MOST_RECENT, ReadAt
+from storage.revision import InvalidRevision, parse_revision
+
+EXACT: Final = "Exact"
+NOT_OLDER_THAN: Final = "NotOlderThan"
+FIELD_MANAGER_MAX: Final = 128
+_INT64_MAX: Final = (1 << 63) - 1
+
+
+# ---- reading parameters
+
+
+def first(query: Query, parameter: str) -> str:
+    """The first value of a parameter, or an empty text."""
+    values = query.get(parameter)
+    return values[0] if values else ""
+
+
+def is_true(query: Query, parameter: str) -> bool:
+    """A boolean as kube-apiserver reads it: there, and neither `false` nor `0`."""
+    values = query.get(parameter)
+    return values is not None and values[0].lower() not in ("false", "0")
+
+
+def _integer(query: Query, parameter: str) -> int | None:
+    """Raises BadRequest for what is no int64 (row J06)."""
+    text = first(query, parameter)
+    if not text:
+        return None
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if len(text) > 20 or not -_INT64_MAX - 1 <= int(text) <= _INT64_MAX:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return int(text)
+
+
+def _check(kind: str, meta_group: str, errors: Sequence[FieldError]) -> None:
+    if errors:
+        raise Invalid(GroupKind(meta_group, kind), "", errors)
+
+
+# ---- get, list, watch
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """The options of list, watch and deletecollection, with their meaning worked out.
+
+    at: which state is read, or the watch's initial events are from.
+    limit: 0 means all.
+    """
+
+    labels: LabelSelector
+    fields: FieldSelector
+    at: ReadAt
+    limit: int
+    continue_token: str
+    timeout_s: int | None
+    allow_bookmarks: bool = False
+    send_initial_events: bool = False
+    ends_initial_events_with_bookmark: bool = False
+    start_after: int = 0  # a watch without initial events: the revision that the client has seen
+
+    @classmethod
+    def for_list(cls, query: Query, known_fields: frozenset[str], meta_group: str) -> ListOptions:
+        """Raises BadRequest, Invalid."""
+        labels, fields = _selectors(query, known_fields)
+        limit, timeout_s = _integer(query, "limit"), _integer(query, "timeoutSeconds")
+        version, match = first(query, "resourceVersion"), first(query, "resourceVersionMatch")
+        token = first(query, "continue")
+        _check("ListOptions", meta_group, _validate_list(query, version, match, token))
+        at = _read_at_for_list(version, match, has_limit=bool(limit and limit > 0), token=token)
+        if version == "0":
+            # kube-apiserver's cache answers such a list whole, and clients rely on it (row K08).
+            limit = 0
+        return cls(
+            labels=labels,
+            fields=fields,
+            at=at,
+            limit=max(limit or 0, 0),
+            continue_token=token,
+            timeout_s=timeout_s,
+        )
+
+    @classmethod
+    def for_watch(cls, query: Query, known_fields: frozenset[str], meta_group: str) -> ListOptions:
+        """Raises BadRequest, Invalid."""
+        labels, fields = _selectors(query, known_fields)
+        timeout_s = _integer(query, "timeoutSeconds")
+        _integer(query, "limit")  # Has no meaning for a watch, but must be a number.
+        version = first(query, "resourceVersion")
+        _check("ListOptions", meta_group, _validate_watch(query))
+        allow_bookmarks = is_true(query, "allowWatchBookmarks")
+        revision = _revision(version, "invalid resource version: ")
+        if "sendInitialEvents" in query:
+            wants_state = is_true(query, "sendInitialEvents")
+            ends_with_bookmark = wants_state and allow_bookmarks
+            at = ReadAt.not_older_than(revision) if revision else ANY if version else MOST_RECENT
+        else:
+            # Rows K26, K27, K43: without a version a watch begins with the state there is.
+            wants_state = revision == 0
+            ends_with_bookmark = wants_state and allow_bookmarks
+            at = ANY if version else MOST_RECENT
+        return cls(
+            labels=labels,
+            fields=fields,
+            at=at,
+            limit=0,
+            continue_token="",
+            timeout_s=timeout_s,
+            allow_bookmarks=allow_bookmarks,
+            send_initial_events=wants_state,
+            ends_initial_events_with_bookmark=ends_with_bookmark,
+            start_after=revision,
+        )
+
+
+def read_at_for_get(query: Query) -> ReadAt:
+    """Rows K01-K03. Raises BadRequest."""
+    version = first(query, "resourceVersion")
+    if not version:
+        return MOST_RECENT
+    revision = _revision(version, "invalid resource version: ")
+    return ReadAt.not_older_than(revision) if revision else ANY
+
+
+def _read_at_for_list(version: str, match: str, *, has_limit: bool, token: str) -> ReadAt:
+    """Rows K04-K24, the table of list. With a token the revision is in it."""
+    if token:
+        if version not in ("", "0"):
+            raise BadRequest("specifying resource version is not allowed when using continue")
+        return MOST_RECENT
+    if not version:
+        return MOST_RECENT
+    revision = _revision(version, "invalid resource version: ")
+    if revision == 0:
+        return ANY
+    if match == EXACT or (not match and has_limit):
+        return ReadAt.exactly(revision)
+    return ReadAt.not_older_than(revision)
+
+
+def _revision(version: str, prefix: str) -> int:
+    try:
+        return parse_revision(version)
+    except InvalidRevision as error:
+        raise BadRequest(f'{prefix}resourceVersion: Invalid value: "{version}": {error}') from None
+
+
+def _selectors(query: Query, known_fields: frozenset[str]) -> tuple[LabelSelector, FieldSelector]:
+    try:
+        return (
+            parse_label_selector(first(query, "labelSelector")),
+            parse_field_selector(first(query, "fieldSelector"), known_fields),
+        )
+    except SelectorSyntaxError as error:
+        raise BadRequest(str(error)) from None
+
+
+def _validate_list(query: Query, version: str, match: str, token: str) -> list[FieldError]:
+    errors = []
+    field = "resourceVersionMatch"
+    if match:
+        if not version:
+            errors.append(
+                forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+            )
+        if token:
+            errors.append(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"))
+        if match not in (EXACT, NOT_OLDER_THAN):
+            errors.append(not_supported(field, match, [EXACT, NOT_OLDER_THAN, ""]))
+        if match == EXACT and version == "0":
+            errors.append(
+                forbidden(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+            )
+    if "sendInitialEvents" in query:
+        errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return errors
+
+
+def _validate_watch(query: Query) -> list[FieldError]:
+    errors = []
+    field, match = "resourceVersionMatch", first(query, "resourceVersionMatch")
+    has_initial_events = "sendInitialEvents" in query
+    if has_initial_events and match != NOT_OLDER_THAN:
+        errors.append(
+            forbidden(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+        )
+    if match:
+        if not has_initial_events:
+            errors.append(
+                forbidden(
+                    field, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+                )
+            )
+        if match != NOT_OLDER_THAN:
+            errors.append(not_supported(field, match, [NOT_OLDER_THAN]))
+        if first(query, "continue"):
+            errors.append(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"))
+    return errors
+
+
+# ---- create, update, patch
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """The options of create, update and patch.
+
+    field_validation: Ignore, Warn or Strict.
+    """
+
+    dry_run: bool = False
+    field_validation: str = "Warn"
+    field_manager: str = ""
+    force: bool | None = None
+    # Row J08: a bare `?dryRun` is a dry run in which side effects are allowed, and says so.
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def from_query(cls, query: Query, kind: str, meta_group: str) -> WriteOptions:
+        """kind: CreateOptions, UpdateOptions or PatchOptions. Raises Invalid."""
+        if not query:
+            return _NO_OPTIONS
+        errors: list[FieldError] = []
+        dry_run, warnings = _dry_run(query.get("dryRun"), errors)
+        validation = first(query, "fieldValidation")
+        if validation not in ("", "Ignore", "Strict", "Warn"):
+            errors.append(not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
+        manager = first(query, "fieldManager")
+        errors += _validate_manager(manager)
+        force = is_true(query, "force") if "force" in query else None
+        if force is not None and kind == "PatchOptions":
+            # No patch that is an apply comes here.
+            errors.append(forbidden("force", "may not be specified for non-apply patch"))
+        _check(kind, meta_group, errors)
+        return cls(dry_run, validation or "Warn", manager, force, warnings)
+
+
+_NO_OPTIONS: Final = WriteOptions()
+_BARE_DRY_RUN: Final = (
+    "dryRun without a value is taken as a dry run: nothing is stored, but callers that declare side effects "
+    "may have been called; use dryRun=All to fail instead"
+)
+
+
+def _dry_run(values: Sequence[str] | None, errors: list[FieldError]) -> tuple[bool, tuple[str, ...]]:
+    if values is None:
+        return False, ()
+    wrong = [value for value in values if value not in ("All", "")]
+    if wrong:
+        errors.append(_unsupported_dry_run(values))
+    return True, (_BARE_DRY_RUN,) if "All" not in values else ()
+
+
+def _unsupported_dry_run(values: Sequence[str]) -> FieldError:
+    return not_supported("dryRun", list(values), ["All"])
+
+
+def _validate_manager(manager: str) -> list[FieldError]:
+    errors = []
+    if len(manager.encode()) > FIELD_MANAGER_MAX:
+        errors.append(too_long("fieldManager", FIELD_MANAGER_MAX))
+    for index, character in enumerate(manager):
+        if unicodedata.category(character)[0] in "CZ" and character != " ":
+            code = f"U+{ord(character):04X}"
+            errors.append(invalid("fieldManager", manager, f"invalid character {code} (at position {index})"))
+    return errors
+
+
+# ---- delete
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """The options of delete and deletecollection.
+
+    propagation: Orphan, Foreground, Background, or empty if the client does not say.
+    """
+
+    dry_run: bool = False
+    grace_period_s: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    propagation: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def from_query(cls, query: Query, meta_group: str) -> DeleteOptions:
+        """Raises BadRequest, Invalid."""
+        if not query:
+            return _NO_DELETE_OPTIONS
+        return cls._checked(
+            meta_group,
+            dry_run=query.get("dryRun"),
+            grace_period_s=_integer(query, "gracePeriodSeconds"),
+            orphan_dependents=is_true(query, "orphanDependents") if "orphanDependents" in query else None,
+            propagation=first(query, "propagationPolicy"),
+        )
+
+    @classmethod
+    def from_body(cls, body: Document, meta_group: str) -> DeleteOptions:
+        """body: has passed the schema of DeleteOptions. Raises Invalid."""
+        preconditions = body.get("preconditions", {})
+        return cls._checked(
+            meta_group,
+            dry_run=body.get("dryRun"),
+            grace_period_s=body.get("gracePeriodSeconds"),
+            orphan_dependents=body.get("orphanDependents"),
+            propagation=body.get("propagationPolicy", ""),
+            uid=preconditions.get("uid"),
+            resource_version=preconditions.get("resourceVersion"),
+        )
+
+    @classmethod
+    def _checked(
+        cls,
+        meta_group: str,
+        *,
+        dry_run: Sequence[str] | None,
+        grace_period_s: int | None,
+        orphan_dependents: bool | None,
+        propagation: str,
+        uid: str | None = None,
+        resource_version: str | None = None,
+    ) -> DeleteOptions:
+        errors: list[FieldError] = []
+        if orphan_dependents is not None and propagation:
+            errors.append(
+                invalid(
+                    "propagationPolicy",
+                    propagation,
+                    "orphanDependents and deletionPropagation cannot be both set",
+                )
+            )
+        if propagation not in ("", "Foreground", "Background", "Orphan"):
+            supported = ["Foreground", "Background", "Orphan", "nil"]
+            errors.append(not_supported("propagationPolicy", propagation, supported))
+        is_dry, warnings = _dry_run(dry_run, errors)
+        _check("DeleteOptions", meta_group, errors)
+        if orphan_dependents is not None:
+            propagation = "Orphan" if orphan_dependents else "Background"
+        return cls(is_dry, grace_period_s, uid, resource_version, propagation, warnings)
+
+    def finalizers(self, document: Document, *, orphans_by_default: bool) -> list[str]:
+        """The object's finalizers once this deletion has added or taken away the garbage collector's."""
+        meta: dict[str, Any] = document["metadata"]
+        present: list[str] = meta.get("finalizers") or []
+        others = [name for name in present if name not in (FINALIZER_ORPHAN, FINALIZER_FOREGROUND)]
+        policy = self.propagation
+        if not policy:
+            if FINALIZER_ORPHAN in present:
+                policy = "Orphan"
+            elif FINALIZER_FOREGROUND in present:
+                policy = "Foreground"
+            elif orphans_by_default:
+                policy = "Orphan"
+        wanted = {"Orphan": [FINALIZER_ORPHAN], "Foreground": [FINALIZER_FOREGROUND]}.get(policy, [])
+        return present if set(present) == {*others, *wanted} else [*others, *wanted]
+
+
+_NO_DELETE_OPTIONS: Final = DeleteOptions()

@@ -1,0 +1,25 @@
+"""Times as objects carry them: RFC 3339, UTC, whole seconds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+
+def to_text(unix_s: float) -> str:
+    """`1700000000.9` -> `2023-11-14T22:13:20Z`."""
+    return _to_text(int(unix_s))
+
+
+@lru_cache(maxsize=8)  # writes of the same second share it
+def _to_text(unix_s: int) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def from_text(text: str) -> float | None:
+    """Seconds since 1970, or None if the text is no RFC 3339 time."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo is not None else None

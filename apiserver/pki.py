@@ -1,0 +1,274 @@
+"""Keys and certificates: made at the first start, kept in the data directory, renewed before they end.
+
+    pki/ca.crt, ca.key              the server's own authority
+    pki/apiserver.crt, .key         what it serves with, if it is not given another
+    pki/admin.crt, .key             the client certificate in admin.kubeconfig, of group system:masters
+    pki/sa.key, sa.pub              signs and proves service account tokens
+
+Keys are P-256: made in no time, and all clients know them. Files are readable by the owner only.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import os
+import socket
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from apiserver.vocabulary import MASTERS
+
+AUTHORITY_LIFE: Final = timedelta(days=3650)
+CERTIFICATE_LIFE: Final = timedelta(days=365)
+RENEW_BEFORE: Final = timedelta(days=30)
+# Clocks of clients may be a little behind.
+BACKDATE: Final = timedelta(minutes=5)
+ADMIN_NAME: Final = "kubernetes-admin"
+_SERVICE_NAMES: Final = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pki:
+    """Where everything is."""
+
+    ca_cert: Path
+    serving_cert: Path
+    serving_key: Path
+    admin_cert: Path
+    admin_key: Path
+    service_account_key: Path
+
+
+def ensure(directory: Path, addresses: Sequence[str]) -> Pki:
+    """Make what is missing, will end soon, or does not name one of `addresses`. Raises OSError."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    pki = Pki(
+        ca_cert=directory / "ca.crt",
+        serving_cert=directory / "apiserver.crt",
+        serving_key=directory / "apiserver.key",
+        admin_cert=directory / "admin.crt",
+        admin_key=directory / "admin.key",
+        service_account_key=directory / "sa.key",
+    )
+    now = datetime.now(UTC)
+    ca_key_file = directory / "ca.key"
+    if not (_is_good(pki.ca_cert, now) and ca_key_file.exists()):
+        key = _new_key()
+        _write(ca_key_file, _private_pem(key))
+        _write(pki.ca_cert, _pem(_authority(key, now)))
+        for stale in (pki.serving_cert, pki.admin_cert):
+            stale.unlink(missing_ok=True)
+    names = _names(addresses)
+    if not (_is_good(pki.serving_cert, now, names) and pki.serving_key.exists()):
+        _issue(pki.serving_cert, pki.serving_key, _serving(names), pki.ca_cert, ca_key_file, now)
+    if not (_is_good(pki.admin_cert, now) and pki.admin_key.exists()):
+        _issue(pki.admin_cert, pki.admin_key, _admin(), pki.ca_cert, ca_key_file, now)
+    if not pki.service_account_key.exists():
+        key = _new_key()
+        _write(pki.service_account_key, _private_pem(key))
+        _write(directory / "sa.pub", _public_pem(key))
+    return pki
+
+
+def write_kubeconfig(path: Path, url: str, pki: Pki, *, serving_ca: bytes | None = None) -> None:
+    """How kubectl gets in as administrator. serving_ca: the serving certificate's, if not our own."""
+    ca = base64.b64encode(serving_ca or pki.ca_cert.read_bytes()).decode()
+    certificate = base64.b64encode(pki.admin_cert.read_bytes()).decode()
+    key = base64.b64encode(pki.admin_key.read_bytes()).decode()
+    _write(
+        path,
+        f"""\
+apiVersion: v1
+kind: Config
+clusters:
+- name: apiserver
+  cluster:
+    server: {url}
+    certificate-authority-data: {ca}
+users:
+- name: admin
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: admin@apiserver
+  context:
+    cluster: apiserver
+    user: admin
+current-context: admin@apiserver
+""".encode(),
+    )
+
+
+# ---- certificates
+
+
+def _names(addresses: Sequence[str]) -> list[x509.GeneralName]:
+    """Everything that the server may be called by."""
+    texts = dict.fromkeys((*_SERVICE_NAMES, socket.gethostname(), "127.0.0.1", "::1", *addresses))
+    names: list[x509.GeneralName] = []
+    for text in texts:
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError:
+            if text.isascii():
+                names.append(x509.DNSName(text))
+        else:
+            if not address.is_unspecified:
+                names.append(x509.IPAddress(address))
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    name: x509.Name
+    usage: x509.ObjectIdentifier
+    names: Sequence[x509.GeneralName] = ()
+
+
+def _serving(names: Sequence[x509.GeneralName]) -> _Request:
+    return _Request(_name("apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, names)
+
+
+def _admin() -> _Request:
+    return _Request(_name(ADMIN_NAME, MASTERS), ExtendedKeyUsageOID.CLIENT_AUTH)
+
+
+def _name(common_name: str, organization: str = "") -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+    if organization:
+        attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+    return x509.Name(attributes)
+
+
+def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+    name = _name("apiserver-ca")
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATE)
+        .not_valid_after(now + AUTHORITY_LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _issue(
+    cert_file: Path, key_file: Path, request: _Request, ca_cert: Path, ca_key: Path, now: datetime
+) -> None:
+    authority = x509.load_pem_x509_certificate(ca_cert.read_bytes())
+    signer = serialization.load_pem_private_key(ca_key.read_bytes(), None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)  # nothing else is ever written there
+    key = _new_key()
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(request.name)
+        .issuer_name(authority.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATE)
+        .not_valid_after(min(now + CERTIFICATE_LIFE, authority.not_valid_after_utc))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([request.usage]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),  # type: ignore[arg-type]
+            critical=False,
+        )
+    )
+    if request.names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(request.names), critical=False)
+    _write(key_file, _private_pem(key))
+    _write(cert_file, _pem(builder.sign(signer, hashes.SHA256())))
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _is_good(path: Path, now: datetime, names: Sequence[x509.GeneralName] = ()) -> bool:
+    """Whether the certificate is there, will not end soon, and names what it should."""
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return False
+    if certificate.not_valid_after_utc < now + RENEW_BEFORE:
+        return False
+    if not names:
+        return True
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return False
+    return set(names) <= set(extension.value)
+
+
+# ---- files
+
+
+def _new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _public_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """All of it or nothing, for the owner's eyes only."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

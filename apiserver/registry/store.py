@@ -1,0 +1,513 @@
+"""The generic resource: what each verb means, with hooks, preconditions and finalizers around storage.
+
+Source of the rules: k8s.io/apiserver, pkg/registry/generic/registry/store.go and pkg/registry/rest.
+"""
+
+from __future__ import annotations
+
+import copy
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from apiserver.brand import Brand
+from apiserver.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Expired,
+    Invalid,
+    NotFound,
+)
+from apiserver.meta import names, object_meta, timestamps
+from apiserver.meta.field_errors import FieldError, invalid
+from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
+from apiserver.registry.selection import Selection, select
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.stored_object import StoredObject, TooDeep, encode, with_revision
+from apiserver.registry.strategy import UpdateStrategy
+from apiserver.vocabulary import Document
+from storage.continue_token import ContinueToken, InvalidToken, decode_token
+from storage.errors import KeyExists, RevisionCompacted, RevisionMismatch
+from storage.interface import ANY, MOST_RECENT, NO_LEASE, Condition, KeyRange, ReadAt, Storage
+from storage.keys import object_key, resource_prefix
+from storage.lease_pool import LeasePool
+from storage.watch_cache import Version, WatchCache
+
+# How often a name is generated anew because the one before was taken. kube-apiserver: 8.
+NAME_ATTEMPTS_MAX: Final = 8
+
+Transform = Callable[[StoredObject], Document]
+Found = Version[StoredObject]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    """The answer to a list. continue_token is empty on the last chunk."""
+
+    objects: list[StoredObject]
+    revision: int
+    continue_token: str = ""
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What a delete did. found: the object as it is now, or was at last if `is_removed`."""
+
+    found: StoredObject
+    is_removed: bool
+    uid: str
+
+
+class Registry:
+    """Objects of all served resources over one store."""
+
+    def __init__(
+        self,
+        store: Storage,
+        cache: WatchCache[StoredObject],
+        *,
+        brand: Brand,
+        prefix: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """prefix: of all keys, as `/registry`. clock: seconds since 1970."""
+        self._store = store
+        self.cache = cache
+        self._brand = brand
+        self._prefix = prefix
+        self._clock = clock
+        self._leases = LeasePool(store)
+
+    # ---- reads
+
+    async def get(
+        self, resource: ServedResource, namespace: str, name: str, at: ReadAt = MOST_RECENT
+    ) -> StoredObject:
+        """Raises NotFound, CorruptObject, and the storage's errors."""
+        key = self.key(resource, namespace, name)
+        # What is cached answers a read that takes anything; no other may be answered without asking.
+        version = self.cache.peek(key) if at is ANY else await self.cache.get(key, at)
+        if version is None or version.value is None:
+            raise NotFound(resource.group_resource, name)
+        version.value.require_sound()
+        return version.value
+
+    async def list(self, resource: ServedResource, namespace: str, options: ListOptions) -> ObjectList:
+        """Raises BadRequest (a bad token), Expired, CorruptObject, and the storage's errors."""
+        selection = self.selection(resource, namespace, options)
+        keys, at = selection.keys, options.at
+        folder = keys.start
+        if options.continue_token:
+            keys, at = self._continued(selection.keys, options.continue_token)
+        try:
+            found = await self.cache.list(keys, at, limit=options.limit, predicate=selection.predicate)
+        except RevisionCompacted:
+            raise self._expired(options, keys, folder) from None
+        token = ""
+        if found.next_key is not None:
+            token = self._token(found.revision, found.next_key, folder)
+        objects = [version.value for version in found.versions if version.value is not None]
+        for each in objects:
+            if not each.head:
+                each.require_sound()
+        return ObjectList(objects, found.revision, token, found.remaining)
+
+    def key(self, resource: ServedResource, namespace: str, name: str) -> str:
+        return object_key(self.prefix_of(resource), namespace, name)
+
+    def prefix_of(self, resource: ServedResource) -> str:
+        return resource_prefix(self._prefix, resource.group_version.group, resource.resource)
+
+    def selection(
+        self, resource: ServedResource, namespace: str, options: ListOptions, *, name: str = ""
+    ) -> Selection:
+        return select(
+            resource,
+            self.prefix_of(resource),
+            namespace=namespace,
+            name=name,
+            labels=options.labels,
+            fields=options.fields,
+        )
+
+    # ---- create
+
+    async def create(
+        self,
+        resource: ServedResource,
+        namespace: str,
+        document: Document,
+        options: WriteOptions,
+    ) -> StoredObject:
+        """Store a new object. `document` has passed the schema and is taken over.
+
+        Raises Invalid, AlreadyExists, and the storage's errors.
+        """
+        meta = document["metadata"]
+        if meta.pop("resourceVersion", ""):
+            # Row B14; kube-apiserver answers 500 here.
+            raise self._invalid(
+                resource,
+                meta.get("name", ""),
+                [invalid("metadata.resourceVersion", "", "must not be set on objects to be created")],
+            )
+        if resource.is_namespaced:
+            meta["namespace"] = namespace
+        else:
+            meta.pop("namespace", None)
+        generates_name = not meta.get("name") and bool(meta.get("generateName"))
+        for attempt in range(1, NAME_ATTEMPTS_MAX + 1):
+            if generates_name:
+                meta["name"] = ""
+            try:
+                return await self._create_once(resource, namespace, document, options)
+            except AlreadyExists:
+                if not generates_name or attempt == NAME_ATTEMPTS_MAX:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _create_once(
+        self,
+        resource: ServedResource,
+        namespace: str,
+        document: Document,
+        options: WriteOptions,
+    ) -> StoredObject:
+        strategy, meta = resource.strategy, document["metadata"]
+        object_meta.prepare_create(
+            meta,
+            uid=str(uuid.uuid4()),
+            now=timestamps.to_text(self._clock()),
+            generated_suffix=_random_suffix,
+        )
+        if strategy.has_generation:
+            meta["generation"] = 1
+        strategy.prepare_create(document)
+        errors = object_meta.validate(
+            meta, is_namespaced=resource.is_namespaced, name_rule=strategy.name_rule
+        )
+        errors += strategy.validate(document)
+        if errors:
+            raise self._invalid(resource, meta.get("name", ""), errors)
+        name = meta["name"]
+        key = self.key(resource, namespace, name)
+        value = self._encode(resource, document)
+        if options.dry_run:
+            if await self.cache.get(key) is not None:
+                raise AlreadyExists(resource.group_resource, name)
+            return StoredObject(key, resource.head, value[len(resource.head) :])
+        try:
+            revision = await self._store.create(key, value, lease=await self._lease(resource))
+        except KeyExists:
+            existing = await self.cache.get(key)
+            raise AlreadyExists(
+                resource.group_resource, name, is_terminating=_is_terminating(existing)
+            ) from None
+        return _stored(resource, key, value, revision)
+
+    # ---- update and patch
+
+    async def update(
+        self,
+        resource: ServedResource,
+        namespace: str,
+        name: str,
+        transform: Transform,
+        options: WriteOptions,
+        *,
+        strategy: UpdateStrategy | None = None,
+        checks_uid: bool = False,
+    ) -> StoredObject:
+        """Replace the object with `transform(object)`, retrying until no writer races us.
+
+        transform: the object -> a new document of the caller's own, which has passed the schema; pure, and
+            may run again on a newer object. A resourceVersion in the document must be the object's, or is
+            absent.
+        strategy: of the subresource that is written; the resource's own if None.
+        checks_uid: the new document's uid is a precondition rather than a change (PUT).
+        An unchanged object is not written and keeps its version. One that is being deleted and has lost
+        its last finalizer is removed.
+        Raises NotFound, Conflict, Invalid, what `transform` raises, and the storage's errors.
+        """
+        key = self.key(resource, namespace, name)
+        rules = strategy or resource.strategy.update
+        current, is_fresh = self.cache.peek(key), False
+        while True:
+            if current is None:
+                current, is_fresh = await self.cache.get(key), True
+                if current is None:
+                    raise NotFound(resource.group_resource, name)
+            found = current.value
+            assert found is not None
+            old = found.document()
+            try:
+                new = transform(found)
+                self._prepare_update(resource, rules, new, old, checks_uid=checks_uid)
+            except Exception:
+                if is_fresh:
+                    raise
+                current = None  # A stale copy may fail where the stored object passes.
+                continue
+            version = old["metadata"].pop("resourceVersion")
+            new["metadata"].pop("resourceVersion", None)
+            is_removal = "deletionTimestamp" in old["metadata"] and self._may_be_removed(resource, new)
+            if new == old and not is_removal:
+                if is_fresh:
+                    return found
+                current = None  # Only the stored object can tell that nothing changes.
+                continue
+            value = self._encode(resource, new)
+            if options.dry_run:
+                return _stored(resource, key, value, int(version))
+            try:
+                if is_removal:
+                    await self._store.compare_and_delete(key, expected=current.revision)
+                    return _stored(resource, key, value, int(version))
+                lease = await self._lease(resource)
+                revision = await self._store.compare_and_put(
+                    key, value, expected=current.revision, lease=lease
+                )
+                return _stored(resource, key, value, revision)
+            except RevisionMismatch:
+                current = None
+
+    def _prepare_update(
+        self,
+        resource: ServedResource,
+        rules: UpdateStrategy,
+        new: Document,
+        old: Document,
+        *,
+        checks_uid: bool,
+    ) -> None:
+        """Make `new` what will be stored in place of `old`, or raise."""
+        meta, old_meta = new["metadata"], old["metadata"]
+        name = old_meta["name"]
+        expected = meta.get("resourceVersion")
+        if expected and expected != old_meta["resourceVersion"]:
+            raise Conflict(resource.group_resource, name)
+        if checks_uid and meta.get("uid") and meta["uid"] != old_meta["uid"]:
+            raise Conflict(
+                resource.group_resource,
+                name,
+                f"Precondition failed: UID in precondition: {meta['uid']}, "
+                f"UID in object meta: {old_meta['uid']}",
+            )
+        if resource.is_namespaced:
+            meta.setdefault("namespace", old_meta["namespace"])
+        else:
+            meta.pop("namespace", None)
+        object_meta.prepare_update(meta, old_meta)
+        rules.prepare(new, old)
+        if resource.strategy.has_generation and _differs_in_spec(new, old):
+            meta["generation"] = old_meta.get("generation", 0) + 1
+        changes = object_meta.validate_update(meta, old_meta)
+        itself = object_meta.validate(
+            meta, is_namespaced=resource.is_namespaced, name_rule=resource.strategy.name_rule
+        )
+        errors = changes * rules.change_checks + itself * rules.object_checks
+        errors += rules.validate(new, old)
+        errors += resource.strategy.validate(new)
+        if errors:
+            raise self._invalid(resource, name, errors)
+
+    # ---- delete
+
+    async def delete(
+        self, resource: ServedResource, namespace: str, name: str, options: DeleteOptions
+    ) -> Deleted:
+        """Remove the object, or mark it and leave the rest to its finalizers or its grace period.
+
+        Raises NotFound, Conflict (preconditions), and the storage's errors.
+        """
+        key = self.key(resource, namespace, name)
+        current, is_fresh = self.cache.peek(key), False
+        while True:
+            if current is None:
+                current, is_fresh = await self.cache.get(key), True
+                if current is None:
+                    raise NotFound(resource.group_resource, name)
+            assert current.value is not None
+            try:
+                return await self._delete_once(resource, key, current.value, current.revision, options)
+            except (RevisionMismatch, Conflict) as error:
+                if is_fresh and isinstance(error, Conflict):
+                    raise
+                current = None
+
+    async def _delete_once(
+        self,
+        resource: ServedResource,
+        key: str,
+        found: StoredObject,
+        revision: int,
+        options: DeleteOptions,
+    ) -> Deleted:
+        document = found.document()
+        self._check_preconditions(resource, document, options)
+        uid = document["metadata"].get("uid", "")
+        marked = self._marked(resource, document, options)
+        is_removed = self._may_be_removed(resource, marked)
+        if marked != document:
+            value = self._encode(resource, marked)
+            if not options.dry_run:
+                revision = await self._store.compare_and_put(key, value, expected=revision)
+            found = _stored(resource, key, value, revision)
+            if is_removed and not options.dry_run:
+                await self._remove_marked(resource, key, revision, uid)
+        elif options.dry_run:
+            pass
+        elif is_removed:
+            await self._store.compare_and_delete(key, expected=revision)
+        else:
+            # Nothing changes, which only the stored object can tell.
+            await self._store.transact((Condition(key, revision),), ())
+        return Deleted(found, is_removed, uid)
+
+    async def _remove_marked(self, resource: ServedResource, key: str, revision: int, uid: str) -> None:
+        """Remove an object that this deletion has marked and that has nothing to wait for."""
+        while True:
+            try:
+                await self._store.compare_and_delete(key, expected=revision)
+            except RevisionMismatch:
+                current = await self.cache.get(key)
+                if current is None or current.value is None:
+                    return  # Somebody else removed it.
+                document = current.value.document()
+                if document["metadata"].get("uid") != uid or not self._may_be_removed(resource, document):
+                    return
+                revision = current.revision
+            else:
+                return
+
+    def _marked(self, resource: ServedResource, document: Document, options: DeleteOptions) -> Document:
+        """The object as this deletion leaves it, if it cannot go at once; else as it is."""
+        strategy = resource.strategy
+        marked = copy.deepcopy(document)
+        meta = marked["metadata"]
+        finalizers = options.finalizers(document, orphans_by_default=strategy.orphans_dependents)
+        if finalizers:
+            meta["finalizers"] = finalizers
+        else:
+            meta.pop("finalizers", None)
+        is_terminating = "deletionTimestamp" in meta
+        now = self._clock()
+        if strategy.grace_period_s is not None:
+            self._shorten_or_begin_grace(marked, strategy.grace_period_s, options, now)
+        elif not is_terminating and resource.strategy.blockers(marked):
+            if strategy.mark_deleted is not None:
+                strategy.mark_deleted(marked, timestamps.to_text(now))
+            else:
+                meta["deletionTimestamp"] = timestamps.to_text(now)
+                meta["deletionGracePeriodSeconds"] = 0
+        if "deletionTimestamp" in meta and not is_terminating and meta.get("generation"):
+            meta["generation"] += 1
+        return marked
+
+    def _shorten_or_begin_grace(
+        self,
+        document: Document,
+        grace_period_s: Callable[[Document, int | None], int],
+        options: DeleteOptions,
+        now: float,
+    ) -> None:
+        """Set when the object is to go. Once it is set it may only come nearer."""
+        meta = document["metadata"]
+        grace_s = grace_period_s(document, options.grace_period_s)
+        ends_at = timestamps.from_text(meta.get("deletionTimestamp", ""))
+        if ends_at is not None:
+            left_s = meta.get("deletionGracePeriodSeconds") or 0
+            if options.grace_period_s is None or grace_s >= left_s:
+                return
+            now = ends_at - left_s
+        meta["deletionTimestamp"] = timestamps.to_text(now + grace_s)
+        meta["deletionGracePeriodSeconds"] = grace_s
+
+    def _check_preconditions(
+        self, resource: ServedResource, document: Document, options: DeleteOptions
+    ) -> None:
+        meta = document["metadata"]
+        for field, wanted in (("uid", options.uid), ("resourceVersion", options.resource_version)):
+            if wanted is not None and wanted != meta.get(field):
+                label = "UID" if field == "uid" else "ResourceVersion"
+                raise Conflict(
+                    resource.group_resource,
+                    meta["name"],
+                    f"Precondition failed: {label} in precondition: {wanted}, "
+                    f"{label} in object meta: {meta.get(field)}",
+                )
+
+    # ---- inside
+
+    def _may_be_removed(self, resource: ServedResource, document: Document) -> bool:
+        return not resource.strategy.blockers(document) and _grace_s(document) == 0
+
+    async def _lease(self, resource: ServedResource) -> int:
+        ttl_s = resource.strategy.ttl_s
+        return await self._leases.lease_for(ttl_s) if ttl_s else NO_LEASE
+
+    def _encode(self, resource: ServedResource, document: Document) -> bytes:
+        try:
+            return encode(document, resource.head)
+        except TooDeep:
+            raise BadRequest("the object is nested too deeply to be stored") from None
+
+    def _invalid(self, resource: ServedResource, name: str, errors: Sequence[FieldError]) -> Invalid:
+        return Invalid(resource.group_kind, name, errors)
+
+    # ---- chunks
+
+    def _continued(self, keys: KeyRange, text: str) -> tuple[KeyRange, ReadAt]:
+        """Where and when the chunk that a token asks for begins."""
+        try:
+            token = decode_token(text, self._brand.meta_version)
+        except InvalidToken as error:
+            raise BadRequest(f"invalid continue token: {error}") from None
+        at = ReadAt.exactly(token.revision) if token.revision else MOST_RECENT
+        return KeyRange(keys.start + token.start, keys.end), at
+
+    def _token(self, revision: int, next_key: str, folder: str) -> str:
+        return ContinueToken(revision, next_key.removeprefix(folder)).encode(self._brand.meta_version)
+
+    def _expired(self, options: ListOptions, keys: KeyRange, folder: str) -> Expired:
+        """Rows K31, K35: a token whose revision is gone comes back as one to go on without it."""
+        if not options.continue_token:
+            return Expired("The resourceVersion for the provided list is too old.")
+        error = Expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a "
+            "new list without it, or go on with the token in this answer; then objects that were created, "
+            "changed or deleted since the first chunk may show up or be missing."
+        )
+        error.list_meta["continue"] = self._token(0, keys.start, folder)
+        return error
+
+
+def _random_suffix() -> str:
+    return "".join(secrets.choice(names.GENERATED_ALPHABET) for _ in range(names.GENERATED_SUFFIX_LENGTH))
+
+
+def _stored(resource: ServedResource, key: str, value: bytes, revision: int) -> StoredObject:
+    return StoredObject(key, resource.head, with_revision(value[len(resource.head) :], revision))
+
+
+def _is_terminating(version: Found | None) -> bool:
+    if version is None or version.value is None:
+        return False
+    return "deletionTimestamp" in version.value.document()["metadata"]
+
+
+def _grace_s(document: Document) -> int:
+    grace_s: int = document["metadata"].get("deletionGracePeriodSeconds") or 0
+    return grace_s
+
+
+_NO_SPEC: Final = frozenset({"metadata", "status"})
+
+
+def _differs_in_spec(new: Document, old: Document) -> bool:
+    return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - _NO_SPEC)

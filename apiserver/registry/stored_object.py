@@ -1,0 +1,146 @@
+"""Objects as bytes: the one form in which they are stored, cached and sent.
+
+A stored value is compact JSON that begins with `apiVersion`, `kind` and `metadata`, without
+`resourceVersion`:
+
+    {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a", ... },"data":{ ... }}
+    └─────────────────────── head ──────────────────┘└────────────── rest ─────────────┘
+
+The head is the same for all objects of a type. What the cache keeps is the rest with the revision put
+into it, the *tail*: `{"resourceVersion":"42","name":"a", ...`. Everything a client may be sent is then a
+constant and a tail: head + tail is the object, `{"metadata":` + tail an item of a list, and a watch event
+is an opening, head and tail. Nothing is parsed, and nothing encoded, to answer a read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from apiserver.vocabulary import Document
+from storage.interface import Stored
+
+_METADATA: Final = b'"metadata":'
+_NO_LABELS: Final[dict[str, str]] = {}
+
+
+class CorruptObject(Exception):
+    """The stored bytes are not an object of this server's."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the value of {key} cannot be decoded")
+        self.key = key
+
+
+class TooDeep(ValueError):
+    """A document has more levels than can be stored."""
+
+
+class StoredObject:
+    """One version of one object, ready to be sent. What else is asked of it is worked out once.
+
+    A damaged value has an empty head; whoever reads it is told by `CorruptObject`.
+    """
+
+    __slots__ = ("_fields", "_labels", "head", "key", "tail")
+
+    def __init__(self, key: str, head: bytes, tail: bytes) -> None:
+        self.key = key
+        self.head = head
+        self.tail = tail
+        self._labels: dict[str, str] | None = None
+        self._fields: dict[str, str] | None = None
+
+    @classmethod
+    def of(cls, stored: Stored) -> StoredObject:
+        """The object in a stored value."""
+        start = stored.value.find(_METADATA) + len(_METADATA)
+        if start < len(_METADATA) or stored.value[start : start + 1] != b"{":
+            return cls(stored.key, b"", b"")
+        head = stored.value[:start]
+        return cls(
+            stored.key,
+            _shared_heads.setdefault(head, head),
+            with_revision(stored.value[start:], stored.mod_revision),
+        )
+
+    @property
+    def json(self) -> bytes:
+        """The object as clients get it. Raises CorruptObject."""
+        self.require_sound()
+        return self.head + self.tail
+
+    @property
+    def resource_version(self) -> str:
+        """The text of metadata.resourceVersion."""
+        start = len(_REVISION_OPENING)
+        return self.tail[start : self.tail.index(b'"', start)].decode()
+
+    def document(self) -> Document:
+        """The object decoded, anew each time: the caller may change it. Raises CorruptObject."""
+        try:
+            document = orjson.loads(self.json)
+        except orjson.JSONDecodeError as error:
+            raise CorruptObject(self.key) from error
+        assert isinstance(document, dict)
+        return document
+
+    def labels(self) -> Mapping[str, str]:
+        if self._labels is None:
+            labels = self.document()["metadata"].get("labels") if b'"labels":{' in self.tail else None
+            self._labels = labels or _NO_LABELS
+        return self._labels
+
+    def fields(self, getters: Mapping[str, Any]) -> Mapping[str, str]:
+        """The values of the fields that objects of its type can be selected by.
+
+        getters: for each field a function of the document.
+        """
+        if self._fields is None:
+            document = self.document()
+            self._fields = {field: get(document) for field, get in getters.items()}
+        return self._fields
+
+    def require_sound(self) -> None:
+        if not self.head:
+            raise CorruptObject(self.key)
+
+    def at_revision(self, revision: int) -> bytes:
+        """The tail with another revision: a deleted object is shown as it was, at its deletion's."""
+        end = self.tail.index(b'"', len(_REVISION_OPENING)) + 1
+        return b'{"resourceVersion":"%d"%b' % (revision, self.tail[end:])
+
+
+# One bytes object for all objects with the same head. Versions of types are few and never taken away.
+_shared_heads: Final[dict[bytes, bytes]] = {}
+_REVISION_OPENING: Final = b'{"resourceVersion":"'
+
+
+def with_revision(metadata_on: bytes, revision: int) -> bytes:
+    """The rest of a stored value with the revision as first field of its metadata."""
+    comma = b"" if metadata_on[1:2] == b"}" else b","
+    return b'{"resourceVersion":"%d"%b%b' % (revision, comma, metadata_on[1:])
+
+
+def head_of(api_version: str, kind: str) -> bytes:
+    """What all values of a type begin with."""
+    return b'{"apiVersion":%b,"kind":%b,"metadata":' % (orjson.dumps(api_version), orjson.dumps(kind))
+
+
+def encode(document: Document, head: bytes) -> bytes:
+    """A document as it is stored under `head`, which stands for its apiVersion and kind.
+
+    Raises TooDeep.
+    """
+    metadata = {key: value for key, value in document["metadata"].items() if key != "resourceVersion"}
+    rest = {key: value for key, value in document.items() if key not in _HEAD_FIELDS}
+    try:
+        encoded = head + orjson.dumps(metadata)
+        return encoded + b"," + orjson.dumps(rest)[1:] if rest else encoded + b"}"
+    except (orjson.JSONEncodeError, RecursionError) as error:
+        raise TooDeep(str(error)) from error
+
+
+_HEAD_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})

@@ -1,0 +1,112 @@
+"""The points at which resources differ: what is prepared, checked and decided for each.
+
+A strategy is data: a set of small functions over documents, none of which does I/O. The defaults are
+what most resources do. Source of the division: k8s.io/apiserver, pkg/registry/rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from apiserver.meta import names, object_meta
+from apiserver.meta.field_errors import FieldError
+from apiserver.meta.names import NameRule
+from apiserver.vocabulary import Document
+
+
+def _nothing(*_: Document) -> None:
+    """A hook that changes nothing."""
+
+
+def _no_errors(*_: Document) -> list[FieldError]:
+    """A check that finds nothing."""
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStrategy:
+    """How one endpoint of a resource takes updates: its main one, or a subresource.
+
+    prepare: (new, old): takes over from `old` what this endpoint may not change.
+    validate: (new, old): what is wrong with the change, beyond what is wrong with `new` itself.
+    change_checks, object_checks: how often Kubernetes checks the change of the metadata, and the metadata
+        itself, in its generic code and again in the type's own. An answer repeats each cause as often.
+    """
+
+    prepare: Callable[[Document, Document], None] = _nothing
+    validate: Callable[[Document, Document], list[FieldError]] = _no_errors
+    change_checks: int = 2
+    object_checks: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """The rules of one resource.
+
+    prepare_create: fills in and takes out what clients have no say in.
+    validate: what is wrong with an object about to be stored, beside its metadata.
+    has_generation: metadata.generation counts changes of everything but metadata and status.
+    creates_on_update: PUT of an absent object creates it.
+    grace_period_s: (object, seconds asked for): how long a deletion waits for somebody to confirm it;
+        None for resources that are deleted at once.
+    mark_deleted: what else changes when a deletion begins, and whether it has a grace period.
+    blockers: whatever must be gone before the object is removed: its finalizers.
+    orphans_dependents: what a delete that names no policy does (Jobs).
+    returns_deleted: a delete answers with the object instead of a Status.
+    ttl_s: objects expire this long after their last write (Events).
+    """
+
+    name_rule: NameRule = names.dns_subdomain
+    prepare_create: Callable[[Document], None] = _nothing
+    validate: Callable[[Document], list[FieldError]] = _no_errors
+    update: UpdateStrategy = UpdateStrategy()
+    has_generation: bool = False
+    creates_on_update: bool = False
+    grace_period_s: Callable[[Document, int | None], int] | None = None
+    mark_deleted: Callable[[Document, str], None] | None = None
+    blockers: Callable[[Document], Sequence[str]] = object_meta.finalizers
+    orphans_dependents: bool = False
+    returns_deleted: bool = False
+    ttl_s: int | None = None
+    delete_warning: str = ""
+
+
+DEFAULT_STRATEGY: Final = Strategy()
+
+# ---- hooks that many resources share
+
+
+def drop_status(document: Document) -> None:
+    """Create: the status belongs to whoever runs the object, not to who wants it."""
+    document.pop("status", None)
+
+
+def keep_status(new: Document, old: Document) -> None:
+    """Update of the main resource: the status stays as it is (row I13)."""
+    if "status" in old:
+        new["status"] = old["status"]
+    else:
+        new.pop("status", None)
+
+
+def only_status(new: Document, old: Document) -> None:
+    """Update of the status subresource: everything else stays as it is, but for labels and annotations.
+
+    Owner references and finalizers are the main resource's.
+    """
+    status = new.get("status")
+    for field in [field for field in new if field not in ("apiVersion", "kind", "metadata")]:
+        del new[field]
+    new.update({k: v for k, v in old.items() if k not in ("apiVersion", "kind", "metadata", "status")})
+    if status is not None:
+        new["status"] = status
+    for field in ("ownerReferences", "finalizers"):
+        if field in old["metadata"]:
+            new["metadata"][field] = old["metadata"][field]
+        else:
+            new["metadata"].pop(field, None)
+
+
+STATUS: Final = UpdateStrategy(prepare=only_status)

@@ -1,0 +1,108 @@
+"""Schemas of the built-in types, from the definitions in the kubernetes-validate package."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from apiserver.schema.structural import Kind, Schema
+
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+# Types whose JSON is not what their definition says, or says in a way of its own.
+_SPECIAL: Final = {
+    _META + "Time": Schema(Kind.TIME, "v1.Time"),
+    _META + "MicroTime": Schema(Kind.MICRO_TIME, "v1.MicroTime"),
+    _META + "FieldsV1": Schema(Kind.ANY_OBJECT, "v1.FieldsV1"),
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": Schema(Kind.INT_OR_STRING, "intstr.IntOrString"),
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": Schema(Kind.QUANTITY, "resource.Quantity"),
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": Schema(Kind.ANY_OBJECT, "runtime.RawExtension"),
+}
+_SCALARS: Final = {
+    ("string", "byte"): (Kind.BYTES, "[]uint8"),
+    ("string", ""): (Kind.STRING, "string"),
+    ("boolean", ""): (Kind.BOOLEAN, "bool"),
+    ("integer", "int32"): (Kind.INTEGER, "int32"),
+    ("integer", ""): (Kind.INTEGER, "int64"),
+    ("number", ""): (Kind.NUMBER, "float64"),
+}
+
+
+class BuiltinSchemas:
+    """The definitions of one release, read when the first one is asked for."""
+
+    def __init__(self, release: tuple[int, int]) -> None:
+        self._release = release
+        self._definitions: dict[str, Any] | None = None
+        self._schemas: dict[str, Schema] = dict(_SPECIAL)
+
+    def definitions(self) -> dict[str, Any]:
+        """All definitions by name, as `io.k8s.api.core.v1.ConfigMap`, in JSON Schema.
+
+        Raises LookupError when the package does not have the release.
+        """
+        if self._definitions is None:
+            path = _definitions_file(self._release)
+            self._definitions = orjson.loads(path.read_bytes())["$defs"]
+        return self._definitions
+
+    def get(self, name: str) -> Schema:
+        """The schema of a definition. Raises KeyError."""
+        schema = self._schemas.get(name)
+        if schema is None:
+            definition = self.definitions()[name]
+            package, _, kind = name.rpartition(".")
+            # Known before it is complete: definitions refer to themselves.
+            go_type = f"{package.rpartition('.')[2]}.{kind}"
+            schema = self._schemas[name] = Schema(Kind.STRUCT, go_type, definition=name)
+            self._complete(schema, definition)
+        return schema
+
+    def _complete(self, schema: Schema, definition: dict[str, Any]) -> None:
+        if "properties" in definition:
+            schema.fields = {key: self._schema(value) for key, value in definition["properties"].items()}
+            schema.required = frozenset(definition.get("required", ()))
+            return
+        other = self._schema(definition)
+        schema.kind, schema.element, schema.bits = other.kind, other.element, other.bits
+
+    def _schema(self, definition: dict[str, Any]) -> Schema:
+        if "$ref" in definition:
+            return self.get(definition["$ref"].rpartition("/")[2])
+        kind = _type_of(definition)
+        if kind == "array":
+            element = self._schema(definition.get("items", {}))
+            return Schema(Kind.LIST, f"[]{element.go_type}", element=element)
+        if kind == "object":
+            values = definition.get("additionalProperties")
+            if not isinstance(values, dict):
+                return Schema(Kind.ANY_OBJECT, "map[string]interface {}")
+            element = self._schema(values)
+            return Schema(Kind.MAP, f"map[string]{element.go_type}", element=element)
+        if not kind:
+            return Schema(Kind.ANY, "interface {}")
+        text_format = definition.get("format", "")
+        scalar = _SCALARS.get((kind, text_format)) or _SCALARS[(kind, "")]
+        return Schema(*scalar, bits=32 if text_format == "int32" else 64)
+
+
+def _type_of(definition: dict[str, Any]) -> str:
+    """`"string"`; the package says `["string", "null"]`, since any field may be null."""
+    kind = definition.get("type", "")
+    if isinstance(kind, list):
+        return next((each for each in kind if each != "null"), "")
+    assert isinstance(kind, str)
+    return kind
+
+
+def _definitions_file(release: tuple[int, int]) -> Path:
+    spec = importlib.util.find_spec("kubernetes_validate")  # found, not imported: it would import jsonschema
+    if spec is None or not spec.submodule_search_locations:
+        raise LookupError("the package kubernetes-validate is not installed")
+    version = f"v{release[0]}.{release[1]}.0-local"
+    path = Path(spec.submodule_search_locations[0], "kubernetes-json-schema", version, "_definitions.json")
+    if not path.exists():
+        raise LookupError(f"the package kubernetes-validate has no definitions of release {version}")
+    return path

@@ -1,0 +1,52 @@
+"""What Kubernetes' Go types say of their fields beyond the schema: numbers on the wire, and what empty means.
+
+`go_fields.json` has an entry for each definition, and in it for each field a text: the field's number in
+protobuf, then `p` if it is a pointer (so that zero and absent differ) and `!` if it is shown even when it
+is empty. A name that begins with `>` is a definition whose fields stand among the others in JSON, and in
+a message of their own, with this number, in protobuf. The facts are those of release 1.33, whose fields
+are all but a few of 1.34's; `tests/support/go_types.py` reads them from a kubectl and checks them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+
+class GoField(NamedTuple):
+    """number: in protobuf messages. is_pointer: zero is a value. shows_empty: the zero value is shown."""
+
+    number: int
+    is_pointer: bool
+    shows_empty: bool
+
+
+class GoStruct(NamedTuple):
+    """fields: by their JSON names. inlined: the numbers of definitions whose fields stand among these."""
+
+    fields: dict[str, GoField]
+    inlined: dict[str, int]
+
+
+def go_struct(definition: str) -> GoStruct | None:
+    """What is known of a definition, as `io.k8s.api.core.v1.Pod`; None if nothing is."""
+    entry = _facts().get(definition)
+    if entry is None:
+        return None
+    fields, inlined = {}, {}
+    for name, text in entry.items():
+        number = int(text.rstrip("p!"))
+        if name.startswith(">"):
+            inlined[name[1:]] = number
+        else:
+            fields[name] = GoField(number, "p" in text, "!" in text)
+    return GoStruct(fields, inlined)
+
+
+@cache
+def _facts() -> dict[str, dict[str, str]]:
+    facts: dict[str, dict[str, str]] = orjson.loads(Path(__file__).with_name("go_fields.json").read_bytes())
+    return facts

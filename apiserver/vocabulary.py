@@ -1,0 +1,58 @@
+"""The words that all else is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+# The parameters of a query string, in the order they came.
+Query: TypeAlias = Mapping[str, list[str]]
+# A decoded object: dicts, lists, str, int, float, bool, None.
+Document: TypeAlias = dict[str, Any]
+
+ANONYMOUS: Final = "system:anonymous"
+UNAUTHENTICATED: Final = "system:unauthenticated"
+AUTHENTICATED: Final = "system:authenticated"
+MASTERS: Final = "system:masters"
+
+
+class GroupVersion(NamedTuple):
+    """An API group and version; the core group is the empty string."""
+
+    group: str
+    version: str
+
+    def __str__(self) -> str:
+        """The apiVersion of objects: `apps/v1`, or `v1` in the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class GroupResource(NamedTuple):
+    """A resource without its version, as messages name it: `deployments.apps`."""
+
+    group: str
+    resource: str
+
+    def __str__(self) -> str:
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+class GroupKind(NamedTuple):
+    """A kind without its version, as messages name it: `Deployment.apps`."""
+
+    group: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class UserInfo:
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()

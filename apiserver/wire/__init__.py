@@ -1,0 +1,1 @@
+"""Forms of documents on the wire other than JSON."""

@@ -1,0 +1,66 @@
+"""The token with which a client asks for the next chunk of a list.
+
+It holds the revision of the first chunk and the key to go on from, relative to the list's own prefix: a
+token cannot lead out of the list it is used on, whatever is written into it. Clients are told that it is
+opaque; its form is that of k8s.io/apiserver, pkg/storage/continue.go, so that replicas of either agree.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Final, NamedTuple
+
+import orjson
+
+# No key is longer; a longer token is not one of ours.
+TOKEN_LENGTH_MAX: Final = 4_096
+
+
+class InvalidToken(ValueError):
+    """The text is no token of this server's; the message is the client's."""
+
+
+class ContinueToken(NamedTuple):
+    """revision: of the first chunk; 0 to go on at whatever is most recent."""
+
+    revision: int
+    start: str  # the first key of the next chunk, without the list's prefix
+
+    def encode(self, version: str) -> str:
+        """version: names the form, as `meta.k8s.io/v1`."""
+        document = {"v": version, "rv": self.revision or -1, "start": self.start}
+        return base64.urlsafe_b64encode(orjson.dumps(document)).rstrip(b"=").decode()
+
+
+def decode_token(text: str, version: str) -> ContinueToken:
+    """Raises InvalidToken."""
+    try:
+        if len(text) > TOKEN_LENGTH_MAX:
+            raise InvalidToken(f"more than {TOKEN_LENGTH_MAX} characters")
+        document = orjson.loads(_decode_base64(text))
+        if not isinstance(document, dict):
+            raise InvalidToken("not an object")
+        if document.get("v") != version:
+            raise InvalidToken(f"server does not recognize this encoded version {document.get('v', '')}")
+        revision, start = document.get("rv"), document.get("start")
+        if type(revision) is not int or revision == 0 or revision < -1:
+            raise InvalidToken(f"incorrect encoded start resourceVersion (version {version})")
+        if not isinstance(start, str) or not start:
+            raise InvalidToken(f"encoded start key empty (version {version})")
+    except orjson.JSONDecodeError as error:
+        raise InvalidToken(f"continue key is not valid: {error}") from error
+    except InvalidToken as error:
+        raise InvalidToken(f"continue key is not valid: {error}") from None
+    return ContinueToken(max(revision, 0), start)
+
+
+def _decode_base64(text: str) -> bytes:
+    """URL-safe base64 without padding."""
+    for index, character in enumerate(text):
+        if not (character.isascii() and (character.isalnum() or character in "-_")):
+            raise InvalidToken(f"illegal base64 data at input byte {index}")
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except binascii.Error:
+        raise InvalidToken(f"illegal base64 data at input byte {len(text) // 4 * 4}") from None

@@ -1,0 +1,25 @@
+"""resourceVersion text to revision and back: clients hold the text, only this server knows its meaning."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Revisions are etcd's int64; the text is read as Go reads unsigned integers.
+_UINT64_MAX: Final = (1 << 64) - 1
+REVISION_MAX: Final = (1 << 63) - 1
+
+
+class InvalidRevision(ValueError):
+    """The text is no resourceVersion; the message is the one that Go's strconv gives."""
+
+
+def parse_revision(text: str) -> int:
+    """`"42"` -> 42; an empty text, which stands for no version, is 0. Raises InvalidRevision."""
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidRevision(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    value = int(text) if len(text) <= 20 else _UINT64_MAX + 1
+    if value > _UINT64_MAX:
+        raise InvalidRevision(f'strconv.ParseUint: parsing "{text}": value out of range')
+    return min(value, REVISION_MAX)
