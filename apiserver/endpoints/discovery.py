@@ -32,6 +32,7 @@ class Discovery:
         self._table = table
         targets = [Target(AGGREGATED_KIND, brand.discovery_group, "v2")]
         self._negotiator = Negotiator(targets)
+        self._plain = Negotiator(())
         self._aggregated_type = f"application/json;g={brand.discovery_group};v=v2;as={AGGREGATED_KIND}"
         # Tables compare by identity; there are few at a time.
         self._aggregated = lru_cache(maxsize=4)(self._make_aggregated)
@@ -65,12 +66,14 @@ class Discovery:
         )
 
     async def group(self, call: Call, name: str) -> None:
-        """/apis/{group}; the group is known to be served."""
+        """/apis/{group}; the group is known to be served. Raises NotAcceptable."""
+        self._plain.form_for(call.request.headers.get("Accept", ""))
         document = {"kind": "APIGroup", "apiVersion": "v1", **_group(name, self._table().groups[name])}
         await send_document(call, document)
 
     async def version(self, call: Call, group_version: GroupVersion) -> None:
-        """/api/v1 and /apis/{group}/{version}; the version is known to be served."""
+        """/api/v1 and /apis/{group}/{version}; the version is known to be served. Raises NotAcceptable."""
+        self._plain.form_for(call.request.headers.get("Accept", ""))
         resources: list[Document] = []
         for resource in self._table().group_versions[group_version]:
             resources.append(_resource(resource))

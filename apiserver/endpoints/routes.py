@@ -127,6 +127,8 @@ class Routes:
             await fixed(call)
             return
         match path.removeprefix("/").split("/"):
+            case ["api" | "apis", *steps] if "" in steps[:-1]:
+                raise NoSuchEndpoint
             case ["api", version] | ["api", version, ""]:
                 await self._group_version(call, GroupVersion("", version))
             case ["apis", group] | ["apis", group, ""] if group in self._table().groups:

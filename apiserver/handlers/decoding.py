@@ -11,7 +11,7 @@ from apiserver.endpoints import bodies
 from apiserver.endpoints.negotiation import JSON, base_type
 from apiserver.errors import BadRequest, UnsupportedMediaType
 from apiserver.registry.served_resource import ServedResource
-from apiserver.schema.compile import TypeMismatch
+from apiserver.schema.compile import TypeMismatch, json_type
 from apiserver.vocabulary import Document
 from apiserver.wire.protobuf import NotProtobuf, open_envelope
 
@@ -83,10 +83,9 @@ def _unrecognized(resource: ServedResource, why: str, body: bytes) -> BadRequest
 def _require_kind(document: Any, resource: ServedResource) -> Document:
     """A body that does not say what it is takes that from the path (row E13 if it says otherwise)."""
     if not isinstance(document, dict):
-        found = {list: "array", str: "string", bool: "bool"}.get(type(document), "number")
         raise BadRequest(
             "couldn't get version/kind; json parse error: json: cannot unmarshal "
-            f"{found} into Go value of type struct {{ APIVersion string; Kind string }}"
+            f"{json_type(document)} into Go value of type struct {{ APIVersion string; Kind string }}"
         )
     api_version, kind = document.get("apiVersion"), document.get("kind")
     if isinstance(api_version, str) and api_version and api_version != resource.api_version:

@@ -32,7 +32,7 @@ from apiserver.patch import json_patch, merge_patch
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.schema.compile import TypeMismatch
+from apiserver.schema.compile import TypeMismatch, json_type
 from apiserver.vocabulary import Document, GroupKind
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -94,9 +94,8 @@ def parse_patch(body: bytes, content_type: str) -> Apply:
         raise BadRequest(f"error decoding patch: {bodies.describe(error, body)}") from None
     if content_type == MERGE_PATCH:
         if not isinstance(patch, dict):
-            found = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
             raise BadRequest(
-                f"error decoding patch: json: cannot unmarshal {found} into Go value of type "
+                f"error decoding patch: json: cannot unmarshal {json_type(patch)} into Go value of type "
                 "map[string]interface {}"
             )
         # Merged values become part of the document; a second try must find the patch as it was.
@@ -123,7 +122,9 @@ def _checked(patched: Any, resource: ServedResource, options: WriteOptions, warn
     """The patched document against the schema. Raises Invalid, BadRequest."""
     try:
         if not isinstance(patched, dict):
-            raise TypeMismatch(f"json: cannot unmarshal into Go value of type {resource.kind}")
+            raise TypeMismatch(
+                f"json: cannot unmarshal {json_type(patched)} into Go value of type {resource.kind}"
+            )
         for field, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
             if patched.get(field) != expected:
                 raise TypeMismatch(

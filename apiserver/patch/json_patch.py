@@ -12,6 +12,8 @@ from typing import Any, Final
 import jsonpatch
 import jsonpointer
 
+from apiserver.schema.compile import json_type
+
 OPERATIONS_MAX: Final = 10_000
 
 
@@ -46,20 +48,28 @@ class _Patch(jsonpatch.JsonPatch):
 
 def check(patch: Any) -> None:
     """Whether it can be a patch. Raises MalformedPatch, TooManyOperations."""
+    if patch is None:
+        return  # Go reads null as no operations.
     if not isinstance(patch, list):
-        kind = {dict: "object", str: "string", bool: "bool", type(None): "null"}.get(type(patch), "number")
-        raise MalformedPatch(f"json: cannot unmarshal {kind} into Go value of type []handlers.jsonPatchOp")
+        raise MalformedPatch(
+            f"json: cannot unmarshal {json_type(patch)} into Go value of type []handlers.jsonPatchOp"
+        )
     if len(patch) > OPERATIONS_MAX:
         raise TooManyOperations(len(patch))
     for operation in patch:
         if not isinstance(operation, dict):
-            raise MalformedPatch("json: cannot unmarshal into Go value of type handlers.jsonPatchOp")
+            raise MalformedPatch(
+                f"json: cannot unmarshal {json_type(operation)} into Go value of type handlers.jsonPatchOp"
+            )
 
 
-def apply(document: Any, patch: list[dict[str, Any]]) -> Any:
-    """The document with all operations carried out, or none: Raises CannotApply. Changes the document."""
+def apply(document: Any, patch: list[dict[str, Any]] | None) -> Any:
+    """The document with all operations carried out. May change the document, also when it fails.
+
+    Raises CannotApply.
+    """
     try:
-        return _Patch(patch).apply(document, in_place=True)
+        return _Patch(patch or []).apply(document, in_place=True)
     except (
         jsonpatch.JsonPatchException,
         jsonpointer.JsonPointerException,

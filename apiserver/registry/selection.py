@@ -35,8 +35,9 @@ def select(
 ) -> Selection:
     """prefix: of the resource's keys. Equalities of name and namespace become part of the keys."""
     name = name or fields.required_value("metadata.name") or ""
-    if resource.is_namespaced:
-        namespace = namespace or fields.required_value("metadata.namespace") or ""
+    namespace = namespace or fields.required_value("metadata.namespace") or ""
+    if not resource.is_namespaced:
+        namespace = ""
     if name and (namespace or not resource.is_namespaced):
         key = object_key(prefix, namespace, name)
         keys, scope = KeyRange(key, after(key)), Scope(key=key)

@@ -23,7 +23,7 @@ from apiserver.errors import (
     NotFound,
 )
 from apiserver.meta import names, object_meta, timestamps
-from apiserver.meta.field_errors import FieldError, invalid
+from apiserver.meta.field_errors import FieldError, invalid, quote
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
@@ -35,6 +35,7 @@ from storage.errors import KeyExists, RevisionCompacted, RevisionMismatch
 from storage.interface import ANY, MOST_RECENT, NO_LEASE, Condition, KeyRange, ReadAt, Storage
 from storage.keys import object_key, resource_prefix
 from storage.lease_pool import LeasePool
+from storage.revision import InvalidRevision, parse_revision
 from storage.watch_cache import Version, WatchCache
 
 # How often a name is generated anew because the one before was taken. kube-apiserver: 8.
@@ -118,7 +119,8 @@ class Registry:
         return ObjectList(objects, found.revision, token, found.remaining)
 
     def key(self, resource: ServedResource, namespace: str, name: str) -> str:
-        return object_key(self.prefix_of(resource), namespace, name)
+        """Paths of Namespaces look as if these lay in themselves; no cluster-scoped object has a folder."""
+        return object_key(self.prefix_of(resource), namespace if resource.is_namespaced else "", name)
 
     def prefix_of(self, resource: ServedResource) -> str:
         return resource_prefix(self._prefix, resource.group_version.group, resource.resource)
@@ -290,6 +292,7 @@ class Registry:
         name = old_meta["name"]
         expected = meta.get("resourceVersion")
         if expected and expected != old_meta["resourceVersion"]:
+            _require_revision(expected)
             raise Conflict(resource.group_resource, name)
         if checks_uid and meta.get("uid") and meta["uid"] != old_meta["uid"]:
             raise Conflict(
@@ -485,6 +488,16 @@ class Registry:
         )
         error.list_meta["continue"] = self._token(0, keys.start, folder)
         return error
+
+
+def _require_revision(text: str) -> None:
+    """Row J11: what is no version is no conflict, either."""
+    try:
+        parse_revision(text)
+    except InvalidRevision as error:
+        raise BadRequest(
+            f"invalid resource version: metadata.resourceVersion: Invalid value: {quote(text)}: {error}"
+        ) from None
 
 
 def _random_suffix() -> str:

@@ -60,7 +60,7 @@ class _Mismatch(Exception):
         self.struct = ""  # the innermost struct around the value, filled in on the way out
 
     def text(self) -> str:
-        found = f"{_json_type(self.value)} {self.literal}".strip()
+        found = f"{json_type(self.value)} {self.literal}".strip()
         if not self.struct:
             return f"json: cannot unmarshal {found} into Go value of type {self.schema.go_type}"
         names = ".".join(step for step in _steps(self.path) if type(step) is str)
@@ -327,7 +327,8 @@ def _zero(schema: Schema) -> Callable[[], Any]:
 # ---- texts
 
 
-def _json_type(value: object) -> str:
+def json_type(value: object) -> str:
+    """The kind of a decoded value, as Go's messages call it."""
     match value:
         case bool():
             return "bool"
