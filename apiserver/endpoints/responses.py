@@ -34,7 +34,15 @@ _LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
 class _Sent(web.StreamResponse):
-    """Tells aiohttp that the answer is out already."""
+    """Tells aiohttp that the answer is out already, and whether the connection stays open."""
+
+    def __init__(self, *, keeps_alive: bool) -> None:
+        super().__init__()
+        self._keeps_alive = keeps_alive
+
+    @property
+    def keep_alive(self) -> bool:
+        return self._keeps_alive
 
     async def prepare(self, request: web.BaseRequest) -> None:
         return None
@@ -43,12 +51,13 @@ class _Sent(web.StreamResponse):
         return None
 
 
+_SENT: Final = _Sent(keeps_alive=True)
+_SENT_LAST: Final = _Sent(keeps_alive=False)
+
+
 def sent(call: Call) -> web.StreamResponse:
     """What the server's handler returns when the answer has been written."""
-    response = _Sent()
-    if not _keeps_alive(call):
-        response.force_close()
-    return response
+    return _SENT if _keeps_alive(call) else _SENT_LAST
 
 
 def _keeps_alive(call: Call) -> bool:
