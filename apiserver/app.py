@@ -118,6 +118,7 @@ class App:
                 running = [
                     tasks.create_task(cache.run(), name="watch-cache"),
                     tasks.create_task(self._make_system_namespaces(registry), name="system-namespaces"),
+                    tasks.create_task(self._deadlines.run(), name="deadlines"),
                     tasks.create_task(self._announce(on_ready, url, kubeconfig), name="announce"),
                 ]
                 if config.etcd_compaction_interval_s:
@@ -152,11 +153,12 @@ class App:
             StateCollector(self.metrics, cache, self._resource_name, config.default_watch_cache_size)
         )
         self._streams = Streams(self.metrics)
+        self._deadlines = middleware.Deadlines(config.request_timeout_s, self._loop)
         authorization = AuthorizationChain((authorize_masters, authorize_public_paths))
         routes = self._routes(registry, schemas, authorization)
         # The chain that every request goes through, outermost first.
         chain = (
-            middleware.measure(self.metrics, self._loop.time),
+            middleware.measure(self.metrics),
             middleware.errors_to_status(),
             middleware.authenticate(self._authentication()),
             middleware.limit_in_flight(
@@ -164,7 +166,7 @@ class App:
                 read_only_max=config.max_requests_inflight,
                 mutating_max=config.max_mutating_requests_inflight,
             ),
-            middleware.deadline(config.request_timeout_s),
+            self._deadlines.middleware,
             middleware.authorize(authorization),
         )
         handle: Handler = routes

@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from apiserver.authn.chain import Credentials, authenticated
 from apiserver.errors import Unauthorized
 from apiserver.vocabulary import UserInfo
+
+CACHED_HEADERS_MAX: Final = 1024
 
 
 class TokenFileError(ValueError):
@@ -36,9 +40,16 @@ class TokenAuthenticator:
 
     def __init__(self, users: Mapping[bytes, UserInfo]) -> None:
         self._users = users
+        # Headers that were accepted before are known at once; refusals are not kept, as anybody can make
+        # any number of them.
+        self._accepted = lru_cache(CACHED_HEADERS_MAX)(self._user)
 
     def __call__(self, credentials: Credentials) -> UserInfo | None:
-        token = bearer_token(credentials.authorization)
+        """Raises Unauthorized for a token that stands for nobody."""
+        return self._accepted(credentials.authorization) if credentials.authorization else None
+
+    def _user(self, authorization: str) -> UserInfo | None:
+        token = bearer_token(authorization)
         if not token:
             return None
         user = self._users.get(_digest(token))

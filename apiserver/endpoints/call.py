@@ -14,7 +14,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Query, UserInfo
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Call:
     """Who asks, for what, and what has been answered so far.
 
@@ -23,6 +23,7 @@ class Call:
     warnings: texts for Warning headers.
     status: of the answer; 0 until its first byte is written.
     closes: the connection must not be used again after the answer.
+    is_late: the time for the request is up, and its task has been cancelled for that.
     """
 
     request: web.BaseRequest
@@ -35,6 +36,7 @@ class Call:
     warnings: list[str] = field(default_factory=list)
     status: int = 0
     closes: bool = False
+    is_late: bool = False
 
     @property
     def connection(self) -> Connection:

@@ -88,11 +88,13 @@ class Server(web.Server):
             request_factory=self._request,
             handler_cancellation=True,  # a client that is gone waits for nothing
         )
+        # Asking for the running loop is a system call in Python 3.11, too much for each request.
+        self._running_loop = asyncio.get_running_loop()
 
     def __call__(self) -> Connection:
         return Connection(
             self,
-            loop=asyncio.get_running_loop(),
+            loop=self._running_loop,
             access_log=None,
             keepalive_timeout=IDLE_TIMEOUT_S,
             lingering_time=LINGER_S,
@@ -102,13 +104,14 @@ class Server(web.Server):
             auto_decompress=False,  # no client compresses requests, but for bombs
         )
 
-    @staticmethod
     def _request(
+        self,
         message: RawRequestMessage,
         payload: StreamReader,
         protocol: web.RequestHandler,
         writer: AbstractStreamWriter,
         task: asyncio.Task[None],
     ) -> web.BaseRequest:
-        loop = asyncio.get_running_loop()
-        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_BYTES_MAX)
+        return web.BaseRequest(
+            *(message, payload, protocol, writer, task, self._running_loop), client_max_size=BODY_BYTES_MAX
+        )

@@ -208,7 +208,12 @@ def is_pretty(call: Call) -> bool:
     """
     if "pretty" in call.query:
         return is_true(call.query, "pretty")
-    return _BROWSER.match(call.request.headers.get(hdrs.USER_AGENT, "")) is not None
+    return _is_browser(call.request.headers.get(hdrs.USER_AGENT, ""))
+
+
+@lru_cache(maxsize=256)
+def _is_browser(user_agent: str) -> bool:
+    return _BROWSER.match(user_agent) is not None
 
 
 # ---- the head

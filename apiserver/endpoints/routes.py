@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from apiserver import EMULATED_VERSION, __version__
@@ -27,6 +27,8 @@ from apiserver.vocabulary import Document, GroupVersion
 _COLLECTION: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _ITEM: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _SUBRESOURCE: Final = {**_ITEM, "POST": "create"}
+_ALL_NAMESPACES: Final = {"GET": "list"}
+_WATCH: Final = {"GET": "watch"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ class Routes:
     ) -> None:
         """follows_item_watch: `?watch` on the path of one object watches it (row I11)."""
         self._table = table
-        self._verbs = verbs
+        self._handlers: Mapping[str, Handler] = {
+            verb.name: getattr(verbs, verb.name) for verb in fields(VerbHandlers)
+        }
         self._discovery = discovery
         self._openapi = openapi
         self._health = health
@@ -96,25 +100,23 @@ class Routes:
 
     def _verb(self, call: Call, resource: ServedResource) -> Handler:
         info = call.info
-        if info.subresource:
-            offered = _offered(_SUBRESOURCE, resource.subresources.get(info.subresource))
-        elif info.name:
-            offered = _offered(_ITEM, resource)
-        else:
-            offered = _offered(_COLLECTION, resource)
-            if resource.is_namespaced and not info.namespace:
-                offered = {"GET": offered["GET"]} if "GET" in offered else offered
         if info.verb == "watch":
-            offered = {"GET": "watch"} if "watch" in resource.verbs else {}
-        if not offered:
-            raise NoSuchEndpoint
-        verb = offered.get(info.method)
-        if verb is None:
-            raise MethodNotAllowed
-        if verb == "watch" and info.name and not info.has_watch_prefix and not self._follows_item_watch:
-            verb = "get"
-        handler: Handler = getattr(self._verbs, verb)
-        return handler
+            follows = not info.name or info.has_watch_prefix or self._follows_item_watch
+            verbs = _WATCH if follows else _ITEM
+        elif info.subresource:
+            verbs = _SUBRESOURCE
+        elif info.name:
+            verbs = _ITEM
+        elif resource.is_namespaced and not info.namespace and "list" in resource.verbs:
+            verbs = _ALL_NAMESPACES
+        else:
+            verbs = _COLLECTION
+        served = resource.subresources.get(info.subresource) if info.subresource else resource
+        supported = served.verbs if served is not None else ()
+        verb = verbs.get(info.method)
+        if verb is None or verb not in supported:
+            raise MethodNotAllowed if any(verb in supported for verb in verbs.values()) else NoSuchEndpoint
+        return self._handlers[verb]
 
     # ---- fixed paths
 
@@ -191,11 +193,6 @@ def _has_its_scope(call: Call, resource: ServedResource) -> bool:
         return bool(info.namespace) or not info.name
     # The path of a Namespace looks like one inside a namespace.
     return not info.namespace or (info.resource == "namespaces" and info.namespace == info.name)
-
-
-def _offered(verbs: Mapping[str, str], served: object) -> dict[str, str]:
-    supported = getattr(served, "verbs", ())
-    return {method: verb for method, verb in verbs.items() if verb in supported}
 
 
 def version_document() -> Document:
