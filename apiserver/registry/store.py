@@ -5,6 +5,7 @@ Source of the rules: k8s.io/apiserver, pkg/registry/generic/registry/store.go an
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import secrets
 import time
@@ -40,6 +41,8 @@ from storage.watch_cache import Version, WatchCache
 
 # How often a name is generated anew because the one before was taken. kube-apiserver: 8.
 NAME_ATTEMPTS_MAX: Final = 8
+# A list of more objects lets others have their turn before anything is done with all of them.
+LIST_TURN_OBJECTS: Final = 10_000
 
 Transform = Callable[[StoredObject], Document]
 Found = Version[StoredObject]
@@ -112,6 +115,8 @@ class Registry:
         token = ""
         if found.next_key is not None:
             token = self._token(found.revision, found.next_key, folder)
+        if len(found.versions) > LIST_TURN_OBJECTS:
+            await asyncio.sleep(0)
         objects = [version.value for version in found.versions if version.value is not None]
         for each in objects:
             if not each.head:

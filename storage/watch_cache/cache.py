@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from storage.errors import RevisionTooLarge, StorageError
+from storage.errors import RevisionCompacted, RevisionTooLarge, StorageError
 from storage.interface import (
     MOST_RECENT,
     Consistency,
@@ -36,6 +35,9 @@ FUTURE_REVISION_WAIT_S: Final = 3.0
 # How long a consistent read waits for the cache to catch up before it asks the store itself.
 CATCH_UP_WAIT_S: Final = 3.0
 EVICTION_INTERVAL_S: Final = 5.0
+# How many keys a list looks at before it lets others have their turn: less than a millisecond's worth, or
+# a few where a selector sees objects for the first time.
+LIST_TURN_KEYS: Final = 1_000
 # Keys read from the store at a time when a selective list has to go there.
 STORE_PAGE_KEYS: Final = 500
 
@@ -175,28 +177,15 @@ class WatchCache(Generic[T]):
         """
         if not await self._reach(at):
             return await self._list_from_store(keys, at, limit, predicate)
-        if at.consistency is not Consistency.EXACT:
-            revision = self.revision
-            resource = self._resource_for(keys.start)
-            found = resource.snapshots.newest_in(keys)
-        else:
-            revision = at.revision
-            snapshots = self._snapshots_at(keys.start, revision)
-            if snapshots is None:
-                return await self._list_from_store(keys, at, limit, predicate)
-            resource = snapshots
-            found = resource.snapshots.versions_in(keys, revision)
-        if predicate is not None:
-            found = (version for version in found if _is_selected(version, predicate))
-        if not limit:
-            return Listing(list(found), revision, None, None)
-        versions = list(itertools.islice(found, limit + 1))
-        if len(versions) <= limit:
-            return Listing(versions, revision, None, None)
-        versions.pop()
-        next_key = after_key(versions[-1].key)
-        remaining = None if predicate else resource.count(KeyRange(next_key, keys.end), revision)
-        return Listing(versions, revision, next_key, remaining)
+        is_exact = at.consistency is Consistency.EXACT
+        if is_exact and not self._serve_snapshots:
+            return await self._list_from_store(keys, at, limit, predicate)
+        revision = at.revision if is_exact else self.revision
+        try:
+            return await self._list_from_memory(keys, revision, limit, predicate)
+        except RevisionCompacted:
+            # Memory does not reach back so far, or no longer; the store does for longer.
+            return await self._list_from_store(keys, ReadAt.exactly(revision), limit, predicate)
 
     # ---- watches
 
@@ -252,6 +241,27 @@ class WatchCache(Generic[T]):
     async def _get_from_store(self, key: str, at: ReadAt) -> Version[T] | None:
         stored = (await self._store.get(key, at)).stored
         return _version(stored, self._decode) if stored is not None else None
+
+    async def _list_from_memory(
+        self, keys: KeyRange, revision: int, limit: int, predicate: Predicate[T] | None
+    ) -> Listing[T]:
+        """Raises RevisionCompacted when history does not reach back to `revision`, or no longer does."""
+        resource = self._resource_for(keys.start)
+        found: list[Version[T]] = []
+        rest = keys
+        while True:
+            turn = resource.versions_in(rest, revision, count=LIST_TURN_KEYS)
+            found += turn if predicate is None else [v for v in turn if _is_selected(v, predicate)]
+            if limit and len(found) > limit:
+                break
+            if len(turn) < LIST_TURN_KEYS:
+                return Listing(found, revision, None, None)
+            rest = KeyRange(after_key(turn[-1].key), keys.end)
+            await asyncio.sleep(0)
+        del found[limit:]
+        next_key = after_key(found[-1].key)
+        remaining = None if predicate else resource.count(KeyRange(next_key, keys.end), revision)
+        return Listing(found, revision, next_key, remaining)
 
     async def _list_from_store(
         self, keys: KeyRange, at: ReadAt, limit: int, predicate: Predicate[T] | None

@@ -56,6 +56,16 @@ class History(Generic[T]):
     def __len__(self) -> int:
         return len(self._changes) - self._start
 
+    @property
+    def newest(self) -> int:
+        """The revision of the last change; of what was there before any, at most."""
+        return self._changes[-1].revision if self._changes else self.floor
+
+    def require(self, revision: int) -> None:
+        """Raises RevisionCompacted when changes above `revision` are gone."""
+        if revision < self.floor:
+            raise RevisionCompacted(requested=revision, oldest=self.floor)
+
     def append(self, change: Version[T]) -> None:
         """Take a change; its revision is not below the last one's."""
         self._changes.append(change)
@@ -67,8 +77,7 @@ class History(Generic[T]):
 
         Raises RevisionCompacted when some of them are gone.
         """
-        if revision < self.floor:
-            raise RevisionCompacted(requested=revision, oldest=self.floor)
+        self.require(revision)
         return self._changes[bisect_right(self._changes, revision, lo=self._start, key=_revision) :]
 
     def evict(self) -> list[Version[T]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
@@ -60,6 +61,18 @@ class ResourceCache(Generic[T]):
         """Let go of what the history's bounds no longer allow."""
         for version in self.history.evict():
             self.snapshots.forget_before(version)
+
+    def versions_in(self, keys: KeyRange, revision: int, *, count: int) -> list[Version[T]]:
+        """The first `count` versions in `keys` as of `revision`, in key order.
+
+        Raises RevisionCompacted when history does not reach back to `revision`.
+        """
+        self.history.require(revision)
+        if self.history.newest <= revision:
+            found = self.snapshots.newest_in(keys)
+        else:
+            found = self.snapshots.versions_in(keys, revision)
+        return list(itertools.islice(found, count))
 
     def count(self, keys: KeyRange, revision: int) -> int:
         """How many keys of the range had a value at `revision`, which history reaches back to.

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -320,7 +321,7 @@ class FlakyStore:
         self.is_down = False
         self.lists = 0
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
     async def list(self, *args: object, **options: object) -> object:

@@ -1,0 +1,15 @@
+"""What the server does per second, beside what the same machine can do bare, in the same run.
+
+A figure alone says little: machines differ. So each work is also done by the least that could do it on the
+same stack (`bare`): an aiohttp low-level server over TLS that sends the same bytes, the same with a JSON
+parse and a put into the store, the store's client alone. The ratio to that is what the server's own work
+leaves, and what the targets in `works` speak of.
+
+    python -m benchmarks                  everything, about five minutes
+    python -m benchmarks get list         some works
+    python -m benchmarks --seconds 1      shorter, for a first look
+    python -m benchmarks --check          exit 1 if a target is missed
+
+`load` makes the requests, `processes` runs servers and reads their CPU time and memory, `works` has the
+works one after the other, `report` prints.
+"""

@@ -1,0 +1,42 @@
+"""Run works, print a line for each. See the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+import uvloop
+
+from benchmarks import report
+from benchmarks.works import WORKS, Settings
+
+
+async def run(names: list[str], seconds: float) -> bool:
+    """Whether all targets are met."""
+    is_met = True
+    print(report.heading())
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        for name in names:
+            async for result in WORKS[name](Settings(seconds, Path(directory))):
+                print(report.line(result), flush=True)
+                is_met = is_met and result.is_met
+    return is_met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("works", nargs="*", choices=[*WORKS, []], help="which works; all if none is named")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long each rate is measured")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a target is missed")
+    arguments = parser.parse_args()
+    is_met = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(
+        run(arguments.works or list(WORKS), arguments.seconds)
+    )
+    return 0 if is_met or not arguments.check else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The least that could do each work: aiohttp's low-level server over TLS, no routes, no checks, no API.
+
+    python -m benchmarks.bare bytes FILE        every request is answered with the file's bytes
+    python -m benchmarks.bare put DIR|ETCD_URL  a body is parsed, put into the store and sent back
+    python -m benchmarks.bare fan-out           GET stays open and gets the body of each POST as a chunk
+
+Prints its port when it listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import ssl
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import orjson
+import uvloop
+from aiohttp import web
+
+from apiserver import pki
+from storage.embedded import EmbeddedStore
+from storage.etcd import EtcdClient, EtcdStore
+from storage.interface import Storage
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+def send_bytes(body: bytes) -> Handler:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(body=body, content_type="application/json")
+
+    return handle
+
+
+async def open_store(where: str) -> Storage:
+    if where.startswith("http"):
+        return EtcdStore(EtcdClient([where]), prefix="/bare")
+    return await EmbeddedStore.open(Path(where))
+
+
+def parse_and_put(store: Storage) -> Handler:
+    counter = itertools.count()
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        body = await request.read()
+        orjson.loads(body)
+        await store.create(f"/bare/{next(counter):09}", body)
+        return web.Response(body=body, content_type="application/json")
+
+    return handle
+
+
+def fan_out() -> Handler:
+    transports: list[asyncio.Transport] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        if request.method == "GET":
+            stream = web.StreamResponse()
+            stream.enable_chunked_encoding()
+            await stream.prepare(request)
+            assert request.transport is not None
+            transports.append(request.transport)
+            await asyncio.Event().wait()
+        body = await request.read()
+        orjson.loads(body)
+        chunk = b"%x\r\n%b\r\n" % (len(body), body)
+        for transport in transports:
+            transport.write(chunk)
+        return web.Response(body=body, content_type="application/json")
+
+    return handle
+
+
+async def main(kind: str, arguments: list[str]) -> None:
+    match kind:
+        case "bytes":
+            handler = send_bytes(Path(arguments[0]).read_bytes())
+        case "put":
+            handler = parse_and_put(await open_store(arguments[0]))
+        case _:
+            handler = fan_out()
+    with tempfile.TemporaryDirectory() as directory:
+        certificates = pki.ensure(Path(directory), ["127.0.0.1"])
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates.serving_cert, certificates.serving_key)
+    listener = await asyncio.get_running_loop().create_server(
+        web.Server(handler, access_log=None), "127.0.0.1", 0, ssl=context, backlog=1024
+    )
+    print(listener.sockets[0].getsockname()[1], flush=True)
+    await listener.serve_forever()
+
+
+if __name__ == "__main__":
+    uvloop.run(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,352 @@
+"""The works. Each yields its results as it goes; the names are what the command line takes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks import load, processes
+from benchmarks.processes import Measured
+from benchmarks.report import Result
+from storage.embedded import EmbeddedStore
+from storage.etcd import EtcdClient, EtcdStore
+from storage.interface import Storage
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.server_process import ServerProcess
+
+CONNECTIONS: Final = 16
+LISTED_OBJECTS: Final = 5_000
+STORED_OBJECTS: Final = 100_000
+WATCHERS: Final = 200
+EVENTS: Final = 300
+STARTS: Final = 5
+MIB: Final = 1024 * 1024
+CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """seconds: how long each rate is measured."""
+
+    seconds: float
+    directory: Path
+
+
+Work = Callable[[Settings], AsyncIterator[Result]]
+
+
+# ---- what is stored
+
+
+def config_map(name: str, labels: Mapping[str, str] | None = None, *, marker: str = "") -> bytes:
+    """A ConfigMap of 1 KB."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "labels": dict(labels or {})},
+        "data": {"marker": marker, "text": ""},
+    }
+    missing = 1024 - len(json.dumps(document, separators=(",", ":")))
+    document["data"] = {"marker": marker, "text": "x" * max(0, missing)}
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+@contextmanager
+def server(settings: Settings, *flags: str) -> Iterator[tuple[ServerProcess, Measured]]:
+    with tempfile.TemporaryDirectory(dir=settings.directory) as directory:
+        process = ServerProcess(Path(directory) / "data", "--controllers=-*", *flags)
+        with process:
+            yield process, Measured(process.pid, process.url)
+
+
+@contextmanager
+def bare_bytes(settings: Settings, body: bytes) -> Iterator[Measured]:
+    path = settings.directory / "body"
+    path.write_bytes(body)
+    with processes.bare("bytes", str(path)) as measured:
+        yield measured
+
+
+async def make_namespace(url: str, name: str) -> None:
+    body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
+    await load.run(url, load.each_of(iter([load.request("POST", "/api/v1/namespaces", body)])), connections=1)
+
+
+async def fill(url: str, namespace: str, count: int) -> None:
+    """So many ConfigMaps of 1 KB, one in ten labelled tenth=yes."""
+    await make_namespace(url, namespace)
+    target = CONFIGMAPS.format(namespace)
+    creates = (
+        load.request("POST", target, config_map(f"c-{n:06}", {"tenth": "no" if n % 10 else "yes"}))
+        for n in range(count)
+    )
+    await load.run(url, load.each_of(creates), connections=32)
+
+
+async def answer_to(url: str, target: str) -> bytes:
+    """The body of a GET."""
+    reader, writer = await asyncio.open_connection(*load.address(url), ssl=load.tls_context())
+    # HTTP/1.0: the answer ends with the connection, and has no chunks.
+    head = f"GET {target} HTTP/1.0\r\nAuthorization: Bearer admin-token\r\nUser-Agent: bench\r\n\r\n"
+    writer.write(head.encode())
+    answer = await reader.read(-1)
+    writer.close()
+    return answer.partition(b"\r\n\r\n")[2]
+
+
+async def rate(
+    measured: Measured, next_request: load.NextRequest, connections: int = CONNECTIONS
+) -> tuple[load.Load, float]:
+    """What was done, and the server's CPU time for each answer in microseconds."""
+    before = measured.cpu_s()
+    done = await load.run(measured.url, next_request, connections=connections)
+    return done, (measured.cpu_s() - before) / done.answers * 1e6
+
+
+# ---- reads
+
+
+async def gets(settings: Settings) -> AsyncIterator[Result]:
+    """One object of 1 KB."""
+    with server(settings) as (_, measured):
+        await fill(measured.url, "bench", 10)
+        target = CONFIGMAPS.format("bench") + "/c-000001"
+        with bare_bytes(settings, await answer_to(measured.url, target)) as limit:
+            for work, query in (("GET from cache (RV=0)", "?resourceVersion=0"), ("GET consistent", "")):
+                bare, _ = await rate(limit, load.repeated(load.request("GET", "/"), for_s=settings.seconds))
+                got, cpu_us = await rate(
+                    measured, load.repeated(load.request("GET", target + query), for_s=settings.seconds)
+                )
+                yield Result(work, "/s", got.per_second, bare.per_second, 0.45, cpu_us=cpu_us)
+
+
+async def lists(settings: Settings) -> AsyncIterator[Result]:
+    """5,000 objects of 1 KB, on 4 connections."""
+    with server(settings) as (_, measured):
+        await fill(measured.url, "bench", LISTED_OBJECTS)
+        target = CONFIGMAPS.format("bench")
+        for work, query, least in (
+            ("LIST 5,000 x 1 KB from cache", "?resourceVersion=0", 0.8),
+            ("LIST 5,000 x 1 KB consistent", "", 0.8),
+            ("LIST limit=500", "?limit=500", 0.6),
+            ("LIST label 1 in 10", "?labelSelector=tenth%3Dyes", 0.0),
+        ):
+            with bare_bytes(settings, await answer_to(measured.url, target + query)) as limit:
+                bare, _ = await rate(
+                    limit, load.repeated(load.request("GET", "/"), for_s=settings.seconds), 4
+                )
+            got, cpu_us = await rate(
+                measured, load.repeated(load.request("GET", target + query), for_s=settings.seconds), 4
+            )
+            yield Result(work, "/s", got.per_second, bare.per_second, least, cpu_us=cpu_us)
+
+
+# ---- writes
+
+
+async def writes(settings: Settings) -> AsyncIterator[Result]:
+    """Creates and updates of 1 KB, beside parse-and-put into the same kind of store."""
+    async for result in _writes(settings, "", "embedded", 0.45):
+        yield result
+    for source, binary in itertools.islice(etcd_binaries().items(), 1):
+        with tempfile.TemporaryDirectory(dir=settings.directory) as directory:
+            etcd = EtcdProcess(binary, Path(directory)).start()
+            try:
+                async for result in _writes(settings, etcd.url, f"etcd ({source})", 0.4):
+                    yield result
+            finally:
+                etcd.stop()
+
+
+async def _writes(settings: Settings, etcd_url: str, store: str, least: float) -> AsyncIterator[Result]:
+    flags = [f"--etcd-servers={etcd_url}"] if etcd_url else []
+    target = CONFIGMAPS.format("bench")
+    with (
+        server(settings, *flags) as (_, measured),
+        tempfile.TemporaryDirectory(dir=settings.directory) as other,
+    ):
+        await make_namespace(measured.url, "bench")
+        with processes.bare("put", etcd_url or other) as limit:
+            bare, _ = await rate(
+                limit, load.repeated(load.request("POST", "/", config_map("c")), for_s=settings.seconds)
+            )
+        alone = await _store_alone(etcd_url or other + "/alone", settings.seconds)
+        names = itertools.count()
+
+        def create() -> bytes | None:
+            if time.perf_counter() > ends:
+                return None
+            return load.request("POST", target, config_map(f"c-{next(names):06}"))
+
+        ends = time.perf_counter() + settings.seconds
+        created, cpu_us = await rate(measured, create)
+        yield Result(f"create, {store}", "/s", created.per_second, bare.per_second, least, cpu_us=cpu_us)
+        turns = itertools.count()
+
+        def update() -> bytes | None:
+            if time.perf_counter() > ends:
+                return None
+            turn = next(turns)
+            name = f"c-{turn % 200:06}"
+            return load.request("PUT", f"{target}/{name}", config_map(name, marker=str(turn)))
+
+        ends = time.perf_counter() + settings.seconds
+        updated, cpu_us = await rate(measured, update)
+        yield Result(f"update, {store}", "/s", updated.per_second, bare.per_second, least, cpu_us=cpu_us)
+        yield Result(f"  (the {store} store's client alone)", "/s", alone)
+
+
+async def _store_alone(where: str, seconds: float) -> float:
+    """Puts per second with as many at a time as there are connections, with nothing around."""
+    store: Storage
+    if where.startswith("http"):
+        store = EtcdStore(EtcdClient([where]), prefix="/alone")
+    else:
+        store = await EmbeddedStore.open(Path(where))
+    value, count, ends = config_map("c"), itertools.count(), time.perf_counter() + seconds
+
+    async def put() -> None:
+        while time.perf_counter() < ends:
+            await store.create(f"/alone/{next(count):09}", value)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(put() for _ in range(CONNECTIONS)))
+    per_second = next(count) / (time.perf_counter() - began)
+    await store.close()
+    return per_second
+
+
+# ---- watches
+
+
+async def watches(settings: Settings) -> AsyncIterator[Result]:
+    """300 events to 200 watchers: deliveries per second, and how late the last of a hundred come."""
+    target = CONFIGMAPS.format("bench")
+    with server(settings) as (_, measured):
+        await make_namespace(measured.url, "bench")
+        seconds, delays, cpu_s = await _fan_out(measured, f"{target}?watch=true", target)
+    with processes.bare("fan-out") as limit:
+        bare_seconds, bare_delays, _ = await _fan_out(limit, "/", "/")
+    deliveries = WATCHERS * EVENTS
+    yield Result(
+        f"watch fan-out, {WATCHERS} watchers x {EVENTS} events",
+        *("/s", deliveries / seconds, deliveries / bare_seconds, 0.6),
+        cpu_us=cpu_s / deliveries * 1e6,
+    )
+    yield Result(
+        "  delay of a delivery, p50", "ms", _quantile(delays, 0.5) * 1e3, _quantile(bare_delays, 0.5) * 1e3
+    )
+    yield Result(
+        "  delay of a delivery, p99", "ms", _quantile(delays, 0.99) * 1e3, _quantile(bare_delays, 0.99) * 1e3
+    )
+
+
+async def _fan_out(
+    measured: Measured, watch_target: str, create_target: str
+) -> tuple[float, list[float], float]:
+    loop, context = asyncio.get_running_loop(), load.tls_context()
+    followers = []
+    for _ in range(WATCHERS):
+        _, follower = await loop.create_connection(
+            lambda: load.Follower(watch_target, EVENTS), *load.address(measured.url), ssl=context
+        )
+        followers.append(follower)
+    await asyncio.gather(*(follower.began for follower in followers))
+    names = itertools.count()
+
+    def create() -> bytes | None:
+        n = next(names)
+        if n >= EVENTS:
+            return None
+        return load.request("POST", create_target, config_map(f"c-{n}", marker=f"at:{time.perf_counter()};"))
+
+    before, began = measured.cpu_s(), time.perf_counter()
+    await load.run(measured.url, create, connections=4)
+    await asyncio.gather(*(follower.done for follower in followers))
+    seconds, cpu_s = time.perf_counter() - began, measured.cpu_s() - before
+    for follower in followers:
+        follower.transport.abort()
+    return seconds, [delay for follower in followers for delay in follower.delays_s], cpu_s
+
+
+def _quantile(values: list[float], quantile: float) -> float:
+    return sorted(values)[int(len(values) * quantile)]
+
+
+# ---- start and memory
+
+
+async def start(settings: Settings) -> AsyncIterator[Result]:
+    """From the command to the `ready` line, on an empty directory and on one that was used before."""
+    with tempfile.TemporaryDirectory(dir=settings.directory) as directory:
+        first = processes.seconds_until_ready(Path(directory) / "data")
+        times = [processes.seconds_until_ready(Path(directory) / "data") for _ in range(STARTS)]
+    yield Result("start to ready, the very first", "s", first, target=0.8, is_bound=True)
+    yield Result("start to ready", "s", statistics.median(times), target=0.8, is_bound=True)
+
+
+async def memory(settings: Settings) -> AsyncIterator[Result]:
+    """Resident memory, and what one list of everything does to it and to others."""
+    with server(settings) as (_, measured):
+        yield Result("memory idle", "MB", measured.memory_bytes() / MIB, target=80, is_bound=True)
+        await fill(measured.url, "bench", STORED_OBJECTS)
+        yield Result(
+            f"memory with {STORED_OBJECTS:,} x 1 KB",
+            "MB",
+            measured.memory_bytes() / MIB,
+            target=400,
+            is_bound=True,
+        )
+        before = measured.memory_bytes()
+        peak, stall = await _list_beside_pings(measured, settings)
+        size = f"{STORED_OBJECTS * 1.2 / 1e3:.0f} MB"
+        yield Result(
+            f"memory that a list of {size} adds", "MB", (peak - before) / MIB, target=20, is_bound=True
+        )
+        yield Result(f"longest stall during a list of {size}", "ms", stall * 1e3, target=50, is_bound=True)
+
+
+async def _list_beside_pings(measured: Measured, settings: Settings) -> tuple[int, float]:
+    """The most memory while everything is listed three times, and the longest wait for a ping meanwhile."""
+    peak = 0
+
+    async def watch_memory() -> None:
+        nonlocal peak
+        while True:
+            peak = max(peak, measured.memory_bytes())
+            await asyncio.sleep(0.01)
+
+    watching = asyncio.create_task(watch_memory())
+    lists_left = itertools.repeat(load.request("GET", CONFIGMAPS.format("bench")), 3)
+    # In a process of its own, as reading 100 MB keeps this one busy.
+    pings = await asyncio.create_subprocess_exec(
+        *processes.PING, measured.url, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    assert pings.stdout is not None
+    await pings.stdout.readline()
+    await load.run(measured.url, load.each_of(lists_left), connections=1)
+    output, _ = await pings.communicate(b"\n")
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
+    return peak, float(output)
+
+
+WORKS: Final[Mapping[str, Work]] = {
+    "get": gets,
+    "list": lists,
+    "write": writes,
+    "watch": watches,
+    "start": start,
+    "memory": memory,
+}

@@ -1,0 +1,126 @@
+"""The server as users run it: a process that says when it is ready."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Self
+
+TOKENS = 'admin-token,admin,u1,"system:masters"\nalice-token,alice,u2,"dev"\n'
+READY_WITHIN_S = 30.0
+_READY = re.compile(r"^ready (https://\S+) kubeconfig=(.+)$")
+
+
+class DidNotStart(Exception):
+    """code: the exit code, None if it still ran. stderr: all it wrote there."""
+
+    def __init__(self, code: int | None, stderr: str) -> None:
+        super().__init__(f"exit code {code}: {stderr[-3000:]}")
+        self.code, self.stderr = code, stderr
+
+
+class ServerProcess:
+    """One server on its data directory, which can be stopped, killed and started again.
+
+    url and kubeconfig are what the `ready` line says; the port stays the same over restarts.
+    """
+
+    def __init__(self, data_dir: Path, *flags: str, module: str = "apiserver") -> None:
+        self.data_dir, self.flags, self._module = data_dir, flags, module
+        self.url, self.kubeconfig = "", data_dir / "admin.kubeconfig"
+        self._port = 0
+        self._process: subprocess.Popen[str] | None = None
+        self.stderr = ""
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def ca_path(self) -> Path:
+        return self.data_dir / "pki" / "ca.crt"
+
+    def start(self, *, awaits_ready: bool = True) -> Self:
+        """Raises DidNotStart."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        tokens = self.data_dir / "tokens.csv"
+        tokens.write_text(TOKENS)
+        tokens.chmod(0o600)
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", self._module),
+                f"--data-dir={self.data_dir}",
+                f"--secure-port={self._port}",
+                f"--token-auth-file={tokens}",
+                *self.flags,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.stderr = ""
+        assert self._process.stderr is not None
+        self._errors = threading.Thread(target=self._collect, args=(self._process.stderr,), daemon=True)
+        self._errors.start()
+        if awaits_ready:
+            self.await_ready()
+        return self
+
+    def await_ready(self) -> None:
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        alarm = threading.Timer(READY_WITHIN_S, process.kill)
+        alarm.start()
+        try:
+            line = process.stdout.readline()
+        finally:
+            alarm.cancel()
+        ready = _READY.match(line)
+        if ready is None:
+            code = process.wait()
+            self._errors.join()
+            raise DidNotStart(code, self.stderr)
+        self.url, self.kubeconfig = ready[1], Path(ready[2])
+        self._port = int(self.url.rsplit(":", 1)[1])
+
+    def send_signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def wait(self, timeout_s: float = 20.0) -> int:
+        """The exit code."""
+        assert self._process is not None
+        code = self._process.wait(timeout_s)
+        self._errors.join()
+        return code
+
+    def stop(self) -> int:
+        """Ask it to finish; the exit code."""
+        self.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.kill()
+        self.wait()
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def __enter__(self) -> Self:
+        return self if self._process is not None else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_running():
+            self.kill()
+
+    def _collect(self, errors: IO[str]) -> None:
+        for line in errors:
+            self.stderr += line
