@@ -29,7 +29,6 @@ from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Check, Health, Unhealthy
-from apiserver.endpoints.metrics import Metrics, ObservedStorage, StateCollector
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.request_info import MalformedPath, parse_query, parse_target
 from apiserver.endpoints.responses import send_error, sent
@@ -46,6 +45,7 @@ from apiserver.handlers.patch import patch_handler
 from apiserver.handlers.update import update_handler
 from apiserver.handlers.watch import watch_handler
 from apiserver.meta.options import WriteOptions, is_true
+from apiserver.metrics import Exposition, ObservedStorage, RequestMetrics, StateCollector, StorageMetrics
 from apiserver.registry.builtins import builtin_resources
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -79,7 +79,9 @@ class App:
         self._config = config
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self.metrics = Metrics()
+        self.metrics = RequestMetrics()
+        self._resource_name = resource_names(config.etcd_prefix)
+        self._storage_metrics = StorageMetrics(self._resource_name)
         self.port = 0
 
     def stop(self) -> None:
@@ -96,7 +98,7 @@ class App:
         async with AsyncExitStack() as stack:
             store = await self._open_store()
             stack.push_async_callback(store.close)
-            observed = ObservedStorage(store, self.metrics, self._resource_name)
+            observed = ObservedStorage(store, self._storage_metrics)
             cache = WatchCache(
                 observed,
                 prefix=config.etcd_prefix,
@@ -149,9 +151,6 @@ class App:
             clock=self._loop.time,
         )
         self._namespaces_hook = self._health.hook("start-system-namespaces-controller")
-        self.metrics.registry.register(
-            StateCollector(self.metrics, cache, self._resource_name, config.default_watch_cache_size)
-        )
         self._streams = Streams(self.metrics)
         self._deadlines = middleware.Deadlines(config.request_timeout_s, self._loop)
         authorization = AuthorizationChain((authorize_masters, authorize_public_paths))
@@ -208,7 +207,15 @@ class App:
             discovery=Discovery(brand, lambda: self._table),
             openapi=OpenApi(brand, schemas, lambda: self._table),
             health=self._health,
-            metrics=self.metrics,
+            metrics=Exposition(
+                StateCollector(
+                    self.metrics,
+                    self._storage_metrics,
+                    registry.cache,
+                    self._resource_name,
+                    config.default_watch_cache_size,
+                )
+            ),
             follows_item_watch=not config.strict_kube_compat,
         )
 
@@ -299,13 +306,21 @@ class App:
             async with asyncio.timeout(self._config.request_timeout_s):
                 await self._server.shutdown(self._config.request_timeout_s)
 
-    def _resource_name(self, key: str) -> str:
-        """`/registry/apps/deployments/ns/name` -> `deployments.apps`, as metrics call it."""
-        prefix = resource_of(self._config.etcd_prefix, key)
-        if prefix is None:
-            return ""
-        *_, group, resource, _ = prefix.split("/")
-        return resource if group == CORE_GROUP else f"{resource}.{group}"
+
+def resource_names(prefix: str) -> Callable[[str], str]:
+    """`/registry/apps/deployments/ns/name` -> `deployments.apps`, as metrics call it."""
+    known: dict[str | None, str] = {None: ""}
+
+    def name_of(key: str) -> str:
+        resource = resource_of(prefix, key)
+        name = known.get(resource)
+        if name is None:
+            assert resource is not None
+            *_, group, plural, _ = resource.split("/")
+            name = known[resource] = plural if group == CORE_GROUP else f"{plural}.{group}"
+        return name
+
+    return name_of
 
 
 def _entry(

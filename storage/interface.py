@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, Self
 
 # etcd refuses larger requests by default (--max-request-bytes); every store keeps the same bound so that
@@ -115,23 +114,20 @@ class EventBatch(NamedTuple):
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """True while `key` was last written at `mod_revision`; 0 means: while it has no value."""
 
     key: str
     mod_revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(NamedTuple):
     key: str
     value: bytes
     lease: int = NO_LEASE
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(NamedTuple):
     key: str
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from apiserver.errors import Forbidden
 from apiserver.vocabulary import GroupResource, UserInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     """Who wants to do what to which. For paths that are no resource only `verb` and `path` count."""
 
     user: UserInfo

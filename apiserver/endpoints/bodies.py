@@ -27,13 +27,17 @@ async def read_body(call: Call) -> bytes:
     if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport is not None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     try:
-        return await request.read()
+        # A body that came together with the head is there already; asking for it costs a tenth of waiting.
+        body = request.content.read_nowait() if request.content.is_eof() else await request.read()
     except web.HTTPRequestEntityTooLarge:
         call.closes = True
         raise RequestEntityTooLarge(BODY_BYTES_MAX) from None
     except web.RequestPayloadError as error:
         call.closes = True
         raise BadRequest(f"the body of the request cannot be read: {error}") from None
+    if len(body) > BODY_BYTES_MAX:
+        raise RequestEntityTooLarge(BODY_BYTES_MAX)
+    return body
 
 
 def decode_json(body: bytes) -> Any:

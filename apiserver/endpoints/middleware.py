@@ -16,7 +16,6 @@ from apiserver.authn.chain import AuthenticationChain, Credentials
 from apiserver.authz.attributes import Attributes, AuthorizationChain
 from apiserver.endpoints.call import Call, Handler, Middleware
 from apiserver.endpoints.connection import Connection
-from apiserver.endpoints.metrics import Metrics
 from apiserver.endpoints.responses import send_error
 from apiserver.errors import (
     ApiError,
@@ -26,6 +25,7 @@ from apiserver.errors import (
     TooManyRequests,
     from_storage,
 )
+from apiserver.metrics import RequestMetrics
 from apiserver.registry.stored_object import CorruptObject
 from apiserver.vocabulary import GroupResource, UserInfo
 from storage.errors import StorageError
@@ -94,7 +94,7 @@ def _as_api_error(failure: Exception, call: Call) -> ApiError:
             return InternalError("Internal error occurred")
 
 
-def measure(metrics: Metrics) -> Middleware:
+def measure(metrics: RequestMetrics) -> Middleware:
     """Count requests by what they were about and how they ended, and how long they took."""
 
     def middleware(handle: Handler) -> Handler:
@@ -134,7 +134,7 @@ def _certificate_user(connection: Connection) -> UserInfo | None:
     return connection.user
 
 
-def limit_in_flight(metrics: Metrics, *, read_only_max: int, mutating_max: int) -> Middleware:
+def limit_in_flight(metrics: RequestMetrics, *, read_only_max: int, mutating_max: int) -> Middleware:
     """Turn away what cannot be served in time (row Q05). 0 means no limit. Watches do not count."""
     in_flight = metrics.in_flight
 

@@ -11,10 +11,10 @@ from typing import Final
 import orjson
 
 from apiserver.endpoints.call import Call
-from apiserver.endpoints.metrics import Metrics
 from apiserver.endpoints.representation import SLICE_BYTES, Encoder
 from apiserver.endpoints.responses import TURN_S, Stream, chunk
 from apiserver.errors import ApiError, InternalError
+from apiserver.metrics import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import EventType, Version, Watcher
@@ -41,7 +41,7 @@ class WatchStream:
         call: Call,
         encoder: Encoder,
         resource: ServedResource,
-        metrics: Metrics,
+        metrics: RequestMetrics,
         *,
         ends_at: float,
         clock: Callable[[], float],
@@ -223,7 +223,7 @@ def _error_event(error: ApiError) -> bytes:
 class Streams:
     """All watches that are open, so that they can be ended together."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: RequestMetrics) -> None:
         self._metrics = metrics
         self._open: set[WatchStream] = set()
         self._is_closing = False

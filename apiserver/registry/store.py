@@ -9,7 +9,6 @@ import asyncio
 import copy
 import secrets
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -30,6 +29,7 @@ from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, with_revision
 from apiserver.registry.strategy import UpdateStrategy
+from apiserver.registry.uids import UidSource
 from apiserver.vocabulary import Document
 from storage.continue_token import ContinueToken, InvalidToken, decode_token
 from storage.errors import KeyExists, RevisionCompacted, RevisionMismatch
@@ -86,6 +86,7 @@ class Registry:
         self._prefix = prefix
         self._clock = clock
         self._leases = LeasePool(store)
+        self._new_uid = UidSource()
 
     # ---- reads
 
@@ -188,7 +189,7 @@ class Registry:
         strategy, meta = resource.strategy, document["metadata"]
         object_meta.prepare_create(
             meta,
-            uid=str(uuid.uuid4()),
+            uid=self._new_uid(),
             now=timestamps.to_text(self._clock()),
             generated_suffix=_random_suffix,
         )

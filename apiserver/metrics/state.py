@@ -1,0 +1,79 @@
+"""Everything that /metrics shows, put together when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from apiserver.metrics.requests import RequestMetrics
+from apiserver.metrics.storage import StorageMetrics
+from apiserver.registry.stored_object import StoredObject
+from storage.watch_cache import WatchCache
+
+
+class StateCollector(Collector):
+    """States, read when /metrics is asked for."""
+
+    def __init__(
+        self,
+        requests: RequestMetrics,
+        storage: StorageMetrics,
+        cache: WatchCache[StoredObject],
+        name_of: Callable[[str], str],
+        history_max: int,
+    ) -> None:
+        """name_of: a resource's name from its key prefix."""
+        self._requests, self._storage, self._cache, self._name_of = requests, storage, cache, name_of
+        self._history_max = history_max
+
+    def collect(self) -> Iterable[Metric]:
+        in_flight = GaugeMetricFamily(
+            "apiserver_current_inflight_requests",
+            "Requests that are being answered now, watches left out.",
+            labels=["request_kind"],
+        )
+        in_flight.add_metric(["mutating"], self._requests.in_flight.mutating)
+        in_flight.add_metric(["readOnly"], self._requests.in_flight.read_only)
+        yield in_flight
+        yield GaugeMetricFamily(
+            "apiserver_longrunning_requests", "Watches that are open.", value=self._requests.watches
+        )
+        objects = GaugeMetricFamily(
+            "apiserver_storage_objects", "Objects that are stored.", labels=["resource"]
+        )
+        capacity = GaugeMetricFamily(
+            "apiserver_watch_cache_capacity",
+            "Changes that the watch cache keeps at the most.",
+            labels=["resource"],
+        )
+        kept = GaugeMetricFamily(
+            "apiserver_watch_cache_history_bytes",
+            "Obsolete object versions that the watch cache keeps.",
+            labels=["resource"],
+        )
+        received = CounterMetricFamily(
+            "apiserver_watch_cache_events_received",
+            "Changes that the watch cache was told of.",
+            labels=["resource"],
+        )
+        for prefix, resource in self._cache.resources.items():
+            name = [self._name_of(prefix)]
+            objects.add_metric(name, len(resource.snapshots))
+            capacity.add_metric(name, self._history_max)
+            kept.add_metric(name, resource.history.bytes)
+            received.add_metric(name, resource.changes_total)
+        yield from (objects, capacity, kept, received)
+        yield from self._requests.families()
+        yield from self._storage.families()
+        yield CounterMetricFamily(
+            "apiserver_watch_cache_initializations",
+            "How often the watch cache listed everything: at the start, and when it lost its place.",
+            value=self._cache.fills_total,
+        )
+        yield GaugeMetricFamily(
+            "apiserver_watch_cache_resource_version",
+            "The revision that the watch cache has reached.",
+            value=self._cache.revision,
+        )

@@ -1,0 +1,120 @@
+"""Calls to the store, timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from prometheus_client.core import Metric
+
+from apiserver.metrics.durations import Durations, family
+from storage.interface import (
+    MOST_RECENT,
+    NO_LEASE,
+    Condition,
+    Delete,
+    KeyRange,
+    Page,
+    Put,
+    Read,
+    ReadAt,
+    Storage,
+    Watch,
+)
+
+
+class StorageMetrics:
+    """name_of: what the resource of a key is called."""
+
+    def __init__(self, name_of: Callable[[str], str]) -> None:
+        self._name_of = name_of
+        self._durations: dict[tuple[str, ...], Durations] = {}
+
+    def observe(self, operation: str, key: str, began: float) -> None:
+        """Note a call that began at `began`, in seconds of perf_counter, and has ended."""
+        labels = (operation, self._name_of(key))
+        durations = self._durations.get(labels)
+        if durations is None:
+            durations = self._durations[labels] = Durations()
+        durations.observe(time.perf_counter() - began)
+
+    def families(self) -> Iterable[Metric]:
+        yield family(
+            "etcd_request_duration_seconds",
+            "How long calls to the store took, whichever store it is.",
+            ("operation", "type"),
+            {labels: [durations] for labels, durations in self._durations.items()},
+        )
+
+
+class ObservedStorage:
+    """A store whose calls are timed."""
+
+    def __init__(self, store: Storage, metrics: StorageMetrics) -> None:
+        self._store = store
+        self._observe = metrics.observe
+
+    async def current_revision(self) -> int:
+        return await self._store.current_revision()
+
+    async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
+        began = time.perf_counter()
+        try:
+            return await self._store.get(key, at)
+        finally:
+            self._observe("get", key, began)
+
+    async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
+        began = time.perf_counter()
+        try:
+            return await self._store.list(keys, at, limit=limit)
+        finally:
+            self._observe("list", keys.start, began)
+
+    async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
+        return await self._store.count(keys, at)
+
+    async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
+        began = time.perf_counter()
+        try:
+            return await self._store.create(key, value, lease=lease)
+        finally:
+            self._observe("create", key, began)
+
+    async def compare_and_put(self, key: str, value: bytes, *, expected: int, lease: int = NO_LEASE) -> int:
+        began = time.perf_counter()
+        try:
+            return await self._store.compare_and_put(key, value, expected=expected, lease=lease)
+        finally:
+            self._observe("update", key, began)
+
+    async def compare_and_delete(self, key: str, *, expected: int) -> int:
+        began = time.perf_counter()
+        try:
+            return await self._store.compare_and_delete(key, expected=expected)
+        finally:
+            self._observe("delete", key, began)
+
+    async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
+        return await self._store.transact(conditions, writes)
+
+    def watch(self, keys: KeyRange, *, after: int) -> Watch:
+        return self._store.watch(keys, after=after)
+
+    async def compact(self, revision: int) -> None:
+        await self._store.compact(revision)
+
+    async def grant_lease(self, ttl_s: int) -> int:
+        return await self._store.grant_lease(ttl_s)
+
+    async def renew_lease(self, lease: int) -> None:
+        await self._store.renew_lease(lease)
+
+    async def revoke_lease(self, lease: int) -> None:
+        await self._store.revoke_lease(lease)
+
+    async def check_health(self) -> None:
+        await self._store.check_health()
+
+    async def close(self) -> None:
+        await self._store.close()
