@@ -22,6 +22,7 @@ from apiserver.authn.chain import AuthenticationChain, Authenticator
 from apiserver.authn.token import TokenAuthenticator, TokenFileError, read_token_file
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.authz.fixed import authorize_masters, authorize_public_paths
+from apiserver.catalogue.builtins import builtin_resources
 from apiserver.config import Config
 from apiserver.controllers.namespaces import NamespaceController
 from apiserver.endpoints import middleware
@@ -29,6 +30,13 @@ from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Check, Health, Unhealthy
+from apiserver.endpoints.metrics import (
+    Exposition,
+    ObservedStorage,
+    RequestMetrics,
+    StateCollector,
+    StorageMetrics,
+)
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.request_info import MalformedPath, parse_query, parse_target
 from apiserver.endpoints.responses import send_error, sent
@@ -45,8 +53,6 @@ from apiserver.handlers.patch import patch_handler
 from apiserver.handlers.update import update_handler
 from apiserver.handlers.watch import watch_handler
 from apiserver.meta.options import WriteOptions, is_true
-from apiserver.metrics import Exposition, ObservedStorage, RequestMetrics, StateCollector, StorageMetrics
-from apiserver.registry.builtins import builtin_resources
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas

@@ -26,8 +26,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from apiserver.meta import field_errors
-from apiserver.meta.field_errors import FieldError
+from apiserver import field_errors
+from apiserver.field_errors import FieldError
 from apiserver.vocabulary import Document, GroupKind, GroupResource
 from storage.errors import (
     KeyExists,

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, field, fields
+from apiserver.field_errors import FieldError, invalid
 from apiserver.meta import names, object_meta, table
-from apiserver.meta.field_errors import FieldError, invalid
 from apiserver.meta.table import AGE, Column, Columns, columns, path
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status

@@ -16,6 +16,7 @@ from apiserver.authn.chain import AuthenticationChain, Credentials
 from apiserver.authz.attributes import Attributes, AuthorizationChain
 from apiserver.endpoints.call import Call, Handler, Middleware
 from apiserver.endpoints.connection import Connection
+from apiserver.endpoints.metrics import RequestMetrics
 from apiserver.endpoints.responses import send_error
 from apiserver.errors import (
     ApiError,
@@ -25,7 +26,6 @@ from apiserver.errors import (
     TooManyRequests,
     from_storage,
 )
-from apiserver.metrics import RequestMetrics
 from apiserver.registry.stored_object import CorruptObject
 from apiserver.vocabulary import GroupResource, UserInfo
 from storage.errors import StorageError

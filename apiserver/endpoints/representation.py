@@ -15,8 +15,8 @@ import orjson
 from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import JSON, Form
 from apiserver.errors import BadRequest, NotAcceptable
+from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.store import ObjectList
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 

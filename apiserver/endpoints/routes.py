@@ -16,10 +16,10 @@ from apiserver.endpoints import health
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
+from apiserver.endpoints.metrics import CONTENT_TYPE, Exposition
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.responses import TEXT, send, send_document
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint
-from apiserver.metrics import CONTENT_TYPE, Exposition
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.vocabulary import Document, GroupVersion
 

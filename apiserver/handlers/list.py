@@ -10,7 +10,8 @@ from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import is_pretty, send, send_slices
 from apiserver.handlers.encoders import Encoders
 from apiserver.meta.options import ListOptions
-from apiserver.registry.store import ObjectList, Registry
+from apiserver.registry.results import ObjectList
+from apiserver.registry.store import Registry
 
 
 def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handler:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import hdrs
 
+from apiserver import field_errors
 from apiserver.brand import Brand
 from apiserver.endpoints import bodies
 from apiserver.endpoints.bodies import read_body
@@ -26,7 +27,6 @@ from apiserver.handlers.decoding import check
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
 from apiserver.handlers.update import require_name, update_rules
-from apiserver.meta import field_errors
 from apiserver.meta.options import WriteOptions
 from apiserver.patch import json_patch, merge_patch
 from apiserver.registry.served_resource import ServedResource

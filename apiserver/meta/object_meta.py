@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from apiserver.field_errors import FieldError, forbidden, go_quote, invalid, required, too_long
 from apiserver.meta import names
-from apiserver.meta.field_errors import FieldError, forbidden, go_quote, invalid, required, too_long
 from apiserver.meta.names import NameRule
 from apiserver.vocabulary import Document
 

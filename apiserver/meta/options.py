@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.errors import BadRequest, Invalid
-from apiserver.meta.field_errors import (
+from apiserver.field_errors import (
     FieldError,
     forbidden,
     invalid,

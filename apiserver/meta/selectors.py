@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from apiserver.field_errors import go_quote, quote
 from apiserver.meta import names
-from apiserver.meta.field_errors import go_quote, quote
 
 
 class SelectorSyntaxError(ValueError):

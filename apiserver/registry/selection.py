@@ -10,7 +10,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from storage.interface import KeyRange
 from storage.keys import after, object_key, prefix_range
-from storage.watch_cache import Scope
+from storage.watch_cache.fanout import Scope
 
 Predicate = Callable[[StoredObject], bool]
 

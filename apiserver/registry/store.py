@@ -10,7 +10,6 @@ import copy
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from apiserver.brand import Brand
@@ -22,9 +21,10 @@ from apiserver.errors import (
     Invalid,
     NotFound,
 )
+from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.meta import names, object_meta, timestamps
-from apiserver.meta.field_errors import FieldError, invalid, quote
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
+from apiserver.registry.results import Deleted, ObjectList
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, with_revision
@@ -46,25 +46,6 @@ LIST_TURN_OBJECTS: Final = 10_000
 
 Transform = Callable[[StoredObject], Document]
 Found = Version[StoredObject]
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectList:
-    """The answer to a list. continue_token is empty on the last chunk."""
-
-    objects: list[StoredObject]
-    revision: int
-    continue_token: str = ""
-    remaining: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """What a delete did. found: the object as it is now, or was at last if `is_removed`."""
-
-    found: StoredObject
-    is_removed: bool
-    uid: str
 
 
 class Registry:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from apiserver.field_errors import FieldError
 from apiserver.meta import names, object_meta
-from apiserver.meta.field_errors import FieldError
 from apiserver.meta.names import NameRule
 from apiserver.vocabulary import Document
 

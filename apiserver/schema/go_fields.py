@@ -10,7 +10,7 @@ are all but a few of 1.34's; `tests/support/go_types.py` reads them from a kubec
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
+from importlib import resources
 from typing import NamedTuple
 
 import orjson
@@ -48,5 +48,6 @@ def go_struct(definition: str) -> GoStruct | None:
 
 @cache
 def _facts() -> dict[str, dict[str, str]]:
-    facts: dict[str, dict[str, str]] = orjson.loads(Path(__file__).with_name("go_fields.json").read_bytes())
+    text = resources.files(__package__).joinpath("go_fields.json").read_bytes()
+    facts: dict[str, dict[str, str]] = orjson.loads(text)
     return facts

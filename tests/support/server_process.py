@@ -83,9 +83,7 @@ class ServerProcess:
             alarm.cancel()
         ready = _READY.match(line)
         if ready is None:
-            code = process.wait()
-            self._errors.join()
-            raise DidNotStart(code, self.stderr)
+            raise DidNotStart(self.wait(), self.stderr)
         self.url, self.kubeconfig = ready[1], Path(ready[2])
         self._port = int(self.url.rsplit(":", 1)[1])
 
@@ -95,9 +93,12 @@ class ServerProcess:
 
     def wait(self, timeout_s: float = 20.0) -> int:
         """The exit code."""
-        assert self._process is not None
-        code = self._process.wait(timeout_s)
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        code = process.wait(timeout_s)
         self._errors.join()
+        process.stdout.close()
         return code
 
     def stop(self) -> int:
@@ -111,16 +112,13 @@ class ServerProcess:
             self._process.kill()
         self.wait()
 
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
     def __enter__(self) -> Self:
         return self if self._process is not None else self.start()
 
     def __exit__(self, *_: object) -> None:
-        if self.is_running():
-            self.kill()
+        self.kill()
 
     def _collect(self, errors: IO[str]) -> None:
-        for line in errors:
-            self.stderr += line
+        with errors:
+            for line in errors:
+                self.stderr += line

@@ -11,9 +11,9 @@ from typing import Final
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.registry import Collector
 
-from apiserver.metrics.requests import RequestMetrics
-from apiserver.metrics.state import StateCollector
-from apiserver.metrics.storage import ObservedStorage, StorageMetrics
+from apiserver.endpoints.metrics.requests import RequestMetrics
+from apiserver.endpoints.metrics.state import StateCollector
+from apiserver.endpoints.metrics.storage import ObservedStorage, StorageMetrics
 
 __all__ = [
     "CONTENT_TYPE",

@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, Metric
 
 from apiserver.endpoints.call import Call
-from apiserver.metrics.durations import Durations, family
+from apiserver.endpoints.metrics.durations import Durations, family
 from apiserver.registry.served_resource import ServedResource
 
 _LABELS: Final = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")

@@ -1,0 +1,53 @@
+# make run     start the server on an embedded store          (ARGS="--secure-port 7443" for flags)
+# make test    everything but the long tests and benchmarks   (ARGS="-k watch" for pytest's flags)
+# make slow    the long tests
+# make lint    style, types, import rules
+# make bench   what it does per second, beside bare limits    (ARGS="get list")
+#
+# All of them work from nothing but make and Python 3.11 or later; what they need goes to .venv.
+
+# The first of these that is new enough; or say which: make PYTHON=/opt/python3.13/bin/python3 run
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help run test slow lint bench clean
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
+
+run: $(VENV)/.installed
+	exec $(BIN)/apiserver $(ARGS)
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m "not slow" -n auto --dist worksteal $(ARGS)
+
+slow: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m slow -n auto --dist worksteal $(ARGS)
+
+lint: $(VENV)/.installed-test $(VENV)/.installed-lint $(VENV)/.installed-bench
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; none was found" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.installed-%: pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) --editable ".[$*]"
+	@touch $@ $(VENV)/.installed
