@@ -1,0 +1,37 @@
+"""A server for whoever needs one, and a namespace of one's own on it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.server_process import ServerProcess
+
+_numbers: Final = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server on an embedded store, shared by the tests of one process. Nobody may stop it."""
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server
+
+
+@pytest.fixture
+def api(server: ServerProcess) -> Iterator[Api]:
+    """The administrator's view of the shared server."""
+    api = Api(server)
+    yield api
+    api.close()
+
+
+@pytest.fixture
+def namespace(api: Api) -> str:
+    """A namespace that no other test knows of. It stays: the server is thrown away in the end."""
+    name = f"test-{next(_numbers)}"
+    api.post("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
+    return name

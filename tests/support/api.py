@@ -1,0 +1,163 @@
+"""A plain HTTP client for tests: what was sent and what came back, nothing hidden."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from tests.support.server_process import ServerProcess
+
+TIMEOUT_S: Final = 20.0
+MERGE_PATCH: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+_TYPES: Final = {"merge": MERGE_PATCH, "json-patch": JSON_PATCH, "json": "application/json"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """headers: names in lower case; of repeated ones `all_headers` has each."""
+
+    status: int
+    headers: Mapping[str, str]
+    all_headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    @cached_property
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+    @property
+    def reason(self) -> str:
+        """Of a Status."""
+        return str(self.json["reason"])
+
+    @property
+    def message(self) -> str:
+        return str(self.json["message"])
+
+    @property
+    def causes(self) -> list[tuple[str, str]]:
+        """Reason and field of each cause of a Status."""
+        return [(each["reason"], each["field"]) for each in self.json["details"]["causes"]]
+
+    @property
+    def warnings(self) -> list[str]:
+        texts = [value for name, value in self.all_headers if name == "warning"]
+        return [text.removeprefix('299 - "').removesuffix('"') for text in texts]
+
+    def ok(self) -> Any:
+        """The document of an answer that must be a success."""
+        assert self.status < 300, f"{self.status} {self.body.decode()}"
+        return self.json
+
+
+class Api:
+    """Speaks to one server as one caller, on one connection."""
+
+    def __init__(self, server: ServerProcess, token: str = "admin-token") -> None:
+        self.server, self._token = server, token
+        self._where = urlsplit(server.url)
+        self._tls = ssl.create_default_context(cafile=server.ca_path)
+        self._connection = self._connect()
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        assert self._where.hostname is not None
+        return http.client.HTTPSConnection(
+            self._where.hostname, self._where.port, context=self._tls, timeout=TIMEOUT_S
+        )
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def as_caller(self, token: str) -> Api:
+        """The same server, seen by somebody else; an empty token is nobody."""
+        return Api(self.server, token)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        type: str = "json",  # noqa: A002  what HTTP calls it
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """body: bytes as they are, anything else as JSON. type: of the body, short or whole."""
+        sent = dict(headers or {})
+        if self._token:
+            sent.setdefault("Authorization", f"Bearer {self._token}")
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        if data is not None:
+            sent.setdefault("Content-Type", _TYPES.get(type, type))
+        try:
+            self._connection.request(method, path, data, sent)
+            response = self._connection.getresponse()
+        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+            # The server may close a connection between requests; another try is what clients do.
+            self._connection.close()
+            self._connection.request(method, path, data, sent)
+            response = self._connection.getresponse()
+        pairs = tuple((name.lower(), value) for name, value in response.getheaders())
+        return Answer(response.status, dict(pairs), pairs, response.read())
+
+    def get(self, path: str, **options: Any) -> Answer:
+        return self.send("GET", path, **options)
+
+    def post(self, path: str, body: Any, **options: Any) -> Answer:
+        return self.send("POST", path, body, **options)
+
+    def put(self, path: str, body: Any, **options: Any) -> Answer:
+        return self.send("PUT", path, body, **options)
+
+    def patch(self, path: str, body: Any, type: str = "merge", **options: Any) -> Answer:  # noqa: A002
+        return self.send("PATCH", path, body, type=type, **options)
+
+    def delete(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return self.send("DELETE", path, body, **options)
+
+    @contextmanager
+    def watch(self, path: str, **headers: str) -> Iterator[WatchEvents]:
+        """The events of a watch, on a connection of their own."""
+        connection = self._connect()
+        try:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {self._token}", **headers})
+            yield WatchEvents(connection.getresponse())
+        finally:
+            connection.close()
+
+
+class WatchEvents:
+    """Iterate to read on; waits for the next event as long as the connection's timeout allows."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self._response = response
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        while line := self._response.readline():
+            yield json.loads(line)
+
+    def next(self) -> dict[str, Any]:
+        return next(iter(self))
+
+    def take(self, count: int) -> list[tuple[str, str]]:
+        """Type and object's name of the next events."""
+        taken = []
+        for event in self:
+            taken.append((event["type"], event["object"]["metadata"].get("name", "")))
+            if len(taken) == count:
+                break
+        return taken
+
+    def body(self) -> bytes:
+        """The rest, of an answer that is no stream of events."""
+        return self._response.read()
