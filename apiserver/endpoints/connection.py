@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
@@ -24,6 +25,33 @@ HEADERS_MAX: Final = 128
 BODY_BYTES_MAX: Final = 3 * 1024 * 1024
 # How long a body that nobody wants is read on before the connection is closed.
 LINGER_S: Final = 2.0
+
+
+_ERROR_HEAD: Final = (
+    b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+)
+
+
+class _Sent(web.StreamResponse):
+    """Tells aiohttp that the answer is out already, and whether the connection stays open."""
+
+    def __init__(self, *, keeps_alive: bool) -> None:
+        super().__init__()
+        self._keeps_alive = keeps_alive
+
+    @property
+    def keep_alive(self) -> bool:
+        return self._keeps_alive
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        return None
+
+
+SENT: Final = _Sent(keeps_alive=True)
+SENT_LAST: Final = _Sent(keeps_alive=False)
 
 
 class Connection(web.RequestHandler):
@@ -72,11 +100,12 @@ class Connection(web.RequestHandler):
             error = InternalError("Internal error occurred")
         else:
             error = BadRequest("the request is not valid HTTP")
-        response = web.Response(
-            status=error.code, body=orjson.dumps(error.status()), content_type="application/json"
-        )
-        response.force_close()
-        return response
+        body = orjson.dumps(error.status())
+        if request.transport is not None:
+            request.transport.write(
+                _ERROR_HEAD % (error.code, HTTPStatus(error.code).phrase.encode(), len(body)) + body
+            )
+        return SENT_LAST
 
 
 class Server(web.Server):

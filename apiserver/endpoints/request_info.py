@@ -64,7 +64,7 @@ def parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
     except UnicodeDecodeError:
         raise MalformedPath("the path is not UTF-8") from None
     other = RequestInfo(method, path, method.lower())
-    parts = path.strip("/").split("/")
+    parts = path.removeprefix("/").removesuffix("/").split("/")
     if "" in parts or "\0" in path:
         return other
     match parts:

@@ -20,6 +20,7 @@ import orjson
 from aiohttp import hdrs, web
 
 from apiserver.endpoints.call import Call
+from apiserver.endpoints.connection import SENT, SENT_LAST
 from apiserver.endpoints.negotiation import JSON
 from apiserver.errors import ApiError
 from apiserver.meta.options import is_true
@@ -33,31 +34,9 @@ TURN_S: Final = 0.002
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
-class _Sent(web.StreamResponse):
-    """Tells aiohttp that the answer is out already, and whether the connection stays open."""
-
-    def __init__(self, *, keeps_alive: bool) -> None:
-        super().__init__()
-        self._keeps_alive = keeps_alive
-
-    @property
-    def keep_alive(self) -> bool:
-        return self._keeps_alive
-
-    async def prepare(self, request: web.BaseRequest) -> None:
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        return None
-
-
-_SENT: Final = _Sent(keeps_alive=True)
-_SENT_LAST: Final = _Sent(keeps_alive=False)
-
-
 def sent(call: Call) -> web.StreamResponse:
     """What the server's handler returns when the answer has been written."""
-    return _SENT if _keeps_alive(call) else _SENT_LAST
+    return SENT if _keeps_alive(call) else SENT_LAST
 
 
 def _keeps_alive(call: Call) -> bool:

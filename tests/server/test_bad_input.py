@@ -1,0 +1,465 @@
+"""What clients send by mistake or in bad faith: each gets a Status that says what is wrong, none a 500.
+
+Whatever is refused leaves nothing behind, and the server goes on serving (`test_nothing_is_left_behind`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import ssl
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.api import Answer, Api
+
+CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
+
+
+def assert_status(answer: Answer, code: int, reason: str, message: str = "") -> None:
+    """Row P01: the shape of every Status."""
+    assert answer.status == code, answer.body.decode()
+    status = answer.json
+    assert (status["kind"], status["apiVersion"], status["status"]) == ("Status", "v1", "Failure")
+    assert (status["code"], status["reason"]) == (code, reason)
+    assert message in status["message"]
+
+
+def names_in(api: Api, namespace: str) -> list[str]:
+    return [item["metadata"]["name"] for item in api.get(CONFIGMAPS.format(namespace)).ok()["items"]]
+
+
+# ---- bodies
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"{", id="cut off"),
+        pytest.param(b'{"metadata":{"name":"a"}} x', id="something after the end"),
+        pytest.param(b"name: a", id="not JSON"),
+        pytest.param(b"[]", id="list"),
+        pytest.param(b'"text"', id="string"),
+        pytest.param(b"1", id="number"),
+        pytest.param(b'{"metadata":{"name":"\xff"}}', id="bad UTF-8"),
+        pytest.param(b'{"metadata":{"name":"\\ud800"}}', id="half a surrogate"),
+        pytest.param(b'{"data":{"a":NaN}}', id="NaN"),
+        pytest.param(b'{"metadata":{"name":"a","generation":1e999}}', id="number out of range"),
+        pytest.param(b'{"a":' * 5_000 + b"1" + b"}" * 5_000, id="deep objects"),
+        pytest.param(b"[" * 1_000_000, id="deep lists"),
+        pytest.param(
+            b'{"metadata":{"name":"a","annotations":' + b"[" * 200 + b"]" * 200 + b"}}", id="deep field"
+        ),
+    ],
+)
+def test_bodies_that_cannot_be_understood(api: Api, namespace: str, body: bytes) -> None:
+    """Rows E01, P02."""
+    assert_status(api.post(CONFIGMAPS.format(namespace), body), 400, "BadRequest")
+    assert names_in(api, namespace) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("name", 7, "metadata.name"),
+        ("name", ["a"], "metadata.name"),
+        ("generateName", {}, "metadata.generateName"),
+        ("namespace", 7, "metadata.namespace"),
+        ("labels", ["a"], "metadata.labels"),
+        ("labels", {"a": 1}, "metadata.labels"),
+        ("labels", {"a": {"b": "c"}}, "metadata.labels"),
+        ("annotations", "text", "metadata.annotations"),
+        ("finalizers", "text", "metadata.finalizers"),
+        ("finalizers", [1], "metadata.finalizers"),
+        ("ownerReferences", {"a": "b"}, "metadata.ownerReferences"),
+        ("ownerReferences", [1], "metadata.ownerReferences"),
+        ("generation", "text", "metadata.generation"),
+        ("generation", 1.5, "metadata.generation"),
+        ("generation", 2**63, "metadata.generation"),
+        ("creationTimestamp", 7, "metadata.creationTimestamp"),
+        ("creationTimestamp", "yesterday", '"yesterday"'),
+        ("deletionTimestamp", {}, "metadata.deletionTimestamp"),
+        ("resourceVersion", 7, "metadata.resourceVersion"),
+        ("uid", 7, "metadata.uid"),
+        ("managedFields", "text", "metadata.managedFields"),
+    ],
+)
+def test_metadata_of_the_wrong_type_is_named(
+    api: Api, namespace: str, field: str, value: Any, told: str
+) -> None:
+    """Rows B, E: the message says which field."""
+    body = {"metadata": {"name": "a", field: value}}
+    answer = api.post(CONFIGMAPS.format(namespace), body)
+    assert_status(answer, 400, "BadRequest")
+    assert told.rpartition(".")[2] in answer.message
+    assert names_in(api, namespace) == []
+
+
+@pytest.mark.parametrize(
+    "document", [{"metadata": "text"}, {"metadata": []}, {"metadata": 1}, {"data": []}, {"data": {"a": 1}}]
+)
+def test_fields_of_the_wrong_type(api: Api, namespace: str, document: dict[str, Any]) -> None:
+    assert_status(api.post(CONFIGMAPS.format(namespace), document), 400, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "message"),
+    [
+        ({"kind": "Secret"}, 400, "Secret"),
+        ({"apiVersion": "v2"}, 400, "v2"),
+        ({"apiVersion": 7}, 400, ""),
+        ({"kind": "List", "items": []}, 400, ""),
+    ],
+)
+def test_a_body_of_another_kind(
+    api: Api, namespace: str, changes: dict[str, Any], code: int, message: str
+) -> None:
+    """Rows A05, E13."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}} | changes
+    assert_status(api.post(CONFIGMAPS.format(namespace), body), code, "BadRequest", message)
+    assert names_in(api, namespace) == []
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    ["text/plain", "application/xml", "application/json-patch+json", "nonsense", "a/b; charset="],
+)
+def test_bodies_in_other_media_types(api: Api, namespace: str, media_type: str) -> None:
+    """Row D: 415."""
+    answer = api.post(CONFIGMAPS.format(namespace), {"metadata": {"name": "a"}}, type=media_type)
+    assert_status(answer, 415, "UnsupportedMediaType")
+
+
+def test_a_compressed_body_is_not_unpacked(api: Api, namespace: str) -> None:
+    answer = api.post(CONFIGMAPS.format(namespace), b"\x1f\x8b" * 10, headers={"Content-Encoding": "gzip"})
+    assert_status(answer, 415, "UnsupportedMediaType")
+
+
+def config_map_of(size: int) -> bytes:
+    frame = b'{"metadata":{"name":"big"},"data":{"a":"%s"}}'
+    return frame % (b"x" * (size - len(frame) + 2))
+
+
+def test_a_body_over_the_limit(api: Api, namespace: str) -> None:
+    """Row Q04."""
+    answer = api.post(CONFIGMAPS.format(namespace), config_map_of(3 * 1024 * 1024 + 1))
+    assert_status(answer, 413, "RequestEntityTooLarge", "limit is 3145728")
+    assert names_in(api, namespace) == []
+
+
+def test_a_body_over_the_limit_in_chunks(api: Api, namespace: str) -> None:
+    """Row Q04: a body may not say how long it is."""
+    with raw_connection(api) as connection:
+        connection.sendall(
+            b"POST /api/v1/namespaces/%b/configmaps HTTP/1.1\r\nHost: x\r\n"
+            b"Authorization: Bearer admin-token\r\nContent-Type: application/json\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n" % namespace.encode()
+        )
+        chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+        with contextlib.suppress(OSError):  # The server may hang up before it has all.
+            for _ in range(5):
+                connection.sendall(chunk)
+            connection.sendall(b"0\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def test_an_object_too_large_for_the_store(api: Api, namespace: str) -> None:
+    """Row Q04: between the store's limit and the body's."""
+    answer = api.post(CONFIGMAPS.format(namespace), config_map_of(2 * 1024 * 1024))
+    assert 400 <= answer.status < 500, answer.body
+    assert names_in(api, namespace) == []
+
+
+# ---- names and places
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "A",
+            "a_b",
+            "-a",
+            "a-",
+            "a..b",
+            ".a",
+            "a b",
+            "a/b",
+            "a%b",
+            "ä",
+            "\N{ARABIC-INDIC DIGIT ONE}",
+            "a\0b",
+        ),
+        *("a" * 254, "a\n", "..", "%2e%2e"),
+    ],
+)
+def test_invalid_names(api: Api, namespace: str, name: str) -> None:
+    """Row A15."""
+    answer = api.post(CONFIGMAPS.format(namespace), {"metadata": {"name": name}})
+    assert_status(answer, 422, "Invalid")
+    assert ("FieldValueInvalid", "metadata.name") in answer.causes
+    assert names_in(api, namespace) == []
+
+
+def test_no_name_at_all(api: Api, namespace: str) -> None:
+    """Row A15."""
+    answer = api.post(CONFIGMAPS.format(namespace), {"metadata": {}})
+    assert_status(answer, 422, "Invalid")
+    assert answer.causes == [("FieldValueRequired", "metadata.name")]
+
+
+def test_a_namespace_that_is_not_there(api: Api) -> None:
+    """Row A16."""
+    answer = api.post(CONFIGMAPS.format("nope"), {"metadata": {"name": "a"}})
+    assert_status(answer, 404, "NotFound", 'namespaces "nope" not found')
+
+
+def test_a_body_that_belongs_elsewhere(api: Api, namespace: str) -> None:
+    """Row A16."""
+    elsewhere = {"metadata": {"name": "a", "namespace": "default"}}
+    assert_status(api.post(CONFIGMAPS.format(namespace), elsewhere), 400, "BadRequest", "namespace")
+    assert names_in(api, namespace) == []
+
+    path = CONFIGMAPS.format(namespace)
+    api.post(path, {"metadata": {"name": "a"}}).ok()
+    answer = api.put(f"{path}/a", {"metadata": {"name": "b"}})
+    assert_status(answer, 400, "BadRequest", "name")
+    assert names_in(api, namespace) == ["a"]
+
+
+@pytest.mark.parametrize("value", ["7", "abc", "0"])
+def test_a_resource_version_on_create(api: Api, namespace: str, value: str) -> None:
+    """Row B14: refused, and not with 500."""
+    answer = api.post(CONFIGMAPS.format(namespace), {"metadata": {"name": "a", "resourceVersion": value}})
+    assert_status(answer, 422, "Invalid")
+    assert answer.causes == [("FieldValueInvalid", "metadata.resourceVersion")]
+    assert names_in(api, namespace) == []
+
+
+# ---- queries
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "message"),
+    [
+        pytest.param("resourceVersion=abc", 400, "invalid resource version", id="J11 text"),
+        pytest.param("resourceVersion=-1", 400, "invalid resource version", id="J11 negative"),
+        pytest.param("resourceVersion=1.5", 400, "invalid resource version", id="J11 fraction"),
+        pytest.param(f"resourceVersion={2**64}", 400, "invalid resource version", id="J11 beyond 64 bits"),
+        pytest.param(f"resourceVersion={'9' * 5000}", 400, "invalid resource version", id="J11 huge"),
+        pytest.param("resourceVersion=%EF%BC%91", 400, "invalid resource version", id="J11 wide digit"),
+        pytest.param("continue=abc", 400, "continue", id="J11 token of junk"),
+        pytest.param("continue=%00", 400, "continue", id="J11 token of NUL"),
+        pytest.param(f"continue={'A' * 30_000}", 400, "continue", id="J11 long token"),
+        pytest.param("limit=x", 400, "", id="J06 limit of text"),
+        pytest.param("limit=1e3", 400, "", id="J06 limit in scientific notation"),
+        pytest.param(f"limit={10**30}", 400, "", id="J06 huge limit"),
+        pytest.param("timeoutSeconds=x", 400, "", id="J10 timeout of text"),
+        pytest.param("labelSelector=%3D%3D", 400, "", id="I17 label selector"),
+        pytest.param("labelSelector=a+in+(", 400, "", id="I17 open set"),
+        pytest.param("labelSelector=a%3D" + "x" * 64, 400, "", id="I17 long value"),
+        pytest.param("fieldSelector=data.x%3D1", 400, "data.x", id="I18 unknown field"),
+        pytest.param("fieldSelector=%3D", 400, "", id="I18 no field"),
+        pytest.param("resourceVersionMatch=Exact", 422, "resourceVersionMatch", id="J01"),
+        pytest.param("resourceVersion=1&resourceVersionMatch=Near", 422, "resourceVersionMatch", id="J02"),
+        pytest.param("sendInitialEvents=true", 422, "sendInitialEvents", id="J04"),
+        pytest.param("watch=1&resourceVersionMatch=NotOlderThan", 422, "resourceVersionMatch", id="J03"),
+        pytest.param("watch=1&sendInitialEvents=true", 422, "resourceVersionMatch", id="J04 watch"),
+        pytest.param("watch=1&resourceVersion=abc", 400, "invalid resource version", id="J11 watch"),
+    ],
+)
+def test_query_parameters(api: Api, namespace: str, query: str, code: int, message: str) -> None:
+    answer = api.get(f"{CONFIGMAPS.format(namespace)}?{query}")
+    assert_status(answer, code, "BadRequest" if code == 400 else "Invalid", message)
+
+
+@pytest.mark.parametrize("query", ["dryRun=Some", "dryRun=All&dryRun=None", "dryRun=all"])
+def test_dry_run_of_something_else(api: Api, namespace: str, query: str) -> None:
+    """Row J08."""
+    answer = api.post(f"{CONFIGMAPS.format(namespace)}?{query}", {"metadata": {"name": "a"}})
+    assert_status(answer, 422, "Invalid", "dryRun")
+    assert names_in(api, namespace) == []
+
+
+def test_more_parameters_than_anybody_needs(api: Api, namespace: str) -> None:
+    query = "&".join(f"a{n}=1" for n in range(10_000))
+    answer = api.get(f"{CONFIGMAPS.format(namespace)}?{query}")
+    assert_status(answer, 400, "BadRequest")
+
+
+@pytest.mark.parametrize("query", ["labelSelector=%ff", "%ff=1", "fieldSelector=metadata.name%3D%C3"])
+def test_queries_that_are_no_utf8(api: Api, namespace: str, query: str) -> None:
+    assert_status(api.get(f"{CONFIGMAPS.format(namespace)}?{query}"), 400, "BadRequest")
+
+
+# ---- paths and methods
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/nope", 404),
+        ("/api/v2/pods", 404),
+        ("/api/v1/nope", 404),
+        ("/api/v1/namespaces/default/nope", 404),
+        ("/api/v1/namespaces/default/configmaps/a/nope", 404),
+        ("/api/v1/namespaces/default/configmaps/a/b/c", 404),
+        ("/api/v1/configmaps/a", 404),
+        ("/apis/apps/v2/deployments", 404),
+        ("/apis/nope", 404),
+        ("/apis/nope/v1/things", 404),
+        ("/api//v1/namespaces", 404),
+        ("//api/v1/namespaces", 404),
+        ("/api/v1/namespaces/default/configmaps/%2e%2e", 404),
+        ("/api/v1/namespaces/default/../kube-system/configmaps", 404),
+        ("/api/v1/namespaces/default%2Fconfigmaps/a", 404),
+        ("/api/v1/namespaces/default/configmaps/a%00b", 404),
+        ("/api/v1/namespaces/default/configmaps/%ff", 400),
+        ("/api/v1/namespaces/default/configmaps/" + "a" * 5_000, 404),
+        ("/livez/nope", 404),
+    ],
+)
+def test_paths_that_lead_nowhere(api: Api, path: str, code: int) -> None:
+    """Row I21."""
+    assert api.get(path).status == code
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("PUT", "/api/v1/namespaces", 405),
+        ("PATCH", "/api/v1/namespaces", 405),
+        ("POST", "/api/v1/namespaces/default", 405),
+        ("POST", "/api/v1/configmaps", 405),
+        ("DELETE", "/api/v1/configmaps", 405),
+        ("POST", "/api", 405),
+        ("DELETE", "/version", 405),
+        ("TRACE", "/api/v1/namespaces", 405),
+        ("OPTIONS", "/api/v1/namespaces", 405),
+    ],
+)
+def test_methods_that_a_path_does_not_know(api: Api, method: str, path: str, code: int) -> None:
+    """Rows I06, I21."""
+    answer = api.send(method, path, b"{}" if method in ("PUT", "PATCH", "POST") else None)
+    assert_status(answer, code, "MethodNotAllowed")
+
+
+# ---- below HTTP
+
+
+def raw_connection(api: Api) -> ssl.SSLSocket:
+    where = urlsplit(api.server.url)
+    context = ssl.create_default_context(cafile=api.server.ca_path)
+    plain = socket.create_connection((where.hostname, where.port), timeout=10)
+    return context.wrap_socket(plain, server_hostname=where.hostname)
+
+
+def read_all(connection: ssl.SSLSocket) -> bytes:
+    received = b""
+    with contextlib.suppress(OSError):
+        while data := connection.recv(65_536):
+            received += data
+    return received
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"nonsense\r\n\r\n", id="no request"),
+        pytest.param(b"GET /livez HTTP/9.9\r\n\r\n", id="unknown version"),
+        pytest.param(b"GET /livez HTTP/1.1\r\nHost x\r\n\r\n", id="header without a colon"),
+        pytest.param(b"GET /livez HTTP/1.1\r\nX: " + b"a" * 100_000 + b"\r\n\r\n", id="long header"),
+        pytest.param(b"GET /livez HTTP/1.1\r\nHost: a\r\n" + b"X: a\r\n" * 1000 + b"\r\n", id="many headers"),
+        pytest.param(b"POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", id="negative length"),
+        pytest.param(
+            b"POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+            id="length and chunks",
+        ),
+        pytest.param(
+            b"POST /api/v1/namespaces HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer admin-token\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+            id="chunk of no size",
+        ),
+    ],
+)
+def test_what_is_not_http_is_answered_400_and_hung_up_on(api: Api, sent: bytes) -> None:
+    with raw_connection(api) as connection:
+        connection.sendall(sent)
+        head, _, body = read_all(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["reason"] == "BadRequest"
+
+
+def test_a_request_that_is_broken_off_leaves_nothing(api: Api, namespace: str) -> None:
+    path = CONFIGMAPS.format(namespace)
+    body = b'{"metadata":{"name":"half"}}'
+    for cut in (1, len(body) - 1):
+        with raw_connection(api) as connection:
+            connection.sendall(
+                b"POST %b HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n"
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+                % (path.encode(), len(body), body[:cut])
+            )
+    assert names_in(api, namespace) == []
+
+
+def test_half_open_connections_do_not_keep_others_waiting(api: Api) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(200):
+            connection = stack.enter_context(raw_connection(api))
+            connection.sendall(b"GET /livez HTTP/1.1\r\nX-Slow: ")
+        assert api.get("/livez").status == 200
+
+
+# ---- who asks
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        *("Bearer wrong", "Bearer admin-token2", "bearer wrong", "Bearer  wrong", "Bearer \xe9"),
+        "Bearer " + "x" * 20_000,
+    ],
+)
+def test_a_wrong_token_is_refused(api: Api, authorization: str) -> None:
+    """Row O: 401, also where anybody may go."""
+    for path in ("/api/v1/namespaces", "/livez"):
+        answer = api.get(path, headers={"Authorization": authorization})
+        assert_status(answer, 401, "Unauthorized")
+
+
+def test_strangers_see_health_and_version_only(api: Api) -> None:
+    stranger = api.as_caller("")
+    assert {stranger.get(path).status for path in ("/livez", "/readyz", "/healthz", "/version")} == {200}
+    for path in ("/", "/api", "/apis", "/metrics", "/api/v1/namespaces", "/openapi/v3", "/nope"):
+        assert_status(stranger.get(path), 403, "Forbidden", "system:anonymous")
+    stranger.close()
+
+
+def test_whom_nothing_is_allowed_is_told_before_what_is_wrong(api: Api, namespace: str) -> None:
+    alice = api.as_caller("alice-token")
+    answer = alice.post(CONFIGMAPS.format(namespace), b"{")
+    assert_status(answer, 403, "Forbidden", 'User "alice" cannot create resource "configmaps"')
+    alice.close()
+
+
+# ---- afterwards
+
+
+def test_nothing_is_left_behind(api: Api) -> None:
+    """No request is still being answered, none ended in 500, and the server is ready."""
+    metrics = api.get("/metrics").body.decode().splitlines()
+    in_flight = {line for line in metrics if line.startswith("apiserver_current_inflight_requests{")}
+    assert in_flight == {
+        'apiserver_current_inflight_requests{request_kind="mutating"} 0.0',
+        'apiserver_current_inflight_requests{request_kind="readOnly"} 1.0',  # this one
+    }
+    assert not [
+        line for line in metrics if line.startswith("apiserver_request_total") and 'code="500"' in line
+    ]
+    assert "Traceback" not in api.server.stderr
+    assert api.get("/readyz").status == 200
