@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
+import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -257,7 +257,7 @@ class App:
     def _certificates(self) -> pki.Pki:
         try:
             return pki.ensure(self._config.data_dir / "pki", [self._config.bind_address])
-        except OSError as error:
+        except (OSError, pki.UnusableFile) as error:
             raise CannotStart(f"cannot make certificates in {self._config.data_dir}: {error}") from None
 
     async def _listen(self, server: Server, certificates: pki.Pki) -> asyncio.Server:
@@ -272,7 +272,9 @@ class App:
             )
         except OSError as error:
             where = f"{config.bind_address}:{config.secure_port}"
-            raise CannotStart(f"cannot listen on {where}: {error.strerror or error}") from None
+            # asyncio's own text repeats the address.
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise CannotStart(f"cannot listen on {where}: {reason}") from None
         self.port = listener.sockets[0].getsockname()[1]
         return listener
 
@@ -307,10 +309,7 @@ class App:
         await asyncio.sleep(self._config.shutdown_delay_s)
         listener.close()
         self._streams.end_all()
-        self._server.pre_shutdown()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._config.request_timeout_s):
-                await self._server.shutdown(self._config.request_timeout_s)
+        await self._server.drain(self._config.request_timeout_s)
 
 
 def resource_names(prefix: str) -> Callable[[str], str]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -55,8 +56,20 @@ class Pki:
     service_account_key: Path
 
 
+class UnusableFile(Exception):
+    """A file of the authority cannot be used; making another would lock out all who trust it."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} {reason}")
+        self.path = path
+
+
 def ensure(directory: Path, addresses: Sequence[str]) -> Pki:
-    """Make what is missing, will end soon, or does not name one of `addresses`. Raises OSError."""
+    """Make what is missing, will end soon, or does not name one of `addresses`.
+
+    What the authority has signed is made anew whenever something is wrong with it. The authority itself is
+    made only where there is none, or it has come to its end. Raises OSError, UnusableFile.
+    """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     pki = Pki(
         ca_cert=directory / "ca.crt",
@@ -68,17 +81,19 @@ def ensure(directory: Path, addresses: Sequence[str]) -> Pki:
     )
     now = datetime.now(UTC)
     ca_key_file = directory / "ca.key"
-    if not (_is_good(pki.ca_cert, now) and ca_key_file.exists()):
+    authority = _read_authority(pki.ca_cert)
+    if authority is None or _ends_soon(authority, now):
         key = _new_key()
+        authority = _authority(key, now)
         _write(ca_key_file, _private_pem(key))
-        _write(pki.ca_cert, _pem(_authority(key, now)))
-        for stale in (pki.serving_cert, pki.admin_cert):
-            stale.unlink(missing_ok=True)
+        _write(pki.ca_cert, _pem(authority))
     names = _names(addresses)
-    if not (_is_good(pki.serving_cert, now, names) and pki.serving_key.exists()):
-        _issue(pki.serving_cert, pki.serving_key, _serving(names), pki.ca_cert, ca_key_file, now)
-    if not (_is_good(pki.admin_cert, now) and pki.admin_key.exists()):
-        _issue(pki.admin_cert, pki.admin_key, _admin(), pki.ca_cert, ca_key_file, now)
+    for cert, key_file, request in (
+        (pki.serving_cert, pki.serving_key, _serving(names)),
+        (pki.admin_cert, pki.admin_key, _admin()),
+    ):
+        if not _is_good(cert, key_file, request, authority, now):
+            _issue(cert, key_file, request, authority, _read_authority_key(ca_key_file, authority), now)
     if not pki.service_account_key.exists():
         key = _new_key()
         _write(pki.service_account_key, _private_pem(key))
@@ -175,11 +190,13 @@ def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certifica
 
 
 def _issue(
-    cert_file: Path, key_file: Path, request: _Request, ca_cert: Path, ca_key: Path, now: datetime
+    cert_file: Path,
+    key_file: Path,
+    request: _Request,
+    authority: x509.Certificate,
+    signer: ec.EllipticCurvePrivateKey,
+    now: datetime,
 ) -> None:
-    authority = x509.load_pem_x509_certificate(ca_cert.read_bytes())
-    signer = serialization.load_pem_private_key(ca_key.read_bytes(), None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)  # nothing else is ever written there
     key = _new_key()
     builder = (
         x509.CertificateBuilder()
@@ -217,21 +234,48 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _is_good(path: Path, now: datetime, names: Sequence[x509.GeneralName] = ()) -> bool:
-    """Whether the certificate is there, will not end soon, and names what it should."""
+def _read_authority(path: Path) -> x509.Certificate | None:
     try:
-        certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    except (FileNotFoundError, ValueError):
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise UnusableFile(path, "is not a certificate") from None
+
+
+def _read_authority_key(path: Path, authority: x509.Certificate) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise UnusableFile(path, "is not a private key") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != authority.public_key():
+        raise UnusableFile(path, "is not the key of ca.crt")
+    return key
+
+
+def _is_good(
+    cert_file: Path, key_file: Path, request: _Request, authority: x509.Certificate, now: datetime
+) -> bool:
+    """Whether a certificate is there with its key, is the authority's, names what it should, and lasts."""
+    try:
+        certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
+        key = serialization.load_pem_private_key(key_file.read_bytes(), None)
+        certificate.verify_directly_issued_by(authority)
+    except (FileNotFoundError, ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
         return False
-    if certificate.not_valid_after_utc < now + RENEW_BEFORE:
+    if _ends_soon(certificate, now) or certificate.public_key() != key.public_key():
         return False
-    if not names:
+    if not request.names:
         return True
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
         return False
-    return set(names) <= set(extension.value)
+    return set(request.names) <= set(extension.value)
+
+
+def _ends_soon(certificate: x509.Certificate, now: datetime) -> bool:
+    return certificate.not_valid_after_utc < now + RENEW_BEFORE
 
 
 # ---- files

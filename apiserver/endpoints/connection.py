@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 from aiohttp import StreamReader, web
@@ -25,6 +26,8 @@ HEADERS_MAX: Final = 128
 BODY_BYTES_MAX: Final = 3 * 1024 * 1024
 # How long a body that nobody wants is read on before the connection is closed.
 LINGER_S: Final = 2.0
+# How long a connection may take to end after its last answer, when the server stops.
+CLOSE_WITHIN_S: Final = 1.0
 
 
 _ERROR_HEAD: Final = (
@@ -55,14 +58,30 @@ SENT_LAST: Final = _Sent(keeps_alive=False)
 
 
 class Connection(web.RequestHandler):
-    """user: who the client certificate says is there, once it has been looked at."""
+    """user: who the client certificate says is there, once it has been looked at.
+
+    is_answering: a request is under way on it.
+    is_last_answer: it must be closed after the answer that is under way.
+    """
 
     def __init__(self, manager: Server, **options: Any) -> None:
         super().__init__(manager, **options)
         self.user: UserInfo | None = None
         self.has_looked_for_user = False
+        self.is_answering = False
+        self.is_last_answer = False
         # Called, once, when the transport takes data again.
         self.on_writable: Callable[[], None] | None = None
+
+    def finish(self) -> None:
+        """Close it now if nothing is under way, otherwise after the answer.
+
+        Not aiohttp's `close`, which from then on throws away what arrives: a body that is still on its way
+        would never be whole.
+        """
+        self.is_last_answer = True
+        if not self.is_answering:
+            self.force_close()
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -109,14 +128,17 @@ class Connection(web.RequestHandler):
 
 
 class Server(web.Server):
-    """Makes a `Connection` of each connection. handler: answers a request."""
+    """Makes a `Connection` of each connection, and ends them all. handler: answers a request."""
 
     def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
         super().__init__(
-            handler,
+            self._answer,
             request_factory=self._request,
             handler_cancellation=True,  # a client that is gone waits for nothing
         )
+        self._handler = handler
+        self._under_way = 0
+        self._nothing_under_way: asyncio.Event | None = None
         # Asking for the running loop is a system call in Python 3.11, too much for each request.
         self._running_loop = asyncio.get_running_loop()
 
@@ -132,6 +154,35 @@ class Server(web.Server):
             max_headers=HEADERS_MAX,
             auto_decompress=False,  # no client compresses requests, but for bombs
         )
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        if self._nothing_under_way is not None:
+            # Its handshake was under way when draining began.
+            handler.force_close()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Take no new requests, finish those under way, then close what is left after `timeout_s`."""
+        self._nothing_under_way = asyncio.Event()
+        for connection in self.connections:
+            cast(Connection, connection).finish()
+        if self._under_way:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._nothing_under_way.wait()
+        await self.shutdown(CLOSE_WITHIN_S)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = cast(Connection, request.protocol)
+        connection.is_answering = True
+        self._under_way += 1
+        try:
+            return await self._handler(request)
+        finally:
+            connection.is_answering = False
+            self._under_way -= 1
+            if self._nothing_under_way is not None and not self._under_way:
+                self._nothing_under_way.set()
 
     def _request(
         self,

@@ -40,7 +40,7 @@ def sent(call: Call) -> web.StreamResponse:
 
 
 def _keeps_alive(call: Call) -> bool:
-    return call.request.keep_alive and not call.closes
+    return call.request.keep_alive and not call.closes and not call.connection.is_last_answer
 
 
 async def send(

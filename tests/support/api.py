@@ -106,8 +106,9 @@ class Api:
             self._connection.close()
             self._connection.request(method, path, data, sent)
             response = self._connection.getresponse()
-        pairs = tuple((name.lower(), value) for name, value in response.getheaders())
-        return Answer(response.status, dict(pairs), pairs, response.read())
+        with response:  # read whole or not, so that a broken connection leaves no socket behind
+            pairs = tuple((name.lower(), value) for name, value in response.getheaders())
+            return Answer(response.status, dict(pairs), pairs, response.read())
 
     def get(self, path: str, **options: Any) -> Answer:
         return self.send("GET", path, **options)

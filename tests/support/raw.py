@@ -1,0 +1,32 @@
+"""TLS connections on which a test writes what it likes."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from tests.support.server_process import ServerProcess
+
+TIMEOUT_S = 20.0
+
+
+@contextmanager
+def raw_connection(server: ServerProcess) -> Iterator[ssl.SSLSocket]:
+    where = urlsplit(server.url)
+    context = ssl.create_default_context(cafile=server.ca_path)
+    with (
+        socket.create_connection((where.hostname, where.port), TIMEOUT_S) as connection,
+        context.wrap_socket(connection, server_hostname=where.hostname) as secured,
+    ):
+        yield secured
+
+
+def read_all(connection: ssl.SSLSocket) -> bytes:
+    """Until the other side closes."""
+    parts = []
+    while part := connection.recv(65_536):
+        parts.append(part)
+    return b"".join(parts)
