@@ -1,0 +1,284 @@
+"""An unmodified kubectl does its work, in every version that is on this machine.
+
+`APISERVER_TESTS_KUBECTL` may name more of them, separated by colons.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.required import missing
+from tests.support.server_process import ServerProcess
+
+pytestmark = pytest.mark.kubectl
+
+WITHIN_S: Final = 30
+# Older ones read OpenAPI v2.
+OLDEST: Final = (1, 29)
+
+DEPLOYMENT: Final = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: "nginx:1"}]}
+"""
+
+
+@cache
+def kubectls() -> dict[str, str]:
+    """kubectl programs by version, as `1.33`. Some installations carry several side by side."""
+    places = [Path(path) for path in os.environ.get("APISERVER_TESTS_KUBECTL", "").split(":") if path]
+    on_path = shutil.which("kubectl")
+    if on_path:
+        places.append(Path(on_path))
+        places += sorted(Path(on_path).resolve().parent.glob("kubectl.*"))
+    found: dict[str, str] = {}
+    for place in places:
+        shown = subprocess.run(
+            [place, "version", "--client", "-o", "json"], capture_output=True, text=True, check=False
+        )
+        version = re.search(r'"gitVersion": "v(\d+\.\d+)', shown.stdout)
+        if version:
+            found.setdefault(version[1], str(place))
+    return found
+
+
+def versions() -> list[str]:
+    """The oldest that learns from OpenAPI v3, the newest, the one of PATH; those between differ in little.
+
+    Where there is none at all: one that the fixture says so of.
+    """
+    found = sorted((tuple(map(int, version.split("."))), version) for version in kubectls())
+    usable = [version for numbers, version in found if numbers >= OLDEST]
+    on_path = [version for version in kubectls() if version in usable]
+    return list(dict.fromkeys([*usable[:1], *on_path[:1], *usable[-1:]])) or ["missing"]
+
+
+@dataclass
+class Kubectl:
+    """kubectl in one namespace, with a home of its own: no cache, no configuration but what we give."""
+
+    binary: str
+    kubeconfig: Path
+    namespace: str
+    home: Path
+
+    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self._command(arguments),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            env=self._environment(),
+            check=False,
+        )
+
+    def __call__(self, *arguments: str, stdin: str = "") -> str:
+        """What it printed; it must succeed and warn of nothing."""
+        end = self.run(*arguments, stdin=stdin)
+        assert end.returncode == 0, f"{arguments}: {end.stderr}"
+        assert end.stderr == "", f"{arguments}: {end.stderr}"
+        return end.stdout
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self(*arguments, "-o", "json"))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._command(arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._environment(),
+        )
+
+    def _command(self, arguments: tuple[str, ...]) -> list[str]:
+        return [self.binary, "--namespace", self.namespace, *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig), "PATH": os.environ["PATH"]}
+
+
+@pytest.fixture(params=versions())
+def kubectl(request: pytest.FixtureRequest, server: ServerProcess, namespace: str, tmp_path: Path) -> Kubectl:
+    if request.param == "missing":
+        missing("kubectl")
+    return Kubectl(kubectls()[request.param], server.kubeconfig, namespace, tmp_path)
+
+
+def rows(table: str) -> list[list[str]]:
+    """Columns are two spaces apart, or more."""
+    return [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
+
+
+def test_a_working_day(kubectl: Kubectl) -> None:
+    """The session of the README: create, look, change, delete."""
+    assert kubectl("create", "configmap", "a", "--from-literal=k=v") == "configmap/a created\n"
+    assert rows(kubectl("get", "configmaps"))[0] == ["NAME", "DATA", "AGE"]
+    assert rows(kubectl("get", "cm", "a", "--no-headers"))[0][:2] == ["a", "1"]
+    assert kubectl("get", "cm", "a", "-o", "jsonpath={.data.k}") == "v"
+    assert kubectl("get", "cm", "a", "-o", "name") == "configmap/a\n"
+    assert kubectl("get", "cm", "-o", "custom-columns=N:.metadata.name,V:.data.k") == "N     V\na     v\n"
+    assert kubectl("get", "cm", "a", "-o", "go-template={{.data.k}}") == "v"
+    assert "kind: ConfigMap\n" in kubectl("get", "cm", "a", "-o", "yaml")
+
+    assert kubectl("label", "cm", "a", "tier=web") == "configmap/a labeled\n"
+    assert kubectl("annotate", "cm", "a", "note=text") == "configmap/a annotated\n"
+    assert kubectl("get", "cm", "-l", "tier=web", "-o", "name") == "configmap/a\n"
+    assert kubectl("get", "cm", "-l", "tier!=web", "-o", "name") == ""
+    assert kubectl("label", "cm", "a", "tier-") == "configmap/a unlabeled\n"
+
+    merge = '{"data":{"k":"merged","l":"new"}}'
+    assert kubectl("patch", "cm", "a", "--type=merge", "-p", merge) == "configmap/a patched\n"
+    json_patch = '[{"op":"test","path":"/data/k","value":"merged"},{"op":"remove","path":"/data/l"}]'
+    assert kubectl("patch", "cm", "a", "--type=json", "-p", json_patch) == "configmap/a patched\n"
+    assert kubectl.json("get", "cm", "a")["data"] == {"k": "merged"}
+    assert "no change" in kubectl("patch", "cm", "a", "--type=json", "-p", "[]")
+
+    document = kubectl("get", "cm", "a", "-o", "yaml").replace("merged", "replaced")
+    assert kubectl("replace", "-f", "-", stdin=document) == "configmap/a replaced\n"
+    assert kubectl("get", "cm", "a", "-o", "jsonpath={.data.k}") == "replaced"
+    assert kubectl("delete", "cm", "a") == 'configmap "a" deleted\n'
+    end = kubectl.run("get", "cm", "a")
+    assert (end.returncode, end.stderr) == (1, 'Error from server (NotFound): configmaps "a" not found\n')
+
+
+def test_objects_from_files(kubectl: Kubectl) -> None:
+    """`create -f` checks against our OpenAPI first: what it does not know is told before it is sent."""
+    assert kubectl("create", "-f", "-", stdin=DEPLOYMENT) == "deployment.apps/web created\n"
+    assert rows(kubectl("get", "deployments"))[0] == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]
+    wide = rows(kubectl("get", "deploy", "web", "-o", "wide"))
+    assert wide[0][-3:] == ["CONTAINERS", "IMAGES", "SELECTOR"]
+    assert wide[1][-3:] == ["web", "nginx:1", "app=web"]
+    described = kubectl("describe", "deployment", "web")
+    assert re.search(r"^Name: +web$", described, re.MULTILINE)
+    end = kubectl.run("create", "-f", "-", stdin=DEPLOYMENT.replace("replicas: 2", "replica: 2"))
+    assert end.returncode == 1
+    assert 'unknown field "spec.replica"' in end.stderr
+    again = kubectl.run("create", "-f", "-", stdin=DEPLOYMENT)
+    assert "(AlreadyExists)" in again.stderr
+    assert kubectl("delete", "deployments", "--all") == 'deployment.apps "web" deleted\n'
+
+
+def test_dry_run_changes_nothing(kubectl: Kubectl) -> None:
+    said = kubectl("create", "configmap", "a", "--dry-run=server")
+    assert said == "configmap/a created (server dry run)\n"
+    assert kubectl("get", "cm", "-o", "name") == ""
+
+
+def test_lists_in_pages(kubectl: Kubectl, server: ServerProcess, api: Api, namespace: str) -> None:
+    """Section L: pages of one item each make the same list."""
+    for number in range(5):
+        api.post(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": f"c{number}"}}).ok()
+    names = [f"configmap/c{number}" for number in range(5)]
+    paged = kubectl("get", "cm", "--chunk-size=1", "-o", "name")
+    assert paged.split() == names
+    assert len(kubectl.json("get", "cm", "--chunk-size=2")["items"]) == 5
+    assert len(rows(kubectl("get", "cm", "--chunk-size=1"))) == 6
+
+
+def test_everywhere(kubectl: Kubectl, namespace: str) -> None:
+    kubectl("create", "configmap", "a")
+    table = rows(kubectl("get", "configmaps", "-A"))
+    assert table[0][:2] == ["NAMESPACE", "NAME"]
+    assert [namespace, "a"] in [row[:2] for row in table]
+    listed = kubectl("get", "configmap,namespaces,deployments.apps", "-A", "-o", "name").split()
+    assert f"namespace/{namespace}" in listed
+    assert "configmap/a" in listed
+    by_name = kubectl("get", "cm", "-A", "--field-selector=metadata.name=a", "-o", "name")
+    assert set(by_name.split()) == {"configmap/a"}
+
+
+def test_watching(kubectl: Kubectl, api: Api, namespace: str) -> None:
+    configmaps = f"/api/v1/namespaces/{namespace}/configmaps"
+    api.post(configmaps, {"metadata": {"name": "a"}}).ok()
+    watching = kubectl.start("get", "cm", "-w", "--output-watch-events")
+    alarm = threading.Timer(WITHIN_S, watching.kill)
+    alarm.start()
+    try:
+        assert watching.stdout is not None
+        assert watching.stdout.readline().split() == ["EVENT", "NAME", "DATA", "AGE"]
+        seen = [watching.stdout.readline()]
+        api.patch(f"{configmaps}/a", {"data": {"k": "v"}}).ok()
+        api.post(configmaps, {"metadata": {"name": "b"}}).ok()
+        api.delete(f"{configmaps}/a").ok()
+        seen += [watching.stdout.readline() for _ in range(3)]
+    finally:
+        alarm.cancel()
+        watching.kill()
+        watching.communicate()
+    assert [line.split()[:2] for line in seen] == [
+        ["ADDED", "a"],
+        ["MODIFIED", "a"],
+        ["ADDED", "b"],
+        ["DELETED", "a"],
+    ]
+
+
+def test_waiting(kubectl: Kubectl, api: Api, namespace: str) -> None:
+    """`wait` lists, then watches one item from there."""
+    configmaps = f"/api/v1/namespaces/{namespace}/configmaps"
+    api.post(configmaps, {"metadata": {"name": "a"}, "data": {"k": "before"}}).ok()
+    waiting = kubectl.start("wait", "cm/a", "--for=jsonpath={.data.k}=after", "--timeout=20s")
+    api.patch(f"{configmaps}/a", {"data": {"k": "after"}}).ok()
+    said, errors = waiting.communicate(timeout=WITHIN_S)
+    assert (said, errors) == ("configmap/a condition met\n", "")
+    waiting = kubectl.start("delete", "cm", "a", "--wait")
+    assert waiting.communicate(timeout=WITHIN_S)[0] == 'configmap "a" deleted\n'
+
+
+def test_what_the_server_is_and_has(kubectl: Kubectl) -> None:
+    version = kubectl.run("version")
+    assert re.search(r"^Server Version: .*v1\.\d+", version.stdout, re.MULTILINE), version.stdout
+    resources = {row[0]: row for row in rows(kubectl("api-resources"))}
+    assert resources["configmaps"] == ["configmaps", "cm", "v1", "true", "ConfigMap"]
+    assert resources["namespaces"] == ["namespaces", "ns", "v1", "false", "Namespace"]
+    assert resources["deployments"] == ["deployments", "deploy", "apps/v1", "true", "Deployment"]
+    assert {"v1", "apps/v1", "batch/v1"} <= set(kubectl("api-versions").split())
+    assert "replicas" in kubectl("explain", "deployment.spec")
+    assert kubectl("get", "--raw", "/readyz") == "ok"
+    assert kubectl("cluster-info").startswith("\x1b") or "is running at" in kubectl("cluster-info")
+
+
+def test_a_namespace_comes_and_goes(kubectl: Kubectl, namespace: str) -> None:
+    """Deleting waits until what was in it is gone."""
+    name = f"{namespace}-own"
+    assert kubectl("create", "namespace", name) == f"namespace/{name} created\n"
+    assert rows(kubectl("get", "ns", name))[1][:2] == [name, "Active"]
+    kubectl("-n", name, "create", "configmap", "a")
+    # kubectl warns that a namespace is not in the namespace it was told to work in.
+    assert kubectl.run("delete", "namespace", name).stdout == f'namespace "{name}" deleted\n'
+    assert "NotFound" in kubectl.run("get", "ns", name).stderr
+
+
+def test_somebody_without_rights(kubectl: Kubectl, server: ServerProcess) -> None:
+    end = kubectl.run(
+        "--token=alice-token",
+        "--client-certificate=",
+        "get",
+        "cm",
+        "--kubeconfig=/dev/null",
+        f"--server={server.url}",
+        f"--certificate-authority={server.ca_path}",
+    )
+    assert end.returncode == 1
+    assert "Forbidden" in end.stderr
+    assert 'User "alice" cannot list resource "configmaps"' in end.stderr
