@@ -26,8 +26,9 @@ HEADERS_MAX: Final = 128
 BODY_BYTES_MAX: Final = 3 * 1024 * 1024
 # How long a body that nobody wants is read on before the connection is closed.
 LINGER_S: Final = 2.0
-# How long a connection may take to end after its last answer, when the server stops.
-CLOSE_WITHIN_S: Final = 1.0
+# How long a handler may take to end once it has been cancelled, when the server stops. aiohttp spends it
+# up to twice, and takes 0 for ever.
+CLOSE_WITHIN_S: Final = 0.1
 
 
 _ERROR_HEAD: Final = (
@@ -128,15 +129,25 @@ class Connection(web.RequestHandler):
 
 
 class Server(web.Server):
-    """Makes a `Connection` of each connection, and ends them all. handler: answers a request."""
+    """Makes a `Connection` of each connection, and ends them all.
 
-    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
+    handler: answers a request.
+    idle_timeout_s: how long a connection may go without a whole request's headers.
+    """
+
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        *,
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
+    ) -> None:
         super().__init__(
             self._answer,
             request_factory=self._request,
             handler_cancellation=True,  # a client that is gone waits for nothing
         )
         self._handler = handler
+        self._idle_timeout_s = idle_timeout_s
         self._under_way = 0
         self._nothing_under_way: asyncio.Event | None = None
         # Asking for the running loop is a system call in Python 3.11, too much for each request.
@@ -147,7 +158,7 @@ class Server(web.Server):
             self,
             loop=self._running_loop,
             access_log=None,
-            keepalive_timeout=IDLE_TIMEOUT_S,
+            keepalive_timeout=self._idle_timeout_s,
             lingering_time=LINGER_S,
             max_line_size=HEADER_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,
