@@ -124,8 +124,8 @@ def _parser() -> _Parser:
         more.setdefault("dest", flag.lstrip("-").replace("-", "_"))
         shown = getattr(default, more["dest"], None)
         if shown not in (None, "", ()) and "action" not in more:
-            text += f" (default {', '.join(shown) if isinstance(shown, tuple) else shown})"
-        group.add_argument(flag, help=text, **more)
+            text += f" (default {_shown(shown, is_time=more.get('metavar') == 'TIME')})"
+        group.add_argument(*more.pop("aliases", ()), flag, help=text, **more)
 
     serving = parser.add_argument_group("serving")
     add(serving, "--bind-address", "the address to listen on", metavar="ADDRESS")
@@ -234,7 +234,7 @@ def _parser() -> _Parser:
     add(
         identity,
         "--anonymous-auth",
-        "let whoever shows nothing be system:anonymous (default true)",
+        "let whoever shows nothing be system:anonymous",
         type=_boolean,
         metavar="BOOL",
     )
@@ -278,6 +278,7 @@ def _parser() -> _Parser:
         type=_count,
         metavar="N",
         dest="verbosity",
+        aliases=("-v",),
     )
     add(logging_, "--logging-format", "text or json", choices=("text", "json"))
 
@@ -287,6 +288,19 @@ def _parser() -> _Parser:
 
 
 # ---- kinds of values
+
+
+def _shown(value: object, *, is_time: bool) -> str:
+    """A default as one would write it on the command line."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(map(str, value))
+        case int() | float():
+            return f"{value:g}s" if is_time else f"{value:g}" if isinstance(value, float) else str(value)
+        case _:
+            return str(value)
 
 
 def duration_s(text: str) -> float:
