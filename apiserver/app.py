@@ -182,13 +182,13 @@ class App:
     def _routes(
         self, registry: Registry, schemas: BuiltinSchemas, authorization: AuthorizationChain
     ) -> Routes:
-        config, brand = self._config, self._config.brand
+        config, brand, deviations = self._config, self._config.brand, self._config.deviations
         encoders = Encoders(brand, time.time)
         namespaces = self._table.find("", "v1", "namespaces")
         assert namespaces is not None
         lifecycle = NamespaceLifecycle(registry, namespaces)
         decoder = Decoder(brand)
-        options_reader = OptionsReader(brand, schemas.get(_DELETE_OPTIONS))
+        options_reader = OptionsReader(brand, schemas.get(_DELETE_OPTIONS), deviations)
         verbs = VerbHandlers(
             get=get_handler(registry, encoders),
             list=list_handler(registry, encoders, brand),
@@ -201,9 +201,9 @@ class App:
                 min_request_timeout_s=config.min_request_timeout_s,
                 clock=self._loop.time,
             ),
-            create=create_handler(registry, encoders, decoder, brand, lifecycle),
-            update=update_handler(registry, encoders, decoder, brand, lifecycle, authorization),
-            patch=patch_handler(registry, encoders, brand),
+            create=create_handler(registry, encoders, decoder, brand, lifecycle, deviations),
+            update=update_handler(registry, encoders, decoder, brand, lifecycle, authorization, deviations),
+            patch=patch_handler(registry, encoders, brand, deviations),
             delete=delete_handler(registry, encoders, options_reader, lifecycle),
             deletecollection=delete_collection_handler(registry, encoders, options_reader, brand),
         )
@@ -222,7 +222,7 @@ class App:
                     config.default_watch_cache_size,
                 )
             ),
-            follows_item_watch=not config.strict_kube_compat,
+            deviations=deviations,
         )
 
     def _authentication(self) -> AuthenticationChain:

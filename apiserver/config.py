@@ -19,6 +19,7 @@ import yaml
 
 from apiserver import EMULATED_VERSION, __version__
 from apiserver.brand import Brand
+from apiserver.deviations import KUBERNETES, SPECIFIED, Deviations
 from apiserver.kube_flags import NOT_NEEDED
 
 
@@ -54,7 +55,7 @@ class Config:
     shutdown_delay_s: float = 0.0
     controllers: tuple[str, ...] = ("*",)
     list_from_cache_snapshot: bool = True
-    strict_kube_compat: bool = False
+    deviations: Deviations = SPECIFIED
     brand: Brand = field(default_factory=Brand)
     verbosity: int = 0
     logging_format: str = "text"
@@ -92,6 +93,8 @@ def parse(arguments: Sequence[str]) -> Config:
     brand = Brand(values.pop("group_domain", Brand.group_domain), values.pop("vendor", Brand.vendor))
     _check_words(brand)
     gates = values.pop("feature_gates", {})
+    if values.pop("strict_kube_compat", False):
+        values["deviations"] = KUBERNETES
     config = Config(
         **values,
         brand=brand,
@@ -263,7 +266,7 @@ def _parser() -> _Parser:
     add(
         behaviour,
         "--strict-kube-compat",
-        "do as kube-apiserver where the specification has it otherwise",
+        "do as kube-apiserver where the specification has it otherwise (default false)",
         nargs="?",
         const=True,
         type=_boolean,

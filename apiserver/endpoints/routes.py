@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from apiserver import EMULATED_VERSION, __version__
+from apiserver.deviations import Deviations
 from apiserver.endpoints import health
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.discovery import Discovery
@@ -57,9 +58,8 @@ class Routes:
         openapi: OpenApi,
         health: Health,
         metrics: Exposition,
-        follows_item_watch: bool = True,
+        deviations: Deviations,
     ) -> None:
-        """follows_item_watch: `?watch` on the path of one object watches it (row I11)."""
         self._table = table
         self._handlers: Mapping[str, Handler] = {
             verb.name: getattr(verbs, verb.name) for verb in fields(VerbHandlers)
@@ -68,7 +68,7 @@ class Routes:
         self._openapi = openapi
         self._health = health
         self._metrics = metrics
-        self._follows_item_watch = follows_item_watch
+        self._follows_item_watch = deviations.item_watch
         self._fixed: Mapping[str, Callable[[Call], Awaitable[None]]] = {
             "": self._index,
             "api": discovery.core,

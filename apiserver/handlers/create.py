@@ -8,6 +8,7 @@ from aiohttp import hdrs
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.brand import Brand
+from apiserver.deviations import Deviations
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.call import Call, Handler
 from apiserver.handlers.decoding import Decoder
@@ -27,6 +28,7 @@ def create_handler(
     decoder: Decoder,
     brand: Brand,
     lifecycle: NamespaceLifecycle,
+    deviations: Deviations,
 ) -> Handler:
     """Rows A09-A16, B01-B14, I05."""
 
@@ -34,7 +36,9 @@ def create_handler(
         resource, namespace = call.resource, call.info.namespace
         assert resource is not None
         encoder = encoders.of(call)
-        options = WriteOptions.from_query(call.query, "CreateOptions", brand.meta_group)
+        options = WriteOptions.from_query(
+            call.query, "CreateOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
+        )
         call.warnings += options.warnings
         document = decoder.object(
             await read_body(call),

@@ -10,6 +10,7 @@ from aiohttp import hdrs
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.brand import Brand
+from apiserver.deviations import Deviations
 from apiserver.endpoints import bodies
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.call import Call, Handler
@@ -96,8 +97,9 @@ async def _all(workers: Iterable[Coroutine[None, None, None]]) -> None:
 class OptionsReader:
     """Gets DeleteOptions from the body if there is one, else from the query (row G09)."""
 
-    def __init__(self, brand: Brand, schema: Schema) -> None:
+    def __init__(self, brand: Brand, schema: Schema, deviations: Deviations) -> None:
         """schema: of DeleteOptions."""
+        self._takes_bare_dry_run = deviations.bare_dry_run
         self._brand = brand
         self._check = Walk(schema)
         self._from_protobuf = Decoder(schema)
@@ -108,9 +110,13 @@ class OptionsReader:
         if body:
             media_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, "")) or JSON
             document = self._decode(body, media_type)
-            options = DeleteOptions.from_body(document, self._brand.meta_group)
+            options = DeleteOptions.from_body(
+                document, self._brand.meta_group, takes_bare_dry_run=self._takes_bare_dry_run
+            )
         else:
-            options = DeleteOptions.from_query(call.query, self._brand.meta_group)
+            options = DeleteOptions.from_query(
+                call.query, self._brand.meta_group, takes_bare_dry_run=self._takes_bare_dry_run
+            )
         call.warnings += options.warnings
         return options
 

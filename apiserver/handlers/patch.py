@@ -10,6 +10,7 @@ from aiohttp import hdrs
 
 from apiserver import field_errors
 from apiserver.brand import Brand
+from apiserver.deviations import Deviations
 from apiserver.endpoints import bodies
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.call import Call, Handler
@@ -43,7 +44,7 @@ ACCEPTED: Final = (JSON_PATCH, MERGE_PATCH)
 Apply = Callable[[Document], Any]
 
 
-def patch_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handler:
+def patch_handler(registry: Registry, encoders: Encoders, brand: Brand, deviations: Deviations) -> Handler:
     """Rows I08, L03-L05, L07."""
 
     async def patch(call: Call) -> None:
@@ -53,10 +54,12 @@ def patch_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handl
         content_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, ""))
         if content_type not in ACCEPTED:
             raise UnsupportedMediaType.none_of(ACCEPTED)
-        options = WriteOptions.from_query(call.query, "PatchOptions", brand.meta_group)
+        options = WriteOptions.from_query(
+            call.query, "PatchOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
+        )
         call.warnings += options.warnings
         apply = parse_patch(await read_body(call), content_type)
-        condition = _condition(call) if content_type == JSON_PATCH else None
+        condition = _condition(call) if content_type == JSON_PATCH and deviations.if_match else None
 
         def transform(current: StoredObject) -> Document:
             if condition is not None and current.resource_version != condition:

@@ -9,6 +9,7 @@ from aiohttp import hdrs
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.brand import Brand
+from apiserver.deviations import Deviations
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.middleware import attributes_of
@@ -31,6 +32,7 @@ def update_handler(
     brand: Brand,
     lifecycle: NamespaceLifecycle,
     authorization: AuthorizationChain,
+    deviations: Deviations,
 ) -> Handler:
     """Rows A03, I07, L01, L02. An absent object is created where its type allows that."""
 
@@ -38,7 +40,9 @@ def update_handler(
         resource, info = call.resource, call.info
         assert resource is not None
         encoder = encoders.of(call)
-        options = WriteOptions.from_query(call.query, "UpdateOptions", brand.meta_group)
+        options = WriteOptions.from_query(
+            call.query, "UpdateOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
+        )
         call.warnings += options.warnings
         body = await read_body(call)
 

@@ -250,12 +250,14 @@ class WriteOptions:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def from_query(cls, query: Query, kind: str, meta_group: str) -> WriteOptions:
+    def from_query(
+        cls, query: Query, kind: str, meta_group: str, *, takes_bare_dry_run: bool = True
+    ) -> WriteOptions:
         """kind: CreateOptions, UpdateOptions or PatchOptions. Raises Invalid."""
         if not query:
             return _NO_OPTIONS
         errors: list[FieldError] = []
-        dry_run, warnings = _dry_run(query.get("dryRun"), errors)
+        dry_run, warnings = _dry_run(query.get("dryRun"), errors, takes_bare_dry_run)
         validation = first(query, "fieldValidation")
         if validation not in ("", "Ignore", "Strict", "Warn"):
             errors.append(not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
@@ -276,10 +278,12 @@ _BARE_DRY_RUN: Final = (
 )
 
 
-def _dry_run(values: Sequence[str] | None, errors: list[FieldError]) -> tuple[bool, tuple[str, ...]]:
+def _dry_run(
+    values: Sequence[str] | None, errors: list[FieldError], takes_bare: bool
+) -> tuple[bool, tuple[str, ...]]:
     if values is None:
         return False, ()
-    wrong = [value for value in values if value not in ("All", "")]
+    wrong = [value for value in values if value != "All" and (value or not takes_bare)]
     if wrong:
         errors.append(_unsupported_dry_run(values))
     return True, (_BARE_DRY_RUN,) if "All" not in values else ()
@@ -318,7 +322,7 @@ class DeleteOptions:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def from_query(cls, query: Query, meta_group: str) -> DeleteOptions:
+    def from_query(cls, query: Query, meta_group: str, *, takes_bare_dry_run: bool = True) -> DeleteOptions:
         """Raises BadRequest, Invalid."""
         if not query:
             return _NO_DELETE_OPTIONS
@@ -328,10 +332,11 @@ class DeleteOptions:
             grace_period_s=_integer(query, "gracePeriodSeconds"),
             orphan_dependents=is_true(query, "orphanDependents") if "orphanDependents" in query else None,
             propagation=first(query, "propagationPolicy"),
+            takes_bare_dry_run=takes_bare_dry_run,
         )
 
     @classmethod
-    def from_body(cls, body: Document, meta_group: str) -> DeleteOptions:
+    def from_body(cls, body: Document, meta_group: str, *, takes_bare_dry_run: bool = True) -> DeleteOptions:
         """body: has passed the schema of DeleteOptions. Raises Invalid."""
         preconditions = body.get("preconditions", {})
         return cls._checked(
@@ -342,6 +347,7 @@ class DeleteOptions:
             propagation=body.get("propagationPolicy", ""),
             uid=preconditions.get("uid"),
             resource_version=preconditions.get("resourceVersion"),
+            takes_bare_dry_run=takes_bare_dry_run,
         )
 
     @classmethod
@@ -353,6 +359,7 @@ class DeleteOptions:
         grace_period_s: int | None,
         orphan_dependents: bool | None,
         propagation: str,
+        takes_bare_dry_run: bool,
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> DeleteOptions:
@@ -368,7 +375,7 @@ class DeleteOptions:
         if propagation not in ("", "Foreground", "Background", "Orphan"):
             supported = ["Foreground", "Background", "Orphan", "nil"]
             errors.append(not_supported("propagationPolicy", propagation, supported))
-        is_dry, warnings = _dry_run(dry_run, errors)
+        is_dry, warnings = _dry_run(dry_run, errors, takes_bare_dry_run)
         _check("DeleteOptions", meta_group, errors)
         if orphan_dependents is not None:
             propagation = "Orphan" if orphan_dependents else "Background"

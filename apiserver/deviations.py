@@ -1,0 +1,24 @@
+"""Where the specification and kube-apiserver differ, and which of them is followed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Deviations:
+    """True: as the specification has it. False: as kube-apiserver does it (`--strict-kube-compat`).
+
+    item_watch: `?watch` on the path of one object watches it, instead of being ignored (row I11).
+    bare_dry_run: `?dryRun` without a value is a dry run, instead of an error (row J08).
+    if_match: If-Match on a JSON patch is a condition, instead of being ignored (row L04).
+    """
+
+    item_watch: bool = True
+    bare_dry_run: bool = True
+    if_match: bool = True
+
+
+SPECIFIED: Final = Deviations()
+KUBERNETES: Final = Deviations(item_watch=False, bare_dry_run=False, if_match=False)

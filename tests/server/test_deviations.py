@@ -1,0 +1,61 @@
+"""Where the specification and kube-apiserver differ: both ways, by `--strict-kube-compat`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.server_process import ServerProcess
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with ServerProcess(tmp_path_factory.mktemp("strict") / "data", "--strict-kube-compat") as server:
+        api = Api(server)
+        api.post(CONFIGMAPS, {"metadata": {"name": "a"}}).ok()
+        yield api
+        api.close()
+
+
+def test_a_bare_dry_run(api: Api, namespace: str, strict: Api) -> None:
+    """Row J08."""
+    body = {"metadata": {"name": "never"}}
+    configmaps = f"/api/v1/namespaces/{namespace}/configmaps"
+    for bare in ("dryRun", "dryRun="):
+        taken = api.post(f"{configmaps}?{bare}", body)
+        assert taken.status == 201
+        assert len(taken.warnings) == 1
+        refused = strict.post(f"{CONFIGMAPS}?{bare}", body)
+        assert (refused.status, refused.causes) == (422, [("FieldValueNotSupported", "dryRun")])
+        refused = strict.delete(f"{CONFIGMAPS}/a?{bare}")
+        assert (refused.status, refused.causes) == (422, [("FieldValueNotSupported", "dryRun")])
+    assert api.get(f"{configmaps}/never").status == 404
+    assert strict.post(f"{CONFIGMAPS}?dryRun=All", body).status == 201
+    assert strict.get(f"{CONFIGMAPS}/never").status == 404
+
+
+def test_if_match_on_a_json_patch(api: Api, namespace: str, strict: Api) -> None:
+    """Row L04."""
+    configmaps = f"/api/v1/namespaces/{namespace}/configmaps"
+    made = api.post(configmaps, {"metadata": {"name": "a"}}).ok()
+    patch = [{"op": "add", "path": "/data", "value": {"k": "v"}}]
+    other, right = {"If-Match": '"1"'}, {"If-Match": f'"{made["metadata"]["resourceVersion"]}"'}
+    refused = api.patch(f"{configmaps}/a", patch, "json-patch", headers=other)
+    assert (refused.status, refused.reason) == (409, "Conflict")
+    assert api.patch(f"{configmaps}/a", patch, "json-patch", headers=right).status == 200
+    assert strict.patch(f"{CONFIGMAPS}/a", patch, "json-patch", headers=other).status == 200
+
+
+def test_watching_the_path_of_an_object(api: Api, namespace: str, strict: Api) -> None:
+    """Row I11."""
+    configmaps = f"/api/v1/namespaces/{namespace}/configmaps"
+    api.post(configmaps, {"metadata": {"name": "a"}}).ok()
+    with api.watch(f"{configmaps}/a?watch=1") as events:
+        assert events.take(1) == [("ADDED", "a")]
+    assert strict.get(f"{CONFIGMAPS}/a?watch=1").ok()["kind"] == "ConfigMap"
+    with strict.watch(f"{CONFIGMAPS}?watch=1&fieldSelector=metadata.name=a") as events:
+        assert events.take(1) == [("ADDED", "a")]
