@@ -117,11 +117,8 @@ class App:
             self._build(registry, cache, observed)
             listener = await self._listen(self._server, certificates)
             stack.callback(listener.close)
-            kubeconfig = config.data_dir / "admin.kubeconfig"
             url = f"https://{_url_host(config.bind_address)}:{self.port}"
-            pki.write_kubeconfig(
-                kubeconfig, url, certificates, serving_ca=_read_optional(config.tls_cert_file)
-            )
+            kubeconfig = self._write_kubeconfig(url, certificates)
             async with asyncio.TaskGroup() as tasks:
                 running = [
                     tasks.create_task(cache.run(), name="watch-cache"),
@@ -259,6 +256,19 @@ class App:
             return pki.ensure(self._config.data_dir / "pki", [self._config.bind_address])
         except (OSError, pki.UnusableFile) as error:
             raise CannotStart(f"cannot make certificates in {self._config.data_dir}: {error}") from None
+
+    def _write_kubeconfig(self, url: str, certificates: pki.Pki) -> Path:
+        config = self._config
+        path = config.data_dir / "admin.kubeconfig"
+        trusted = certificates.ca_cert.read_bytes()
+        if config.tls_cert_file is not None:
+            authorities = [trusted, _read_optional(config.client_ca_file) or b""]
+            trusted = pki.trusted_for(config.tls_cert_file.read_bytes(), authorities)
+        try:
+            pki.write_kubeconfig(path, url, certificates, trusted=trusted)
+        except OSError as error:
+            raise CannotStart(f"cannot write {path}: {error.strerror or error}") from None
+        return path
 
     async def _listen(self, server: Server, certificates: pki.Pki) -> asyncio.Server:
         config = self._config

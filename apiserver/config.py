@@ -80,16 +80,18 @@ _KNOWN_CONTROLLERS: Final = frozenset({"namespace", "namespace-controller"})
 
 
 def parse(arguments: Sequence[str]) -> Config:
-    """The configuration that a command line asks for. Raises UsageError; exits for --help."""
+    """The configuration that a command line, with `serve` or without, asks for.
+
+    Raises UsageError; exits for --help.
+    """
     parser = _parser()
-    given, unknown = parser.parse_known_args(list(arguments))
+    given, unknown = parser.parse_known_args(arguments)
     values = {name: value for name, value in vars(given).items() if value is not None}
     file_path = values.pop("config", None)
     warnings: list[str] = []
     if file_path is not None:
         values = {**_from_file(parser, Path(file_path), warnings), **values}
     _check_unknown(unknown, warnings)
-    values.pop("command", None)
     brand = Brand(values.pop("group_domain", Brand.group_domain), values.pop("vendor", Brand.vendor))
     _check_words(brand)
     gates = values.pop("feature_gates", {})
@@ -286,7 +288,6 @@ def _parser() -> _Parser:
     add(logging_, "--logging-format", "text or json", choices=("text", "json"))
 
     parser.add_argument("--config", metavar="FILE", help="a YAML file with any of these flags as keys")
-    parser.add_argument("command", nargs="?", choices=("serve", "version"), help=argparse.SUPPRESS)
     return parser
 
 
@@ -311,9 +312,10 @@ def duration_s(text: str) -> float:
     units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
     if text == "0":
         return 0.0
-    if not re.fullmatch(r"(\d+(\.\d+)?(h|ms|us|ns|m|s))+", text):
+    if not re.fullmatch(r"([0-9]+(\.[0-9]+)?(h|ms|us|ns|m|s))+", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no duration, as 90s or 1m30s are")
-    return sum(float(n) * units[unit] for n, _, unit in re.findall(r"(\d+(\.\d+)?)(h|ms|us|ns|m|s)", text))
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(h|ms|us|ns|m|s)", text)
+    return sum(float(number) * units[unit] for number, unit in parts)
 
 
 def _whole_duration_s(text: str) -> int:
@@ -325,7 +327,7 @@ def _seconds(text: str) -> float:
 
 
 def _count(text: str) -> int:
-    if not re.fullmatch(r"\d{1,9}", text):
+    if not re.fullmatch(r"[0-9]{1,9}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
     return int(text)
 
@@ -383,13 +385,19 @@ def _gate(gates: dict[str, bool], name: str, *, default: bool, warnings: list[st
 
 
 def _check_unknown(unknown: Sequence[str], warnings: list[str]) -> None:
-    """What the parser did not know: flags of kube-apiserver's, with or without a value, or mistakes."""
-    takes_value = False
+    """What the parser did not know: the command, flags of kube-apiserver's, or mistakes.
+
+    Those flags may have a value of their own; a lone `-`, standard output, is one.
+    """
+    takes_value = has_command = False
     for argument in unknown:
-        if not argument.startswith("-"):
-            if not takes_value:
+        if not argument.startswith("-") or argument == "-":
+            if takes_value:
+                takes_value = False
+            elif argument == "serve" and not has_command:
+                has_command = True
+            else:
                 raise UsageError(f"unexpected argument {argument!r}")
-            takes_value = False
             continue
         name, equals, _ = argument.lstrip("-").partition("=")
         _check_not_needed(name, warnings)
@@ -416,6 +424,8 @@ def _from_file(parser: argparse.ArgumentParser, path: Path, warnings: list[str])
     arguments = []
     for name, value in content.items():
         flag = f"--{str(name).lstrip('-')}"
+        if flag == "--config" or value is None or isinstance(value, dict):
+            raise UsageError(f"{path}: {flag} cannot have the value {value!r}")
         if isinstance(value, bool):
             value = str(value).lower()
         elif isinstance(value, list):

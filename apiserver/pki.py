@@ -11,11 +11,13 @@ Keys are P-256: made in no time, and all clients know them. Files are readable b
 from __future__ import annotations
 
 import base64
+import contextlib
+import fcntl
 import ipaddress
 import os
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -71,6 +73,22 @@ def ensure(directory: Path, addresses: Sequence[str]) -> Pki:
     made only where there is none, or it has come to its end. Raises OSError, UnusableFile.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _locked(directory / ".lock"):
+        return _ensure(directory, addresses)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time: half of one authority and half of another would be of no use to anybody."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _ensure(directory: Path, addresses: Sequence[str]) -> Pki:
     pki = Pki(
         ca_cert=directory / "ca.crt",
         serving_cert=directory / "apiserver.crt",
@@ -101,9 +119,26 @@ def ensure(directory: Path, addresses: Sequence[str]) -> Pki:
     return pki
 
 
-def write_kubeconfig(path: Path, url: str, pki: Pki, *, serving_ca: bytes | None = None) -> None:
-    """How kubectl gets in as administrator. serving_ca: the serving certificate's, if not our own."""
-    ca = base64.b64encode(serving_ca or pki.ca_cert.read_bytes()).decode()
+def trusted_for(chain: bytes, authorities: Sequence[bytes]) -> bytes:
+    """What clients must trust to believe a server that shows `chain`, all as PEM.
+
+    That is the authority that signed its last certificate, if it is among `authorities`. Otherwise it is the
+    chain itself: enough for Go, and for others if it ends with the authority's own certificate.
+    """
+    last = x509.load_pem_x509_certificates(chain)[-1]
+    for pem in filter(None, authorities):
+        for authority in x509.load_pem_x509_certificates(pem):
+            try:
+                last.verify_directly_issued_by(authority)
+            except (ValueError, TypeError, InvalidSignature):
+                continue
+            return _pem(authority)
+    return chain
+
+
+def write_kubeconfig(path: Path, url: str, pki: Pki, *, trusted: bytes | None = None) -> None:
+    """How kubectl gets in as administrator. trusted: certificates, if not our own CA's."""
+    ca = base64.b64encode(trusted or pki.ca_cert.read_bytes()).decode()
     certificate = base64.b64encode(pki.admin_cert.read_bytes()).decode()
     key = base64.b64encode(pki.admin_key.read_bytes()).decode()
     _write(

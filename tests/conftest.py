@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
+from hypothesis import settings
 
 from tests.support.api import Api
 from tests.support.server_process import ServerProcess
 
 _numbers: Final = itertools.count(1)
+
+# Other processes use the machine, too: how long one example takes says nothing.
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")
 
 
 @pytest.fixture(scope="session")

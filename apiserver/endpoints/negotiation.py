@@ -57,6 +57,10 @@ class _Clause:
     parameters: dict[str, str]
     quality: float
 
+    def allows(self, media_type: str) -> bool:
+        """media_type: without parameters and wildcards."""
+        return self.media_type in (media_type, "*/*", f"{media_type.partition('/')[0]}/*")
+
 
 class Negotiator:
     """Chooses the forms of answers.
@@ -79,7 +83,7 @@ class Negotiator:
             return FULL
         for clause in _clauses(accept):
             for media_type in self._media_types:
-                if clause.media_type in (media_type, "*/*") and self._can_become(clause.parameters):
+                if clause.allows(media_type) and self._can_become(clause.parameters):
                     return Form(media_type, clause.parameters.get("as", ""))
         raise NotAcceptable.none_of(self._media_types)
 
@@ -91,9 +95,9 @@ class Negotiator:
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """The types of an Accept header, the best first; equally good ones stay in order."""
+    """The types of an Accept header, the best first; of equally good ones those that say more."""
     clauses = list(_parse(accept))
-    clauses.sort(key=lambda clause: -clause.quality)
+    clauses.sort(key=lambda clause: (-clause.quality, clause.media_type.count("*")))
     return [clause for clause in clauses if clause.quality > 0]
 
 
@@ -108,7 +112,7 @@ def _parse(accept: str) -> Iterable[_Clause]:
             quality = float(parameters.pop("q", "1"))
         except ValueError:
             quality = 0.0
-        yield _Clause(media_type.lower(), parameters, quality)
+        yield _Clause("*/*" if media_type == "*" else media_type.lower(), parameters, quality)
 
 
 def base_type(header: str) -> str:

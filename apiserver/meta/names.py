@@ -65,7 +65,7 @@ _VALUE_TEXT: Final = (
 def dns_subdomain(name: str) -> list[str]:
     """The rule for most names: dots allowed, up to 253 characters."""
     problems = []
-    if len(name) > SUBDOMAIN_MAX:
+    if _length(name) > SUBDOMAIN_MAX:
         problems.append(f"must be no more than {SUBDOMAIN_MAX} characters")
     if not _is_subdomain(name):
         problems.append(_SUBDOMAIN_TEXT)
@@ -75,7 +75,7 @@ def dns_subdomain(name: str) -> list[str]:
 def dns_label(name: str) -> list[str]:
     """The rule for names that become part of a host name, as Namespaces' and Services'."""
     problems = []
-    if len(name) > LABEL_MAX:
+    if _length(name) > LABEL_MAX:
         problems.append(f"must be no more than {LABEL_MAX} characters")
     if not _is_label(name):
         problems.append("must not contain dots" if _is_subdomain(name) else _LABEL_TEXT)
@@ -85,7 +85,7 @@ def dns_label(name: str) -> list[str]:
 def dns1035_label(name: str) -> list[str]:
     """Like `dns_label`, and starts with a letter."""
     problems = []
-    if len(name) > LABEL_MAX:
+    if _length(name) > LABEL_MAX:
         problems.append(f"must be no more than {LABEL_MAX} characters")
     if not _is_dns1035(name):
         problems.append(_DNS1035_TEXT)
@@ -112,7 +112,7 @@ def qualified_name(name: str) -> list[str]:
             problems += [f"prefix part {problem}" for problem in dns_subdomain(prefix)]
     if not last:
         problems.append("name part must be non-empty")
-    elif len(last) > LABEL_MAX:
+    elif _length(last) > LABEL_MAX:
         problems.append(f"name part must be no more than {LABEL_MAX} bytes")
     if not _is_qualified(last):
         problems.append(f"name part {_NAME_PART_TEXT}")
@@ -121,8 +121,13 @@ def qualified_name(name: str) -> list[str]:
 
 def label_value(value: str) -> list[str]:
     problems = []
-    if len(value.encode("utf-8", "surrogatepass")) > LABEL_MAX:
+    if _length(value) > LABEL_MAX:
         problems.append(f"must be no more than {LABEL_MAX} bytes")
     if not _is_value(value):
         problems.append(_VALUE_TEXT)
     return problems
+
+
+def _length(text: str) -> int:
+    """In bytes, as Go counts, whatever the message calls them."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

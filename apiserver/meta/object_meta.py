@@ -176,7 +176,7 @@ def _validate_owners(owners: list[Document] | None) -> list[FieldError]:
     controller: Document | None = None
     for owner in owners or ():
         group, _, version = owner.get("apiVersion", "").rpartition("/")
-        if not version:
+        if not version or "/" in group:
             errors.append(
                 invalid(f"{field}.apiVersion", owner.get("apiVersion", ""), "version must not be empty")
             )
@@ -217,6 +217,9 @@ def _validate_finalizers(finalizers: list[str] | None) -> list[FieldError]:
     for index, name in enumerate(finalizers or ()):
         errors += [invalid("metadata.finalizers", name, problem) for problem in names.qualified_name(name)]
         errors += validate_finalizer_name(name, f"metadata.finalizers[{index}]")
+    if finalizers and {FINALIZER_ORPHAN, FINALIZER_FOREGROUND} <= set(finalizers):
+        both = f"finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set"
+        errors.append(invalid("metadata.finalizers", finalizers, both))
     return errors
 
 

@@ -297,10 +297,13 @@ def _validate_manager(manager: str) -> list[FieldError]:
     errors = []
     if len(manager.encode()) > FIELD_MANAGER_MAX:
         errors.append(too_long("fieldManager", FIELD_MANAGER_MAX))
-    for index, character in enumerate(manager):
+    position = 0  # in bytes
+    for character in manager:
         if unicodedata.category(character)[0] in "CZ" and character != " ":
             code = f"U+{ord(character):04X}"
-            errors.append(invalid("fieldManager", manager, f"invalid character {code} (at position {index})"))
+            problem = f"invalid character {code} (at position {position})"
+            errors.append(invalid("fieldManager", manager, problem))
+        position += len(character.encode("utf-8", "surrogatepass"))
     return errors
 
 

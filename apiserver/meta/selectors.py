@@ -146,7 +146,8 @@ class _LabelParser:
             else:
                 token = self._take()
                 if token.kind != "word":
-                    raise _bad_requirement(f"found '{token.text}', expected: ',', ')' or identifier")
+                    expected = "',', or identifier" if values else "',', ')' or identifier"
+                    raise _bad_requirement(f"found '{token.text}', expected: {expected}")
                 values.append(token.text)
             token = self._take()
             if token.kind == ")":
@@ -184,11 +185,13 @@ def _checked(key: str, operator: str, values: list[str]) -> Requirement:
                 "for 'Gt', 'Lt' operators, the value must be an integer"
             )
     else:
-        for index, value in enumerate(sorted(set(values))):
-            if problems := names.label_value(value):
-                raise _bad_requirement(
-                    f"values[{index}][{key}]: Invalid value: {quote(value)}: {'; '.join(problems)}"
-                )
+        wrong = [
+            f"values[{index}][{key}]: Invalid value: {quote(value)}: {'; '.join(problems)}"
+            for index, value in enumerate(sorted(set(values)))
+            if (problems := names.label_value(value))
+        ]
+        if wrong:
+            raise _bad_requirement(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
     return Requirement(key, operator, frozenset(values))
 
 
@@ -197,7 +200,11 @@ def _bad_requirement(why: str) -> SelectorSyntaxError:
 
 
 def _integer(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,19}", text) else None
+    """A number of 64 bits, or None."""
+    if not re.fullmatch(r"[+-]?[0-9]{1,100}", text):
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None
 
 
 # ---- field selectors
@@ -242,22 +249,34 @@ def parse_field_selector(text: str, known: Collection[str]) -> FieldSelector:
             continue
         match = re.match(r"((?:[^\\=!]|\\.|!(?!=))*)(!=|==|=)(.*)\Z", term, re.DOTALL)
         if match is None:
-            raise SelectorSyntaxError(f"invalid selector: {quote(text)}; can't understand {quote(term)}")
+            raise SelectorSyntaxError(f"invalid selector: '{text}'; can't understand '{term}'")
         field, operator, value = match.groups()
         if field not in known:
             names_known = ", ".join(map(go_quote, sorted(known)))
             raise SelectorSyntaxError(f"{quote(field)} is not a known field selector: only {names_known}")
-        requirements.append(FieldRequirement(field, _unescape(value, text), operator != "!="))
+        requirements.append(FieldRequirement(field, _unescape(value), operator != "!="))
     return FieldSelector(tuple(requirements))
 
 
 def _split_terms(text: str) -> list[str]:
     """Split at commas that no backslash precedes."""
-    return re.findall(r"(?:[^\\,]|\\.)+|\\\Z", text, re.DOTALL)
+    return re.findall(r"(?:[^\\,]|\\.|\\\Z)+", text, re.DOTALL)
 
 
-def _unescape(value: str, text: str) -> str:
+def _unescape(value: str) -> str:
     r"""`\,` `\=` and `\\` stand for the character itself; any other use of these is an error."""
-    if not re.fullmatch(r"(?:[^\\,=]|\\[\\,=])*", value, re.DOTALL):
-        raise SelectorSyntaxError(f"invalid selector: {quote(text)}; can't understand {quote(value)}")
-    return re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
+    characters = []
+    remaining = iter(value)
+    for character in remaining:
+        if character == "\\":
+            escaped = next(remaining, "")
+            if escaped not in ("\\", ",", "="):
+                raise SelectorSyntaxError(f"invalid field selector: invalid escape sequence: \\{escaped}")
+            characters.append(escaped)
+        elif character in ",=":
+            raise SelectorSyntaxError(
+                f"invalid field selector: unescaped character in value: {ord(character)}"
+            )
+        else:
+            characters.append(character)
+    return "".join(characters)

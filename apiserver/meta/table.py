@@ -142,19 +142,18 @@ def selector_text(selector: Document | None) -> str:
     """A label selector object as the text that would parse to it."""
     if selector is None:
         return "<none>"
-    terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for requirement in selector.get("matchExpressions") or ():
         key, operator = requirement.get("key", ""), requirement.get("operator", "")
-        values = ",".join(requirement.get("values") or ())
-        terms.append(
-            {
-                "In": f"{key} in ({values})",
-                "NotIn": f"{key} notin ({values})",
-                "Exists": key,
-                "DoesNotExist": f"!{key}",
-            }.get(operator, key)
-        )
-    return ",".join(terms) or "<none>"
+        values = ",".join(sorted(requirement.get("values") or ()))
+        text = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }.get(operator, key)
+        terms.append((key, text))
+    return ",".join(text for _, text in sorted(terms)) or "<none>"
 
 
 def joined(items: Sequence[Document], field_name: str) -> str:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import lru_cache
+
+# What Python reads of ISO 8601 is far more than that.
+_is_rfc3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
+).fullmatch
 
 
 def to_text(unix_s: float) -> str:
@@ -18,8 +24,10 @@ def _to_text(unix_s: int) -> str:
 
 def from_text(text: str) -> float | None:
     """Seconds since 1970, or None if the text is no RFC 3339 time."""
+    if not _is_rfc3339(text):
+        return None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return moment.timestamp() if moment.tzinfo is not None else None
+    return moment.timestamp()

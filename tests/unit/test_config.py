@@ -1,0 +1,279 @@
+"""Flags and a YAML file to one configuration; what is refused, and in which words."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.brand import Brand
+from apiserver.config import Config, UsageError, duration_s, parse
+from apiserver.deviations import KUBERNETES, SPECIFIED
+from apiserver.kube_flags import NOT_NEEDED
+
+# ---- flags
+
+
+def test_no_flags_are_the_defaults() -> None:
+    assert parse([]) == Config()
+    assert parse(["serve"]) == Config()
+
+
+FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
+    "text": (["--bind-address=0.0.0.0"], {"bind_address": "0.0.0.0"}),
+    "a value of its own": (["--bind-address", "::1"], {"bind_address": "::1"}),
+    "a port": (["--secure-port=0"], {"secure_port": 0}),
+    "a path": (["--data-dir=/x/y"], {"data_dir": Path("/x/y")}),
+    "a number": (["--max-requests-inflight=0"], {"max_requests_inflight": 0}),
+    "another": (["--default-watch-cache-size=100"], {"default_watch_cache_size": 100}),
+    "a duration in seconds": (["--request-timeout=1m30s"], {"request_timeout_s": 90.0}),
+    "a duration of whole seconds": (["--event-ttl=1h0m0s"], {"event_ttl_s": 3600}),
+    "which is never nothing": (["--event-ttl=10ms"], {"event_ttl_s": 1}),
+    "seconds without a unit, as kube-apiserver has them": (
+        ["--min-request-timeout=60"],
+        {"min_request_timeout_s": 60.0},
+    ),
+    "0 for ever": (["--etcd-compaction-interval=0"], {"etcd_compaction_interval_s": 0.0}),
+    "the grace of livez": (["--livez-grace-period=5s"], {"livez_grace_period_s": 5.0}),
+    "the end": (["--shutdown-delay-duration=250ms"], {"shutdown_delay_s": 0.25}),
+    "one server": (["--etcd-servers=http://a:2379"], {"etcd_servers": ("http://a:2379",)}),
+    "servers": (
+        ["--etcd-servers=https://a:1, http://[::1]:2,"],
+        {"etcd_servers": ("https://a:1", "http://[::1]:2")},
+    ),
+    "a prefix, with one slash before it": (["--etcd-prefix=a/b/"], {"etcd_prefix": "/a/b"}),
+    "no anonymous": (["--anonymous-auth=false"], {"anonymous_auth": False}),
+    "a boolean as a number": (["--anonymous-auth=0"], {"anonymous_auth": False}),
+    "a flag that needs no value": (["--strict-kube-compat"], {"deviations": KUBERNETES}),
+    "but may have one": (["--strict-kube-compat=false"], {"deviations": SPECIFIED}),
+    "a brand": (
+        ["--group-domain=example.com", "--vendor=acme"],
+        {"brand": Brand("example.com", "acme")},
+    ),
+    "controllers": (["--controllers=*,-namespace"], {"controllers": ("*", "-namespace")}),
+    "a gate": (["--feature-gates=ListFromCacheSnapshot=false"], {"list_from_cache_snapshot": False}),
+    "logs": (["--v=4", "--logging-format=json"], {"verbosity": 4, "logging_format": "json"}),
+    "the last one counts": (["--secure-port=1", "--secure-port=2"], {"secure_port": 2}),
+}
+
+
+@pytest.mark.parametrize(("arguments", "expected"), FLAGS.values(), ids=FLAGS)
+def test_what_a_flag_sets(arguments: list[str], expected: dict[str, Any]) -> None:
+    assert parse(arguments) == Config(**expected)
+
+
+BAD: Final = {
+    "a flag nobody knows": (["--sekure-port=1"], "unknown flag --sekure-port"),
+    "a flag cut short": (["--secure=1"], "unknown flag --secure"),
+    "a word": (["start"], "start"),
+    "a word after a value": (["--secure-port", "1", "serve", "x"], "unexpected argument 'x'"),
+    "no value": (["--secure-port"], "--secure-port"),
+    "a port that is none": (["--secure-port=65536"], "65536 is no port"),
+    "a port below nothing": (["--secure-port=-1"], "no number from 0 on"),
+    "a number with a unit": (["--min-request-timeout=60s"], "'60s' is no number from 0 on"),
+    "a duration without a unit": (["--request-timeout=60"], "'60' is no duration"),
+    "a duration below nothing": (["--request-timeout=-1s"], "'-1s' is no duration"),
+    "neither true nor false": (["--anonymous-auth=maybe"], "'maybe' is neither true nor false"),
+    "a server without a scheme": (["--etcd-servers=a:2379"], "'a:2379' is not of the form http://HOST:PORT"),
+    "a server without a host": (["--etcd-servers=http://"], "'http://' is not of the form http://HOST:PORT"),
+    "no prefix": (["--etcd-prefix=/"], "the prefix must not be empty"),
+    "an unknown controller": (["--controllers=*,garbage"], "'garbage' is no controller"),
+    "a gate without a value": (["--feature-gates=ListFromCacheSnapshot"], "neither true nor false"),
+    "a domain of one part": (["--group-domain=local"], "'local' is no domain of at least two parts"),
+    "a domain in upper case": (["--group-domain=Example.com"], "no domain"),
+    "a vendor of two words": (["--vendor=a b"], "must be one word"),
+    "another format of logs": (["--logging-format=xml"], "xml"),
+    "a certificate without its key": (["--tls-cert-file=x"], "must be given together"),
+    "a key without its certificate": (["--etcd-keyfile=x"], "must be given together"),
+    "a file that is not there": (
+        ["--client-ca-file=/no/such"],
+        "--client-ca-file: there is no file /no/such",
+    ),
+    "no configuration file": (["--config=/no/such"], "cannot read /no/such"),
+    "what would store secrets in the clear": (
+        ["--encryption-provider-config=x"],
+        "--encryption-provider-config is not supported yet: objects would be stored unencrypted",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD.values(), ids=BAD)
+def test_what_is_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse(arguments)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value), "the message is one line"
+
+
+def test_files_that_are_there_are_taken(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    flags = ["tls-cert-file", "tls-private-key-file", "client-ca-file", "token-auth-file"]
+    config = parse([f"--{flag}={file}" for flag in flags])
+    assert (config.tls_cert_file, config.client_ca_file, config.token_auth_file) == (file, file, file)
+
+
+# ---- flags of kube-apiserver that have no effect
+
+IGNORED: Final = {
+    "with a value": (["--service-cluster-ip-range=10.0.0.0/24"], ["service-cluster-ip-range"]),
+    "with a value of its own": (["--authorization-mode", "Node,RBAC"], ["authorization-mode"]),
+    "without a value": (["--allow-privileged", "--secure-port=1"], ["allow-privileged"]),
+    "two of them": (["--profiling", "false", "--audit-log-path", "-"], ["profiling", "audit-log-path"]),
+    "before the command": (["--profiling=false", "serve"], ["profiling"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "flags"), IGNORED.values(), ids=IGNORED)
+def test_flags_that_have_no_effect_are_told(arguments: list[str], flags: list[str]) -> None:
+    """A start script can swap the binaries."""
+    assert list(parse(arguments).warnings) == [f"--{flag} has no effect on this server" for flag in flags]
+
+
+def test_no_flag_is_both_heeded_and_not_needed() -> None:
+    """A flag leaves the list when the server begins to heed it."""
+    for flag in sorted(NOT_NEEDED):
+        assert parse([f"--{flag}=1"]).warnings == (f"--{flag} has no effect on this server",)
+
+
+def test_unknown_gates_are_told() -> None:
+    config = parse(["--feature-gates=Other=true,ListFromCacheSnapshot=true"])
+    assert config.warnings == ("feature gate Other is not known to this server",)
+    assert config.list_from_cache_snapshot
+
+
+# ---- the file
+
+
+def from_file(tmp_path: Path, text: str, *arguments: str) -> Config:
+    file = tmp_path / "config.yaml"
+    file.write_text(text, encoding="utf-8")
+    return parse([f"--config={file}", *arguments])
+
+
+FILES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "nothing": ("", {}),
+    "a comment": ("# nothing\n", {}),
+    "text, numbers, durations": (
+        "bind-address: 0.0.0.0\nsecure-port: 7443\nrequest-timeout: 1m30s\n",
+        {"bind_address": "0.0.0.0", "secure_port": 7443, "request_timeout_s": 90.0},
+    ),
+    "dashes as on the command line": ("--secure-port: 7443", {"secure_port": 7443}),
+    "a boolean": (
+        "anonymous-auth: false\nstrict-kube-compat: true",
+        {"anonymous_auth": False, "deviations": KUBERNETES},
+    ),
+    "a list": (
+        "etcd-servers: [http://a:1, http://b:2]",
+        {"etcd_servers": ("http://a:1", "http://b:2")},
+    ),
+    "a text that begins with a dash": ("controllers: -namespace", {"controllers": ("-namespace",)}),
+    "what has no effect": (
+        "profiling: false",
+        {"warnings": ("--profiling has no effect on this server",)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), FILES.values(), ids=FILES)
+def test_what_a_file_sets(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
+    assert from_file(tmp_path, text) == Config(**expected)
+
+
+def test_the_command_line_counts_more_than_the_file(tmp_path: Path) -> None:
+    text = "secure-port: 1\nanonymous-auth: false\nv: 2\n"
+    config = from_file(tmp_path, text, "--secure-port=2", "--anonymous-auth=true")
+    assert (config.secure_port, config.anonymous_auth, config.verbosity) == (2, True, 2)
+
+
+BAD_FILES: Final = {
+    "no YAML": ("a: [", "is not YAML"),
+    "a list": ("- a", "must hold flags and their values"),
+    "a word": ("serve", "must hold flags and their values"),
+    "a flag nobody knows": ("sekure-port: 1", "unknown flag --sekure-port"),
+    "a bad value": ("secure-port: https", "'https' is no number from 0 on"),
+    "what is refused": ("encryption-provider-config: x", "is not supported yet"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_FILES.values(), ids=BAD_FILES)
+def test_which_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        from_file(tmp_path, text)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_is_not_text(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot read"):
+        parse([f"--config={file}"])
+
+
+@pytest.mark.parametrize(
+    "text", ["secure-port:", "bind-address:", "bind-address: {a: b}", "config: other.yaml"]
+)
+def test_what_no_flag_can_hold_is_refused(tmp_path: Path, text: str) -> None:
+    """Nothing in the file is passed over in silence, or taken as the text of something else."""
+    with pytest.raises(UsageError):
+        from_file(tmp_path, text)
+
+
+# ---- units
+
+DURATIONS: Final = {
+    "0": 0.0,
+    "0s": 0.0,
+    "90s": 90.0,
+    "1m30s": 90.0,
+    "1h": 3600.0,
+    "1.5h": 5400.0,
+    "500ms": 0.5,
+    "250us": 0.00025,
+    "1s500ms": 1.5,
+    "10ns": 1e-8,
+}
+
+
+@pytest.mark.parametrize(("text", "seconds"), DURATIONS.items(), ids=DURATIONS)
+def test_a_duration_is_written_as_in_go(text: str, seconds: float) -> None:
+    assert duration_s(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "s", "1d", "1 s", "-1s", "1s ", "1s\n", "1.s.", "1e3s", "0x1s", "٣s"]
+)
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is no duration"):
+        duration_s(text)
+
+
+@given(st.integers(0, 999), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999))
+def test_the_parts_of_a_duration_add_up(hours: int, minutes: int, seconds: int, thousandths: int) -> None:
+    text = f"{hours}h{minutes}m{seconds}s{thousandths}ms"
+    assert duration_s(text) == pytest.approx(hours * 3600 + minutes * 60 + seconds + thousandths / 1000)
+
+
+# ---- controllers
+
+CONTROLLERS: Final = {
+    "all, if nothing is said": ([], True),
+    "all": (["--controllers=*"], True),
+    "none": (["--controllers=-*"], False),
+    "this one": (["--controllers=namespace"], True),
+    "by its other name": (["--controllers=namespace-controller"], True),
+    "all but this one": (["--controllers=*,-namespace"], False),
+    "none but this one": (["--controllers=-*,namespace-controller"], True),
+    "the last word counts": (["--controllers=namespace,-*"], False),
+    "nobody is named": (["--controllers="], False),
+}
+
+
+@pytest.mark.parametrize(("arguments", "runs"), CONTROLLERS.values(), ids=CONTROLLERS)
+def test_which_controllers_run(arguments: list[str], runs: bool) -> None:
+    assert parse(arguments).runs_controller("namespace", "namespace-controller") is runs

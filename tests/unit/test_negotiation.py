@@ -1,0 +1,148 @@
+"""Accept and Content-Type: which form an answer has (rows D01-D03, D06, D07, D14, D17, D18).
+
+Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation/negotiate.go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.brand import Brand
+from apiserver.endpoints.negotiation import (
+    ACCEPTED_TYPES_MAX,
+    FULL,
+    JSON,
+    Form,
+    Negotiator,
+    base_type,
+    object_targets,
+)
+from apiserver.errors import NotAcceptable
+
+BRAND: Final = Brand("example.com", "acme")
+YAML: Final = "application/yaml"
+PROTOBUF: Final = BRAND.protobuf_media_type
+AS_TABLE: Final = "as=Table;g=meta.example.com;v=v1"
+AS_PARTIAL: Final = "as=PartialObjectMetadata;g=meta.example.com;v=v1"
+TABLE: Final = Form(JSON, "Table")
+
+ACCEPTED: Final = {
+    "D01 nothing": ("", FULL),
+    "D01 spaces": ("  ", FULL),
+    "D01 anything": ("*/*", FULL),
+    "anything, in one sign": ("*", FULL),
+    "any application's": ("application/*", FULL),
+    "JSON": ("application/json", FULL),
+    "types have no case": ("Application/JSON", FULL),
+    "a parameter that says nothing here": ("application/json; charset=utf-8", FULL),
+    "D02 another type": ("application/yaml", Form(YAML)),
+    "D07 a table": (f"application/json;{AS_TABLE}", TABLE),
+    "parameters in any order, with spaces": ("application/json; v=v1 ; g=meta.example.com; as=Table", TABLE),
+    "parameters in quotes": ('application/json;as="Table";g="meta.example.com";v="v1"', TABLE),
+    "names of parameters have no case": ("application/json;AS=Table;G=meta.example.com;V=v1", TABLE),
+    "D12 only metadata": (f"application/json;{AS_PARTIAL}", Form(JSON, "PartialObjectMetadata")),
+    "D12 a list's only metadata": (
+        "application/json;as=PartialObjectMetadataList;g=meta.example.com;v=v1",
+        Form(JSON, "PartialObjectMetadataList"),
+    ),
+    "D14 a table of another type": (f"application/yaml;{AS_TABLE}", Form(YAML, "Table")),
+    "a table of any type": (f"*/*;{AS_TABLE}", TABLE),
+    "D06 a type that is not served falls back": (f"{PROTOBUF}, application/json", FULL),
+    "D18 as does a form": ("application/json;as=Table;g=meta.example.com;v=v1beta1, application/json", FULL),
+    "what kubectl sends": (
+        (
+            f"application/json;{AS_TABLE},"
+            "application/json;as=Table;v=v1beta1;g=meta.example.com,application/json"
+        ),
+        TABLE,
+    ),
+    "D18 the better one, though it comes later": (
+        f"application/json;q=0.5, application/json;{AS_TABLE};q=0.9",
+        TABLE,
+    ),
+    "D18 a fall-back of less quality": (f"application/json;{AS_TABLE};q=1, application/json;q=0.9", TABLE),
+    "equally good ones in order": ("application/yaml, application/json", Form(YAML)),
+    "no quality is the best": ("application/yaml;q=0.9, application/json", FULL),
+    "of anything, the server's first": ("text/html, */*;q=0.1", FULL),
+    "what browsers send": ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", FULL),
+    "empty types between commas": (", application/json,", FULL),
+}
+
+
+@pytest.mark.parametrize(("accept", "form"), ACCEPTED.values(), ids=ACCEPTED)
+def test_the_form_of_an_answer(accept: str, form: Form) -> None:
+    assert Negotiator(object_targets(BRAND), (JSON, YAML)).form_for(accept) == form
+
+
+REFUSED: Final = {
+    "D17 another type": "text/plain",
+    "D06 a type that is not served": PROTOBUF,
+    "any text": "text/*",
+    "a quality of nothing": "application/json;q=0",
+    "a quality that is no number": "application/json;q=high",
+    "an unknown form": "application/json;as=Chart;g=meta.example.com;v=v1",
+    "a form of another version": "application/json;as=Table;g=meta.example.com;v=v2",
+    "a form of another brand": "application/json;as=Table;g=meta.k8s.io;v=v1",
+    "a form without group and version": "application/json;as=Table",
+    "forms have case": "application/json;as=table;g=meta.example.com;v=v1",
+    "a word": "json",
+    "half a type": "application/",
+    "what comes after too many": "text/plain," * ACCEPTED_TYPES_MAX + "application/json",
+}
+
+
+@pytest.mark.parametrize("accept", REFUSED.values(), ids=REFUSED)
+def test_what_is_not_acceptable(accept: str) -> None:
+    """Row D17: 406, and the message lists what is."""
+    with pytest.raises(NotAcceptable) as raised:
+        Negotiator(object_targets(BRAND), (JSON, YAML)).form_for(accept)
+    assert (raised.value.code, raised.value.reason) == (406, "NotAcceptable")
+    assert raised.value.message == (
+        "only the following media types are accepted: application/json, application/yaml"
+    )
+
+
+def test_the_last_of_the_types_that_are_read() -> None:
+    accept = "text/plain," * (ACCEPTED_TYPES_MAX - 1) + "application/json"
+    assert Negotiator(()).form_for(accept) == FULL
+
+
+def test_forms_are_only_those_that_are_offered() -> None:
+    """Discovery and OpenAPI have no tables."""
+    with pytest.raises(NotAcceptable):
+        Negotiator(()).form_for(f"application/json;{AS_TABLE}")
+
+
+_clause: Final = st.builds(
+    lambda *parts: "".join(parts),
+    st.sampled_from(["application/json", "*/*", "*", "text/plain", "", "/", "a/b/c"]),
+    st.sampled_from(["", f";{AS_TABLE}", ";as=", ";", ";=", ";g=x"]),
+    st.sampled_from(["", ";q=0", ";q=1", ";q=0.5", ";q=nan", ";q=inf", ";q=-1", ";q=1e999"]),
+)
+
+
+@given(st.lists(_clause, max_size=5).map(",".join) | st.text())
+def test_any_header_has_an_answer(accept: str) -> None:
+    negotiator = Negotiator(object_targets(BRAND))
+    with contextlib.suppress(NotAcceptable):
+        assert negotiator.form_for(accept) in (FULL, TABLE)
+
+
+CONTENT_TYPES: Final = {
+    "application/json": "application/json",
+    "application/json; charset=utf-8": "application/json",
+    " Application/JSON ;x=y;z": "application/json",
+    "": "",
+    ";": "",
+}
+
+
+@pytest.mark.parametrize(("header", "media_type"), CONTENT_TYPES.items(), ids=map(repr, CONTENT_TYPES))
+def test_the_type_of_a_body(header: str, media_type: str) -> None:
+    """Row D19: parameters and case do not count."""
+    assert base_type(header) == media_type

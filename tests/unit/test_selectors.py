@@ -1,0 +1,358 @@
+"""Label and field selectors: what a text means, and what is said of one that means nothing.
+
+Rows I17, I18. The grammar and the sentences are those of k8s.io/apimachinery, pkg/labels/selector.go and
+pkg/fields/selector.go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from apiserver.meta.selectors import (
+    FieldRequirement,
+    FieldSelector,
+    LabelSelector,
+    Requirement,
+    SelectorSyntaxError,
+    parse_field_selector,
+    parse_label_selector,
+)
+
+# ---- label selectors
+
+
+def r(key: str, operator: str, *values: str) -> Requirement:
+    return Requirement(key, operator, frozenset(values))
+
+
+LABELS: Final[dict[str, tuple[str, list[Requirement]]]] = {
+    "nothing selects everything": ("", []),
+    "spaces are nothing": (" \t\r\n", []),
+    "a key alone must be there": ("a", [r("a", "exists")]),
+    "an exclamation mark: must not be there": ("!a", [r("a", "!")]),
+    "space after the mark": ("! a", [r("a", "!")]),
+    "=": ("a=b", [r("a", "in", "b")]),
+    "== is the same": ("a==b", [r("a", "in", "b")]),
+    "!=": ("a!=b", [r("a", "notin", "b")]),
+    "the empty value": ("a=", [r("a", "in", "")]),
+    "the empty value before another requirement": ("a=,b", [r("a", "in", ""), r("b", "exists")]),
+    "in": ("a in (b,c)", [r("a", "in", "b", "c")]),
+    "notin": ("a notin (b,c)", [r("a", "notin", "b", "c")]),
+    "no space is needed before a bracket": ("a in(b)", [r("a", "in", "b")]),
+    "the same value twice": ("a in (b,b)", [r("a", "in", "b")]),
+    "no values are the empty one": ("a in ()", [r("a", "in", "")]),
+    "left out before a comma": ("a in (,b)", [r("a", "in", "", "b")]),
+    "left out after a comma": ("a in (b,)", [r("a", "in", "", "b")]),
+    "left out between commas": ("a in (b,,c)", [r("a", "in", "", "b", "c")]),
+    "greater": ("a>1", [r("a", "gt", "1")]),
+    "less": ("a < -1", [r("a", "lt", "-1")]),
+    "spaces anywhere": (" a  =  b ,\tc in ( d , e )\n", [r("a", "in", "b"), r("c", "in", "d", "e")]),
+    "in and notin are words where they are no operators": (
+        "in in (in,notin),notin=in,!in",
+        [r("in", "in", "in", "notin"), r("notin", "in", "in"), r("in", "!")],
+    ),
+    "keys with a domain": ("example.com/a.b_c=D.e_f-1", [r("example.com/a.b_c", "in", "D.e_f-1")]),
+    "one key, many requirements": ("a>1,a<9,a", [r("a", "gt", "1"), r("a", "lt", "9"), r("a", "exists")]),
+}
+
+
+@pytest.mark.parametrize(("text", "requirements"), LABELS.values(), ids=LABELS)
+def test_what_a_label_selector_means(text: str, requirements: list[Requirement]) -> None:
+    selector = parse_label_selector(text)
+    assert list(selector.requirements) == requirements
+    assert selector.selects_everything is (requirements == [])
+
+
+NO_KEY: Final = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+NO_VALUE: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+    "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+INVALID_B: Final = f'Invalid value: "b$": {NO_VALUE}'
+INVALID_C: Final = f'Invalid value: "c$": {NO_VALUE}'
+NO_INTEGER: Final = "for 'Gt', 'Lt' operators, the value must be an integer"
+REQUIREMENT: Final = "unable to parse requirement: "
+BAD_LABELS: Final = {
+    "an operator at the start": ("=b", "found '=', expected: !, identifier, or 'end of string'"),
+    "a comma at the start": (",a", "found ',', expected: !, identifier, or 'end of string'"),
+    "a comma at the end": ("a,", "found '', expected: identifier after ','"),
+    "two commas": ("a,,b", "found ',', expected: identifier after ','"),
+    "two values": ("a=b c", "found 'c', expected: ',' or 'end of string'"),
+    "two equations": ("a=b=c", "found '=', expected: ',' or 'end of string'"),
+    "a value for what must not be there": ("!a=b", "found '=', expected: ',' or 'end of string'"),
+    "a mark alone": ("!", REQUIREMENT + "found '', expected: identifier"),
+    "two marks": ("!!a", REQUIREMENT + "found '!', expected: identifier"),
+    "two keys": ("a b", REQUIREMENT + "found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+    "operators are lower case": (
+        "a IN (b)",
+        REQUIREMENT + "found 'IN', expected: in, notin, =, ==, !=, gt, lt",
+    ),
+    "a mark as operator": ("a!b", REQUIREMENT + "found '!', expected: in, notin, =, ==, !=, gt, lt"),
+    "an operator as value": ("a=!b", REQUIREMENT + "found '!', expected: identifier"),
+    "no values at all": ("a in", REQUIREMENT + "found '' expected: '('"),
+    "values without brackets": ("a in b", REQUIREMENT + "found 'b' expected: '('"),
+    "an operator first in brackets": (
+        "a in (=)",
+        REQUIREMENT + "found '=', expected: ',', ')' or identifier",
+    ),
+    "an open bracket and nothing": ("a in (", REQUIREMENT + "found '', expected: ',', ')' or identifier"),
+    "an operator later in brackets": ("a in (b,=)", REQUIREMENT + "found '=', expected: ',', or identifier"),
+    "brackets not closed": ("a in (b", REQUIREMENT + "found '', expected: ',' or ')'"),
+    "no comma in brackets": ("a in (b c)", REQUIREMENT + "found 'c', expected: ',' or ')'"),
+    "a bad key": ("a$=b", f'{REQUIREMENT}<nil>: Invalid value: "a$": {NO_KEY}'),
+    "a key as long as no key is": (
+        "a" * 64,
+        f'{REQUIREMENT}<nil>: Invalid value: "{"a" * 64}": name part must be no more than 63 bytes',
+    ),
+    "a bad value": ("a=b$", f"{REQUIREMENT}values[0][a]: {INVALID_B}"),
+    "a bad value among good ones, which are sorted": (
+        "a in (c$,b)",
+        f"{REQUIREMENT}values[1][a]: {INVALID_C}",
+    ),
+    "all bad values are told": (
+        "a in (b$,c$)",
+        f"{REQUIREMENT}[values[0][a]: {INVALID_B}, values[1][a]: {INVALID_C}]",
+    ),
+    "a bound that is no number": ("a>b", f'{REQUIREMENT}values[0]: Invalid value: "b": {NO_INTEGER}'),
+    "a bound with a fraction": ("a<1.5", f'{REQUIREMENT}values[0]: Invalid value: "1.5": {NO_INTEGER}'),
+    "no bound": ("a>", f'{REQUIREMENT}values[0]: Invalid value: "": {NO_INTEGER}'),
+    "a bound beyond 64 bits": (
+        "a<9223372036854775808",
+        f'{REQUIREMENT}values[0]: Invalid value: "9223372036854775808": {NO_INTEGER}',
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_LABELS.values(), ids=BAD_LABELS)
+def test_what_is_said_of_a_bad_label_selector(text: str, message: str) -> None:
+    with pytest.raises(SelectorSyntaxError) as raised:
+        parse_label_selector(text)
+    assert str(raised.value) == message
+
+
+MATCHES: Final = {
+    "everything": ("", {}, True),
+    "the value": ("a=b", {"a": "b"}, True),
+    "another value": ("a=b", {"a": "c"}, False),
+    "no such label": ("a=b", {"b": "b"}, False),
+    "the empty value is not an absent label": ("a=", {}, False),
+    "the empty value": ("a=", {"a": ""}, True),
+    "one of the values": ("a in (b,c)", {"a": "c"}, True),
+    "none of the values": ("a in (b,c)", {"a": "d"}, False),
+    "an absent label is not one of the values": ("a in (b,)", {}, False),
+    "not the value": ("a!=b", {"a": "c"}, True),
+    "but the value": ("a!=b", {"a": "b"}, False),
+    "an absent label has no value": ("a!=b", {}, True),
+    "none of these": ("a notin (b,c)", {"a": "d"}, True),
+    "but one of these": ("a notin (b,c)", {"a": "c"}, False),
+    "an absent label is none of these": ("a notin (b,)", {}, True),
+    "there": ("a", {"a": ""}, True),
+    "not there": ("a", {"b": "a"}, False),
+    "must not be there": ("!a", {"a": ""}, False),
+    "is not there": ("!a", {}, True),
+    "greater": ("a>9", {"a": "10"}, True),
+    "not greater": ("a>9", {"a": "9"}, False),
+    "less": ("a<9", {"a": "-10"}, True),
+    "not less": ("a<9", {"a": "9"}, False),
+    "no number is never greater": ("a>9", {"a": "b"}, False),
+    "no label is never less": ("a<9", {}, False),
+    "beyond 64 bits is no number": ("a>9", {"a": "9223372036854775808"}, False),
+    "all requirements must hold": ("a=b,c", {"a": "b", "c": "d"}, True),
+    "one that does not hold is enough": ("a=b,c", {"a": "b"}, False),
+}
+
+
+@pytest.mark.parametrize(("text", "labels", "does"), MATCHES.values(), ids=MATCHES)
+def test_which_labels_match(text: str, labels: Mapping[str, str], does: bool) -> None:
+    assert parse_label_selector(text).compile()(labels) is does
+
+
+_word: Final = st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,8}[A-Za-z0-9])?", fullmatch=True)
+_key: Final = _word | st.builds(
+    "{}/{}".format, st.from_regex(r"[a-z0-9]{1,5}(\.[a-z0-9]{1,5})?", fullmatch=True), _word
+)
+_value: Final = st.just("") | _word
+_number: Final = st.integers(-(2**63), 2**63 - 1).map(str)
+_requirement: Final = st.one_of(
+    st.builds(r, _key, st.sampled_from(["exists", "!"])),
+    st.builds(r, _key, st.sampled_from(["gt", "lt"]), _number),
+    st.builds(
+        Requirement, _key, st.sampled_from(["in", "notin"]), st.frozensets(_value, min_size=1, max_size=4)
+    ),
+)
+
+
+def written(requirement: Requirement) -> str:
+    key, operator, values = requirement
+    listed = ",".join(sorted(values))
+    return {
+        "exists": key,
+        "!": f"!{key}",
+        "gt": f"{key}>{listed}",
+        "lt": f"{key}<{listed}",
+    }.get(operator, f"{key} {operator} ({listed})")
+
+
+@given(st.lists(_requirement, max_size=5))
+def test_a_label_selector_written_out_is_read_back(requirements: list[Requirement]) -> None:
+    assert parse_label_selector(",".join(map(written, requirements))) == LabelSelector(tuple(requirements))
+
+
+@given(_requirement, st.dictionaries(_key, _value, max_size=3), _value | _number, st.booleans())
+def test_opposites_never_agree(
+    requirement: Requirement, labels: dict[str, str], value: str, is_there: bool
+) -> None:
+    key, operator, values = requirement
+    if is_there:
+        labels[key] = value
+    opposites = {"exists": "!", "!": "exists", "in": "notin", "notin": "in", "gt": "lt", "lt": "gt"}
+    does = LabelSelector((requirement,)).compile()(labels)
+    opposite = LabelSelector((Requirement(key, opposites[operator], values),)).compile()(labels)
+    if operator in ("gt", "lt"):
+        assert not (does and opposite)
+    else:
+        assert does is not opposite
+
+
+_symbols: Final = st.text(alphabet="ab1 ,=!()<>$\\.", max_size=20) | st.lists(
+    st.sampled_from(["in", "notin", "a", "b/c", "(", ")", ",", "=", "!", ">", " ", "1"])
+).map("".join)
+
+
+@given(_symbols | st.text())
+@example("a in (" + "," * 1000 + ")")
+def test_any_text_is_a_label_selector_or_a_syntax_error(text: str) -> None:
+    with contextlib.suppress(SelectorSyntaxError):
+        parse_label_selector(text).compile()({})
+
+
+# ---- field selectors
+
+KNOWN: Final = frozenset({"metadata.name", "metadata.namespace"})
+NAME, NAMESPACE = "metadata.name", "metadata.namespace"
+
+
+def f(field: str, value: str, is_equal: bool = True) -> FieldRequirement:
+    return FieldRequirement(field, value, is_equal)
+
+
+FIELDS: Final[dict[str, tuple[str, list[FieldRequirement]]]] = {
+    "nothing selects everything": ("", []),
+    "commas alone are nothing": (",,", []),
+    "=": ("metadata.name=a", [f(NAME, "a")]),
+    "== is the same": ("metadata.name==a", [f(NAME, "a")]),
+    "!=": ("metadata.name!=a", [f(NAME, "a", False)]),
+    "the empty value": ("metadata.name=", [f(NAME, "")]),
+    "many": ("metadata.name=a,metadata.namespace!=b", [f(NAME, "a"), f(NAMESPACE, "b", False)]),
+    "what is between two commas is left out": ("metadata.name=a,,", [f(NAME, "a")]),
+    "spaces are part of the value": ("metadata.name= a b", [f(NAME, " a b")]),
+    "a comma in the value": (r"metadata.name=a\,b", [f(NAME, "a,b")]),
+    "an equals sign in the value": (r"metadata.name=a\=b", [f(NAME, "a=b")]),
+    "a backslash in the value": (r"metadata.name=a\\,metadata.name=b", [f(NAME, "a\\"), f(NAME, "b")]),
+    "a mark in the value": ("metadata.name=a!b", [f(NAME, "a!b")]),
+}
+
+
+@pytest.mark.parametrize(("text", "requirements"), FIELDS.values(), ids=FIELDS)
+def test_what_a_field_selector_means(text: str, requirements: list[FieldRequirement]) -> None:
+    selector = parse_field_selector(text, KNOWN)
+    assert list(selector.requirements) == requirements
+    assert selector.selects_everything is (requirements == [])
+
+
+BAD_FIELDS: Final = {
+    "no operator": (
+        "metadata.name=a,metadata.name",
+        "invalid selector: 'metadata.name=a,metadata.name'; can't understand 'metadata.name'",
+    ),
+    "a set, which only labels have": (
+        "metadata.name in (a)",
+        "invalid selector: 'metadata.name in (a)'; can't understand 'metadata.name in (a)'",
+    ),
+    "a bare equals sign in a value": (
+        "metadata.name=a=b",
+        "invalid field selector: unescaped character in value: 61",
+    ),
+    "a backslash before a letter": (
+        r"metadata.name=a\b",
+        r"invalid field selector: invalid escape sequence: \b",
+    ),
+    "a backslash at the end": (
+        "metadata.name=a\\",
+        "invalid field selector: invalid escape sequence: \\",
+    ),
+    "a field that nobody knows": (
+        "data.x=1",
+        '"data.x" is not a known field selector: only "metadata.name", "metadata.namespace"',
+    ),
+    "a field with a space before it": (
+        "metadata.name=a, metadata.name=b",
+        '" metadata.name" is not a known field selector: only "metadata.name", "metadata.namespace"',
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_FIELDS.values(), ids=BAD_FIELDS)
+def test_what_is_said_of_a_bad_field_selector(text: str, message: str) -> None:
+    with pytest.raises(SelectorSyntaxError) as raised:
+        parse_field_selector(text, KNOWN)
+    assert str(raised.value) == message
+
+
+def escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
+
+
+_field_requirement: Final = st.builds(
+    FieldRequirement,
+    st.sampled_from(sorted(KNOWN)),
+    st.text() | st.text(alphabet="a\\,=!\n", max_size=8),
+    st.booleans(),
+)
+
+
+@given(st.lists(_field_requirement, max_size=4))
+def test_a_field_selector_written_out_is_read_back(requirements: list[FieldRequirement]) -> None:
+    text = ",".join(f"{r.field}{'=' if r.is_equal else '!='}{escaped(r.value)}" for r in requirements)
+    assert parse_field_selector(text, KNOWN) == FieldSelector(tuple(requirements))
+
+
+@given(_symbols.map("metadata.name".__add__) | st.text())
+def test_any_text_is_a_field_selector_or_a_syntax_error(text: str) -> None:
+    with contextlib.suppress(SelectorSyntaxError):
+        parse_field_selector(text, KNOWN).matches(lambda _: "")
+
+
+def test_fields_match_when_all_requirements_hold() -> None:
+    fields = {NAME: "a", NAMESPACE: "b"}
+    assert FieldSelector((f(NAME, "a"), f(NAMESPACE, "c", False))).matches(fields.__getitem__)
+    assert not FieldSelector((f(NAME, "a"), f(NAMESPACE, "b", False))).matches(fields.__getitem__)
+    assert not FieldSelector((f(NAME, "b"),)).matches(fields.__getitem__)
+    assert FieldSelector().matches(fields.__getitem__)
+
+
+def test_a_required_value_is_that_of_an_equality() -> None:
+    """So that a selector by name reads one object instead of all."""
+    selector = parse_field_selector("metadata.namespace!=b,metadata.name=a", KNOWN)
+    assert selector.required_value(NAME) == "a"
+    assert selector.required_value(NAMESPACE) is None
+    assert selector.without(NAME, NAMESPACE) == FieldSelector((f(NAMESPACE, "b", False),))
+
+
+def test_two_required_values_contradict_each_other() -> None:
+    """One of them may be read by; the other must still be tested, and then nothing is selected."""
+    selector = parse_field_selector("metadata.name=a,metadata.name=b", KNOWN)
+    value = selector.required_value(NAME)
+    assert value in ("a", "b")
+    assert not selector.matches({NAME: value or ""}.__getitem__)
