@@ -1,0 +1,95 @@
+"""Makes what the replicas of a server have to share. Run it again at any time: it keeps what is good.
+
+    DIRECTORY/authority/   the authority's key, and admin.kubeconfig; for whoever administers
+    DIRECTORY/serving/     ca.crt, tls.crt, tls.key, sa.key, tokens.csv; for the servers
+    DIRECTORY/scrape/      ca.crt, token; for Prometheus
+
+Without it each replica would make an authority of its own: a client of one would not know the others, nor
+they the client.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import io
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Final
+
+from apiserver import pki
+
+# The group that may read /metrics and nothing else.
+SCRAPER: Final = ("prometheus", "prometheus", "system:monitoring")
+OWNER_ONLY: Final = 0o600
+# The volume is for Prometheus alone, and the user that it runs as is not ours.
+EVERYBODY: Final = 0o644
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Makes what the replicas of a server have to share.")
+    parser.add_argument("--directory", type=Path, required=True)
+    parser.add_argument("--url", required=True, help="where administrators find the server")
+    parser.add_argument("--name", action="append", default=[], help="a name or address of a server; repeat")
+    parser.add_argument("--print-kubeconfig", action="store_true", help="what is in admin.kubeconfig, too")
+    given = parser.parse_args()
+    directory: Path = given.directory
+    authority, serving, scrape = (directory / name for name in ("authority", "serving", "scrape"))
+    for each in (serving, scrape):
+        each.mkdir(parents=True, exist_ok=True)
+
+    try:
+        made = pki.ensure(authority, given.name)
+    except pki.UnusableFile as error:
+        sys.exit(f"prepare: {error}")
+    kubeconfig = authority / "admin.kubeconfig"
+    pki.write_kubeconfig(kubeconfig, given.url, made)
+    for source, name in (
+        (made.ca_cert, "ca.crt"),
+        (made.serving_cert, "tls.crt"),
+        (made.serving_key, "tls.key"),
+        (made.service_account_key, "sa.key"),
+    ):
+        write(serving / name, source.read_bytes(), OWNER_ONLY)
+
+    token = text_of(scrape / "token").strip() or secrets.token_urlsafe(32)
+    write(scrape / "ca.crt", made.ca_cert.read_bytes(), EVERYBODY)
+    write(scrape / "token", token.encode(), EVERYBODY)
+    tokens = with_scraper(text_of(serving / "tokens.csv"), token)
+    write(serving / "tokens.csv", tokens.encode(), OWNER_ONLY)
+    if given.print_kubeconfig:
+        print(kubeconfig.read_text(), end="")
+
+
+def with_scraper(tokens: str, token: str) -> str:
+    """The lines of a token file, with Prometheus's token as it is now."""
+    user, uid, groups = SCRAPER
+    rows = [row for row in csv.reader(io.StringIO(tokens)) if row[1:2] != [user]]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([*rows, [token, user, uid, groups]])
+    return text.getvalue()
+
+
+def text_of(path: Path) -> str:
+    """What is in a file; nothing if there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_text()
+    return ""
+
+
+def write(path: Path, content: bytes, mode: int) -> None:
+    """All of it or nothing."""
+    temporary = path.with_name(f".{path.name}")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(content)
+    temporary.replace(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""The alerts: every expression can be read, and every metric and label in it is one that is exposed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import promql_parser as promql
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from apiserver.config import duration_s
+from tests.deploy.artefacts import DEPLOY, yaml_documents
+from tests.support.api import Api
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.required import missing
+
+DIRECTORY: Final = DEPLOY / "prometheus"
+RULES: Final[dict[str, tuple[str, Any]]] = {
+    rule["alert"]: (group["name"], rule)
+    for group in yaml_documents(DIRECTORY / "alerts.yml")[0]["groups"]
+    for rule in group["rules"]
+}
+# What Prometheus itself adds: the labels of a target, and whether it answers.
+TARGET_LABELS: Final = frozenset({"job", "instance"})
+FROM_PROMETHEUS: Final = {"up": TARGET_LABELS}
+
+Exposed = dict[str, frozenset[str]]
+
+
+def exposed(text: str) -> Exposed:
+    """The names of all samples with their labels."""
+    found = dict(FROM_PROMETHEUS)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found[sample.name] = found.get(sample.name, TARGET_LABELS) | set(sample.labels)
+    return found
+
+
+def selected(expression: str) -> Iterator[tuple[str, set[str]]]:
+    """The metrics of an expression with the labels that they are selected by."""
+    found: list[promql.VectorSelector] = []
+
+    def visit(node: promql.Expr) -> bool:
+        if isinstance(node, promql.MatrixSelector):
+            found.append(node.vector_selector)
+        elif isinstance(node, promql.VectorSelector):
+            found.append(node)
+        return True
+
+    promql.walk(promql.parse(expression), visit)
+    for selector in found:
+        assert selector.name is not None
+        yield selector.name, {matcher.name for matcher in selector.matchers.matchers}
+
+
+def grouped(expression: str) -> Iterator[tuple[set[str], set[str]]]:
+    """The labels that sums keep, with the metrics that they are taken from."""
+    found: list[promql.AggregateExpr] = []
+
+    def visit(node: promql.Expr) -> bool:
+        if isinstance(node, promql.AggregateExpr):
+            found.append(node)
+        return True
+
+    promql.walk(promql.parse(expression), visit)
+    for aggregate in found:
+        kept = set(aggregate.modifier.labels) if aggregate.modifier else set()
+        yield kept, {name for name, _ in selected(aggregate.expr.prettify())}
+
+
+def check(expression: str, known: Exposed) -> None:
+    metrics = list(selected(expression))
+    assert metrics
+    for name, labels in metrics:
+        assert name in known
+        assert labels <= known[name], name
+    for kept, names in grouped(expression):
+        for name in names:
+            assert kept <= known[name], name
+
+
+@pytest.fixture(scope="module")
+def etcd_exposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exposed]:
+    binaries = etcd_binaries()
+    if not binaries:
+        missing("etcd")
+    etcd = EtcdProcess(next(iter(binaries.values())), tmp_path_factory.mktemp("etcd")).start()
+    try:
+        with urllib.request.urlopen(f"{etcd.url}/metrics", timeout=10) as answer:
+            yield exposed(answer.read().decode())
+    finally:
+        etcd.stop()
+
+
+@pytest.mark.parametrize("alert", [alert for alert, (group, _) in RULES.items() if group == "apiserver"])
+def test_an_alert_looks_at_what_the_server_exposes(api: Api, alert: str) -> None:
+    """Row N10."""
+    api.get("/api/v1/namespaces").ok()
+    known = exposed(api.get("/metrics").body.decode())
+    check(RULES[alert][1]["expr"], known)
+
+
+@pytest.mark.etcd
+@pytest.mark.parametrize("alert", [alert for alert, (group, _) in RULES.items() if group == "etcd"])
+def test_an_alert_looks_at_what_etcd_exposes(etcd_exposed: Exposed, alert: str) -> None:
+    check(RULES[alert][1]["expr"], etcd_exposed)
+
+
+# The check above is only as good as what it refuses.
+WRONG: Final = {
+    "a metric that nobody exposes": "rate(apiserver_requests_total[5m]) > 0",
+    "a label that the metric has not": 'rate(apiserver_request_total{status="500"}[5m]) > 0',
+    "a sum by a label that the metric has not": "sum by (status) (rate(apiserver_request_total[5m])) > 0",
+}
+
+
+@pytest.mark.parametrize("expression", WRONG.values(), ids=WRONG)
+def test_the_check_sees(api: Api, expression: str) -> None:
+    api.get("/api/v1/namespaces").ok()
+    known = exposed(api.get("/metrics").body.decode())
+    with pytest.raises(AssertionError):
+        check(expression, known)
+
+
+@pytest.mark.parametrize("alert", RULES)
+def test_an_alert_says_how_bad_it_is_and_what(alert: str) -> None:
+    _, rule = RULES[alert]
+    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert rule["annotations"]["summary"]
+    assert duration_s(rule.get("for", "0")) >= 0
+
+
+def test_the_loss_of_a_replica_and_of_all_are_told_apart() -> None:
+    assert RULES["ApiserverGone"][1]["labels"]["severity"] == "critical"
+    assert RULES["ApiserverReplicaDown"][1]["labels"]["severity"] == "warning"
+
+
+def test_prometheus_itself_takes_the_files(tmp_path: Path) -> None:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("promtool is missing; expressions are parsed all the same")
+    for name in ("prometheus.yml", "alerts.yml"):
+        (tmp_path / name).write_text(
+            (DIRECTORY / name).read_text().replace("/etc/apiserver/scrape", str(tmp_path))
+        )
+    for name in ("ca.crt", "token"):
+        (tmp_path / name).touch()
+    said = subprocess.run(
+        [program, "check", "config", str(tmp_path / "prometheus.yml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
