@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from storage.quoting import go_quote
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -67,11 +69,6 @@ def quote(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-def go_quote(text: str) -> str:
-    """Go's %q: printable characters stay, the rest is escaped."""
-    return '"' + "".join(_escape(character) for character in text) + '"'
-
-
 def summary(errors: Iterable[FieldError]) -> str:
     """All errors in one line; the same one is told once."""
     texts = list(dict.fromkeys(map(str, errors)))
@@ -81,30 +78,6 @@ def summary(errors: Iterable[FieldError]) -> str:
 def causes(errors: Iterable[FieldError]) -> list[dict[str, Any]]:
     """The errors as `details.causes` of a Status."""
     return [{"reason": e.reason, "message": e.message, "field": e.field} for e in errors]
-
-
-_ESCAPES = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-    '"': '\\"',
-}
-
-
-def _escape(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _with_detail(text: str, detail: str) -> str:

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from storage.revision import REVISION_MAX
+
 # No key is longer; a longer token is not one of ours.
 TOKEN_LENGTH_MAX: Final = 4_096
 
@@ -44,10 +46,12 @@ def decode_token(text: str, version: str) -> ContinueToken:
         if document.get("v") != version:
             raise InvalidToken(f"server does not recognize this encoded version {document.get('v', '')}")
         revision, start = document.get("rv"), document.get("start")
-        if type(revision) is not int or revision == 0 or revision < -1:
+        if type(revision) is not int or revision == 0 or not -1 <= revision <= REVISION_MAX:
             raise InvalidToken(f"incorrect encoded start resourceVersion (version {version})")
         if not isinstance(start, str) or not start:
             raise InvalidToken(f"encoded start key empty (version {version})")
+        if {"", ".", ".."}.intersection(start.removeprefix("/").split("/")):
+            raise InvalidToken(start)
     except orjson.JSONDecodeError as error:
         raise InvalidToken(f"continue key is not valid: {error}") from error
     except InvalidToken as error:

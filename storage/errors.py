@@ -86,7 +86,7 @@ class StorageUnavailable(StorageError):
 
 
 class StorageFull(StorageUnavailable):
-    """The store has no room: reads and deletes go on, writes fail until space is made."""
+    """The store has no room: reads go on; writes, and deletions too, fail until space is made."""
 
 
 class OutcomeUnknown(StorageError):

@@ -51,3 +51,12 @@ def prefix_range(prefix: str) -> KeyRange:
 def after(key: str) -> str:
     """The first key that sorts after `key`."""
     return key + "\0"
+
+
+def encoded(key: str) -> bytes:
+    """A key as etcd has it. Others may write below our prefix, and not in UTF-8: `decoded` goes both ways."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+def decoded(key: bytes) -> str:
+    return key.decode("utf-8", "surrogateescape")

@@ -36,8 +36,9 @@ class LeasePool:
             shared = self._current.get(ttl_s)
             if shared is None or self._clock() > shared.usable_until or shared.keys >= KEYS_MAX:
                 extra_s = min(SHARED_S_MAX, max(1, int(ttl_s * SHARED_PART)))
+                granted_after = self._clock()
                 lease = await self._store.grant_lease(ttl_s + extra_s)
-                shared = self._current[ttl_s] = _Shared(lease, self._clock() + extra_s)
+                shared = self._current[ttl_s] = _Shared(lease, granted_after + extra_s)
             shared.keys += 1
             return shared.lease
 

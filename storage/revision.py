@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from storage.quoting import go_quote
+
 # Revisions are etcd's int64; the text is read as Go reads unsigned integers.
 _UINT64_MAX: Final = (1 << 64) - 1
+_UINT64_DIGITS: Final = 20
 REVISION_MAX: Final = (1 << 63) - 1
 
 
@@ -18,8 +21,8 @@ def parse_revision(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
-        raise InvalidRevision(f'strconv.ParseUint: parsing "{text}": invalid syntax')
-    value = int(text) if len(text) <= 20 else _UINT64_MAX + 1
-    if value > _UINT64_MAX:
-        raise InvalidRevision(f'strconv.ParseUint: parsing "{text}": value out of range')
-    return min(value, REVISION_MAX)
+        raise InvalidRevision(f"strconv.ParseUint: parsing {go_quote(text)}: invalid syntax")
+    digits = text.lstrip("0") or "0"
+    if len(digits) > _UINT64_DIGITS or int(digits) > _UINT64_MAX:
+        raise InvalidRevision(f"strconv.ParseUint: parsing {go_quote(text)}: value out of range")
+    return min(int(digits), REVISION_MAX)

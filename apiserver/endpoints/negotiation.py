@@ -57,10 +57,6 @@ class _Clause:
     parameters: dict[str, str]
     quality: float
 
-    def allows(self, media_type: str) -> bool:
-        """media_type: without parameters and wildcards."""
-        return self.media_type in (media_type, "*/*", f"{media_type.partition('/')[0]}/*")
-
 
 class Negotiator:
     """Chooses the forms of answers.
@@ -83,7 +79,8 @@ class Negotiator:
             return FULL
         for clause in _clauses(accept):
             for media_type in self._media_types:
-                if clause.allows(media_type) and self._can_become(clause.parameters):
+                # kube-apiserver does not take `application/*`.
+                if clause.media_type in (media_type, "*/*") and self._can_become(clause.parameters):
                     return Form(media_type, clause.parameters.get("as", ""))
         raise NotAcceptable.none_of(self._media_types)
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.field_errors import FieldError, forbidden, go_quote, invalid, required, too_long
+from apiserver.field_errors import FieldError, forbidden, invalid, required, too_long
 from apiserver.meta import names
 from apiserver.meta.names import NameRule
 from apiserver.vocabulary import Document
+from storage.quoting import go_quote
 
 ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
 # Finalizers that need no domain: the garbage collector's.

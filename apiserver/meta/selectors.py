@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from apiserver.field_errors import go_quote, quote
+from apiserver.field_errors import quote
 from apiserver.meta import names
+from storage.quoting import go_quote
 
 
 class SelectorSyntaxError(ValueError):

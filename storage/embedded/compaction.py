@@ -66,6 +66,8 @@ def _return_pages(transaction: Transaction) -> bool:
     """Give some free pages back; True when there are no more."""
     connection = transaction.connection
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-    if free:
-        connection.execute(f"PRAGMA incremental_vacuum({BATCH_PAGES})").fetchall()
+    for _ in range(min(free, BATCH_PAGES)):
+        # One by one: the pragma returns a row without columns for each page, at the first of which Python
+        # takes it for done.
+        connection.execute("PRAGMA incremental_vacuum(1)")
     return bool(free <= BATCH_PAGES)

@@ -97,22 +97,26 @@ class Database:
     def _prepare(self) -> None:
         try:
             with contextlib.closing(self._connect()) as connection:
-                # Must come before the first table; lets compaction give pages back to the file system.
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                connection.execute("PRAGMA journal_mode = WAL")
-                if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                    self._check(connection)
+                else:
+                    # Must come before the first table; lets compaction give pages back to the file system.
+                    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                    connection.execute("PRAGMA journal_mode = WAL")
                     connection.executescript(f"BEGIN; {TABLES} COMMIT;")
-                row = connection.execute("SELECT value FROM numbers WHERE name = 'format'").fetchone()
-                damage = (
-                    connection.execute("PRAGMA quick_check(1)").fetchone()[0] if _small(self.path) else "ok"
-                )
         except sqlite3.DatabaseError as error:
             raise DataDirectoryError(f"{self.path} is damaged or no store of this server: {error}") from error
-        if damage != "ok":
-            raise DataDirectoryError(f"{self.path} is damaged: {damage}")
+        os.chmod(self.path, 0o600)
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Look before anything is changed: the file may be another program's, or a later server's."""
+        row = connection.execute("SELECT value FROM numbers WHERE name = 'format'").fetchone()
         if row != (FORMAT,):
             raise DataDirectoryError(f"{self.path} has format {row and row[0]}; this server reads {FORMAT}")
-        os.chmod(self.path, 0o600)
+        if _small(self.path):
+            (damage,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if damage != "ok":
+                raise DataDirectoryError(f"{self.path} is damaged: {' '.join(damage.split())}")
 
 
 # Checking a file reads all of it: 100 MB took 0.1 s, which a start can afford; larger ones go unchecked.

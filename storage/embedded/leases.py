@@ -76,9 +76,7 @@ class Leases:
         return lease
 
     async def renew(self, lease: int) -> None:
-        if lease not in self._ttl_s:
-            raise LeaseNotFound(lease)
-        ttl_s = self._ttl_s[lease]
+        ttl_s = self._ttl_s.get(lease, 0)
         expires_at = self._wall() + ttl_s
 
         def update(transaction: Transaction) -> None:
@@ -87,7 +85,7 @@ class Leases:
                 "UPDATE leases SET expires_at = ? WHERE id = ?", (expires_at, lease)
             )
 
-        await self._writer.do(update)
+        await self._writer.do(update)  # whether there is such a lease is decided there
         self._schedule(lease, ttl_s)
 
     async def revoke(self, lease: int) -> None:

@@ -116,7 +116,9 @@ class EmbeddedStore:
     async def check_health(self) -> None:
         self._require_open()
         if self._writer.failure is not None:
-            await self._writer.do(Transaction.probe)  # Space may have come free since.
+            # Space may have come free since.
+            await self._writer.do(Transaction.probe)
+            await self._writer.do(Transaction.forget_probes)
         await self._reader.get("", MOST_RECENT)
 
     async def close(self) -> None:

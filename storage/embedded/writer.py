@@ -30,6 +30,9 @@ GROUP_OPERATIONS_MAX: Final = 512
 # What may wait for the thread before callers are told that the store cannot keep up.
 QUEUED_OPERATIONS_MAX: Final = 20_000
 
+# Overwriting a page proves nothing: that often still fits where a new object does not.
+PROBE_BYTES: Final = 64 * 1024
+
 T = TypeVar("T")
 
 _LATEST: Final = """
@@ -112,8 +115,12 @@ class Transaction:
         return revision if created else 0
 
     def probe(self) -> None:
-        """Write what is there already: fails as any write would, and changes nothing."""
-        self.connection.execute(_SET_REVISION, (self.revision,))
+        """Write as many bytes as a write may well have: fails where that would, and changes no value."""
+        self.connection.execute("CREATE TABLE IF NOT EXISTS probes (filler BLOB)")
+        self.connection.execute("INSERT INTO probes VALUES (zeroblob(?))", (PROBE_BYTES,))
+
+    def forget_probes(self) -> None:
+        self.connection.execute("DELETE FROM probes")
 
     def require_lease(self, lease: int) -> None:
         if self.connection.execute("SELECT 1 FROM leases WHERE id = ?", (lease,)).fetchone() is None:
@@ -240,7 +247,11 @@ class Writer:
             committing = True
             connection.execute("COMMIT")
         except Exception as error:  # Whatever it was, nobody may be left waiting for this group.
-            log.exception("a group of %d writes failed", len(operations))
+            # Nobody but SQLite is known to fail here, and its message says it all.
+            log.error(
+                *("a group of %d writes failed: %s", len(operations), error),
+                exc_info=not isinstance(error, sqlite3.Error),
+            )
             self._fail(operations, error, unknown=committing and not _is_full(error))
             return
         self.revision, self.failure = transaction.revision, None

@@ -123,7 +123,10 @@ class EtcdClient:
             await call.write(request)
             response = await call.read()
         except grpc.aio.AioRpcError as error:
-            raise self._translate(error, is_write=False) from error
+            translated = self._translate(error, is_write=False)
+            if isinstance(translated, StorageUnavailable):
+                self._use_next()
+            raise translated from error
         finally:
             call.cancel()
         if response is grpc.aio.EOF:
@@ -247,7 +250,8 @@ _BY_TEXT: Final[dict[str, type[StorageError]]] = {
 
 def _was_refused(text: str) -> bool:
     """True for answers that etcd gives before it proposes a write to the cluster."""
-    return any(fragment in text for fragment in ("too many requests", "no leader", "permission denied"))
+    refusals = ("too many requests", "no leader", "permission denied", "duplicate key")
+    return any(refusal in text for refusal in refusals)
 
 
 def _was_not_sent(error: grpc.aio.AioRpcError) -> bool:

@@ -10,6 +10,7 @@ from typing import Final
 from storage.errors import (
     KeyExists,
     LeaseNotFound,
+    OutcomeUnknown,
     RevisionCompacted,
     RevisionMismatch,
     RevisionTooLarge,
@@ -43,7 +44,7 @@ from storage.interface import (
     ReadAt,
     Stored,
 )
-from storage.keys import INTERNAL_GROUP, after
+from storage.keys import INTERNAL_GROUP, after, decoded, encoded
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class EtcdStore:
         return await self._revision.get()
 
     async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
-        response = await self._range(pb.RangeRequest(key=key.encode()), at)
+        response = await self._range(pb.RangeRequest(key=encoded(key)), at)
         revision = at.revision if at.consistency is Consistency.EXACT else response.header.revision
         return Read(_stored(response.kvs[0]) if response.kvs else None, revision)
 
@@ -90,7 +91,7 @@ class EtcdStore:
         start, revision = keys.start, 0
         while True:
             wanted = min(limit - len(items), PAGE_KEYS) if limit else PAGE_KEYS
-            request = pb.RangeRequest(key=start.encode(), range_end=keys.end.encode(), limit=wanted)
+            request = pb.RangeRequest(key=encoded(start), range_end=encoded(keys.end), limit=wanted)
             response = await self._range(request, at)
             if not revision:
                 revision = at.revision if at.consistency is Consistency.EXACT else response.header.revision
@@ -101,7 +102,7 @@ class EtcdStore:
             start = after(items[-1].key)
 
     async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
-        request = pb.RangeRequest(key=keys.start.encode(), range_end=keys.end.encode(), count_only=True)
+        request = pb.RangeRequest(key=encoded(keys.start), range_end=encoded(keys.end), count_only=True)
         return (await self._range(request, at)).count
 
     async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
@@ -122,12 +123,12 @@ class EtcdStore:
                 raise ValueTooLarge(write.key, size_bytes=len(write.value), limit_bytes=VALUE_BYTES_MAX)
         request = pb.TxnRequest(
             compare=[
-                pb.Compare(target=pb.Compare.MOD, key=c.key.encode(), mod_revision=c.mod_revision)
+                pb.Compare(target=pb.Compare.MOD, key=encoded(c.key), mod_revision=c.mod_revision)
                 for c in conditions
             ],
             success=[_write(write) for write in writes],
             failure=[
-                pb.RequestOp(request_range=pb.RangeRequest(key=c.key.encode(), keys_only=True))
+                pb.RequestOp(request_range=pb.RangeRequest(key=encoded(c.key), keys_only=True))
                 for c in conditions
             ],
         )
@@ -140,6 +141,11 @@ class EtcdStore:
             ) from error
         except LeaseNotFound as error:
             raise LeaseNotFound(next(w.lease for w in writes if isinstance(w, Put) and w.lease)) from error
+        except StorageFull as error:
+            # The write that crosses the quota is done, and then answered as if it had been refused.
+            if not await self._hold(conditions):
+                raise OutcomeUnknown(str(error)) from error
+            raise
         if not response.succeeded:
             raise _first_failure(conditions, response)
         return response.header.revision
@@ -155,6 +161,7 @@ class EtcdStore:
         )
 
     async def compact(self, revision: int) -> None:
+        self._require_open()
         try:
             await self._client.compact(pb.CompactionRequest(revision=revision))
         except CompactedRevision:
@@ -163,14 +170,17 @@ class EtcdStore:
             raise RevisionTooLarge(requested=revision, current=await self.current_revision()) from error
 
     async def grant_lease(self, ttl_s: int) -> int:
+        self._require_open()
         return (await self._client.grant_lease(pb.LeaseGrantRequest(ttl_s=ttl_s))).id
 
     async def renew_lease(self, lease: int) -> None:
+        self._require_open()
         response = await self._client.keep_lease_alive(pb.LeaseKeepAliveRequest(id=lease))
         if response.ttl_s <= 0:
             raise LeaseNotFound(lease)
 
     async def revoke_lease(self, lease: int) -> None:
+        self._require_open()
         try:
             await self._client.revoke_lease(pb.LeaseRevokeRequest(id=lease))
         except LeaseNotFound as error:
@@ -197,13 +207,22 @@ class EtcdStore:
             await self._fence.close()
             await self._client.close()
 
+    async def _hold(self, conditions: Sequence[Condition]) -> bool:
+        """Whether all conditions of a transaction hold after it: then it has written nothing."""
+        for condition in conditions:
+            request = pb.RangeRequest(key=encoded(condition.key), keys_only=True)
+            kvs = (await self._client.range(request)).kvs
+            if (kvs[0].mod_revision if kvs else 0) != condition.mod_revision:
+                return False
+        return bool(conditions)
+
     async def _read_revision(self) -> int:
         # Any linearizable read answers with the store's revision; this one reads nothing.
-        request = pb.RangeRequest(key=self._fence_key.encode(), count_only=True)
+        request = pb.RangeRequest(key=encoded(self._fence_key), count_only=True)
         return (await self._client.range(request)).header.revision
 
     async def _write_fence(self) -> None:
-        await self._client.put(pb.PutRequest(key=self._fence_key.encode()))
+        await self._client.put(pb.PutRequest(key=encoded(self._fence_key)))
 
     async def _range(self, request: pb.RangeRequest, at: ReadAt) -> pb.RangeResponse:
         self._require_open()
@@ -227,17 +246,15 @@ class EtcdStore:
 
 
 def _stored(kv: pb.KeyValue) -> Stored:
-    return Stored(
-        kv.key.decode("utf-8", "surrogateescape"), kv.value, kv.create_revision, kv.mod_revision, kv.lease
-    )
+    return Stored(decoded(kv.key), kv.value, kv.create_revision, kv.mod_revision, kv.lease)
 
 
 def _write(write: Put | Delete) -> pb.RequestOp:
     if isinstance(write, Put):
         return pb.RequestOp(
-            request_put=pb.PutRequest(key=write.key.encode(), value=write.value, lease=write.lease)
+            request_put=pb.PutRequest(key=encoded(write.key), value=write.value, lease=write.lease)
         )
-    return pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=write.key.encode()))
+    return pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=encoded(write.key)))
 
 
 def _first_failure(conditions: Sequence[Condition], response: pb.TxnResponse) -> StorageError:

@@ -10,6 +10,8 @@ from storage.etcd import etcd_subset_pb2 as pb
 from storage.etcd.client import EtcdClient, WatchCall
 from storage.etcd.version import EtcdVersion
 from storage.interface import NO_LEASE, Event, EventBatch, KeyRange
+from storage.keys import decoded, encoded
+from storage.revision import REVISION_MAX
 
 
 class EtcdWatch:
@@ -68,9 +70,9 @@ class EtcdWatch:
     def _creation(self) -> pb.WatchRequest:
         return pb.WatchRequest(
             create_request=pb.WatchCreateRequest(
-                key=self._keys.start.encode(),
-                range_end=self._keys.end.encode(),
-                start_revision=self._reached + 1,
+                key=encoded(self._keys.start),
+                range_end=encoded(self._keys.end),
+                start_revision=min(self._reached + 1, REVISION_MAX),
                 fragment=True,
             )
         )
@@ -123,7 +125,7 @@ async def _whole_responses(call: WatchCall) -> AsyncIterator[pb.WatchResponse]:
 def _decode(events: Iterable[pb.WatchEvent]) -> Iterable[Event]:
     for event in events:
         kv = event.kv
-        key = kv.key.decode("utf-8", "surrogateescape")  # others may write below our prefix, too
+        key = decoded(kv.key)
         if event.type == pb.WatchEvent.DELETE:
             yield Event(key, None, 0, kv.mod_revision, NO_LEASE)
         else:

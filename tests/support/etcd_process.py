@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -12,7 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 
 def etcd_binaries() -> dict[str, Path]:
@@ -38,36 +39,95 @@ def free_port() -> int:
         return port
 
 
-class EtcdProcess:
-    """One etcd member on loopback, which can be stopped, killed and started again on its data."""
+class TlsFiles(NamedTuple):
+    """Paths of PEM files."""
 
-    def __init__(self, binary: Path, directory: Path, *, flags: tuple[str, ...] = ()) -> None:
-        self.binary, self.directory, self.flags = binary, directory, flags
-        self.url = f"http://127.0.0.1:{free_port()}"
-        self._peer_url = f"http://127.0.0.1:{free_port()}"
+    ca: Path
+    certificate: Path
+    key: Path
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return (
+            "--client-cert-auth",
+            f"--trusted-ca-file={self.ca}",
+            f"--cert-file={self.certificate}",
+            f"--key-file={self.key}",
+        )
+
+
+class EtcdProcess:
+    """One etcd member on loopback, which can be stopped, killed and started again on its data.
+
+    tls: the flags' values that make it speak TLS to clients, and ask them for certificates.
+    """
+
+    def __init__(
+        self,
+        binary: Path,
+        directory: Path,
+        *,
+        name: str = "m0",
+        flags: tuple[str, ...] = (),
+        tls: TlsFiles | None = None,
+    ) -> None:
+        self.binary, self.directory, self.name, self.flags, self.tls = binary, directory, name, flags, tls
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{free_port()}"
+        self.peer_url = f"http://127.0.0.1:{free_port()}"
+        self.cluster = f"{name}={self.peer_url}"  # all its members, for `--initial-cluster`
+        # Health is asked for here: it never needs a certificate.
+        self._metrics_url = f"http://127.0.0.1:{free_port()}"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> Self:
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    def start(self, *, awaits_health: bool = True) -> Self:
         log = (self.directory / "etcd.log").open("ab")
         self._process = subprocess.Popen(
             [
                 self.binary,
-                "--name=m0",
+                f"--name={self.name}",
                 f"--data-dir={self.directory / 'etcd'}",
                 f"--listen-client-urls={self.url}",
                 f"--advertise-client-urls={self.url}",
-                f"--listen-peer-urls={self._peer_url}",
-                f"--initial-advertise-peer-urls={self._peer_url}",
-                f"--initial-cluster=m0={self._peer_url}",
+                f"--listen-peer-urls={self.peer_url}",
+                f"--initial-advertise-peer-urls={self.peer_url}",
+                f"--initial-cluster={self.cluster}",
+                f"--listen-metrics-urls={self._metrics_url}",
                 "--unsafe-no-fsync",
+                *(self.tls.flags if self.tls else ()),
                 *self.flags,
             ],
             stdout=log,
             stderr=log,
         )
         log.close()
-        self._await_health()
+        if awaits_health:
+            self.await_health()
         return self
+
+    def ctl(self, *arguments: str) -> bytes:
+        """What etcdctl of the same release, asked from outside, prints."""
+        return subprocess.run(
+            [self.binary.with_name("etcdctl"), f"--endpoints={self.url}", *arguments],
+            env=os.environ | {"ETCDCTL_API": "3"},
+            check=True,
+            capture_output=True,
+            timeout=20,
+        ).stdout
+
+    def pause(self) -> None:
+        """It stays connected and answers nothing until `resume`."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def stop(self) -> None:
         self._end("terminate")
@@ -81,19 +141,47 @@ class EtcdProcess:
             self._process.wait(20)
             self._process = None
 
-    def _await_health(self) -> None:
+    def await_health(self) -> None:
         end = time.monotonic() + 20
         while time.monotonic() < end:
             assert self._process is not None
             if self._process.poll() is not None:
                 break
             try:
-                with urllib.request.urlopen(f"{self.url}/health", timeout=1) as response:
+                with urllib.request.urlopen(f"{self._metrics_url}/health", timeout=1) as response:
                     if b"true" in response.read():
                         return
             except OSError:
                 time.sleep(0.02)
         raise RuntimeError(f"etcd did not start:\n{(self.directory / 'etcd.log').read_text()[-2000:]}")
+
+
+class EtcdCluster:
+    """Some members on loopback that know of each other."""
+
+    def __init__(self, binary: Path, directory: Path, *, size: int = 3) -> None:
+        self.members = []
+        for n in range(size):
+            home = directory / f"m{n}"
+            home.mkdir()
+            self.members.append(EtcdProcess(binary, home, name=f"m{n}"))
+        for member in self.members:
+            member.cluster = ",".join(f"{other.name}={other.peer_url}" for other in self.members)
+
+    @property
+    def urls(self) -> list[str]:
+        return [member.url for member in self.members]
+
+    def start(self) -> Self:
+        for member in self.members:
+            member.start(awaits_health=False)
+        for member in self.members:
+            member.await_health()
+        return self
+
+    def kill(self) -> None:
+        for member in self.members:
+            member.kill()
 
 
 def has_container_engine() -> bool:

@@ -1,0 +1,131 @@
+"""Keys that expire at about the same time share a lease; none lives less than it was promised."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from storage.embedded import EmbeddedStore
+from storage.embedded.database import Database
+from storage.errors import StorageUnavailable
+from storage.interface import Put
+from storage.keys import prefix_range
+from storage.lease_pool import KEYS_MAX, SHARED_PART, SHARED_S_MAX, LeasePool
+
+HOUR_S = 3_600
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Granting(EmbeddedStore):
+    """Notes which lease was granted when and for how long; granting takes `takes_s` on the clock."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        super().__init__(database)
+        self._clock, self.takes_s = clock, 0.0
+        self.ends: dict[int, float] = {}
+
+    async def grant_lease(self, ttl_s: int) -> int:
+        lease = await super().grant_lease(ttl_s)
+        self.ends[lease] = self._clock.now + ttl_s
+        self._clock.now += self.takes_s
+        return lease
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Granting]:
+    store = Granting(Database(tmp_path, durable=False), clock)
+    yield store
+    await store.close()
+
+
+TIMES = {
+    "an event's hour": (HOUR_S, 60),
+    "twenty minutes": (1_200, 60),
+    "a minute": (60, 3),
+    "some seconds": (10, 1),
+    "one second": (1, 1),
+    "a day": (86_400, 60),
+}
+
+
+@pytest.mark.parametrize(("ttl_s", "extra_s"), TIMES.values(), ids=TIMES)
+async def test_how_long_a_lease_is_shared(store: Granting, clock: Clock, ttl_s: int, extra_s: int) -> None:
+    """A key outlives its time by a twentieth of it, or by a minute if that is less."""
+    assert extra_s == min(SHARED_S_MAX, max(1, int(ttl_s * SHARED_PART)))
+    pool = LeasePool(store, clock=clock)
+    first = await pool.lease_for(ttl_s)
+    assert store.ends[first] == clock.now + ttl_s + extra_s
+    clock.now += extra_s
+    assert await pool.lease_for(ttl_s) == first
+    clock.now += 0.01
+    second = await pool.lease_for(ttl_s)
+    assert second != first
+    assert store.ends[second] >= clock.now + ttl_s
+
+
+async def test_no_key_lives_shorter_than_it_was_promised(store: Granting, clock: Clock) -> None:
+    """Also when the store takes its time to grant a lease: that runs from the grant, not from the answer."""
+    store.takes_s = 2.0
+    pool = LeasePool(store, clock=clock)
+    for ttl_s in (10, 60, HOUR_S):
+        for _ in range(100):
+            asked_at = clock.now
+            assert store.ends[await pool.lease_for(ttl_s)] >= asked_at + ttl_s
+            clock.now += 0.7
+
+
+async def test_different_times_have_different_leases(store: Granting, clock: Clock) -> None:
+    pool = LeasePool(store, clock=clock)
+    assert len({await pool.lease_for(ttl_s) for ttl_s in (60, 61, HOUR_S)}) == 3
+    assert len(store.ends) == 3
+
+
+async def test_a_lease_has_no_more_keys_than_can_be_deleted_together(store: Granting, clock: Clock) -> None:
+    pool = LeasePool(store, clock=clock)
+    leases = [await pool.lease_for(HOUR_S) for _ in range(2 * KEYS_MAX + 1)]
+    assert [leases.count(lease) for lease in store.ends] == [KEYS_MAX, KEYS_MAX, 1]
+
+
+async def test_many_who_ask_at_once_share_a_lease(store: Granting, clock: Clock) -> None:
+    pool = LeasePool(store, clock=clock)
+    leases = await asyncio.gather(*(pool.lease_for(HOUR_S) for _ in range(100)))
+    assert set(leases) == set(store.ends)
+    assert len(store.ends) == 1
+
+
+async def test_one_who_gives_up_holds_nobody_back(store: Granting, clock: Clock) -> None:
+    pool = LeasePool(store, clock=clock)
+    asking = [asyncio.create_task(pool.lease_for(HOUR_S)) for _ in range(3)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    async with asyncio.timeout(10):
+        lease, again = await asyncio.gather(*asking[1:])
+    assert lease == again
+
+
+async def test_the_leases_are_good_for_keys(store: Granting, clock: Clock) -> None:
+    lease = await LeasePool(store, clock=clock).lease_for(HOUR_S)
+    await store.transact([], [Put(f"/registry/core/events/{n}", b"", lease) for n in range(3)])
+    await store.revoke_lease(lease)
+    assert await store.count(prefix_range("/registry/")) == 0
+
+
+async def test_a_store_that_cannot_grant_says_so(store: Granting, clock: Clock) -> None:
+    await store.close()
+    with pytest.raises(StorageUnavailable):
+        await LeasePool(store, clock=clock).lease_for(HOUR_S)
