@@ -1,0 +1,340 @@
+"""Bodies in protobuf: what a message becomes, and that nothing a client sends does harm. Rows D03-D05."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Final
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.schema.compile import TypeMismatch, Walk
+from apiserver.schema.structural import Kind, Schema
+from apiserver.wire.protobuf import DEPTH_MAX, MAGIC, Decoder, Envelope, NotProtobuf, open_envelope
+from tests.support import protobuf_writer as pb
+from tests.support.protobuf_writer import entries, entry, field, key, varint
+
+SCHEMAS: Final = BuiltinSchemas((1, 34))
+
+
+def decoder(kind: str) -> Decoder:
+    return Decoder(SCHEMAS.get(f"io.k8s.api.{kind}"))
+
+
+CONFIG_MAP: Final = decoder("core.v1.ConfigMap")
+POD: Final = decoder("core.v1.Pod")
+
+
+# ---- the envelope
+
+ENVELOPES: Final = {
+    "who it is and what it holds": (pb.envelope(b"raw"), Envelope("v1", "ConfigMap", b"raw")),
+    "of a group": (pb.envelope(b"", "apps/v1", "Deployment"), Envelope("apps/v1", "Deployment", b"")),
+    "nothing but the magic": (MAGIC, Envelope("", "", b"")),
+    "content alone": (MAGIC + field(2, b"raw"), Envelope("", "", b"raw")),
+    "a content type": (pb.envelope(b"a", more=field(4, "text")), Envelope("v1", "ConfigMap", b"a")),
+    "an empty encoding": (pb.envelope(b"a", more=field(3, "")), Envelope("v1", "ConfigMap", b"a")),
+}
+
+
+@pytest.mark.parametrize(("body", "envelope"), ENVELOPES.values(), ids=ENVELOPES)
+def test_envelopes(body: bytes, envelope: Envelope) -> None:
+    assert open_envelope(body) == envelope
+
+
+NO_ENVELOPES: Final = {
+    "nothing": (b"", r"expected prefix \[107 56 115 0\]"),
+    "a cut prefix": (b"k8s", "expected prefix"),
+    "JSON": (b'{"kind":"ConfigMap"}', "expected prefix"),
+    "another prefix": (b"k8s\x01" + field(2, b""), "expected prefix"),
+    "compressed content": (pb.envelope(b"", more=field(3, "gzip")), "is encoded"),
+    "cut off": (pb.envelope(b"raw")[:-1], "unexpected end"),
+    "cut within a number": (MAGIC + b"\x80", "unexpected end"),
+    "a kind that is no UTF-8": (MAGIC + field(1, field(2, b"\xff")), "UTF-8"),
+    "a length beyond all memory": (MAGIC + key(2, 2) + varint(2**63), "unexpected end"),
+    "a number without end": (MAGIC + key(2, 0) + b"\xff" * 11, "more than 10 bytes"),
+}
+
+
+@pytest.mark.parametrize(("body", "told"), NO_ENVELOPES.values(), ids=NO_ENVELOPES)
+def test_what_is_no_envelope(body: bytes, told: str) -> None:
+    """Row D05."""
+    with pytest.raises(NotProtobuf, match=told):
+        open_envelope(body)
+
+
+# ---- messages: numbers as in generated.proto of k8s.io/api/core/v1 and its neighbours
+
+MESSAGES: Final[dict[str, tuple[str, bytes, dict[str, Any]]]] = {
+    "nothing": ("core.v1.Pod", b"", {}),
+    "texts in a message in a message": (
+        "core.v1.ConfigMap",
+        field(1, field(1, "a") + field(3, "ns")),
+        {"metadata": {"name": "a", "namespace": "ns"}},
+    ),
+    "a map of texts": (
+        "core.v1.ConfigMap",
+        entries(2, {"k": "v", "empty": "", "é": "\N{GRINNING FACE}"}),
+        {"data": {"k": "v", "empty": "", "é": "\N{GRINNING FACE}"}},
+    ),
+    "a map of bytes": ("core.v1.ConfigMap", entry(3, "k", b"\x00\xff"), {"binaryData": {"k": "AP8="}}),
+    "an entry without key and value": ("core.v1.ConfigMap", field(2, b""), {"data": {"": ""}}),
+    "the last entry of a key counts": (
+        "core.v1.ConfigMap",
+        entry(2, "k", "1") + entry(2, "k", "2"),
+        {"data": {"k": "2"}},
+    ),
+    "a list of messages, an empty one among them": (
+        "core.v1.PodSpec",
+        field(2, field(1, "a")) + field(2, b"") + field(2, field(1, "b")),
+        {"containers": [{"name": "a"}, {}, {"name": "b"}]},
+    ),
+    "a list of texts": ("core.v1.Container", field(3, "sh") + field(3, ""), {"command": ["sh", ""]}),
+    "a list of numbers": (
+        "core.v1.PodSecurityContext",
+        field(4, 1) + field(4, 0),
+        {"supplementalGroups": [1, 0]},
+    ),
+    "numbers below zero": ("core.v1.PodSpec", field(4, -1), {"terminationGracePeriodSeconds": -1}),
+    "the largest number": ("core.v1.PodSpec", field(5, 2**63 - 1), {"activeDeadlineSeconds": 2**63 - 1}),
+    "the smallest": ("core.v1.PodSpec", field(5, -(2**63)), {"activeDeadlineSeconds": -(2**63)}),
+    "a truth value": ("core.v1.PodSpec", field(11, True), {"hostNetwork": True}),
+    "fields that stand among others in JSON": (
+        "core.v1.Volume",
+        field(1, "v") + field(2, field(19, field(1, field(1, "cm")))),
+        {"name": "v", "configMap": {"name": "cm"}},
+    ),
+    "a moment": (
+        "core.v1.Pod",
+        field(1, field(8, pb.time(1704067200, 999_999_999))),
+        {"metadata": {"creationTimestamp": "2024-01-01T00:00:00Z"}},
+    ),
+    "a moment before 1970": (
+        "core.v1.Pod",
+        field(1, field(8, pb.time(-1))),
+        {"metadata": {"creationTimestamp": "1969-12-31T23:59:59Z"}},
+    ),
+    "the zero moment is none": ("core.v1.Pod", field(1, field(8, b"")), {"metadata": {}}),
+    "microseconds": (
+        "coordination.v1.LeaseSpec",
+        field(4, pb.time(1704067200, 1_000)),
+        {"renewTime": "2024-01-01T00:00:00.000001Z"},
+    ),
+    "a port by number": ("core.v1.HTTPGetAction", field(2, pb.int_or_string(80)), {"port": 80}),
+    "a port by name": ("core.v1.HTTPGetAction", field(2, pb.int_or_string("web")), {"port": "web"}),
+    "quantities": (
+        "core.v1.ResourceRequirements",
+        entry(1, "cpu", pb.quantity("100m")),
+        {"limits": {"cpu": "100m"}},
+    ),
+    "an embedded document": (
+        "core.v1.Pod",
+        field(1, field(17, field(1, "m") + field(7, pb.raw_json({"f:spec": {}})))),
+        {"metadata": {"managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {}}}]}},
+    ),
+    "a list as a map's value": (
+        "authorization.v1.SubjectAccessReviewSpec",
+        entry(5, "k", field(1, "x") + field(1, "y")) + entry(5, "none", b""),
+        {"extra": {"k": ["x", "y"], "none": []}},
+    ),
+    # What Go's encoder always writes, and encoding/json leaves out or not.
+    "the zero of a plain field is nothing": (
+        "core.v1.Container",
+        field(2, "") + field(16, False) + field(6, field(2, 0)),
+        {"ports": [{}]},
+    ),
+    "unless it is shown when empty": ("core.v1.Container", field(1, ""), {"name": ""}),
+    "the zero of a pointer is a value": (
+        "core.v1.PodSpec",
+        field(4, 0) + field(30, False) + field(14, b""),
+        {"terminationGracePeriodSeconds": 0, "enableServiceLinks": False, "securityContext": {}},
+    ),
+    # https://protobuf.dev/programming-guides/encoding/#last-one-wins
+    "the last of several values counts": (
+        "core.v1.PodSpec",
+        field(10, "a") + field(10, "b"),
+        {"nodeName": "b"},
+    ),
+    "messages that come in pieces are one": (
+        "core.v1.Pod",
+        field(1, field(1, "a")) + field(2, b"") + field(1, field(3, "ns")),
+        {"metadata": {"name": "a", "namespace": "ns"}, "spec": {}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "raw", "document"), MESSAGES.values(), ids=MESSAGES)
+def test_messages(kind: str, raw: bytes, document: dict[str, Any]) -> None:
+    assert decoder(kind)(raw) == document
+
+
+def deep(levels: int) -> bytes:
+    raw = b""
+    for _ in range(levels):
+        raw = field(2, raw)
+    return raw
+
+
+BAD: Final[dict[str, tuple[bytes, str]]] = {
+    "an unknown field would be lost": (field(99, 1), "field 99 of v1.Pod is not known in protobuf here"),
+    "no field has number 0": (field(0, 1), "field 0"),
+    "a number for a message": (field(2, 1), "bytes were expected"),
+    "a message for a number": (field(2, field(4, "x")), "a number was expected"),
+    "eight bytes for a number": (field(2, field(4, 1.0)), "a number was expected"),
+    "four bytes for a number": (field(2, key(4, 5) + b"abcd"), "a number was expected"),
+    "a number for a moment": (field(1, field(8, 5)), "bytes were expected"),
+    "a text that is no UTF-8": (field(1, field(1, b"\xff")), "UTF-8"),
+    "half a surrogate": (field(1, field(1, b"\xed\xa0\x80")), "UTF-8"),
+    "a key that is no UTF-8": (field(1, field(11, field(1, b"\xff"))), "UTF-8"),
+    "a map's entry that is a number": (field(1, field(11, 5)), "bytes were expected"),
+    "a moment after all calendars": (field(1, field(8, pb.time(2**62))), "is no time"),
+    "a moment before all calendars": (field(1, field(8, pb.time(-(2**63)))), "is no time"),
+    "the year 10000": (field(1, field(8, pb.time(253_402_300_800))), "is no time"),
+    "an embedded document that is no JSON": (field(1, field(17, field(7, field(1, "{")))), "no JSON"),
+    "one that nests without end": (field(1, field(17, field(7, field(1, "[" * 100_000)))), "no JSON"),
+    "a group, which nobody writes any more": (key(1, 3) + key(1, 4), "wire type 3"),
+    "wire types there are none of": (key(1, 7), "wire type 7"),
+    "a length beyond the end": (key(1, 2) + varint(1), "unexpected end"),
+    "a length beyond all memory": (key(1, 2) + varint(2**64 - 1), "unexpected end"),
+    "a length of the inner message beyond its end": (
+        field(1, key(1, 2) + varint(3)) + b"abc",
+        "unexpected end",
+    ),
+    "a fixed number cut off": (key(1, 1) + b"1234567", "unexpected end"),
+    "a number of eleven bytes": (key(1, 0) + b"\x80" * 10 + b"\x01", "more than 10 bytes"),
+    "a key of eleven bytes": (b"\xff" * 11, "more than 10 bytes"),
+}
+
+
+@pytest.mark.parametrize(("raw", "told"), BAD.values(), ids=BAD)
+def test_bad_messages_are_refused(raw: bytes, told: str) -> None:
+    with pytest.raises(NotProtobuf, match=told):
+        POD(raw)
+
+
+def recursive() -> Decoder:
+    """No built-in type refers to itself in protobuf: a Pod whose spec (2) is a Pod."""
+    schema = Schema(Kind.STRUCT, "v1.Pod", definition="io.k8s.api.core.v1.Pod")
+    schema.fields = {"spec": schema}
+    return Decoder(schema)
+
+
+def test_messages_nest_to_a_bound() -> None:
+    document = recursive()(deep(DEPTH_MAX))
+    depth = 0
+    while document:
+        document, depth = document["spec"], depth + 1
+    assert depth == DEPTH_MAX
+
+
+@pytest.mark.parametrize("levels", [DEPTH_MAX + 1, 10_000])
+def test_deeper_ones_are_refused(levels: int) -> None:
+    with pytest.raises(NotProtobuf, match=f"more than {DEPTH_MAX} deep"):
+        recursive()(deep(levels))
+
+
+def test_a_kind_without_a_form_in_protobuf() -> None:
+    with pytest.raises(LookupError, match="Nothing has no form in protobuf here"):
+        Decoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
+
+
+# ---- whatever comes
+
+_TEXT: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_MAP: Final = st.dictionaries(_TEXT, _TEXT, min_size=1, max_size=5)
+_CONFIG_MAPS: Final = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {},
+            optional={
+                "name": _TEXT.filter(bool),
+                "generation": st.integers(-(2**63), 2**63 - 1).filter(bool),
+                "labels": _MAP,
+                "finalizers": st.lists(_TEXT, min_size=1, max_size=3),
+            },
+        )
+    },
+    optional={
+        "immutable": st.booleans(),
+        "data": _MAP,
+        "binaryData": st.dictionaries(_TEXT, st.binary(max_size=30), min_size=1, max_size=3),
+    },
+)
+
+
+def written(document: dict[str, Any]) -> bytes:
+    """A ConfigMap's message; `binaryData` has bytes here."""
+    meta = document["metadata"]
+    raw = field(1, meta.get("name", "")) + field(7, meta.get("generation", 0))
+    raw += entries(11, meta.get("labels", {})) + b"".join(field(14, f) for f in meta.get("finalizers", ()))
+    raw = field(1, raw) + entries(2, document.get("data", {}))
+    raw += b"".join(entry(3, name, value) for name, value in document.get("binaryData", {}).items())
+    return raw + (field(4, document["immutable"]) if "immutable" in document else b"")
+
+
+def as_json(document: dict[str, Any]) -> dict[str, Any]:
+    texts = {name: base64.b64encode(value).decode() for name, value in document.get("binaryData", {}).items()}
+    return document | ({"binaryData": texts} if texts else {})
+
+
+@settings(max_examples=100, deadline=None)
+@given(_CONFIG_MAPS)
+def test_what_is_written_is_read(document: dict[str, Any]) -> None:
+    envelope = open_envelope(pb.envelope(written(document)))
+    assert CONFIG_MAP(envelope.raw) == as_json(document)
+
+
+@settings(max_examples=100, deadline=None)
+@given(_CONFIG_MAPS, st.data())
+def test_a_message_that_is_cut_is_refused_or_lacks_its_end(
+    document: dict[str, Any], data: st.DataObject
+) -> None:
+    raw = written(document)
+    cut = raw[: data.draw(st.integers(0, len(raw)))]
+    try:
+        read = CONFIG_MAP(cut)
+    except NotProtobuf:
+        return
+    # It was cut between two fields: what is there is part of what was written.
+    for name, value in read.items():
+        whole = as_json(document)[name]
+        assert value == whole or (isinstance(value, dict) and value.items() <= whole.items())
+
+
+WALKS: Final = {
+    kind: (decoder(kind), Walk(SCHEMAS.get(f"io.k8s.api.{kind}")))
+    for kind in ("core.v1.Pod", "core.v1.Event", "apps.v1.Deployment", "coordination.v1.Lease")
+}
+# Fields as they might be: numbers that exist, contents that are messages themselves.
+_PLAUSIBLE: Final = st.recursive(
+    st.binary(max_size=12) | st.just(b""),
+    lambda inner: st.lists(
+        st.builds(field, st.integers(1, 20), inner | st.integers(0, 2**64 - 1) | _TEXT), max_size=5
+    ).map(b"".join),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(kind=st.sampled_from(sorted(WALKS)), raw=_PLAUSIBLE | st.binary(max_size=200))
+def test_anything_is_refused_or_a_document(kind: str, raw: bytes) -> None:
+    decode, check = WALKS[kind]
+    try:
+        document = decode(raw)
+        check(document)
+    except (NotProtobuf, TypeMismatch):
+        return
+    assert orjson.loads(orjson.dumps(document)) == document
+
+
+@settings(max_examples=200, deadline=None)
+@given(_PLAUSIBLE.map(MAGIC.__add__) | st.binary(max_size=100))
+def test_any_body_is_refused_or_an_envelope(body: bytes) -> None:
+    try:
+        envelope = open_envelope(body)
+    except NotProtobuf:
+        return
+    assert envelope.raw in body

@@ -1,0 +1,419 @@
+"""What a document may contain: types, unknown fields, and the one way everything is written afterwards."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.schema.compile import UNKNOWN_FIELDS_MAX, TypeMismatch, Walk, json_type
+from apiserver.schema.structural import Kind, Schema
+
+SCHEMAS: Final = BuiltinSchemas((1, 34))
+
+
+def walk_of(definition: str) -> Walk:
+    return Walk(SCHEMAS.get(f"io.k8s.{definition}"))
+
+
+POD: Final = walk_of("api.core.v1.Pod")
+SECRET: Final = walk_of("api.core.v1.Secret")
+LEASE: Final = walk_of("api.coordination.v1.Lease")
+CRD: Final = walk_of("apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition")
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "a", **fields}]}}
+
+
+# ---- unknown fields: rows E03, E12
+
+UNKNOWN: Final[dict[str, tuple[dict[str, Any], list[str], dict[str, Any]]]] = {
+    "a known field is nobody's concern": ({"metadata": {"name": "a"}}, [], {"metadata": {"name": "a"}}),
+    "at the top": ({"foo": 1}, ["foo"], {}),
+    "below a field": ({"spec": {"zz": {"deep": 1}}}, ["spec.zz"], {"spec": {}}),
+    "in an item of a list": (
+        container(zz=1) | {"metadata": {}},
+        ["spec.containers[0].zz"],
+        container() | {"metadata": {}},
+    ),
+    "in an item of a list in an item of a list": (
+        container(ports=[{"containerPort": 1}, {"containerPort": 2, "x": 1}]),
+        ["spec.containers[0].ports[1].x"],
+        container(ports=[{"containerPort": 1}, {"containerPort": 2}]),
+    ),
+    "each is told, in the order they came": (
+        {"b": 1, "metadata": {"c": 1}, "a": 1},
+        ["b", "metadata.c", "a"],
+        {"metadata": {}},
+    ),
+    "an unknown null too": ({"foo": None}, ["foo"], {}),
+    "case matters": ({"Spec": {}, "metadata": {"Name": "a"}}, ["Spec", "metadata.Name"], {"metadata": {}}),
+    "the keys of a map are free": (
+        {"metadata": {"labels": {"zz": "1", "a.b": "2"}}},
+        [],
+        {"metadata": {"labels": {"zz": "1", "a.b": "2"}}},
+    ),
+    "nothing is known of an embedded document": (
+        {"metadata": {"managedFields": [{"fieldsV1": {"f:zz": {".": {}}}}]}},
+        [],
+        {"metadata": {"managedFields": [{"fieldsV1": {"f:zz": {".": {}}}}]}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "paths", "left"), UNKNOWN.values(), ids=UNKNOWN)
+def test_unknown_fields_are_told_and_removed(
+    document: dict[str, Any], paths: list[str], left: dict[str, Any]
+) -> None:
+    document = copy.deepcopy(document)
+    assert POD(document) == paths
+    assert document == left
+
+
+def test_the_unknown_fields_that_are_told_are_bounded_and_all_are_removed() -> None:
+    document = {f"f{number}": 1 for number in range(UNKNOWN_FIELDS_MAX + 5)}
+    assert len(POD(document)) == UNKNOWN_FIELDS_MAX
+    assert document == {}
+
+
+# ---- types: row E01, with the texts of Go's decoder (encoding/json, UnmarshalTypeError)
+
+MISMATCHES: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "text for a struct": (
+        {"spec": "x"},
+        "json: cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec",
+    ),
+    "a list for a map": (
+        {"metadata": {"labels": ["a"]}},
+        (
+            "json: cannot unmarshal array into "
+            "Go struct field ObjectMeta.metadata.labels of type map[string]string"
+        ),
+    ),
+    "a number in a map of texts": (
+        {"metadata": {"labels": {"a": 5}}},
+        "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
+    ),
+    "a struct for a list": (
+        {"spec": {"containers": {}}},
+        "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container",
+    ),
+    "a number for a text, in an item": (
+        container(image=1),
+        "json: cannot unmarshal number into Go struct field Container.spec.containers.image of type string",
+    ),
+    "a truth value for a number": (
+        {"spec": {"priority": True}},
+        "json: cannot unmarshal bool into Go struct field PodSpec.spec.priority of type int32",
+    ),
+    "a fraction for a whole number": (
+        {"spec": {"priority": 1.5}},
+        "json: cannot unmarshal number 1.5 into Go struct field PodSpec.spec.priority of type int32",
+    ),
+    "one more than 32 bits": (
+        {"spec": {"priority": 2**31}},
+        "json: cannot unmarshal number 2147483648 into Go struct field PodSpec.spec.priority of type int32",
+    ),
+    "one less than 64 bits": (
+        {"spec": {"activeDeadlineSeconds": -(2**63) - 1}},
+        (
+            "json: cannot unmarshal number -9223372036854775809 into "
+            "Go struct field PodSpec.spec.activeDeadlineSeconds of type int64"
+        ),
+    ),
+    "a number for a truth value": (
+        {"spec": {"hostNetwork": 1}},
+        "json: cannot unmarshal number into Go struct field PodSpec.spec.hostNetwork of type bool",
+    ),
+    "a list for an embedded document": (
+        {"metadata": {"managedFields": [{"fieldsV1": []}]}},
+        (
+            "json: cannot unmarshal array into Go struct field "
+            "ManagedFieldsEntry.metadata.managedFields.fieldsV1 of type v1.FieldsV1"
+        ),
+    ),
+    "a truth value for a quantity": (
+        container(resources={"limits": {"cpu": True}}),
+        (
+            "json: cannot unmarshal bool into Go struct field "
+            "ResourceRequirements.spec.containers.resources.limits of type resource.Quantity"
+        ),
+    ),
+    "a fraction for a port": (
+        container(livenessProbe={"httpGet": {"port": 1.5}}),
+        (
+            "json: cannot unmarshal number into Go struct field "
+            "HTTPGetAction.spec.containers.livenessProbe.httpGet.port of type intstr.IntOrString"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "message"), MISMATCHES.values(), ids=MISMATCHES)
+def test_a_wrong_type_names_the_field(document: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeMismatch) as caught:
+        POD(copy.deepcopy(document))
+    assert str(caught.value) == message
+
+
+def test_a_document_that_is_no_struct_has_no_field_to_name() -> None:
+    scalar = Walk(Schema(Kind.LIST, "[]string", element=Schema(Kind.STRING, "string")))
+    with pytest.raises(
+        TypeMismatch, match=r"^json: cannot unmarshal object into Go value of type \[\]string$"
+    ):
+        scalar({})
+
+
+EXTREMES: Final[dict[str, dict[str, Any]]] = {
+    "the ends of 32 bits": {"spec": {"priority": -(2**31)}},
+    "the other end": {"spec": {"priority": 2**31 - 1}},
+    "the ends of 64 bits": {"spec": {"activeDeadlineSeconds": 2**63 - 1}},
+    "a port by number": container(livenessProbe={"httpGet": {"port": 80}}),
+    "a port by name": container(livenessProbe={"httpGet": {"port": "http"}}),
+    "zero and false are values": {"spec": {"hostNetwork": False, "priority": 0, "nodeName": ""}},
+}
+
+
+@pytest.mark.parametrize("document", EXTREMES.values(), ids=EXTREMES)
+def test_what_stays_as_it_is(document: dict[str, Any]) -> None:
+    walked = copy.deepcopy(document)
+    assert POD(walked) == []
+    assert walked == document
+
+
+def test_nesting_without_end_is_refused() -> None:
+    """A recursive type: the schemas in custom resource definitions."""
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(50_000):
+        schema = {"properties": {"a": schema}}
+    document = {"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}}
+    with pytest.raises(TypeMismatch, match="exceeded max depth"):
+        CRD(document)
+    while "properties" in schema:  # taken apart level by level: freeing it at once would recurse
+        schema = schema.pop("properties")["a"]
+
+
+def test_a_recursive_type_is_checked_at_every_level() -> None:
+    schema = {"properties": {"a": {"properties": {"b": {"type": 7}}}}}
+    document = {"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}}
+    with pytest.raises(TypeMismatch, match=r"JSONSchemaProps\..*type of type string$"):
+        CRD(document)
+
+
+# ---- one way to write everything
+
+NORMAL: Final[dict[str, tuple[Walk, dict[str, Any], dict[str, Any]]]] = {
+    "null is absent": (POD, {"spec": None, "metadata": {"name": None}}, {"metadata": {}}),
+    "an empty map or list is left out": (
+        POD,
+        {"metadata": {"labels": {}, "finalizers": []}},
+        {"metadata": {}},
+    ),
+    "unless the field is a required one": (POD, {"spec": {"containers": []}}, {"spec": {"containers": []}}),
+    "an empty struct is a value": (POD, {"spec": {"securityContext": {}}}, {"spec": {"securityContext": {}}}),
+    "what is empty once it is pruned stays": (POD, {"spec": {"zz": 1}}, {"spec": {}}),
+    "null in a map is the empty value": (
+        POD,
+        {"metadata": {"labels": {"a": None}}},
+        {"metadata": {"labels": {"a": ""}}},
+    ),
+    "null in a list too": (
+        POD,
+        {"spec": {"containers": [None]}},
+        {"spec": {"containers": [{}]}},
+    ),
+    "a quantity is a text": (
+        POD,
+        container(resources={"limits": {"cpu": 2, "memory": "1Gi"}}),
+        container(resources={"limits": {"cpu": "2", "memory": "1Gi"}}),
+    ),
+    "a null quantity is none": (
+        POD,
+        container(resources={"limits": {"cpu": None}}),
+        container(resources={"limits": {"cpu": "0"}}),
+    ),
+    "base64 in lines is joined": (SECRET, {"data": {"a": "YWJj\r\nZGVm\n"}}, {"data": {"a": "YWJjZGVm"}}),
+    "empty bytes are a value": (SECRET, {"data": {"a": ""}}, {"data": {"a": ""}}),
+    "microseconds stay, in UTC": (
+        LEASE,
+        {"spec": {"renewTime": "2024-01-01T02:00:00.000001+02:00"}},
+        {"spec": {"renewTime": "2024-01-01T00:00:00.000001Z"}},
+    ),
+    "whole microseconds are written out": (
+        LEASE,
+        {"spec": {"renewTime": "2024-01-01T00:00:00.000000Z"}},
+        {"spec": {"renewTime": "2024-01-01T00:00:00.000000Z"}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("walk", "document", "normal"), NORMAL.values(), ids=NORMAL)
+def test_documents_are_normalised(walk: Walk, document: dict[str, Any], normal: dict[str, Any]) -> None:
+    document = copy.deepcopy(document)
+    walk(document)
+    assert document == normal
+
+
+# https://www.rfc-editor.org/rfc/rfc3339#section-5.6
+TIMES: Final = {
+    "as it is kept": ("2024-02-29T23:59:59Z", "2024-02-29T23:59:59Z"),
+    "of another zone": ("2024-01-01T02:00:00+02:00", "2024-01-01T00:00:00Z"),
+    "of a zone west of Greenwich": ("2023-12-31T20:30:00-03:30", "2024-01-01T00:00:00Z"),
+    "fractions are dropped": ("2024-01-01T00:00:00.999999999Z", "2024-01-01T00:00:00Z"),
+}
+
+
+@pytest.mark.parametrize(("text", "normal"), TIMES.values(), ids=TIMES)
+def test_times_are_in_utc_and_whole_seconds(text: str, normal: str) -> None:
+    document = {"metadata": {"creationTimestamp": text}}
+    POD(document)
+    assert document == {"metadata": {"creationTimestamp": normal}}
+
+
+NO_TIMES: Final = {
+    "nothing": "",
+    "a word": "yesterday",
+    "no zone": "2024-01-01T00:00:00",
+    "a blank for the T": "2024-01-01 00:00:00Z",
+    "no such month": "2024-13-01T00:00:00Z",
+    "no such day of this month": "2024-02-30T00:00:00Z",
+    "no such day of this year": "2023-02-29T00:00:00Z",
+    "no such hour": "2024-01-01T24:00:00Z",
+    "no such zone": "2024-01-01T00:00:00+24:00",
+    "digits of another script": "\N{FULLWIDTH DIGIT TWO}024-01-01T00:00:00Z",
+    "something behind": "2024-01-01T00:00:00Z\n",
+    "before the first year, in UTC": "0001-01-01T00:00:00+05:00",
+    "after the last year, in UTC": "9999-12-31T23:59:59-05:00",
+}
+
+
+@pytest.mark.parametrize("text", NO_TIMES.values(), ids=NO_TIMES)
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(TypeMismatch, match="parsing time"):
+        POD({"metadata": {"creationTimestamp": text}})
+
+
+@pytest.mark.parametrize("text", ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.123Z"])
+def test_micro_times_say_their_microseconds(text: str) -> None:
+    with pytest.raises(TypeMismatch, match=r"2006-01-02T15:04:05\.000000Z07:00"):
+        LEASE({"spec": {"renewTime": text}})
+
+
+@pytest.mark.parametrize("text", ["YQ", "YQ=", "Y Q==", "====", "YQ==YQ==", "é", "A_-A", "AAAAA"])
+def test_what_is_no_base64(text: str) -> None:
+    with pytest.raises(TypeMismatch, match=r"^illegal base64 data at input byte \d+$"):
+        SECRET({"data": {"a": text}})
+
+
+def test_a_number_for_a_port_has_32_bits() -> None:
+    """Source: apimachinery, pkg/util/intstr: IntVal is an int32."""
+    with pytest.raises(TypeMismatch, match="2147483648"):
+        POD(container(livenessProbe={"httpGet": {"port": 2**31}}))
+
+
+# ---- whatever comes
+
+_NAMES: Final = st.sampled_from(
+    ["metadata", "spec", "status", "name", "labels", "containers", "env", "value", "creationTimestamp", "zz"]
+)
+_TEXTS: Final = st.sampled_from(["", "a", "YQ==", "2024-01-01T00:00:00.5+01:00", "\ud7ff", "1Gi"])
+_SCALARS: Final = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _TEXTS
+_JSON: Final = st.recursive(
+    _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=4)
+)
+# Likely to get below the surface: right types on the way down.
+_PODS: Final = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.fixed_dictionaries(
+            {},
+            optional={
+                "name": _SCALARS,
+                "labels": st.dictionaries(_NAMES, _TEXTS, max_size=3) | _JSON,
+                "creationTimestamp": _TEXTS,
+            },
+        ),
+        "spec": st.fixed_dictionaries({"containers": st.lists(st.dictionaries(_NAMES, _JSON), max_size=3)}),
+        "zz": _JSON,
+    },
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_PODS | st.dictionaries(_NAMES, _JSON))
+def test_what_has_been_walked_once_is_in_order(document: dict[str, Any]) -> None:
+    """Anything is refused, or left in a state that a second walk does not change."""
+    try:
+        POD(document)
+    except TypeMismatch:
+        return
+    again = copy.deepcopy(document)
+    assert POD(again) == []
+    assert again == document
+
+
+# ---- the schemas of the built-in types
+
+
+def test_definitions_are_schemas() -> None:
+    pod = SCHEMAS.get("io.k8s.api.core.v1.Pod")
+    spec = pod.fields["spec"]
+    containers = spec.fields["containers"]
+    assert (pod.kind, pod.go_type, pod.struct_name) == (Kind.STRUCT, "v1.Pod", "Pod")
+    assert spec.definition == "io.k8s.api.core.v1.PodSpec"
+    assert (containers.kind, containers.go_type) == (Kind.LIST, "[]v1.Container")
+    assert containers.element is SCHEMAS.get("io.k8s.api.core.v1.Container")
+    assert "containers" in spec.required
+
+
+KINDS: Final = {
+    "int32": ("PodSpec", "priority", Kind.INTEGER, 32),
+    "int64": ("PodSpec", "activeDeadlineSeconds", Kind.INTEGER, 64),
+    "map of texts": ("PodSpec", "nodeSelector", Kind.MAP, 64),
+    "map of bytes": ("Secret", "data", Kind.MAP, 64),
+    "moment": ("Event", "firstTimestamp", Kind.TIME, 64),
+    "moment in microseconds": ("Event", "eventTime", Kind.MICRO_TIME, 64),
+    "number or name": ("HTTPGetAction", "port", Kind.INT_OR_STRING, 64),
+    "map of quantities": ("ResourceRequirements", "limits", Kind.MAP, 64),
+}
+
+
+@pytest.mark.parametrize(("definition", "field", "kind", "bits"), KINDS.values(), ids=KINDS)
+def test_kinds_of_fields(definition: str, field: str, kind: Kind, bits: int) -> None:
+    schema = SCHEMAS.get(f"io.k8s.api.core.v1.{definition}").fields[field]
+    assert (schema.kind, schema.bits) == (kind, bits)
+
+
+def test_bytes_and_quantities_as_values() -> None:
+    for definition, field, kind in (
+        ("Secret", "data", Kind.BYTES),
+        ("ResourceRequirements", "limits", Kind.QUANTITY),
+    ):
+        element = SCHEMAS.get(f"io.k8s.api.core.v1.{definition}").fields[field].element
+        assert element is not None
+        assert element.kind is kind
+
+
+def test_every_definition_can_be_compiled() -> None:
+    for definition in SCHEMAS.definitions():
+        Walk(SCHEMAS.get(definition))
+
+
+def test_definitions_that_are_not_there() -> None:
+    with pytest.raises(KeyError):
+        SCHEMAS.get("io.k8s.api.core.v1.Nothing")
+    with pytest.raises(LookupError, match=r"v1\.1\.0"):
+        BuiltinSchemas((1, 1)).get("io.k8s.api.core.v1.Pod")
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [({}, "object"), ([], "array"), ("", "string"), (1, "number"), (1.5, "number"), (True, "bool")],
+)
+def test_kinds_of_values_as_go_names_them(value: object, name: str) -> None:
+    assert json_type(value) == name

@@ -1,0 +1,201 @@
+"""Objects as bytes: what is stored, and what a client is sent of it without parsing anything."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.registry.stored_object import CorruptObject, StoredObject, TooDeep, encode, head_of
+from storage.interface import Stored
+
+HEAD: Final = head_of("v1", "ConfigMap")
+BARE: Final = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":'
+
+
+def stored(value: bytes, revision: int = 42) -> StoredObject:
+    return StoredObject.of(Stored("/registry/configmaps/ns/a", value, 7, revision))
+
+
+def of(revision: int = 42, /, **document: Any) -> StoredObject:
+    return stored(encode(document, HEAD), revision)
+
+
+# ---- to bytes
+
+VALUES: Final[dict[str, tuple[dict[str, Any], bytes]]] = {
+    "apiVersion, kind and metadata come first": (
+        {"data": {"k": "v"}, "metadata": {"name": "a"}},
+        BARE + b'{"name":"a"},"data":{"k":"v"}}',
+    ),
+    "the head is the type's, whatever the document says": (
+        {"apiVersion": "v9", "kind": "Other", "metadata": {"name": "a"}},
+        BARE + b'{"name":"a"}}',
+    ),
+    "resourceVersion is not stored": (
+        {"metadata": {"name": "a", "resourceVersion": "5", "uid": "u"}},
+        BARE + b'{"name":"a","uid":"u"}}',
+    ),
+    "nor is one that is all there is": ({"metadata": {"resourceVersion": "5"}}, BARE + b"{}}"),
+    "one elsewhere is not the object's": (
+        {"metadata": {}, "involvedObject": {"resourceVersion": "5"}},
+        BARE + b'{},"involvedObject":{"resourceVersion":"5"}}',
+    ),
+    "text is UTF-8": (
+        {"metadata": {"name": "é"}, "data": {}},
+        BARE + '{"name":"é"},"data":{}}'.encode(),
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "value"), VALUES.values(), ids=VALUES)
+def test_what_is_stored(document: dict[str, Any], value: bytes) -> None:
+    before = orjson.dumps(document)
+    assert encode(document, HEAD) == value
+    assert orjson.dumps(document) == before
+
+
+def test_names_in_the_head_are_escaped() -> None:
+    assert orjson.loads(head_of('a"b/v1', "K\\") + b"{}}") == {
+        "apiVersion": 'a"b/v1',
+        "kind": "K\\",
+        "metadata": {},
+    }
+
+
+@pytest.mark.parametrize("where", ["metadata", "spec"])
+def test_a_document_that_is_too_deep(where: str) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(2_000):
+        deep = {"a": deep}
+    with pytest.raises(TooDeep):
+        encode({"metadata": {}, where: deep}, HEAD)
+
+
+# ---- and back
+
+
+def test_a_client_gets_the_stored_bytes_with_the_revision_in_them() -> None:
+    found = of(metadata={"name": "a", "uid": "u"}, data={"k": "v"})
+    assert found.json == BARE + b'{"resourceVersion":"42","name":"a","uid":"u"},"data":{"k":"v"}}'
+    assert found.head + found.tail == found.json
+    assert found.resource_version == "42"
+    assert found.key == "/registry/configmaps/ns/a"
+
+
+def test_metadata_may_be_empty() -> None:
+    assert of(metadata={}).json == BARE + b'{"resourceVersion":"42"}}'
+
+
+def test_a_deleted_object_is_shown_at_its_deletions_revision() -> None:
+    found = of(metadata={"name": "a"}, data={"resourceVersion": "1"})
+    assert orjson.loads(found.head + found.at_revision(12345)) == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"resourceVersion": "12345", "name": "a"},
+        "data": {"resourceVersion": "1"},
+    }
+    assert found.resource_version == "42"
+
+
+def test_a_document_is_made_anew_for_each_who_asks() -> None:
+    found = of(metadata={"name": "a"})
+    found.document()["metadata"]["name"] = "b"
+    assert found.document()["metadata"] == {"name": "a", "resourceVersion": "42"}
+
+
+def test_objects_of_a_type_share_their_head() -> None:
+    assert of(metadata={"name": "a"}).head is of(metadata={"name": "b"}).head
+
+
+LABELS: Final[dict[str, tuple[dict[str, Any], dict[str, str]]]] = {
+    "none": ({"metadata": {"name": "a"}}, {}),
+    "some": ({"metadata": {"labels": {"a": "1", "b": ""}}}, {"a": "1", "b": ""}),
+    "no labels": ({"metadata": {"labels": {}}}, {}),
+    "null": ({"metadata": {"labels": None}}, {}),
+    "of a template, which are not the object's": (
+        {"metadata": {"name": "a"}, "spec": {"template": {"metadata": {"labels": {"a": "1"}}}}},
+        {},
+    ),
+    "in a text that looks like them": ({"metadata": {"name": "a"}, "data": {"k": '"labels":{'}}, {}),
+}
+
+
+@pytest.mark.parametrize(("document", "labels"), LABELS.values(), ids=LABELS)
+def test_labels(document: dict[str, Any], labels: dict[str, str]) -> None:
+    assert of(**document).labels() == labels
+
+
+def test_fields_are_worked_out_once() -> None:
+    found = of(metadata={"name": "a"}, type="Opaque")
+    asked = []
+
+    def get(document: dict[str, Any]) -> str:
+        asked.append(document)
+        return str(document["type"])
+
+    assert found.fields({"type": get}) == {"type": "Opaque"}
+    assert found.fields({"type": get}) == {"type": "Opaque"}
+    assert len(asked) == 1
+
+
+# ---- damage
+
+DAMAGED: Final = {
+    "nothing": b"",
+    "noise": b"\x00\xff\x13",
+    "another format": b"k8s\x00\x0a\x00",
+    "metadata that is no object": b'{"apiVersion":"v1","kind":"ConfigMap","metadata":[]}',
+    "no metadata": b'{"apiVersion":"v1","kind":"ConfigMap","data":{}}',
+    "cut off": BARE + b'{"name":"a"',
+    "cut before the metadata": BARE,
+    "something behind": BARE + b'{"name":"a"}}}',
+    "bytes that are no UTF-8": BARE + b'{"name":"\xff"}}',
+    "a list": b'["metadata":{}]',
+}
+
+
+@pytest.mark.parametrize("value", DAMAGED.values(), ids=DAMAGED)
+def test_damaged_values_are_told_when_they_are_decoded(value: bytes) -> None:
+    found = stored(value)
+    with pytest.raises(CorruptObject, match="/registry/configmaps/ns/a cannot be decoded") as caught:
+        found.document()
+    assert caught.value.key == "/registry/configmaps/ns/a"
+
+
+@pytest.mark.parametrize("name", ["nothing", "noise", "another format", "no metadata"])
+def test_what_is_no_object_at_all_is_never_sent(name: str) -> None:
+    found = stored(DAMAGED[name])
+    with pytest.raises(CorruptObject):
+        found.require_sound()
+    with pytest.raises(CorruptObject):
+        _ = found.json
+
+
+# ---- any document
+
+_TEXT: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
+    ['"metadata":', '"resourceVersion":"1"', '"', "\\", '"labels":{']
+)
+_VALUES: Final = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | _TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(
+    metadata=st.dictionaries(_TEXT, _VALUES, max_size=4),
+    rest=st.dictionaries(_TEXT.filter(lambda key: key != "metadata"), _VALUES, max_size=4),
+    revision=st.integers(1, 2**63 - 1),
+)
+def test_what_is_stored_comes_back(metadata: dict[str, Any], rest: dict[str, Any], revision: int) -> None:
+    found = of(revision, **rest, metadata=metadata)
+    expected = {**rest, "apiVersion": "v1", "kind": "ConfigMap"}
+    expected["metadata"] = {**metadata, "resourceVersion": str(revision)}
+    assert found.document() == expected
+    assert found.resource_version == str(revision)
+    assert orjson.loads(found.head + found.at_revision(9))["metadata"]["resourceVersion"] == "9"
