@@ -18,11 +18,16 @@ class JsonFormatter(logging.Formatter):
             "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "msg": record.getMessage(),
+            "msg": _encodable(record.getMessage()),
         }
         if record.exc_info:
-            entry["err"] = self.formatException(record.exc_info)
+            entry["err"] = _encodable(self.formatException(record.exc_info))
         return orjson.dumps(entry).decode()
+
+
+def _encodable(text: str) -> str:
+    """The text without halves of surrogate pairs, which UTF-8 does not have."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def configure(*, as_json: bool, verbosity: int) -> None:

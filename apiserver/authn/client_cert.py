@@ -21,6 +21,7 @@ def user_of(certificate: dict[str, Any] | None) -> UserInfo | None:
         for attribute, value in relative_name:
             names.setdefault(attribute, []).append(value)
     common_names = names.get("commonName")
-    if not common_names:
+    # Of several Go knows the last; an empty one is nobody, whatever its groups.
+    if not common_names or not common_names[-1]:
         return None
-    return authenticated(common_names[0], names.get("organizationName", ()))
+    return authenticated(common_names[-1], names.get("organizationName", ()))

@@ -23,15 +23,20 @@ class TokenFileError(ValueError):
 def read_token_file(path: Path) -> Mapping[bytes, UserInfo]:
     """Who each token stands for, by the token's digest. Raises TokenFileError, OSError."""
     users: dict[bytes, UserInfo] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        for number, row in enumerate(csv.reader(file, skipinitialspace=True), 1):
-            if not row or row[0].startswith("#"):
-                continue
-            if len(row) < 3 or not row[0] or not row[1]:
-                # The line itself may hold a secret and is not shown.
-                raise TokenFileError(f"{path}, line {number}: expected token,user,uid and maybe groups")
-            groups = [group.strip() for group in row[3].split(",")] if len(row) > 3 and row[3] else []
-            users[_digest(row[0])] = authenticated(row[1], groups, row[2])
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for number, row in enumerate(csv.reader(file, skipinitialspace=True), 1):
+                if not row or row[0].startswith("#"):
+                    continue
+                if len(row) < 3 or not row[0] or not row[1]:
+                    # The line itself may hold a secret and is not shown.
+                    raise TokenFileError(f"{path}, line {number}: expected token,user,uid and maybe groups")
+                groups = [group.strip() for group in row[3].split(",")] if len(row) > 3 and row[3] else []
+                users[_digest(row[0])] = authenticated(row[1], groups, row[2])
+    except UnicodeDecodeError as error:
+        raise TokenFileError(f"{path} is not UTF-8 at byte {error.start}") from None
+    except csv.Error as error:
+        raise TokenFileError(f"{path} is no table of tokens: {error}") from None
     return users
 
 

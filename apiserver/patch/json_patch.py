@@ -1,20 +1,23 @@
 """JSON Patch, RFC 6902, carried out by the jsonpatch library.
 
-Two things are as Kubernetes' library has them: `replace` of a member that is not there adds it, and a
-patch has at most 10,000 operations. Row L03.
+Three things are as Kubernetes has them: `replace` of a member that is not there adds it, a patch has at
+most 10,000 operations, and what its copies add up to is bounded. Row L03.
 """
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from functools import partial
 from typing import Any, Final
 
 import jsonpatch
 import jsonpointer
+import orjson
 
 from apiserver.schema.compile import json_type
 
 OPERATIONS_MAX: Final = 10_000
+# kube-apiserver: JSONPatchMaxCopyBytes.
+COPIED_BYTES_MAX: Final = 3 * 1024 * 1024
 
 
 class MalformedPatch(ValueError):
@@ -42,8 +45,38 @@ class _Replace(jsonpatch.ReplaceOperation):
         return super().apply(obj)
 
 
+class _Copies:
+    """What the copies of one patch may still add: each may double what the one before made."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def add(self, value: Any) -> None:
+        self.bytes += len(orjson.dumps(value))
+        if self.bytes > COPIED_BYTES_MAX:
+            raise CannotApply(f"copies add up to {self.bytes} bytes; {COPIED_BYTES_MAX} are possible")
+
+
+class _Copy(jsonpatch.CopyOperation):
+    def __init__(self, copies: _Copies, operation: Any, pointer_cls: Any) -> None:
+        super().__init__(operation, pointer_cls=pointer_cls)
+        self._copies = copies
+
+    def apply(self, obj: Any) -> Any:
+        source = self.pointer_cls(self.operation["from"])
+        self._copies.add(source.resolve(obj))
+        return super().apply(obj)
+
+
 class _Patch(jsonpatch.JsonPatch):
-    operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "replace": _Replace})
+    def __init__(self, patch: list[dict[str, Any]]) -> None:
+        copying = partial(_Copy, _Copies())
+        self.operations = {  # type: ignore[misc, assignment]  # the library's is for all patches
+            **jsonpatch.JsonPatch.operations,
+            "replace": _Replace,
+            "copy": copying,
+        }
+        super().__init__(patch)
 
 
 def check(patch: Any) -> None:
@@ -61,6 +94,12 @@ def check(patch: Any) -> None:
             raise MalformedPatch(
                 f"json: cannot unmarshal {json_type(operation)} into Go value of type handlers.jsonPatchOp"
             )
+        for field in ("op", "path", "from"):
+            if not isinstance(value := operation.get(field, ""), str):
+                raise MalformedPatch(
+                    f"json: cannot unmarshal {json_type(value)} into Go struct field jsonPatchOp.{field} of "
+                    "type string"
+                )
 
 
 def apply(document: Any, patch: list[dict[str, Any]] | None) -> Any:
@@ -77,5 +116,6 @@ def apply(document: Any, patch: list[dict[str, Any]] | None) -> Any:
         TypeError,
         IndexError,
         ValueError,
+        RecursionError,  # deeper than anything that could be stored
     ) as error:
         raise CannotApply(str(error)) from error

@@ -11,9 +11,18 @@ def apply(target: Any, patch: Any) -> Any:
         return patch
     if not isinstance(target, dict):
         target = {}
-    for key, value in patch.items():
-        if value is None:
-            target.pop(key, None)
-        else:
-            target[key] = apply(target.get(key), value)
+    # A list of what is to do, not recursion: how deep a patch goes is the client's choice.
+    pending: list[tuple[dict[str, Any], dict[str, Any]]] = [(target, patch)]
+    while pending:
+        into, changes = pending.pop()
+        for key, value in changes.items():
+            if value is None:
+                into.pop(key, None)
+            elif isinstance(value, dict):
+                below = into.get(key)
+                if not isinstance(below, dict):
+                    below = into[key] = {}
+                pending.append((below, value))
+            else:
+                into[key] = value
     return target

@@ -216,6 +216,18 @@ def _integer(schema: Schema) -> _Walk:
     return walk
 
 
+def _int_or_string(schema: Schema) -> _Walk:
+    """Go's IntOrString: its number has 32 bits."""
+
+    def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
+        if type(value) is str or (type(value) is int and -(1 << 31) <= value < 1 << 31):
+            return value
+        literal = f"{value}" if type(value) is int else ""
+        raise _Mismatch(value, schema, path, literal)
+
+    return walk
+
+
 def _any(_: Schema) -> _Walk:
     return lambda value, path, unknown: value
 
@@ -259,11 +271,11 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
             try:
                 if not is_rfc3339(value):
                     raise ValueError(value)
-                moment = datetime.fromisoformat(value)
-            except ValueError:
+                moment = datetime.fromisoformat(value).astimezone(UTC)
+            except (ValueError, OverflowError):
                 shown = f'"{value}"'
                 raise _Malformed(f'parsing time {shown} as "{layout}": cannot parse {shown}') from None
-            return moment.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+            return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
         return walk
 
@@ -272,10 +284,11 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
 
 _MOMENT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 _ZONE: Final = r"(?:Z|[+-]\d\d:\d\d)"
-_RFC3339: Final = re.compile(rf"{_MOMENT}(?:\.\d{{1,9}})?{_ZONE}")
-_RFC3339_MICRO: Final = re.compile(rf"{_MOMENT}\.\d{{6}}{_ZONE}")
+_RFC3339: Final = re.compile(rf"{_MOMENT}(?:\.\d{{1,9}})?{_ZONE}", re.ASCII)
+_RFC3339_MICRO: Final = re.compile(rf"{_MOMENT}\.\d{{6}}{_ZONE}", re.ASCII)
+# Days that every month has; others are looked up in the calendar.
 _UTC: Final = re.compile(
-    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ"
+    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ", re.ASCII
 )
 
 
@@ -298,7 +311,7 @@ _SCALAR_WALKS: Final[dict[Kind, Callable[[Schema], _Walk]]] = {
     Kind.BYTES: _bytes,
     Kind.TIME: _time("seconds"),
     Kind.MICRO_TIME: _time("microseconds"),
-    Kind.INT_OR_STRING: _of_type(int, str),
+    Kind.INT_OR_STRING: _int_or_string,
     Kind.QUANTITY: _quantity,
     Kind.ANY: _any,
     Kind.ANY_OBJECT: _of_type(dict),

@@ -173,8 +173,22 @@ def _add(document: Document, member: _Member, raw: _Raw, depth: int) -> None:
     elif member.kind is Kind.MAP:
         key, entry = value
         document.setdefault(member.name, {})[key] = entry
+    elif isinstance(value, dict) and isinstance(before := document.get(member.name), dict):
+        _merge(before, value)
     elif value is not None and not (member.drops_zero and value in (0, "", False)):
         document[member.name] = value
+
+
+def _merge(document: Document, more: Document) -> None:
+    """A message may come in pieces: lists go on, other fields are the last piece's."""
+    for name, value in more.items():
+        before = document.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            _merge(before, value)
+        elif isinstance(before, list) and isinstance(value, list):
+            before += value
+        else:
+            document[name] = value
 
 
 # ---- values
