@@ -86,8 +86,8 @@ class App:
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.metrics = RequestMetrics()
-        self._resource_name = resource_names(config.etcd_prefix)
-        self._storage_metrics = StorageMetrics(self._resource_name)
+        self._resource_of = resources_of_keys(config.etcd_prefix)
+        self._storage_metrics = StorageMetrics(self._resource_of)
         self.port = 0
 
     def stop(self) -> None:
@@ -215,7 +215,7 @@ class App:
                     self.metrics,
                     self._storage_metrics,
                     registry.cache,
-                    self._resource_name,
+                    self._resource_of,
                     config.default_watch_cache_size,
                 )
             ),
@@ -322,20 +322,20 @@ class App:
         await self._server.drain(self._config.request_timeout_s)
 
 
-def resource_names(prefix: str) -> Callable[[str], str]:
-    """`/registry/apps/deployments/ns/name` -> `deployments.apps`, as metrics call it."""
-    known: dict[str | None, str] = {None: ""}
+def resources_of_keys(prefix: str) -> Callable[[str], tuple[str, str]]:
+    """`/registry/apps/deployments/ns/name` -> `("apps", "deployments")`, the labels of metrics."""
+    known: dict[str | None, tuple[str, str]] = {None: ("", "")}
 
-    def name_of(key: str) -> str:
-        resource = resource_of(prefix, key)
-        name = known.get(resource)
-        if name is None:
-            assert resource is not None
-            *_, group, plural, _ = resource.split("/")
-            name = known[resource] = plural if group == CORE_GROUP else f"{plural}.{group}"
-        return name
+    def resource(key: str) -> tuple[str, str]:
+        found = resource_of(prefix, key)
+        labels = known.get(found)
+        if labels is None:
+            assert found is not None
+            *_, group, plural, _ = found.split("/")
+            labels = known[found] = ("" if group == CORE_GROUP else group, plural)
+        return labels
 
-    return name_of
+    return resource
 
 
 def _entry(

@@ -1,6 +1,8 @@
 """Objects are created only in namespaces that exist and are not being deleted; some are never deleted.
 
-Source: k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle. Rows A13, A16.
+Looking first and writing then would let an object into a namespace that is emptied in between, where it
+would outlive it. So what was seen of the namespace is a condition of the write (`Guard`).
+Source: k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle. Rows A12, A13, A16.
 """
 
 from __future__ import annotations
@@ -8,10 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.errors import Forbidden, NotFound
+from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.vocabulary import GroupResource
-from storage.interface import ANY
+from storage.interface import ANY, MOST_RECENT, Condition, ReadAt
 
 # Deleting one of these would take the server's own ground away.
 PROTECTED_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
@@ -23,15 +26,19 @@ class NamespaceLifecycle:
         self._registry = registry
         self._namespaces = namespaces
 
-    async def check_create(self, resource: ServedResource, namespace: str, name: str) -> None:
-        """May an object be created there? Raises NotFound, Forbidden."""
+    async def check_create(self, resource: ServedResource, namespace: str, name: str) -> Guard | None:
+        """May an object be created there? Returns what must still hold then. Raises NotFound, Forbidden."""
         if not resource.is_namespaced:
-            return
+            return None
         try:
-            found = await self._registry.get(self._namespaces, "", namespace, ANY)
-        except NotFound:
+            condition = await self._check(resource, namespace, name, ANY)
+        except (NotFound, Forbidden):
             # It may have been created a moment ago, elsewhere.
-            found = await self._registry.get(self._namespaces, "", namespace)
+            condition = await self._check(resource, namespace, name, MOST_RECENT)
+        return Guard(condition, lambda: self._check(resource, namespace, name, MOST_RECENT))
+
+    async def _check(self, resource: ServedResource, namespace: str, name: str, at: ReadAt) -> Condition:
+        found = await self._registry.get(self._namespaces, "", namespace, at)
         if b'"phase":"Terminating"' in found.tail and "deletionTimestamp" in found.document()["metadata"]:
             raise Forbidden.to_resource(
                 resource.group_resource,
@@ -45,6 +52,7 @@ class NamespaceLifecycle:
                     }
                 ],
             )
+        return Condition(found.key, int(found.resource_version))
 
     def check_delete(self, resource: ServedResource, name: str) -> None:
         """May it be deleted? Raises Forbidden."""

@@ -65,8 +65,8 @@ async def store_new(
     """Create the object in a document; also for a PUT of what is absent."""
     namespace = call.info.namespace
     warn_of_duplicate_owners(call, document)
-    await lifecycle.check_create(resource, namespace, document["metadata"].get("name", ""))
-    return await registry.create(resource, namespace, document, options)
+    guard = await lifecycle.check_create(resource, namespace, document["metadata"].get("name", ""))
+    return await registry.create(resource, namespace, document, options, guard)
 
 
 def warn_of_duplicate_owners(call: Call, document: Document) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -12,6 +13,7 @@ from apiserver.endpoints.negotiation import JSON, base_type
 from apiserver.errors import BadRequest, UnsupportedMediaType
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.compile import TypeMismatch, json_type
+from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 from apiserver.wire.protobuf import NotProtobuf, open_envelope
 
@@ -41,9 +43,19 @@ class Decoder:
         warnings: takes what field validation has to say.
         Raises UnsupportedMediaType, BadRequest.
         """
-        document = _require_kind(self._parse(body, content_type, resource), resource)
+        media_type = base_type(content_type) or JSON
+        document = _require_kind(self._parse(body, media_type, resource), resource)
+        repeated: list[str] = []
+        if media_type == JSON and field_validation != "Ignore":
+            repeated = duplicate_fields(body, document)
         try:
-            check(document, resource, field_validation=field_validation, warnings=warnings)
+            check(
+                document,
+                resource,
+                field_validation=field_validation,
+                warnings=warnings,
+                repeated=repeated,
+            )
         except TypeMismatch as mismatch:
             raise BadRequest(_cannot_be_handled(resource, str(mismatch))) from None
         meta = document.setdefault("metadata", {})
@@ -53,8 +65,7 @@ class Decoder:
             )
         return document
 
-    def _parse(self, body: bytes, content_type: str, resource: ServedResource) -> Any:
-        media_type = base_type(content_type) or JSON
+    def _parse(self, body: bytes, media_type: str, resource: ServedResource) -> Any:
         try:
             if media_type == JSON:
                 return orjson.loads(body)
@@ -103,17 +114,24 @@ def _require_kind(document: Any, resource: ServedResource) -> Document:
 
 
 def check(
-    document: Document, resource: ServedResource, *, field_validation: str, warnings: list[str]
+    document: Document,
+    resource: ServedResource,
+    *,
+    field_validation: str,
+    warnings: list[str],
+    repeated: Sequence[str] = (),
 ) -> None:
     """Check a document against the schema and prune it.
 
-    Raises TypeMismatch; BadRequest for unknown fields, if they are not allowed.
+    repeated: the paths of fields that its text has more than once.
+    Raises TypeMismatch; BadRequest for unknown and repeated fields, if they are not allowed.
     """
-    unknown = [f'unknown field "{path}"' for path in resource.check(document)]
-    if unknown and field_validation == "Strict":
-        raise BadRequest(_cannot_be_handled(resource, f"strict decoding error: {', '.join(unknown)}"))
-    if unknown and field_validation == "Warn":
-        warnings += unknown
+    problems = [f'duplicate field "{path}"' for path in repeated]
+    problems += [f'unknown field "{path}"' for path in resource.check(document)]
+    if problems and field_validation == "Strict":
+        raise BadRequest(_cannot_be_handled(resource, f"strict decoding error: {', '.join(problems)}"))
+    if problems and field_validation == "Warn":
+        warnings += problems
     document["apiVersion"], document["kind"] = resource.api_version, resource.kind
 
 

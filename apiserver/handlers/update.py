@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 
 from aiohttp import hdrs
@@ -75,6 +76,7 @@ def update_handler(
             if not resource.strategy.creates_on_update or info.subresource:
                 raise
             authorization.require(attributes_of(call, "create"))
+            call.info = replace(info, verb="create")  # which is what metrics are to call it
             created = await store_new(registry, lifecycle, call, resource, decode(), options)
             await send_object(call, encoder, created, HTTPStatus.CREATED)
             return

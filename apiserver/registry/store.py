@@ -24,6 +24,7 @@ from apiserver.errors import (
 from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.meta import names, object_meta, timestamps
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
+from apiserver.registry.guard import Guard
 from apiserver.registry.results import Deleted, ObjectList
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
@@ -33,7 +34,7 @@ from apiserver.registry.uids import UidSource
 from apiserver.vocabulary import Document
 from storage.continue_token import ContinueToken, InvalidToken, decode_token
 from storage.errors import KeyExists, RevisionCompacted, RevisionMismatch
-from storage.interface import ANY, MOST_RECENT, NO_LEASE, Condition, KeyRange, ReadAt, Storage
+from storage.interface import ANY, MOST_RECENT, NO_LEASE, Condition, KeyRange, Put, ReadAt, Storage
 from storage.keys import object_key, resource_prefix
 from storage.lease_pool import LeasePool
 from storage.revision import InvalidRevision, parse_revision
@@ -132,10 +133,12 @@ class Registry:
         namespace: str,
         document: Document,
         options: WriteOptions,
+        guard: Guard | None = None,
     ) -> StoredObject:
         """Store a new object. `document` has passed the schema and is taken over.
 
-        Raises Invalid, AlreadyExists, and the storage's errors.
+        guard: a condition of the write besides that the object is new.
+        Raises Invalid, AlreadyExists, what `guard` raises, and the storage's errors.
         """
         meta = document["metadata"]
         if meta.pop("resourceVersion", ""):
@@ -154,7 +157,7 @@ class Registry:
             if generates_name:
                 meta["name"] = ""
             try:
-                return await self._create_once(resource, namespace, document, options)
+                return await self._create_once(resource, namespace, document, options, guard)
             except AlreadyExists:
                 if not generates_name or attempt == NAME_ATTEMPTS_MAX:
                     raise
@@ -166,6 +169,7 @@ class Registry:
         namespace: str,
         document: Document,
         options: WriteOptions,
+        guard: Guard | None,
     ) -> StoredObject:
         strategy, meta = resource.strategy, document["metadata"]
         object_meta.prepare_create(
@@ -191,13 +195,23 @@ class Registry:
                 raise AlreadyExists(resource.group_resource, name)
             return StoredObject(key, resource.head, value[len(resource.head) :])
         try:
-            revision = await self._store.create(key, value, lease=await self._lease(resource))
+            revision = await self._create_guarded(key, value, await self._lease(resource), guard)
         except KeyExists:
             existing = await self.cache.get(key)
             raise AlreadyExists(
                 resource.group_resource, name, is_terminating=_is_terminating(existing)
             ) from None
         return _stored(resource, key, value, revision)
+
+    async def _create_guarded(self, key: str, value: bytes, lease: int, guard: Guard | None) -> int:
+        if guard is None:
+            return await self._store.create(key, value, lease=lease)
+        condition = guard.condition
+        while True:
+            try:
+                return await self._store.transact((condition, Condition(key, 0)), (Put(key, value, lease),))
+            except RevisionMismatch:
+                condition = await guard.renew()
 
     # ---- update and patch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
@@ -24,6 +24,10 @@ _VERBS: Final = {
     "deletecollection": "DELETECOLLECTION",
 }
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+# verb, dry_run, resource, subresource, scope, code
+_Key: TypeAlias = tuple[str, str, ServedResource | None, str, str, int]
 
 
 @dataclass(slots=True)
@@ -50,18 +54,27 @@ class RequestMetrics:
     def __init__(self) -> None:
         self.in_flight = InFlight()
         self.watches = 0
-        self._requests: dict[tuple[object, ...], _Requests] = {}
+        self._requests: dict[_Key, _Requests] = {}
         self._watch_events: dict[ServedResource, int] = {}
 
     def observe(self, call: Call, seconds: float) -> None:
         """Count a request that has been answered."""
         info, resource = call.info, call.resource
         dry_run = "All" if "dryRun" in call.query else ""
-        has_name, has_namespace = bool(info.name), bool(info.namespace)
-        key = (info.verb, dry_run, resource, info.subresource, has_name, has_namespace, call.status)
+        verb = _VERBS.get(info.verb) or (info.method if info.method in _METHODS else "OTHER")
+        # What is not served has no labels: strangers could make up any number of them.
+        scope = subresource = ""
+        if resource is not None:
+            scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
+            if info.subresource in resource.subresources:
+                subresource = info.subresource
+        key = (verb, dry_run, resource, subresource, scope, call.status)
         requests = self._requests.get(key)
         if requests is None:
-            requests = self._requests[key] = _Requests(_labels(call, dry_run), str(call.status))
+            group, version = resource.group_version if resource is not None else ("", "")
+            plural = resource.resource if resource is not None else ""
+            labels = (verb, dry_run, group, version, plural, subresource, scope, "apiserver")
+            requests = self._requests[key] = _Requests(labels, str(call.status))
         requests.count += 1
         if info.verb != "watch":
             requests.durations.observe(seconds)
@@ -76,7 +89,8 @@ class RequestMetrics:
         durations: dict[tuple[str, ...], list[Durations]] = {}
         for requests in self._requests.values():
             total.add_metric((*requests.labels, requests.code), requests.count)
-            durations.setdefault(requests.labels, []).append(requests.durations)
+            if requests.labels[0] != "WATCH":
+                durations.setdefault(requests.labels, []).append(requests.durations)
         yield total
         yield family(
             "apiserver_request_duration_seconds",
@@ -90,15 +104,3 @@ class RequestMetrics:
         for resource, count in self._watch_events.items():
             events.add_metric((*resource.group_version, resource.resource), count)
         yield events
-
-
-def _labels(call: Call, dry_run: str) -> tuple[str, ...]:
-    info, resource = call.info, call.resource
-    verb = _VERBS.get(info.verb, info.verb.upper())
-    # What is not served has no labels: strangers could make up any number of them.
-    if resource is None:
-        return (verb if info.method in _METHODS else "OTHER", dry_run, "", "", "", "", "", "apiserver")
-    subresource = info.subresource if info.subresource in resource.subresources else ""
-    scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
-    group, version = resource.group_version
-    return (verb, dry_run, group, version, resource.resource, subresource, scope, "apiserver")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -11,6 +12,8 @@ from apiserver.endpoints.metrics.requests import RequestMetrics
 from apiserver.endpoints.metrics.storage import StorageMetrics
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import WatchCache
+
+_RESOURCE: Final = ("group", "resource")
 
 
 class StateCollector(Collector):
@@ -21,11 +24,11 @@ class StateCollector(Collector):
         requests: RequestMetrics,
         storage: StorageMetrics,
         cache: WatchCache[StoredObject],
-        name_of: Callable[[str], str],
+        resource_of: Callable[[str], tuple[str, str]],
         history_max: int,
     ) -> None:
-        """name_of: a resource's name from its key prefix."""
-        self._requests, self._storage, self._cache, self._name_of = requests, storage, cache, name_of
+        """resource_of: a resource's group and name from its key prefix."""
+        self._requests, self._storage, self._cache, self._resource_of = requests, storage, cache, resource_of
         self._history_max = history_max
 
     def collect(self) -> Iterable[Metric]:
@@ -44,34 +47,35 @@ class StateCollector(Collector):
             "apiserver_storage_objects", "Objects that are stored.", labels=["resource"]
         )
         capacity = GaugeMetricFamily(
-            "apiserver_watch_cache_capacity",
+            "watch_cache_capacity",
             "Changes that the watch cache keeps at the most.",
-            labels=["resource"],
+            labels=_RESOURCE,
         )
         kept = GaugeMetricFamily(
             "apiserver_watch_cache_history_bytes",
             "Obsolete object versions that the watch cache keeps.",
-            labels=["resource"],
+            labels=_RESOURCE,
         )
         received = CounterMetricFamily(
             "apiserver_watch_cache_events_received",
             "Changes that the watch cache was told of.",
-            labels=["resource"],
+            labels=_RESOURCE,
         )
-        for prefix, resource in self._cache.resources.items():
-            name = [self._name_of(prefix)]
-            objects.add_metric(name, len(resource.snapshots))
-            capacity.add_metric(name, self._history_max)
-            kept.add_metric(name, resource.history.bytes)
-            received.add_metric(name, resource.changes_total)
-        yield from (objects, capacity, kept, received)
-        yield from self._requests.families()
-        yield from self._storage.families()
-        yield CounterMetricFamily(
+        filled = CounterMetricFamily(
             "apiserver_watch_cache_initializations",
             "How often the watch cache listed everything: at the start, and when it lost its place.",
-            value=self._cache.fills_total,
+            labels=_RESOURCE,
         )
+        for prefix, resource in self._cache.resources.items():
+            labels = group, name = self._resource_of(prefix)
+            objects.add_metric([f"{name}.{group}" if group else name], len(resource.snapshots))
+            capacity.add_metric(labels, self._history_max)
+            kept.add_metric(labels, resource.history.bytes)
+            received.add_metric(labels, resource.changes_total)
+            filled.add_metric(labels, self._cache.fills_total)
+        yield from (objects, capacity, kept, received, filled)
+        yield from self._requests.families()
+        yield from self._storage.families()
         yield GaugeMetricFamily(
             "apiserver_watch_cache_resource_version",
             "The revision that the watch cache has reached.",

@@ -24,15 +24,15 @@ from storage.interface import (
 
 
 class StorageMetrics:
-    """name_of: what the resource of a key is called."""
+    """resource_of: group and name of the resource that a key belongs to."""
 
-    def __init__(self, name_of: Callable[[str], str]) -> None:
-        self._name_of = name_of
+    def __init__(self, resource_of: Callable[[str], tuple[str, str]]) -> None:
+        self._resource_of = resource_of
         self._durations: dict[tuple[str, ...], Durations] = {}
 
     def observe(self, operation: str, key: str, began: float) -> None:
         """Note a call that began at `began`, in seconds of perf_counter, and has ended."""
-        labels = (operation, self._name_of(key))
+        labels = (operation, *self._resource_of(key))
         durations = self._durations.get(labels)
         if durations is None:
             durations = self._durations[labels] = Durations()
@@ -42,7 +42,7 @@ class StorageMetrics:
         yield family(
             "etcd_request_duration_seconds",
             "How long calls to the store took, whichever store it is.",
-            ("operation", "type"),
+            ("operation", "group", "resource"),
             {labels: [durations] for labels, durations in self._durations.items()},
         )
 
@@ -96,7 +96,13 @@ class ObservedStorage:
             self._observe("delete", key, began)
 
     async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
-        return await self._store.transact(conditions, writes)
+        if not writes:
+            return await self._store.transact(conditions, writes)
+        began, key = time.perf_counter(), writes[0].key
+        try:
+            return await self._store.transact(conditions, writes)
+        finally:
+            self._observe(_operation(conditions, writes[0]), key, began)
 
     def watch(self, keys: KeyRange, *, after: int) -> Watch:
         return self._store.watch(keys, after=after)
@@ -118,3 +124,10 @@ class ObservedStorage:
 
     async def close(self) -> None:
         await self._store.close()
+
+
+def _operation(conditions: Sequence[Condition], write: Put | Delete) -> str:
+    """What a transaction is called, by what it does to its first key."""
+    if isinstance(write, Delete):
+        return "delete"
+    return "create" if Condition(write.key, 0) in conditions else "update"

@@ -1,0 +1,270 @@
+"""What clients learn of the server: paths, groups, versions, types, schemas. Rows C07, I19, I20."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.support.api import Api
+
+AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+# What kubectl 1.34 sends.
+KUBECTL: Final = f"{AGGREGATED},{AGGREGATED.replace('v=v2', 'v=v2beta1')},application/json"
+
+
+def versions(api: Api) -> Iterator[str]:
+    """The root path of every version of every group."""
+    yield from (f"/api/{version}" for version in api.get("/api").ok()["versions"])
+    for group in api.get("/apis").ok()["groups"]:
+        yield from (f"/apis/{each['groupVersion']}" for each in group["versions"])
+
+
+def test_the_core_group(api: Api) -> None:
+    document = api.get("/api").ok()
+    assert (document["kind"], document["versions"]) == ("APIVersions", ["v1"])
+    (address,) = document["serverAddressByClientCIDRs"]
+    assert address["clientCIDR"] == "0.0.0.0/0"
+    assert address["serverAddress"] == api.server.url.removeprefix("https://")
+
+
+def test_the_groups(api: Api) -> None:
+    document = api.get("/apis").ok()
+    assert (document["kind"], document["apiVersion"]) == ("APIGroupList", "v1")
+    names = [group["name"] for group in document["groups"]]
+    assert {"apps", "batch", "coordination.k8s.io"} <= set(names)
+    assert "" not in names
+    assert len(set(names)) == len(names)
+    for group in document["groups"]:
+        assert group["preferredVersion"] in group["versions"]
+        for each in group["versions"]:
+            assert each["groupVersion"] == f"{group['name']}/{each['version']}"
+        alone = api.get(f"/apis/{group['name']}").ok()
+        assert alone == {"kind": "APIGroup", "apiVersion": "v1", **group}
+        assert api.get(f"/apis/{group['name']}/").ok() == alone
+
+
+def test_the_types_of_a_version(api: Api) -> None:
+    document = api.get("/api/v1").ok()
+    assert (document["kind"], document["groupVersion"]) == ("APIResourceList", "v1")
+    resources = {each["name"]: each for each in document["resources"]}
+    configmaps = resources["configmaps"]
+    assert configmaps.pop("storageVersionHash")
+    assert configmaps == {
+        "name": "configmaps",
+        "singularName": "configmap",
+        "namespaced": True,
+        "kind": "ConfigMap",
+        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        "shortNames": ["cm"],
+    }
+    namespaces = resources["namespaces"]
+    assert namespaces["namespaced"] is False
+    assert "deletecollection" not in namespaces["verbs"]
+    assert resources["namespaces/finalize"]["verbs"] == ["update"]
+    assert resources["pods/status"]["verbs"] == ["get", "patch", "update"]
+    assert "all" in resources["pods"]["categories"]
+
+
+def test_every_version_tells_its_types(api: Api) -> None:
+    """Rows A01, C07."""
+    for root in versions(api):
+        document = api.get(root).ok()
+        assert document["groupVersion"] == root.removeprefix("/apis/").removeprefix("/api/")
+        assert document["resources"]
+        names = [each["name"] for each in document["resources"]]
+        assert len(set(names)) == len(names)
+        assert "List" not in {each["kind"] for each in document["resources"]}
+        assert all(each["verbs"] == sorted(each["verbs"]) for each in document["resources"])
+        assert all(name.partition("/")[0] in names for name in names)
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    {
+        "/api/v2": 404,
+        "/apis/nope": 404,
+        "/apis/apps/v9": 404,
+        "/apis/apps/v1/": 200,
+        "/api/": 200,
+        "/api/v1/": 200,
+    }.items(),
+)
+def test_other_paths(api: Api, path: str, code: int) -> None:
+    """Row I21."""
+    assert api.get(path).status == code
+
+
+# ---- all at once
+
+
+def flat(document: dict[str, Any], root: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """What aggregated discovery says, in the words of the other."""
+    types = {}
+    for group in document["items"]:
+        name = group["metadata"].get("name", "")
+        for version in group["versions"]:
+            assert version["freshness"] == "Current"
+            where = f"{root}/{name}/{version['version']}" if name else f"{root}/{version['version']}"
+            for each in version["resources"]:
+                facts = {
+                    "kind": each["responseKind"]["kind"],
+                    "namespaced": each["scope"] == "Namespaced",
+                    "verbs": each["verbs"],
+                    "singularName": each["singularResource"],
+                    "shortNames": each.get("shortNames"),
+                    "categories": each.get("categories"),
+                }
+                types[where, each["resource"]] = facts
+                for sub in each.get("subresources", ()):
+                    key = (where, f"{each['resource']}/{sub['subresource']}")
+                    shared = {"namespaced": facts["namespaced"], "singularName": ""}
+                    none = {"shortNames": None, "categories": None}
+                    types[key] = {
+                        "kind": sub["responseKind"]["kind"],
+                        "verbs": sub["verbs"],
+                        **shared,
+                        **none,
+                    }
+    return types
+
+
+def test_both_ways_of_discovery_agree(api: Api) -> None:
+    aggregated: dict[tuple[str, str], dict[str, Any]] = {}
+    for root in ("/api", "/apis"):
+        answer = api.get(root, headers={"Accept": AGGREGATED})
+        document = answer.ok()
+        assert (document["kind"], document["apiVersion"]) == (
+            "APIGroupDiscoveryList",
+            "apidiscovery.k8s.io/v2",
+        )
+        assert answer.headers["content-type"] == AGGREGATED
+        aggregated |= flat(document, root)
+    fields = ("kind", "namespaced", "verbs", "singularName", "shortNames", "categories")
+    single = {
+        (root, each["name"]): {field: each.get(field) for field in fields}
+        for root in versions(api)
+        for each in api.get(root).ok()["resources"]
+    }
+    assert aggregated == single
+
+
+ACCEPTS: Final = {
+    "kubectl's": (KUBECTL, "APIGroupDiscoveryList"),
+    "JSON": ("application/json", "APIGroupList"),
+    "anything": ("*/*", "APIGroupList"),
+    "the old version alone falls back": (
+        f"{AGGREGATED.replace('v2', 'v2beta1')},application/json",
+        "APIGroupList",
+    ),
+    "JSON is preferred": (f"{AGGREGATED};q=0.5,application/json", "APIGroupList"),
+}
+
+
+@pytest.mark.parametrize(("accept", "kind"), ACCEPTS.values(), ids=ACCEPTS)
+def test_which_discovery_is_meant(api: Api, accept: str, kind: str) -> None:
+    """Row D18."""
+    answer = api.get("/apis", headers={"Accept": accept})
+    assert answer.ok()["kind"] == kind
+    assert answer.headers["vary"] == "Accept"
+
+
+def test_nothing_acceptable(api: Api) -> None:
+    """Row D17."""
+    assert api.get("/apis", headers={"Accept": "text/html"}).status == 406
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+def test_what_has_not_changed_is_not_sent_again(api: Api, path: str) -> None:
+    """Row I19."""
+    first = api.get(path, headers={"Accept": AGGREGATED})
+    etag = first.headers["etag"]
+    again = api.get(path, headers={"Accept": AGGREGATED, "If-None-Match": etag})
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", etag)
+    other = api.get(path, headers={"Accept": AGGREGATED, "If-None-Match": '"other"'})
+    assert (other.status, other.body) == (200, first.body)
+    plain = api.get(path, headers={"If-None-Match": etag})
+    assert plain.status == 200
+
+
+# ---- everything else
+
+
+def test_the_version(api: Api) -> None:
+    """Row I20: what kubectl compares its own with."""
+    document = api.get("/version").ok()
+    assert (document["major"], document["minor"]) == ("1", "34")
+    assert document["gitVersion"].startswith("v1.34.0")
+    assert all(isinstance(value, str) for value in document.values())
+    assert {"gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"} <= set(document)
+
+
+def test_every_path_that_is_told_of_answers(api: Api) -> None:
+    """Row I20: the list at the root."""
+    paths = api.get("/").ok()["paths"]
+    assert paths == sorted(paths)
+    expected = {
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/apps",
+        "/apis/apps/v1",
+        "/livez",
+        "/readyz/ping",
+        "/metrics",
+    }
+    assert expected | {"/version", "/openapi/v3"} <= set(paths)
+    assert {path: api.get(path).status for path in paths} == dict.fromkeys(paths, 200)
+
+
+def openapi(api: Api) -> dict[str, str]:
+    index = api.get("/openapi/v3").json["paths"]
+    return {path: each["serverRelativeURL"] for path, each in index.items()}
+
+
+def test_schemas_are_told_of_every_version(api: Api) -> None:
+    """Row I20: by paths that change with what is behind them."""
+    index = openapi(api)
+    assert {f"/{path}" for path in index} == set(versions(api))
+    for path, url in index.items():
+        assert url.startswith(f"/openapi/v3/{path}?hash=")
+        answer = api.get(url)
+        etag = answer.headers["etag"]
+        assert etag.strip('"') == url.partition("hash=")[2]
+        again = api.get(url, headers={"If-None-Match": etag})
+        assert (again.status, again.body) == (304, b"")
+    assert api.get("/openapi/v3/apis/nope/v1").status == 404
+
+
+def references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for value in node.values():
+            yield from references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from references(value)
+
+
+def test_schemas_are_whole(api: Api) -> None:
+    """Row I20: every type has its paths and its kind, and no reference leads nowhere."""
+    for path, url in openapi(api).items():
+        document = api.get(url).ok()
+        assert document["openapi"].startswith("3.0")
+        schemas = document["components"]["schemas"]
+        assert {f"#/components/schemas/{name}" for name in schemas} >= set(references(document))
+        kinds = {
+            each["kind"]
+            for schema in schemas.values()
+            for each in schema.get("x-kubernetes-group-version-kind", ())
+        }
+        for resource in api.get(f"/{path}").ok()["resources"]:
+            name, _, subresource = resource["name"].partition("/")
+            scope = "namespaces/{namespace}/" if resource["namespaced"] else ""
+            below = f"/{subresource}" if subresource else ""
+            item = document["paths"][f"/{path}/{scope}{name}/{{name}}{below}"]
+            methods = {"get": "get", "update": "put", "patch": "patch", "delete": "delete"}
+            assert {methods[verb] for verb in resource["verbs"] if verb in methods} <= set(item)
+            assert resource["kind"] in kinds

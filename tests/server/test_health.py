@@ -1,0 +1,89 @@
+"""/livez, /readyz and /healthz of a server that is well. Rows N01-N07."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tests.support.api import Api
+
+ENDPOINTS: Final = ("livez", "readyz", "healthz")
+HOOK: Final = "poststarthook/start-system-namespaces-controller"
+CHECKS: Final = {
+    # A store that is away is no reason to start the server again.
+    "livez": ["ping", "log", HOOK],
+    "readyz": ["ping", "log", "storage", "watch-cache", HOOK, "autoregister-completion", "shutdown"],
+    "healthz": ["ping", "log", "storage", HOOK, "autoregister-completion"],
+}
+each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS)
+
+
+def report(endpoint: str, *, excluded: tuple[str, ...] = (), unknown: str = "") -> str:
+    """What `verbose` shows."""
+    lines = [f"[+]{name} {'excluded: ok' if name in excluded else 'ok'}" for name in CHECKS[endpoint]]
+    if unknown:
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {unknown}")
+    return "\n".join([*lines, f"{endpoint} check passed", ""])
+
+
+@each_endpoint
+def test_all_is_well(api: Api, endpoint: str) -> None:
+    """Rows N01, N02, N07."""
+    answer = api.get(f"/{endpoint}")
+    assert (answer.status, answer.body) == (200, b"ok")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-cache, private"
+
+
+@each_endpoint
+@pytest.mark.parametrize("query", ["verbose", "verbose=true", "verbose=1", "verbose="])
+def test_in_detail(api: Api, endpoint: str, query: str) -> None:
+    """Rows N03, N06: a line for each check."""
+    answer = api.get(f"/{endpoint}?{query}")
+    assert (answer.status, answer.body.decode()) == (200, report(endpoint))
+
+
+EXCLUDED: Final = {
+    "one": ("exclude=ping", ("ping",), ""),
+    "two": ("exclude=ping&exclude=log", ("ping", "log"), ""),
+    "one with a slash": (f"exclude={HOOK}", (HOOK,), ""),
+    "an unknown one": ("exclude=zzz", (), '"zzz"'),
+    "a known and two unknown ones": ("exclude=ping&exclude=y&exclude=z", ("ping",), '"y", "z"'),
+    "nothing": ("exclude=", (), ""),
+}
+
+
+@each_endpoint
+@pytest.mark.parametrize(("query", "excluded", "unknown"), EXCLUDED.values(), ids=EXCLUDED)
+def test_leaving_checks_out(
+    api: Api, endpoint: str, query: str, excluded: tuple[str, ...], unknown: str
+) -> None:
+    """Row N04: it says which, and what it did not know."""
+    answer = api.get(f"/{endpoint}?verbose&{query}")
+    assert (answer.status, answer.body.decode()) == (
+        200,
+        report(endpoint, excluded=excluded, unknown=unknown),
+    )
+    assert api.get(f"/{endpoint}?{query}").body == b"ok"
+
+
+@each_endpoint
+def test_each_check_alone(api: Api, endpoint: str) -> None:
+    """Row N05."""
+    for name in CHECKS[endpoint]:
+        answer = api.get(f"/{endpoint}/{name}")
+        assert (name, answer.status, answer.body) == (name, 200, b"ok")
+    assert api.get(f"/{endpoint}/zzz").status == 404
+
+
+@each_endpoint
+def test_it_is_for_reading(api: Api, endpoint: str) -> None:
+    assert {api.send(method, f"/{endpoint}").status for method in ("POST", "PUT", "DELETE")} == {405}
+
+
+def test_the_storage_is_looked_at_when_ready_is_asked_for(api: Api) -> None:
+    """Rows N01, N06."""
+    assert api.get("/livez/storage").status == 404
+    assert api.get("/readyz/storage").status == 200

@@ -1,0 +1,338 @@
+"""What is measured, under the names and labels that Kubernetes' dashboards know. Rows N10, H08.
+
+Sources of names and labels: k8s.io/apiserver, pkg/endpoints/metrics, pkg/storage/etcd3/metrics and
+pkg/storage/cacher/metrics, at the release that is emulated (1.34).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.api import MERGE_PATCH, Api
+from tests.support.eventually import eventually
+
+REQUEST: Final = {"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}
+METRICS: Final[dict[str, tuple[str, set[str]]]] = {
+    "apiserver_request_total": ("counter", REQUEST | {"code"}),
+    "apiserver_request_duration_seconds": ("histogram", REQUEST),
+    "apiserver_current_inflight_requests": ("gauge", {"request_kind"}),
+    "apiserver_watch_events_total": ("counter", {"group", "version", "resource"}),
+    "apiserver_storage_objects": ("gauge", {"resource"}),
+    "etcd_request_duration_seconds": ("histogram", {"operation", "group", "resource"}),
+    "watch_cache_capacity": ("gauge", {"group", "resource"}),
+    "apiserver_watch_cache_initializations_total": ("counter", {"group", "resource"}),
+    "apiserver_watch_cache_events_received_total": ("counter", {"group", "resource"}),
+}
+# Both histograms', in Kubernetes. Seconds.
+BUCKETS: Final = {
+    0.005,
+    0.025,
+    0.05,
+    0.1,
+    0.2,
+    0.4,
+    0.6,
+    0.8,
+    1,
+    1.25,
+    1.5,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    10,
+    15,
+    20,
+    30,
+    45,
+    60,
+}
+
+
+class Scrape:
+    """The samples of one moment."""
+
+    def __init__(self, api: Api) -> None:
+        self.text = api.get("/metrics").body.decode()
+        self.families = {family.name: family for family in text_string_to_metric_families(self.text)}
+        self.samples = [sample for family in self.families.values() for sample in family.samples]
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of all samples of a name that have these labels."""
+        return sum(s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items())
+
+
+def increase(api: Api, act: Callable[[], object], name: str, **labels: str) -> float:
+    before = Scrape(api).value(name, **labels)
+    act()
+    return Scrape(api).value(name, **labels) - before
+
+
+@pytest.fixture
+def configmaps(api: Api, namespace: str) -> str:
+    """The path of a collection with one object, `a`, that has been watched."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    api.post(path, {"metadata": {"name": "a"}}).ok()
+    with api.watch(f"{path}?watch=1") as events:
+        assert events.take(1) == [("ADDED", "a")]
+    return path
+
+
+# ---- names
+
+
+@pytest.mark.parametrize(("name", "expected"), METRICS.items(), ids=METRICS)
+def test_names_types_and_labels(api: Api, configmaps: str, name: str, expected: tuple[str, set[str]]) -> None:
+    kind, labels = expected
+    family = Scrape(api).families.get(name.removesuffix("_total"))
+    assert family is not None, f"there is no {name}"
+    assert family.type == kind
+    assert family.documentation
+    assert family.samples
+    for sample in family.samples:
+        assert set(sample.labels) - {"le"} == labels
+
+
+@pytest.mark.parametrize("name", ["apiserver_request_duration_seconds", "etcd_request_duration_seconds"])
+def test_histograms(api: Api, configmaps: str, name: str) -> None:
+    """Buckets as in Kubernetes, each holding those before it, the last one all."""
+    series: dict[frozenset[tuple[str, str]], dict[float, float]] = {}
+    scrape = Scrape(api)
+    for sample in scrape.samples:
+        if sample.name == f"{name}_bucket":
+            labels = dict(sample.labels)
+            bound = float(labels.pop("le"))
+            series.setdefault(frozenset(labels.items()), {})[bound] = sample.value
+    assert series
+    for labels_, counts in series.items():
+        assert set(counts) == BUCKETS | {math.inf}
+        ordered = [counts[bound] for bound in sorted(counts)]
+        assert ordered == sorted(ordered)
+        assert ordered[-1] == scrape.value(f"{name}_count", **dict(labels_))
+        assert (scrape.value(f"{name}_sum", **dict(labels_)) > 0) is (ordered[-1] > 0)
+
+
+def test_the_format(api: Api) -> None:
+    """Prometheus' text, once for each name."""
+    answer = api.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    helps = [line.split()[2] for line in answer.body.decode().splitlines() if line.startswith("# HELP")]
+    assert len(set(helps)) == len(helps)
+
+
+# ---- requests
+
+CM: Final = {
+    "group": "",
+    "version": "v1",
+    "resource": "configmaps",
+    "subresource": "",
+    "component": "apiserver",
+}
+NEW: Final = {"metadata": {"name": "b"}}
+REQUESTS: Final[dict[str, tuple[str, str, Any, Mapping[str, str]]]] = {
+    "get": ("GET", "/a", None, {"verb": "GET", "scope": "resource", "code": "200"}),
+    "get of what is not there": ("GET", "/z", None, {"verb": "GET", "scope": "resource", "code": "404"}),
+    "list": ("GET", "", None, {"verb": "LIST", "scope": "namespace", "code": "200"}),
+    "create": ("POST", "", NEW, {"verb": "POST", "scope": "namespace", "code": "201"}),
+    "create of nonsense": ("POST", "", b"{", {"verb": "POST", "scope": "namespace", "code": "400"}),
+    "dry run": (
+        "POST",
+        "?dryRun=All",
+        NEW,
+        {"verb": "POST", "scope": "namespace", "code": "201", "dry_run": "All"},
+    ),
+    "update": ("PUT", "/a", {"metadata": {"name": "a"}}, {"verb": "PUT", "scope": "resource", "code": "200"}),
+    "patch": ("PATCH", "/a", {}, {"verb": "PATCH", "scope": "resource", "code": "200"}),
+    "delete": ("DELETE", "/a", None, {"verb": "DELETE", "scope": "resource", "code": "200"}),
+    "deletecollection": (
+        "DELETE",
+        "",
+        None,
+        {"verb": "DELETECOLLECTION", "scope": "namespace", "code": "200"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("method", "below", "body", "labels"), REQUESTS.values(), ids=REQUESTS)
+def test_requests_are_counted(
+    api: Api, configmaps: str, method: str, below: str, body: Any, labels: Mapping[str, str]
+) -> None:
+    """Each once, by what it was about and how it ended; and timed."""
+    labels = {"dry_run": "", **CM, **labels}
+    before = Scrape(api)
+    api.send(method, configmaps + below, body, type=MERGE_PATCH if method == "PATCH" else "json")
+    after = Scrape(api)
+    for name in ("apiserver_request_total", "apiserver_request_duration_seconds_count"):
+        wanted = {k: v for k, v in labels.items() if k != "code" or name.endswith("_total")}
+        assert after.value(name, **wanted) - before.value(name, **wanted) == 1
+        # Of watches that others have just left nobody knows when they end.
+        all_others = [
+            scrape.value(name, **CM) - scrape.value(name, **CM, verb="WATCH") for scrape in (before, after)
+        ]
+        assert all_others[1] - all_others[0] == 1
+
+
+OTHER_REQUESTS: Final[dict[str, tuple[str, dict[str, str]]]] = {
+    "over all namespaces": (
+        "/api/v1/configmaps",
+        {"verb": "LIST", "resource": "configmaps", "scope": "cluster"},
+    ),
+    "a named group": (
+        "/apis/apps/v1/deployments",
+        {"verb": "LIST", "group": "apps", "version": "v1", "resource": "deployments", "scope": "cluster"},
+    ),
+    "cluster-scoped": (
+        "/api/v1/namespaces/default",
+        {"verb": "GET", "resource": "namespaces", "scope": "resource"},
+    ),
+    "a subresource": (
+        "/api/v1/namespaces/default/status",
+        {"verb": "GET", "resource": "namespaces", "subresource": "status", "scope": "resource"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "labels"), OTHER_REQUESTS.values(), ids=OTHER_REQUESTS)
+def test_what_requests_are_about(api: Api, path: str, labels: dict[str, str]) -> None:
+    assert increase(api, lambda: api.get(path).ok(), "apiserver_request_total", **labels, code="200") == 1
+
+
+async def test_a_watch_is_counted_when_it_ends(api: Api, configmaps: str) -> None:
+    """Row A02: as a watch, and not among the durations."""
+    labels = {**CM, "verb": "WATCH"}
+    await eventually(lambda: Scrape(api).value("apiserver_longrunning_requests") == 0)
+    before = Scrape(api)
+    with api.watch(f"{configmaps}?watch=1") as events:
+        events.next()
+    await eventually(
+        lambda: (
+            Scrape(api).value("apiserver_request_total", **labels)
+            == before.value("apiserver_request_total", **labels) + 1
+        )
+    )
+    lists = {**CM, "verb": "LIST"}
+    assert Scrape(api).value("apiserver_request_total", **lists) == before.value(
+        "apiserver_request_total", **lists
+    )
+
+
+def ask_for_what_is_not_there(api: Api, namespace: str, count: int) -> None:
+    stranger = api.as_caller("")
+    for n in range(count):
+        for caller in (api, stranger):
+            caller.get(f"/api/v1/namespaces/{namespace}/made-up-{n}")
+            caller.get(f"/apis/made-up-{n}/v1/things")
+            caller.get(f"/made-up-{n}")
+            caller.get(f"/api/v1/namespaces/{namespace}/configmaps/made-up-{n}")
+            caller.get(f"/api/v1/namespaces/{namespace}/configmaps/a/made-up-{n}")
+            caller.get(f"/api/v1/configmaps?dryRun=made-up-{n}")
+            caller.send("M" + "ADEUP"[n % 5 :], f"/api/v1/namespaces/{namespace}/configmaps")
+        api.get("/api/v1/configmaps", headers={"Authorization": f"Bearer made-up-{n}"})
+    stranger.close()
+
+
+def test_strangers_cannot_make_up_series(api: Api, namespace: str) -> None:
+    """What is not served adds a few series, however much of it is asked for."""
+
+    def series() -> int:
+        return sum(sample.name == "apiserver_request_total" for sample in Scrape(api).samples)
+
+    ask_for_what_is_not_there(api, namespace, 5)
+    before = series()
+    ask_for_what_is_not_there(api, namespace, 20)
+    assert series() == before
+
+
+def test_no_series_is_told_twice(api: Api, namespace: str) -> None:
+    """Prometheus takes no two samples of one name with the same labels."""
+    ask_for_what_is_not_there(api, namespace, 2)
+    series = Counter((sample.name, *sorted(sample.labels.items())) for sample in Scrape(api).samples)
+    assert [each for each, count in series.items() if count > 1] == []
+
+
+# ---- state
+
+
+def test_requests_in_flight(api: Api) -> None:
+    """The one that asks is under way itself."""
+    scrape = Scrape(api)
+    name = "apiserver_current_inflight_requests"
+    kinds = {kind: scrape.value(name, request_kind=kind) for kind in ("readOnly", "mutating")}
+    assert kinds == {"readOnly": 1, "mutating": 0}
+
+
+def test_objects_are_counted(api: Api, configmaps: str) -> None:
+    """Row N10: as they come and go, by resource and group."""
+
+    def create(path: str) -> None:
+        api.post(path, NEW).ok()
+
+    name = "apiserver_storage_objects"
+    assert increase(api, lambda: create(configmaps), name, resource="configmaps") == 1
+    assert increase(api, lambda: api.patch(f"{configmaps}/b", {"data": {"k": "v"}}).ok(), name) == 0
+    assert increase(api, lambda: api.delete(f"{configmaps}/b").ok(), name, resource="configmaps") == -1
+    leases = configmaps.replace("/api/v1", "/apis/coordination.k8s.io/v1").replace("configmaps", "leases")
+    assert increase(api, lambda: create(leases), name, resource="leases.coordination.k8s.io") == 1
+
+
+def test_events_are_counted(api: Api, configmaps: str) -> None:
+    """As the cache is told of them, and as each watch gets them."""
+    start = api.get(configmaps).ok()["metadata"]["resourceVersion"]
+    path = f"{configmaps}?watch=1&resourceVersion={start}"
+
+    def act() -> None:
+        with api.watch(path) as one, api.watch(path) as other:
+            api.post(configmaps, NEW).ok()
+            api.patch(f"{configmaps}/b", {"data": {"k": "v"}}).ok()
+            api.delete(f"{configmaps}/b").ok()
+            kinds = [("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "b")]
+            assert one.take(3) == other.take(3) == kinds
+
+    labels = {"resource": "configmaps"}
+    before = Scrape(api)
+    act()
+    after = Scrape(api)
+
+    def change(name: str) -> float:
+        return after.value(name, **labels) - before.value(name, **labels)
+
+    assert change("apiserver_watch_events_total") == 6
+    assert change("apiserver_watch_cache_events_received_total") == 3
+
+
+def test_calls_to_the_store_are_timed(api: Api, configmaps: str) -> None:
+    """By what is done to which resource. Source: pkg/storage/etcd3, the operations' names."""
+    name = "etcd_request_duration_seconds_count"
+    steps: dict[str, Callable[[], object]] = {
+        "create": lambda: api.post(configmaps, NEW).ok(),
+        "update": lambda: api.patch(f"{configmaps}/b", {"data": {"k": "v"}}).ok(),
+        "delete": lambda: api.delete(f"{configmaps}/b").ok(),
+    }
+    for operation, act in steps.items():
+        assert increase(api, act, name, operation=operation) == 1, operation
+    assert increase(api, lambda: api.get(f"{configmaps}/a?resourceVersion=0").ok(), name) == 0, (
+        "from the cache"
+    )
+
+
+def test_the_cache_was_filled_once(api: Api) -> None:
+    """And nothing has made it begin anew."""
+    scrape = Scrape(api)
+    values = {s.value for s in scrape.samples if s.name == "apiserver_watch_cache_initializations_total"}
+    assert values == {1}
+
+
+def test_the_process_is_measured(api: Api) -> None:
+    scrape = Scrape(api)
+    for name in ("process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds"):
+        assert scrape.value(name) > 0
+    assert scrape.value("process_start_time_seconds") > 1.7e9

@@ -1,0 +1,698 @@
+"""What each verb does to an object, over HTTP. Rows A, B, C, I and L."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import pytest
+
+from tests.support.api import Answer, Api
+
+CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
+DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/{}/deployments"
+PODS: Final = "/api/v1/namespaces/{}/pods"
+FINALIZER: Final = "example.com/hold"
+
+
+@pytest.fixture
+def configmaps(namespace: str) -> str:
+    """The collection's path."""
+    return CONFIGMAPS.format(namespace)
+
+
+@pytest.fixture
+def path(api: Api, configmaps: str) -> str:
+    """An object `a` with one entry in its data; its path."""
+    api.post(configmaps, {"metadata": {"name": "a"}, "data": {"k": "v"}}).ok()
+    return f"{configmaps}/a"
+
+
+def named(name: str, **meta: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, **meta}}
+
+
+def names_in(api: Api, path: str) -> list[str]:
+    return [item["metadata"]["name"] for item in api.get(path).ok()["items"]]
+
+
+def version(document: dict[str, Any]) -> str:
+    return str(document["metadata"]["resourceVersion"])
+
+
+def deployment(name: str) -> dict[str, Any]:
+    labels = {"app": name}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    return named(name) | {
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        }
+    }
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    return named(name) | {"spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+
+
+def assert_refused(answer: Answer, code: int, reason: str, message: str = "") -> None:
+    assert (answer.status, answer.reason) == (code, reason), answer.body
+    assert message in answer.message
+
+
+# ---- the verbs
+
+TYPES: Final = {
+    "namespaced, core group": (CONFIGMAPS, "v1", "ConfigMap"),
+    "namespaced, named group": (
+        "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+        "coordination.k8s.io/v1",
+        "Lease",
+    ),
+    "cluster-scoped": ("/api/v1/namespaces", "v1", "Namespace"),
+}
+
+
+@pytest.mark.parametrize(("collection", "api_version", "kind"), TYPES.values(), ids=TYPES)
+def test_every_verb_on_one_object(
+    api: Api, namespace: str, collection: str, api_version: str, kind: str
+) -> None:
+    """Rows A01, A06, B03, C01, C02, C08, I01-I05, I07-I09, I16."""
+    collection, name = collection.format(namespace), f"one-of-{namespace}"
+    item = f"{collection}/{name}"
+
+    answer = api.post(collection, named(name, labels={"a": "1"}))
+    created = answer.ok()
+    assert answer.status == 201
+    assert (created["apiVersion"], created["kind"]) == (api_version, kind)
+    is_namespaced = "/namespaces/" in collection
+    assert created["metadata"].get("namespace") == (namespace if is_namespaced else None)
+    assert api.get(item).ok() == created
+
+    listed = api.get(collection).ok()
+    assert (listed["apiVersion"], listed["kind"]) == (api_version, f"{kind}List")
+    (found,) = [each for each in listed["items"] if each["metadata"]["name"] == name]
+    assert found["metadata"] == created["metadata"]
+    assert int(version(listed)) >= int(version(created))
+
+    created["metadata"]["labels"]["a"] = "2"
+    updated = api.put(item, created).ok()
+    merged = api.patch(item, {"metadata": {"labels": {"b": "3"}}}).ok()
+    assert {"a": "2", "b": "3"}.items() <= merged["metadata"]["labels"].items()
+    patched = api.patch(item, [{"op": "remove", "path": "/metadata/labels/a"}], "json-patch").ok()
+    assert "a" not in patched["metadata"]["labels"]
+    assert int(version(created)) < int(version(updated)) < int(version(merged)) < int(version(patched))
+    assert api.get(item).ok() == patched
+
+    assert api.delete(item).ok()
+    if is_namespaced:  # Namespaces take their time: test_namespaces.py.
+        assert_refused(api.get(item), 404, "NotFound", f'"{name}" not found')
+        assert name not in names_in(api, collection)
+
+
+def test_a_list_over_all_namespaces(api: Api, namespace: str) -> None:
+    """Rows A11, C10, I02: one name in two places is two objects; they come in the order of their keys."""
+    other = f"{namespace}x"
+    api.post("/api/v1/namespaces", named(other)).ok()
+    for where, name in ((other, "a"), (namespace, "b"), (namespace, "a")):
+        api.post(CONFIGMAPS.format(where), named(name)).ok()
+    metas = [item["metadata"] for item in api.get("/api/v1/configmaps").ok()["items"]]
+    keys = [f"{meta['namespace']}/{meta['name']}" for meta in metas]
+    assert [key for key in keys if key.startswith(namespace)] == [
+        f"{namespace}/a",
+        f"{namespace}/b",
+        f"{other}/a",
+    ]
+    assert keys == sorted(keys)
+
+
+def test_an_empty_list_is_an_array(api: Api, configmaps: str) -> None:
+    """Rows C03, C04, C09."""
+    listed = api.get(configmaps).ok()
+    assert listed["items"] == []
+    assert set(listed["metadata"]) == {"resourceVersion"}
+    api.post(configmaps, named("a")).ok()
+    (item,) = api.get(configmaps).ok()["items"]
+    assert not {"kind", "apiVersion"} & set(item)
+
+
+def test_a_name_is_taken_once(api: Api, configmaps: str) -> None:
+    """Rows A09, A10."""
+    first = api.post(configmaps, named("a")).ok()
+    assert_refused(api.post(configmaps, named("a")), 409, "AlreadyExists", 'configmaps "a" already exists')
+    api.delete(f"{configmaps}/a").ok()
+    second = api.post(configmaps, named("a")).ok()
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+
+
+ABSENT: Final[dict[str, Callable[[Api, str], Answer]]] = {
+    "get": lambda api, path: api.get(path),
+    "put": lambda api, path: api.put(path, named("nope")),
+    "merge patch": lambda api, path: api.patch(path, {}),
+    "JSON patch": lambda api, path: api.patch(path, [], "json-patch"),
+    "delete": lambda api, path: api.delete(path),
+}
+
+
+@pytest.mark.parametrize("request_", ABSENT.values(), ids=ABSENT)
+def test_what_is_not_there(api: Api, configmaps: str, request_: Callable[[Api, str], Answer]) -> None:
+    """Rows A03, G05, I21, L07."""
+    answer = request_(api, f"{configmaps}/nope")
+    assert_refused(answer, 404, "NotFound", 'configmaps "nope" not found')
+    assert answer.json["details"] == {"name": "nope", "kind": "configmaps"}
+
+
+@pytest.mark.parametrize(
+    "resource", ["api/v1/{}/endpoints", "api/v1/{}/events", "apis/coordination.k8s.io/v1/{}/leases"]
+)
+def test_put_creates_where_the_type_allows_it(api: Api, namespace: str, resource: str) -> None:
+    """Row A03."""
+    path = "/" + resource.format(f"namespaces/{namespace}") + "/new"
+    body = named("new") | ({"involvedObject": {"namespace": namespace}} if "events" in path else {})
+    answer = api.put(path, body)
+    assert answer.status == 201, answer.body
+    assert api.get(path).ok() == answer.json
+    body["metadata"]["labels"] = {"a": "b"}
+    assert api.put(path, body).status == 200
+
+
+# ---- metadata
+
+
+def test_a_generated_name(api: Api, configmaps: str) -> None:
+    """Row B02."""
+    created = [api.post(configmaps, {"metadata": {"generateName": "my-"}}).ok() for _ in range(5)]
+    names = {each["metadata"]["name"] for each in created}
+    assert len(names) == 5
+    assert all(re.fullmatch("my-[bcdfghjklmnpqrstvwxz2456789]{5}", name) for name in names)
+    assert {each["metadata"]["generateName"] for each in created} == {"my-"}
+    long = api.post(configmaps, {"metadata": {"generateName": "x" * 80}}).ok()
+    assert re.fullmatch("x{58}[bcdfghjklmnpqrstvwxz2456789]{5}", long["metadata"]["name"])
+    named_too = api.post(configmaps, {"metadata": {"name": "mine", "generateName": "my-"}}).ok()
+    assert named_too["metadata"]["name"] == "mine"
+
+
+def test_what_the_server_says_of_an_object_is_not_the_clients(api: Api, configmaps: str) -> None:
+    """Rows B04, B05, B08, B12, B13."""
+    theirs = {
+        "uid": "mine",
+        "creationTimestamp": "2001-01-01T00:00:00Z",
+        "deletionTimestamp": "2001-01-01T00:00:00Z",
+        "deletionGracePeriodSeconds": 7,
+        "selfLink": "/mine",
+    }
+    meta = api.post(configmaps, named("a", **theirs)).ok()["metadata"]
+    assert not {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} & set(meta)
+    assert re.fullmatch("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", meta["uid"])
+    assert re.fullmatch(r"20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", meta["creationTimestamp"])
+
+    updated = api.put(f"{configmaps}/a", named("a", creationTimestamp="2001-01-01T00:00:00Z")).ok()[
+        "metadata"
+    ]
+    assert (updated["uid"], updated["creationTimestamp"]) == (meta["uid"], meta["creationTimestamp"])
+    answer = api.patch(f"{configmaps}/a", {"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}})
+    assert_refused(answer, 422, "Invalid")
+    assert ("FieldValueInvalid", "metadata.deletionTimestamp") in answer.causes
+
+
+def test_a_patch_may_not_rename(api: Api, path: str) -> None:
+    """Row B01."""
+    assert_refused(api.patch(path, {"metadata": {"name": "b"}}), 400, "BadRequest", "name")
+    assert_refused(api.patch(path, {"metadata": {"uid": "b"}}), 422, "Invalid", "field is immutable")
+
+
+def test_generation_counts_changes_of_the_spec(api: Api, namespace: str) -> None:
+    """Row B12."""
+    path = f"{DEPLOYMENTS.format(namespace)}/d"
+    assert api.post(DEPLOYMENTS.format(namespace), deployment("d")).ok()["metadata"]["generation"] == 1
+
+    def after(patch: dict[str, Any], where: str = path) -> int:
+        return int(api.patch(where, patch).ok()["metadata"]["generation"])
+
+    assert after({"metadata": {"labels": {"a": "b"}}}) == 1
+    assert after({"status": {"replicas": 3}}, f"{path}/status") == 1
+    assert after({"spec": {"replicas": 2}}) == 2
+    assert after({"spec": {"replicas": 2}}) == 2
+    assert after({"metadata": {"generation": 9}}) == 2
+
+
+# ---- versions and conflicts
+
+NO_OPS: Final[dict[str, Callable[[Api, str], Answer]]] = {
+    "PUT of what was read": lambda api, path: api.put(path, api.get(path).ok()),
+    "PUT without what the server owns": lambda api, path: api.put(path, named("a") | {"data": {"k": "v"}}),
+    "empty merge patch": lambda api, path: api.patch(path, {}),
+    "merge patch with the same value": lambda api, path: api.patch(path, {"data": {"k": "v"}}),
+    "empty JSON patch": lambda api, path: api.patch(path, [], "json-patch"),
+    "JSON patch with the same value": lambda api, path: api.patch(
+        path, [{"op": "replace", "path": "/data/k", "value": "v"}], "json-patch"
+    ),
+}
+
+
+@pytest.mark.parametrize("write", NO_OPS.values(), ids=NO_OPS)
+def test_a_write_that_changes_nothing_is_none(
+    api: Api, path: str, write: Callable[[Api, str], Answer]
+) -> None:
+    """Row B09: same version, and no event before that of the next real write."""
+    before = api.get(path).ok()
+    assert write(api, path).ok() == before
+    assert api.get(path).ok() == before
+    changed = api.patch(path, {"data": {"k": "w"}}).ok()
+    collection = path.rpartition("/")[0]
+    with api.watch(f"{collection}?watch=1&resourceVersion={version(before)}") as events:
+        assert events.next()["object"] == changed
+
+
+STALE: Final[dict[str, Callable[[Api, str, str], Answer]]] = {
+    "PUT": lambda api, path, rv: api.put(path, named("a", resourceVersion=rv)),
+    "merge patch": lambda api, path, rv: api.patch(path, {"metadata": {"resourceVersion": rv}}),
+    "JSON patch": lambda api, path, rv: api.patch(
+        path, [{"op": "replace", "path": "/metadata/resourceVersion", "value": rv}], "json-patch"
+    ),
+    "JSON patch with If-Match": lambda api, path, rv: api.patch(
+        path, [{"op": "remove", "path": "/data/k"}], "json-patch", headers={"If-Match": f'"{rv}"'}
+    ),
+}
+
+
+@pytest.mark.parametrize("write", STALE.values(), ids=STALE)
+def test_a_write_on_an_old_version_conflicts(
+    api: Api, path: str, write: Callable[[Api, str, str], Answer]
+) -> None:
+    """Rows L01, L04, L05."""
+    old = version(api.get(path).ok())
+    current = api.patch(path, {"data": {"k": "w"}}).ok()
+    message = 'Operation cannot be fulfilled on configmaps "a": the object has been modified'
+    assert_refused(write(api, path, old), 409, "Conflict", message)
+    assert api.get(path).ok() == current
+    assert write(api, path, version(current)).status == 200
+
+
+def test_put_preconditions(api: Api, path: str) -> None:
+    """Row L02: no version, no condition; another uid is another object."""
+    assert api.put(path, named("a") | {"data": {"k": "w"}}).ok()["data"] == {"k": "w"}
+    assert_refused(api.put(path, named("a", uid="other")), 409, "Conflict", "UID in precondition: other")
+
+
+def with_callers(api: Api, count: int, work: Callable[[Api, int], object]) -> None:
+    """Let several callers, each on a connection of its own, work at the same time."""
+    begin = threading.Barrier(count)
+
+    def run(index: int) -> None:
+        caller = Api(api.server)
+        begin.wait(10)
+        try:
+            work(caller, index)
+        finally:
+            caller.close()
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(run, range(count)))
+
+
+def test_no_update_is_lost(api: Api, path: str) -> None:
+    """Row L01: read, add one, write, and again on a conflict: every addition counts."""
+
+    def add_ten(caller: Api, _: int) -> None:
+        done = 0
+        while done < 10:
+            found = caller.get(path).ok()
+            found["data"]["count"] = str(int(found["data"].get("count", 0)) + 1)
+            answer = caller.put(path, found)
+            assert answer.status in (200, 409), answer.body
+            done += answer.status == 200
+
+    with_callers(api, 4, add_ten)
+    assert api.get(path).ok()["data"]["count"] == "40"
+
+
+def test_patches_without_a_condition_never_conflict(api: Api, path: str) -> None:
+    """Row L07."""
+    with_callers(
+        api, 4, lambda caller, i: [caller.patch(path, {"data": {f"{i}-{n}": ""}}).ok() for n in range(10)]
+    )
+    assert len(api.get(path).ok()["data"]) == 41
+
+
+def test_one_of_many_creates_wins(api: Api, configmaps: str) -> None:
+    """Row A09."""
+    codes: list[int] = []
+    with_callers(api, 8, lambda caller, _: codes.append(caller.post(configmaps, named("a")).status))
+    assert sorted(codes) == [201] + [409] * 7
+
+
+# ---- patches
+
+DATA: Final = {"a": "1", "b": "2"}
+JSON_PATCHES: Final[dict[str, tuple[list[dict[str, Any]], dict[str, str]]]] = {
+    "add": ([{"op": "add", "path": "/data/c", "value": "3"}], {"a": "1", "b": "2", "c": "3"}),
+    "remove": ([{"op": "remove", "path": "/data/a"}], {"b": "2"}),
+    "replace": ([{"op": "replace", "path": "/data/a", "value": "9"}], {"a": "9", "b": "2"}),
+    "move": ([{"op": "move", "from": "/data/a", "path": "/data/c"}], {"b": "2", "c": "1"}),
+    "copy": ([{"op": "copy", "from": "/data/a", "path": "/data/c"}], {"a": "1", "b": "2", "c": "1"}),
+    "test, then act": (
+        [{"op": "test", "path": "/data/a", "value": "1"}, {"op": "remove", "path": "/data/a"}],
+        {"b": "2"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("patch", "data"), JSON_PATCHES.values(), ids=JSON_PATCHES)
+def test_json_patch(api: Api, configmaps: str, patch: list[dict[str, Any]], data: dict[str, str]) -> None:
+    """Row L03, RFC 6902."""
+    api.post(configmaps, named("p") | {"data": DATA}).ok()
+    assert api.patch(f"{configmaps}/p", patch, "json-patch").ok()["data"] == data
+    assert api.get(f"{configmaps}/p").ok()["data"] == data
+
+
+MERGE_PATCHES: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
+    "a value": ({"data": {"a": "9"}}, {"data": {"a": "9", "b": "2"}}),
+    "null removes": ({"data": {"a": None}}, {"data": {"b": "2"}}),
+    "null removes a whole map": ({"data": None}, {"data": None}),
+    "null of what is not there": ({"data": {"z": None}}, {"data": DATA}),
+    "a new map": ({"binaryData": {"c": "AA=="}}, {"data": DATA, "binaryData": {"c": "AA=="}}),
+}
+
+
+@pytest.mark.parametrize(("patch", "fields"), MERGE_PATCHES.values(), ids=MERGE_PATCHES)
+def test_merge_patch(api: Api, configmaps: str, patch: dict[str, Any], fields: dict[str, Any]) -> None:
+    """Row L05, RFC 7386."""
+    api.post(configmaps, named("p") | {"data": DATA}).ok()
+    patched = api.patch(f"{configmaps}/p", patch).ok()
+    assert {field: patched.get(field) for field in fields} == fields
+
+
+def test_merge_patch_replaces_lists(api: Api, configmaps: str) -> None:
+    """Row L05."""
+    api.post(configmaps, named("p", finalizers=["x.io/a", "x.io/b"])).ok()
+    patched = api.patch(f"{configmaps}/p", {"metadata": {"finalizers": ["x.io/c"]}}).ok()
+    assert patched["metadata"]["finalizers"] == ["x.io/c"]
+
+
+REFUSED_PATCHES: Final[dict[str, tuple[str, Any, int, str]]] = {
+    "a test that fails": ("json-patch", [{"op": "test", "path": "/data/k", "value": "x"}], 422, "Invalid"),
+    "a path that is not there": ("json-patch", [{"op": "remove", "path": "/data/x"}], 422, "Invalid"),
+    "an unknown operation": ("json-patch", [{"op": "turn", "path": "/data/k"}], 422, "Invalid"),
+    "no list": ("json-patch", {"op": "remove", "path": "/data/k"}, 400, "BadRequest"),
+    "10,001 operations": (
+        "json-patch",
+        [{"op": "test", "path": "/data/k", "value": "v"}] * 10_001,
+        413,
+        "RequestEntityTooLarge",
+    ),
+    "a merge patch that is a list": ("merge", [], 400, "BadRequest"),
+    "a result of another type": ("merge", {"data": {"k": 1}}, 422, "Invalid"),
+    "another kind of patch": ("json", {}, 415, "UnsupportedMediaType"),
+}
+
+
+@pytest.mark.parametrize(("kind", "patch", "code", "reason"), REFUSED_PATCHES.values(), ids=REFUSED_PATCHES)
+def test_patches_that_cannot_be_done(
+    api: Api, path: str, kind: str, patch: Any, code: int, reason: str
+) -> None:
+    """Rows D19, L03, L05: nothing of it is done."""
+    before = api.get(path).ok()
+    assert_refused(api.patch(path, patch, kind), code, reason)
+    assert api.get(path).ok() == before
+
+
+# ---- subresources
+
+
+def test_the_status_is_written_at_its_own_path(api: Api, namespace: str) -> None:
+    """Rows I12, I13."""
+    collection = DEPLOYMENTS.format(namespace)
+    path = f"{collection}/d"
+    created = api.post(collection, deployment("d") | {"status": {"replicas": 7}}).ok()
+    assert "replicas" not in created.get("status", {})
+
+    status = {"status": {"replicas": 3}, "spec": {"replicas": 9}}
+    written = api.patch(f"{path}/status", status).ok()
+    assert (written["status"]["replicas"], written["spec"]["replicas"]) == (3, 1)
+    assert api.get(f"{path}/status").ok() == api.get(path).ok() == written
+
+    written["status"]["replicas"], written["spec"]["replicas"] = 8, 2
+    replaced = api.put(path, written).ok()
+    assert (replaced["status"]["replicas"], replaced["spec"]["replicas"]) == (3, 2)
+    replaced["status"]["replicas"], replaced["spec"]["replicas"] = 4, 5
+    replaced = api.put(f"{path}/status", replaced).ok()
+    assert (replaced["status"]["replicas"], replaced["spec"]["replicas"]) == (4, 2)
+
+    assert_refused(api.put(f"{path}/status", written), 409, "Conflict")
+    assert api.get(f"{CONFIGMAPS.format(namespace)}/a/status").status == 404
+
+
+# ---- field validation
+
+UNKNOWN: Final = {"bogus": 1, "metadata": {"labels": {}, "odd": True}}
+WRITES: Final[dict[str, Callable[[Api, str, str], Answer]]] = {
+    "POST": lambda api, path, query: api.post(
+        path.rpartition("/")[0] + query, {**UNKNOWN, "metadata": {"name": "b", "odd": True}}
+    ),
+    "PUT": lambda api, path, query: api.put(
+        path + query, {**UNKNOWN, "metadata": {"name": "a", "odd": True}}
+    ),
+    "merge patch": lambda api, path, query: api.patch(path + query, UNKNOWN),
+    "JSON patch": lambda api, path, query: api.patch(
+        path + query,
+        [{"op": "add", "path": p, "value": 1} for p in ("/bogus", "/metadata/odd")],
+        "json-patch",
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize(
+    "query", ["", "?fieldValidation=", "?fieldValidation=Warn", "?fieldValidation=Ignore"]
+)
+def test_unknown_fields_are_dropped(
+    api: Api, path: str, query: str, write: Callable[[Api, str, str], Answer]
+) -> None:
+    """Rows E03, E06, E07, E09, E12: with a warning for each, unless it is not wanted."""
+    answer = write(api, path, query)
+    document = answer.ok()
+    assert "bogus" not in document
+    assert "odd" not in document["metadata"]
+    expected = set() if "Ignore" in query else {r"unknown field \"bogus\"", r"unknown field \"metadata.odd\""}
+    assert set(answer.warnings) == expected
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_unknown_fields_can_be_an_error(
+    api: Api, path: str, write: Callable[[Api, str, str], Answer]
+) -> None:
+    """Rows E08, E09: all of them are listed, and nothing is stored."""
+    collection = path.rpartition("/")[0]
+    before = api.get(collection).ok()["items"]
+    answer = write(api, path, "?fieldValidation=Strict")
+    assert_refused(answer, 400, "BadRequest", "strict decoding error: ")
+    assert all(f'unknown field "{field}"' in answer.message for field in ("bogus", "metadata.odd"))
+    assert api.get(collection).ok()["items"] == before
+
+
+def test_repeated_fields(api: Api, configmaps: str) -> None:
+    """Rows E04, E07, E08: the last one counts, and the client is told."""
+    body = b'{"metadata":{"name":"%b"},"data":{"k":"1"},"data":{"k":"2"}}'
+    assert_refused(
+        api.post(f"{configmaps}?fieldValidation=Strict", body % b"a"),
+        400,
+        "BadRequest",
+        'duplicate field "data"',
+    )
+    answer = api.post(configmaps, body % b"b")
+    assert answer.ok()["data"] == {"k": "2"}
+    assert answer.warnings == [r"duplicate field \"data\""]
+    assert api.post(f"{configmaps}?fieldValidation=Ignore", body % b"c").warnings == []
+
+
+def test_validation_of_another_kind(api: Api, configmaps: str) -> None:
+    """Row E11."""
+    answer = api.post(f"{configmaps}?fieldValidation=Some", named("a"))
+    assert_refused(answer, 422, "Invalid", 'supported values: "", "Ignore", "Strict", "Warn"')
+
+
+# ---- dry runs
+
+DRY_RUNS: Final[dict[str, tuple[int, Callable[[Api, str, str], Answer]]]] = {
+    "create": (201, lambda api, path, query: api.post(path.rpartition("/")[0] + query, named("b"))),
+    "update": (200, lambda api, path, query: api.put(path + query, named("a") | {"data": {"k": "dry"}})),
+    "merge patch": (200, lambda api, path, query: api.patch(path + query, {"data": {"k": "dry"}})),
+    "JSON patch": (
+        200,
+        lambda api, path, query: api.patch(path + query, [{"op": "remove", "path": "/data/k"}], "json-patch"),
+    ),
+    "delete": (200, lambda api, path, query: api.delete(path + query)),
+    "delete with options in the body": (200, lambda api, path, query: api.delete(path, {"dryRun": ["All"]})),
+    "deletecollection": (200, lambda api, path, query: api.delete(path.rpartition("/")[0] + query)),
+}
+
+
+@pytest.mark.parametrize("query", ["?dryRun=All", "?dryRun"])
+@pytest.mark.parametrize(("code", "write"), DRY_RUNS.values(), ids=DRY_RUNS)
+def test_a_dry_run_changes_nothing(
+    api: Api, path: str, query: str, code: int, write: Callable[[Api, str, str], Answer]
+) -> None:
+    """Rows B13, G10, J07, J08, L08: the answer is that of the real thing; no write, no event."""
+    collection = path.rpartition("/")[0]
+    before = api.get(collection).ok()
+    answer = write(api, path, query)
+    assert answer.status == code, answer.body
+    after = api.get(collection).ok()
+    assert after["items"] == before["items"]
+    assert version(after) == version(before)
+
+
+def test_a_dry_run_shows_what_would_be(api: Api, path: str) -> None:
+    """Rows J07, J08, L08."""
+    assert api.put(f"{path}?dryRun=All", named("a") | {"data": {"k": "dry"}}).ok()["data"] == {"k": "dry"}
+    collection = path.rpartition("/")[0]
+    created = api.post(f"{collection}?dryRun=All", named("b")).ok()
+    assert {"uid", "creationTimestamp"} <= set(created["metadata"])
+    assert_refused(api.post(f"{collection}?dryRun=All", named("a")), 409, "AlreadyExists")
+    assert_refused(api.post(f"{collection}?dryRun=All", named("B")), 422, "Invalid")
+    bare = api.patch(f"{path}?dryRun", {"data": {"k": "dry"}})
+    assert len(bare.warnings) == 1
+    assert "dry run" in bare.warnings[0]
+
+
+# ---- delete
+
+
+def test_a_delete_is_answered_with_a_status(api: Api, path: str) -> None:
+    """Row G04."""
+    uid = api.get(path).ok()["metadata"]["uid"]
+    status = api.delete(path).ok()
+    assert (status["kind"], status["status"]) == ("Status", "Success")
+    assert status["details"] == {"name": "a", "kind": "configmaps", "uid": uid}
+
+
+def test_finalizers_hold_an_object(api: Api, configmaps: str) -> None:
+    """Rows B05-B07, G01-G03, G05."""
+    path = f"{configmaps}/held"
+    others = ["x.io/b", "x.io/c"]
+    api.post(configmaps, named("held", finalizers=[FINALIZER, *others])).ok()
+    marked = api.delete(path).ok()
+    assert marked["metadata"]["deletionTimestamp"]
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert api.get(path).ok() == marked
+    assert api.delete(path).ok() == marked, "a second delete changes nothing"
+
+    answer = api.patch(path, {"metadata": {"finalizers": [FINALIZER, *others, "x.io/d"]}})
+    assert_refused(answer, 422, "Invalid", "no new finalizers can be added if the object is being deleted")
+    assert api.patch(path, {"metadata": {"deletionTimestamp": None}}).ok() == marked, "no way back"
+    assert_refused(api.post(configmaps, named("held")), 409, "AlreadyExists")
+
+    reordered = api.patch(path, {"metadata": {"finalizers": [*reversed(others), FINALIZER]}}).ok()
+    assert reordered["metadata"]["finalizers"] == [*reversed(others), FINALIZER]
+    api.patch(path, {"metadata": {"finalizers": others}}).ok()
+    assert api.get(path).status == 200
+    api.patch(path, {"metadata": {"finalizers": None}}).ok()
+    assert api.get(path).status == 404
+    assert api.post(configmaps, named("held")).status == 201
+
+
+def test_preconditions_of_a_delete(api: Api, path: str) -> None:
+    """Row G06."""
+    meta = api.get(path).ok()["metadata"]
+    for wrong in ({"uid": "other"}, {"resourceVersion": "1"}, {"uid": meta["uid"], "resourceVersion": "1"}):
+        assert_refused(api.delete(path, {"preconditions": wrong}), 409, "Conflict", "Precondition failed")
+        assert api.get(path).status == 200
+    right = {key: meta[key] for key in ("uid", "resourceVersion")}
+    api.delete(path, {"preconditions": right}).ok()
+    assert api.get(path).status == 404
+
+
+PROPAGATION: Final = {"Foreground": ["foregroundDeletion"], "Orphan": ["orphan"], "Background": None}
+
+
+@pytest.mark.parametrize(("policy", "finalizers"), PROPAGATION.items())
+@pytest.mark.parametrize("place", ["query", "body"])
+def test_propagation(api: Api, path: str, policy: str, finalizers: list[str] | None, place: str) -> None:
+    """Rows G08, G09: whoever collects garbage finds what to do in the finalizers."""
+    if place == "query":
+        api.delete(f"{path}?propagationPolicy={policy}").ok()
+    else:
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
+        api.delete(path, body).ok()
+    answer = api.get(path)
+    assert (answer.json["metadata"]["finalizers"] if answer.status == 200 else None) == finalizers
+
+
+REFUSED_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "an unknown policy": {"propagationPolicy": "Sideways"},
+    "both ways to say it": {"propagationPolicy": "Orphan", "orphanDependents": True},
+    "an unknown dry run": {"dryRun": ["Some"]},
+}
+
+
+@pytest.mark.parametrize("options", REFUSED_OPTIONS.values(), ids=REFUSED_OPTIONS)
+def test_options_that_make_no_sense(api: Api, path: str, options: dict[str, Any]) -> None:
+    """Row G07."""
+    assert_refused(api.delete(path, options), 422, "Invalid", next(iter(options)))
+    assert api.get(path).status == 200
+
+
+def test_a_pod_on_a_node_is_given_time(api: Api, namespace: str) -> None:
+    """Rows G01, G05: until the time is up or somebody confirms; it can only be shortened."""
+    collection = PODS.format(namespace)
+    path = f"{collection}/p"
+    api.post(collection, pod("p", nodeName="n")).ok()
+
+    def grace_s(query: str) -> int:
+        return int(api.delete(path + query).ok()["metadata"]["deletionGracePeriodSeconds"])
+
+    assert [grace_s(q) for q in ("", "?gracePeriodSeconds=9", "?gracePeriodSeconds=20")] == [30, 9, 9]
+    assert api.delete(path, {"gracePeriodSeconds": 5}).ok()["metadata"]["deletionGracePeriodSeconds"] == 5
+    api.delete(f"{path}?gracePeriodSeconds=0").ok()
+    assert api.get(path).status == 404
+
+    api.post(collection, pod("p")).ok()
+    assert api.delete(path).ok()["metadata"]["name"] == "p", "nobody has to stop it: gone at once"
+    assert api.get(path).status == 404
+
+
+def test_deletecollection(api: Api, configmaps: str) -> None:
+    """Rows A06, G16: the answer lists what was deleted; what has finalizers is marked."""
+    for name in ("a", "b", "c"):
+        api.post(configmaps, named(name, finalizers=[FINALIZER] if name == "b" else [])).ok()
+    listed = api.delete(configmaps).ok()
+    assert listed["kind"] == "ConfigMapList"
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["a", "b", "c"]
+    (left,) = api.get(configmaps).ok()["items"]
+    assert left["metadata"]["name"] == "b"
+    assert left["metadata"]["deletionTimestamp"]
+    assert_refused(api.delete("/api/v1/namespaces"), 405, "MethodNotAllowed")
+
+
+def test_deletes_of_one_object_at_the_same_time(api: Api, path: str) -> None:
+    """Row G05: one removes it, the others find it gone."""
+    codes: list[int] = []
+    with_callers(api, 8, lambda caller, _: codes.append(caller.delete(path).status))
+    assert sorted(codes) == [200] + [404] * 7
+
+
+def all_types(api: Api) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Path of the list over all namespaces, and what discovery says."""
+    versions = ["/api/v1"]
+    for group in api.get("/apis").ok()["groups"]:
+        versions += [f"/apis/{each['groupVersion']}" for each in group["versions"]]
+    for root in versions:
+        for resource in api.get(root).ok()["resources"]:
+            if "/" not in resource["name"]:
+                yield f"{root}/{resource['name']}", resource
+
+
+def test_every_type_that_is_told_of_can_be_listed(api: Api) -> None:
+    """Rows A01, C01, C07, I01, I02."""
+    kinds = {}
+    for path, resource in all_types(api):
+        assert {"get", "list", "watch"} <= set(resource["verbs"])
+        kinds[resource["kind"]] = api.get(path).ok()["kind"]
+    assert {"ConfigMap", "Namespace", "Deployment", "Lease"} <= set(kinds)
+    assert "List" not in kinds
+    assert all(listed == f"{kind}List" for kind, listed in kinds.items())

@@ -1,0 +1,60 @@
+"""Repeated members of JSON objects are found, wherever they are and however they are written. Row E04."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.schema.duplicates import DUPLICATES_MAX, duplicate_fields
+
+CASES: Final[dict[str, tuple[str, list[str]]]] = {
+    "none": ('{"a":1,"b":{"a":1}}', []),
+    "no object": ("[1]", []),
+    "at the top": ('{"a":1,"b":2,"a":3}', ["a"]),
+    "below": ('{"a":{"b":1,"b":2}}', ["a.b"]),
+    "in a list": ('{"a":[{},{"b":1,"b":2}]}', ["a[1].b"]),
+    "of the same value": ('{"a":1,"a":1}', ["a"]),
+    "three times is told once": ('{"a":1,"a":2,"a":3}', ["a"]),
+    "in order": ('{"b":{"x":1,"x":1},"a":1,"a":2}', ["b.x", "a"]),
+    "in what is repeated": ('{"a":{"x":1,"x":2},"a":{"x":1}}', ["a.x", "a"]),
+    "written otherwise": ('{"a":1,"\\u0061":2}', ["a"]),
+    "beside escaped marks": ('{"a":"\\"","a":"\\""}', ["a"]),
+    "beside backslashes": ('{"a":"\\\\","b":"\\\\\\"","a":""}', ["a"]),
+    "marks that stand for themselves are none": ('{"a":"\\u0022","b":"\\\\"}', []),
+    "backslashes by number": ('{"a":"\\u005c\\"","b":1}', []),
+}
+
+
+@pytest.mark.parametrize(("text", "paths"), CASES.values(), ids=CASES)
+def test_what_is_found(text: str, paths: list[str]) -> None:
+    assert duplicate_fields(text.encode(), orjson.loads(text)) == paths
+
+
+def test_the_number_told_is_bounded() -> None:
+    text = "{" + ",".join(f'"{n}":1,"{n}":1' for n in range(DUPLICATES_MAX + 10)) + "}"
+    assert len(duplicate_fields(text.encode(), orjson.loads(text))) == DUPLICATES_MAX
+
+
+_JSON: Final = st.recursive(
+    st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(st.characters(codec="utf-8")),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.sampled_from('ab"\\')), inner),
+    max_leaves=20,
+)
+
+
+@given(_JSON, st.booleans())
+def test_whatever_has_no_duplicates_has_none(document: Any, is_ascii: bool) -> None:
+    text = json.dumps(document, ensure_ascii=is_ascii).encode()
+    assert duplicate_fields(text, orjson.loads(text)) == []
+
+
+@given(st.dictionaries(st.text(st.sampled_from('ab"\\')), _JSON, min_size=1))
+def test_whatever_has_one_shows_it(document: dict[str, Any]) -> None:
+    name = next(iter(document))
+    text = json.dumps(document)[:-1] + f", {json.dumps(name)}: null}}"
+    assert duplicate_fields(text.encode(), orjson.loads(text)) == [name]
