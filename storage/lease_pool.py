@@ -42,6 +42,10 @@ class LeasePool:
             shared.keys += 1
             return shared.lease
 
+    def forget(self, lease: int) -> None:
+        """The store knows the lease no more: the next key gets another."""
+        self._current = {ttl_s: each for ttl_s, each in self._current.items() if each.lease != lease}
+
 
 class _Shared:
     def __init__(self, lease: int, usable_until: float) -> None:

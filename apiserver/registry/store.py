@@ -9,7 +9,7 @@ import asyncio
 import copy
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from apiserver.brand import Brand
@@ -33,7 +33,7 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.uids import UidSource
 from apiserver.vocabulary import Document
 from storage.continue_token import ContinueToken, InvalidToken, decode_token
-from storage.errors import KeyExists, RevisionCompacted, RevisionMismatch
+from storage.errors import KeyExists, LeaseNotFound, RevisionCompacted, RevisionMismatch
 from storage.interface import ANY, MOST_RECENT, NO_LEASE, Condition, KeyRange, Put, ReadAt, Storage
 from storage.keys import object_key, resource_prefix
 from storage.lease_pool import LeasePool
@@ -78,7 +78,8 @@ class Registry:
         """Raises NotFound, CorruptObject, and the storage's errors."""
         key = self.key(resource, namespace, name)
         # What is cached answers a read that takes anything; no other may be answered without asking.
-        version = self.cache.peek(key) if at is ANY else await self.cache.get(key, at)
+        takes_cached = at is ANY and self.cache.is_filled
+        version = self.cache.peek(key) if takes_cached else await self.cache.get(key, at)
         if version is None or version.value is None:
             raise NotFound(resource.group_resource, name)
         version.value.require_sound()
@@ -195,7 +196,9 @@ class Registry:
                 raise AlreadyExists(resource.group_resource, name)
             return StoredObject(key, resource.head, value[len(resource.head) :])
         try:
-            revision = await self._create_guarded(key, value, await self._lease(resource), guard)
+            revision = await self._with_lease(
+                resource, lambda lease: self._create_guarded(key, value, lease, guard)
+            )
         except KeyExists:
             existing = await self.cache.get(key)
             raise AlreadyExists(
@@ -271,10 +274,7 @@ class Registry:
                 if is_removal:
                     await self._store.compare_and_delete(key, expected=current.revision)
                     return _stored(resource, key, value, int(version))
-                lease = await self._lease(resource)
-                revision = await self._store.compare_and_put(
-                    key, value, expected=current.revision, lease=lease
-                )
+                revision = await self._put(resource, key, value, expected=current.revision)
                 return _stored(resource, key, value, revision)
             except RevisionMismatch:
                 current = None
@@ -451,9 +451,24 @@ class Registry:
     def _may_be_removed(self, resource: ServedResource, document: Document) -> bool:
         return not resource.strategy.blockers(document) and _grace_s(document) == 0
 
-    async def _lease(self, resource: ServedResource) -> int:
+    async def _put(self, resource: ServedResource, key: str, value: bytes, *, expected: int) -> int:
+        return await self._with_lease(
+            resource,
+            lambda lease: self._store.compare_and_put(key, value, expected=expected, lease=lease),
+        )
+
+    async def _with_lease(self, resource: ServedResource, write: Callable[[int], Awaitable[int]]) -> int:
+        """Do `write` with the lease that the resource's objects have, if any."""
         ttl_s = resource.strategy.ttl_s
-        return await self._leases.lease_for(ttl_s) if ttl_s else NO_LEASE
+        if not ttl_s:
+            return await write(NO_LEASE)
+        lease = await self._leases.lease_for(ttl_s)
+        try:
+            return await write(lease)
+        except LeaseNotFound:
+            # It was revoked, or ended while the machine slept.
+            self._leases.forget(lease)
+            return await write(await self._leases.lease_for(ttl_s))
 
     def _encode(self, resource: ServedResource, document: Document) -> bytes:
         try:

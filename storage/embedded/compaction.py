@@ -2,7 +2,8 @@
 
 First the oldest readable revision is raised, in one small transaction: from then on no read may use what
 is below. Then the rows go, a batch to a transaction, so that writes pass in between; a crash half-way
-leaves rows that the next compaction takes. Last, free pages return to the file system.
+leaves rows that the next compaction takes. Last, free pages return to the file system, which they only do
+once the log has been moved into the file.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ async def compact(writer: Writer, revision: int) -> None:
         pass
     while not await writer.do(_return_pages):
         pass
+    await writer.checkpoint()
 
 
 def _announce(transaction: Transaction, revision: int) -> None:

@@ -55,6 +55,7 @@ class Database:
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
         self.path = directory / "store.db"
+        self.log_path = directory / "store.db-wal"
         self._synchronous = "FULL" if durable else "OFF"
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)

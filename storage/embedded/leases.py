@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 RETRY_S: Final = 1.0
 
 _KEYS: Final = """
-    SELECT key FROM versions AS written WHERE lease = ?
+    SELECT key FROM versions AS written WHERE lease = ? AND lease != 0  -- so that the index serves it
     AND revision = (SELECT max(revision) FROM versions WHERE key = written.key) ORDER BY id LIMIT ?
 """
 
@@ -76,8 +76,14 @@ class Leases:
         return lease
 
     async def renew(self, lease: int) -> None:
-        ttl_s = self._ttl_s.get(lease, 0)
+        ttl_s = self._ttl_s.get(lease)
+        if ttl_s is None:
+            self._writer.require_open()
+            raise LeaseNotFound(lease)
         expires_at = self._wall() + ttl_s
+        # Before it is written: an answered renewal must not find that the lease's end has begun meanwhile.
+        before = self._ends_at[lease]
+        self._schedule(lease, ttl_s)
 
         def update(transaction: Transaction) -> None:
             transaction.require_lease(lease)
@@ -85,13 +91,31 @@ class Leases:
                 "UPDATE leases SET expires_at = ? WHERE id = ?", (expires_at, lease)
             )
 
-        await self._writer.do(update)  # whether there is such a lease is decided there
-        self._schedule(lease, ttl_s)
+        try:
+            await self._writer.do(update)
+        except StorageError:
+            self._schedule_at(lease, before)
+            raise
 
     async def revoke(self, lease: int) -> None:
         """Delete the lease's keys, at most TRANSACTION_WRITES_MAX at a revision, and then the lease."""
         while not await self._writer.do(lambda transaction: _delete_keys(transaction, lease)):
             pass
+        self._forget(lease)
+
+    async def _expire(self, lease: int, ends_at: float) -> None:
+        """As `revoke`, but stop once the lease has been renewed."""
+
+        def delete_keys(transaction: Transaction) -> bool:
+            # A renewal that comes later finds no lease, or has the keys written again.
+            return self._ends_at.get(lease) != ends_at or _delete_keys(transaction, lease)
+
+        while not await self._writer.do(delete_keys):
+            pass
+        if self._ends_at.get(lease) == ends_at:
+            self._forget(lease)
+
+    def _forget(self, lease: int) -> None:
         self._ttl_s.pop(lease, None)
         self._ends_at.pop(lease, None)
 
@@ -111,7 +135,7 @@ class Leases:
             if self._ends_at.get(lease) != ends_at:
                 continue  # renewed or revoked meanwhile
             try:
-                await self.revoke(lease)
+                await self._expire(lease, ends_at)
             except LeaseNotFound:
                 pass
             except StorageError as error:
@@ -119,7 +143,11 @@ class Leases:
                 self._schedule(lease, RETRY_S)
 
     def _schedule(self, lease: int, left_s: float) -> None:
-        ends_at = self._monotonic() + left_s
+        self._schedule_at(lease, self._monotonic() + left_s)
+
+    def _schedule_at(self, lease: int, ends_at: float) -> None:
+        if lease not in self._ttl_s:
+            return  # It has ended meanwhile.
         self._ends_at[lease] = ends_at
         heapq.heappush(self._queue, (ends_at, lease))
         self._changed.set()

@@ -25,6 +25,7 @@ from storage.interface import (
 # Two threads: a long list must not hold up a get. More would only share the interpreter's lock.
 READER_THREADS: Final = 2
 HISTORY_ROWS_MAX: Final = 1_000
+_ROWS_MAX: Final = (1 << 63) - 1  # SQLite's numbers end there
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ _COUNT: Final = """
         WHERE key >= ? AND key < ? AND revision <= ? GROUP BY key HAVING create_revision > 0)
 """
 _HISTORY: Final = """
-    SELECT key, value, create_revision, revision, lease FROM versions
+    SELECT key, value, create_revision, revision, lease FROM versions INDEXED BY versions_by_revision
     WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision, id LIMIT ?
 """
 
@@ -73,7 +74,7 @@ class Reader:
     async def list(self, keys: KeyRange, at: ReadAt, limit: int) -> Page:
         def read(connection: sqlite3.Connection, revision: int) -> Page:
             # One more than asked for, to know whether there is more.
-            bounds = (keys.start, keys.end, revision, limit + 1 if limit else -1)
+            bounds = (keys.start, keys.end, revision, min(limit + 1, _ROWS_MAX) if limit else -1)
             items = [Stored(*row) for row in connection.execute(_LIST, bounds)]
             if limit and len(items) > limit:
                 return Page(items[:limit], revision, more=True)

@@ -43,7 +43,10 @@ class EmbeddedStore:
         self._database = database
         self._watches: set[EmbeddedWatch] = set()
         self._writer = Writer(
-            database.connect_writer, on_commit=self._committed, on_failure=self._started_over
+            database.connect_writer,
+            log_path=database.log_path,
+            on_commit=self._committed,
+            on_failure=self._started_over,
         )
         self._revision = self._writer.revision
         self._reader = Reader(database.connect_reader)

@@ -10,8 +10,10 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from storage.embedded.database import BUSY_TIMEOUT_MS
 from storage.errors import (
     KeyExists,
     LeaseNotFound,
@@ -32,6 +34,10 @@ QUEUED_OPERATIONS_MAX: Final = 20_000
 
 # Overwriting a page proves nothing: that often still fits where a new object does not.
 PROBE_BYTES: Final = 64 * 1024
+
+# Once the log has more than this, writes wait, but not for long, for readers to end, and it is emptied.
+LOG_BYTES_MAX: Final = 64 * 1024 * 1024
+CHECKPOINT_WAIT_MS: Final = 250
 
 T = TypeVar("T")
 
@@ -153,6 +159,7 @@ _Answer: TypeAlias = tuple[asyncio.Future[Any], Any]  # the caller, and its resu
 class Writer:
     """Runs operations in a thread, as many to a commit as have queued.
 
+    log_path: of the write-ahead log, whose size is bounded here.
     on_commit: called in the loop after each commit that changed something, before any of the group's
         callers hears: whoever sees an answer finds its effects already published.
     on_failure: called in the loop when a commit's outcome is unknown and the connection was made anew;
@@ -163,10 +170,12 @@ class Writer:
         self,
         connect: Callable[[], sqlite3.Connection],
         *,
+        log_path: Path,
         on_commit: Callable[[Committed], None],
         on_failure: Callable[[int], None],
     ) -> None:
         self._connect = connect
+        self._log_path = log_path
         connection = connect()
         self._connection: sqlite3.Connection | None = connection
         self._on_commit, self._on_failure = on_commit, on_failure
@@ -178,6 +187,7 @@ class Writer:
         self.revision = _revision_in(connection)  # touched by the thread only, once it runs
         self.failure: StorageUnavailable | None = None  # why the last group failed, until one succeeds
         self._closing = False
+        self._wants_checkpoint = False
         self._thread = threading.Thread(target=self._run, name="embedded-store-writer", daemon=True)
         self._thread.start()
 
@@ -186,8 +196,7 @@ class Writer:
 
         Raises what `run` raises, StorageFull or StorageUnavailable (nothing was written), OutcomeUnknown.
         """
-        if self._closing:
-            raise StorageUnavailable("the store is closed")
+        self.require_open()
         if self._unanswered >= QUEUED_OPERATIONS_MAX:
             raise StorageUnavailable(f"{QUEUED_OPERATIONS_MAX} writes are waiting already")
         answer: asyncio.Future[T] = self._loop.create_future()
@@ -198,6 +207,15 @@ class Writer:
         self._collected.append(_Operation(run, answer))
         self._unanswered += 1
         return await answer
+
+    def require_open(self) -> None:
+        if self._closing:
+            raise StorageUnavailable("the store is closed")
+
+    async def checkpoint(self) -> None:
+        """Have the log moved into the file, and its space given back, as soon as readers allow."""
+        self._wants_checkpoint = True
+        await self.do(lambda _: None)  # it is looked after behind each group
 
     async def close(self) -> None:
         """Finish what is queued, then end the thread and close the connection."""
@@ -225,6 +243,7 @@ class Writer:
                 is_ending = not collected
             if pending:
                 self._commit([pending.popleft() for _ in range(min(len(pending), GROUP_OPERATIONS_MAX))])
+                self._keep_log_short()
         if self._connection is not None:
             self._connection.close()
 
@@ -241,6 +260,9 @@ class Writer:
                     answers.append((operation.answer, operation.run(transaction)))
                 except StorageError as refusal:
                     answers.append((operation.answer, refusal))
+                except (UnicodeError, OverflowError) as unfit:
+                    # A key or number that SQLite does not take; found before anything was written.
+                    answers.append((operation.answer, unfit))
             if transaction.events:
                 transaction.flush()
                 connection.execute(_SET_REVISION, (transaction.revision,))
@@ -248,15 +270,26 @@ class Writer:
             connection.execute("COMMIT")
         except Exception as error:  # Whatever it was, nobody may be left waiting for this group.
             # Nobody but SQLite is known to fail here, and its message says it all.
-            log.error(
-                *("a group of %d writes failed: %s", len(operations), error),
-                exc_info=not isinstance(error, sqlite3.Error),
-            )
+            is_bug = not isinstance(error, sqlite3.Error)
+            log.error("a group of %d writes failed: %s", len(operations), error, exc_info=is_bug)
             self._fail(operations, error, unknown=committing and not _is_full(error))
             return
         self.revision, self.failure = transaction.revision, None
         committed = Committed(transaction.events, transaction.revision)
         self._tell(lambda: self._publish(committed, answers))
+
+    def _keep_log_short(self) -> None:
+        """SQLite's own checkpoints give up where a reader is at work, and with enough readers always."""
+        try:
+            if not (self._wants_checkpoint or self._log_path.stat().st_size > LOG_BYTES_MAX):
+                return
+            self._wants_checkpoint = False
+            connection = self._opened()
+            connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_WAIT_MS}")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        except (OSError, sqlite3.Error) as error:
+            log.warning("the log could not be moved into the file: %s", error)
 
     def _fail(self, operations: list[_Operation], error: Exception, *, unknown: bool) -> None:
         """Undo the group. If its commit may have happened, start over from what the file says."""
@@ -298,7 +331,7 @@ class Writer:
         for answer, result in answers:
             if answer.done():  # The caller was cancelled.
                 continue
-            if isinstance(result, StorageError):
+            if isinstance(result, Exception):
                 answer.set_exception(result)
             else:
                 answer.set_result(result)

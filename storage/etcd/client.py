@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
@@ -93,6 +93,7 @@ class EtcdClient:
         self.endpoints = tuple(endpoints)
         self._channels = [_channel(endpoint, tls or Tls()) for endpoint in endpoints]
         self._current = 0
+        self._is_closed = False
 
     async def range(self, request: pb.RangeRequest) -> pb.RangeResponse:
         return await self._read("/etcdserverpb.KV/Range", request, pb.RangeResponse)
@@ -114,7 +115,8 @@ class EtcdClient:
 
     async def keep_lease_alive(self, request: pb.LeaseKeepAliveRequest) -> pb.LeaseKeepAliveResponse:
         """One renewal, over a stream of its own."""
-        call = self._channel.stream_stream(
+        used = self._current
+        call = self._channels[used].stream_stream(
             "/etcdserverpb.Lease/LeaseKeepAlive",
             request_serializer=pb.LeaseKeepAliveRequest.SerializeToString,
             response_deserializer=pb.LeaseKeepAliveResponse.FromString,
@@ -123,10 +125,7 @@ class EtcdClient:
             await call.write(request)
             response = await call.read()
         except grpc.aio.AioRpcError as error:
-            translated = self._translate(error, is_write=False)
-            if isinstance(translated, StorageUnavailable):
-                self._use_next()
-            raise translated from error
+            raise self._failed(used, error, is_write=False) from error
         finally:
             call.cancel()
         if response is grpc.aio.EOF:
@@ -145,81 +144,97 @@ class EtcdClient:
 
         gRPC's errors inside the block are raised by their names here.
         """
-        call = self._channel.stream_stream(
+        used = self._current
+        call = self._channels[used].stream_stream(
             "/etcdserverpb.Watch/Watch",
             request_serializer=pb.WatchRequest.SerializeToString,
             response_deserializer=pb.WatchResponse.FromString,
         )(metadata=_REQUIRE_LEADER)
         try:
-            yield _WatchCall(call)
+            with self._closing_told(StorageUnavailable):
+                yield _WatchCall(call)
         except grpc.aio.AioRpcError as error:
-            translated = self._translate(error, is_write=False)
-            if isinstance(translated, StorageUnavailable):
-                self._use_next()
-            raise translated from error
+            raise self._failed(used, error, is_write=False) from error
         finally:
             call.cancel()
 
     async def close(self) -> None:
+        self._is_closed = True
         for channel in self._channels:
             await channel.close()
 
-    @property
-    def _channel(self) -> grpc.aio.Channel:
-        return self._channels[self._current]
-
     async def _read(self, path: str, request: Request, answer: type[Response]) -> Response:
         """Call something that may be repeated: on each endpoint in turn until one answers."""
-        for _ in self._channels[1:]:
+        for used in self._in_turn():
             try:
-                return await self._call(path, request, answer)
+                return await self._call(used, path, request, answer, is_write=False)
             except grpc.aio.AioRpcError as error:
-                translated = self._translate(error, is_write=False)
-                if not isinstance(translated, StorageUnavailable) or isinstance(translated, StorageFull):
-                    raise translated from error
-                log.warning("etcd at %s: %s", self.endpoints[self._current], translated)
-                self._use_next()
-        try:
-            return await self._call(path, request, answer)
-        except grpc.aio.AioRpcError as error:
-            raise self._translate(error, is_write=False) from error
+                failure = self._failed(used, error, is_write=False)
+                if not isinstance(failure, StorageUnavailable) or isinstance(failure, StorageFull):
+                    raise failure from error
+                last, cause = failure, error
+        raise last from cause
 
     async def _write(self, path: str, request: Request, answer: type[Response]) -> Response:
         """Call something that must not happen twice: elsewhere only if it surely was not sent."""
-        for _ in self._channels:
+        for used in self._in_turn():
             try:
-                return await self._call(path, request, answer)
+                return await self._call(used, path, request, answer, is_write=True)
             except grpc.aio.AioRpcError as error:
-                translated = self._translate(error, is_write=True)
-                was_sent = not _was_not_sent(error)
-                if isinstance(translated, StorageUnavailable | OutcomeUnknown):
-                    self._use_next()
-                if was_sent or len(self._channels) == 1:
-                    raise translated from error
-                last = translated
-        raise last
+                failure = self._failed(used, error, is_write=True)
+                if not _was_not_sent(error):
+                    raise failure from error
+                last, cause = failure, error
+        raise last from cause
 
-    async def _call(self, path: str, request: Request, answer: type[Response]) -> Response:
-        call = self._channel.unary_unary(
+    async def _call(
+        self, used: int, path: str, request: Request, answer: type[Response], *, is_write: bool
+    ) -> Response:
+        call = self._channels[used].unary_unary(
             path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
         )
-        return await call(request, timeout=CALL_TIMEOUT_S)
+        with self._closing_told(OutcomeUnknown if is_write else StorageUnavailable):
+            return await call(request, timeout=CALL_TIMEOUT_S)
 
-    def _use_next(self) -> None:
-        self._current = (self._current + 1) % len(self._channels)
+    @contextmanager
+    def _closing_told(self, kind: type[StorageError]) -> Iterator[None]:
+        """`close` cancels calls, and so whoever awaits them, though nobody asked these tasks to end."""
+        try:
+            yield
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if not self._is_closed or (task is not None and task.cancelling()):
+                raise
+            raise kind("the store was closed meanwhile") from error
 
-    def _translate(self, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
-        """etcd's and gRPC's failure in this package's words. etcd tells some apart by text alone."""
-        code, text = error.code(), error.details() or ""
-        where = self.endpoints[self._current]
-        for fragment, kind in _BY_TEXT.items():
-            if fragment in text:
-                return kind(f"etcd at {where}: {text}")
-        if "requested lease not found" in text:
-            return LeaseNotFound(0)
-        if is_write and not _was_not_sent(error) and not _was_refused(text):
-            return OutcomeUnknown(f"etcd at {where}: {code.name}: {text}")
-        return StorageUnavailable(f"etcd at {where}: {code.name}: {text}")
+    def _in_turn(self) -> list[int]:
+        """Every endpoint once, the one in use first."""
+        first, count = self._current, len(self._channels)
+        return [(first + offset) % count for offset in range(count)]
+
+    def _failed(self, used: int, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
+        """The failure in this package's words. An endpoint that cannot be reached is not used next time."""
+        failure = _translate(self.endpoints[used], error, is_write=is_write)
+        is_away = isinstance(failure, StorageUnavailable | OutcomeUnknown)
+        # Of many calls that fail together, only the first turns to the next one.
+        if is_away and not isinstance(failure, StorageFull) and self._current == used:
+            self._current = (used + 1) % len(self._channels)
+            if len(self._channels) > 1:
+                log.warning("%s; %s is next", failure, self.endpoints[self._current])
+        return failure
+
+
+def _translate(where: str, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
+    """etcd's and gRPC's failure in this package's words. etcd tells some apart by text alone."""
+    code, text = error.code(), error.details() or ""
+    for fragment, kind in _BY_TEXT.items():
+        if fragment in text:
+            return kind(f"etcd at {where}: {text}")
+    if "requested lease not found" in text:
+        return LeaseNotFound(0)
+    if is_write and not _was_not_sent(error) and not _was_refused(error):
+        return OutcomeUnknown(f"etcd at {where}: {code.name}: {text}")
+    return StorageUnavailable(f"etcd at {where}: {code.name}: {text}")
 
 
 class _WatchCall:
@@ -233,8 +248,13 @@ class _WatchCall:
     async def write(self, request: pb.WatchRequest) -> None:
         try:
             await self._call.write(request)
-        except asyncio.InvalidStateError as error:
+        except (asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
             raise StorageUnavailable("the watch stream has ended") from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise StorageUnavailable("the watch stream was ended here") from error
 
     def cancel(self) -> bool:
         return bool(self._call.cancel())
@@ -244,14 +264,26 @@ _BY_TEXT: Final[dict[str, type[StorageError]]] = {
     "required revision has been compacted": CompactedRevision,
     "required revision is a future revision": FutureRevision,
     "request is too large": RequestTooLarge,
+    "larger than max": RequestTooLarge,
     "database space exceeded": StorageFull,
 }
 
 
-def _was_refused(text: str) -> bool:
+def _was_refused(error: grpc.aio.AioRpcError) -> bool:
     """True for answers that etcd gives before it proposes a write to the cluster."""
-    refusals = ("too many requests", "no leader", "permission denied", "duplicate key")
-    return any(refusal in text for refusal in refusals)
+    if error.code() in _REFUSALS:
+        return True
+    text = error.details() or ""
+    return any(refusal in text for refusal in ("too many requests", "no leader", "permission denied"))
+
+
+# What etcd says of a request that it cannot make sense of.
+_REFUSALS: Final = (
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.OUT_OF_RANGE,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNAUTHENTICATED,
+)
 
 
 def _was_not_sent(error: grpc.aio.AioRpcError) -> bool:

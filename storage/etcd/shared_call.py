@@ -12,12 +12,15 @@ T = TypeVar("T")
 class SharedCall(Generic[T]):
     """Answers any number of concurrent `get`s with as few calls as freshness allows.
 
+    closed: what those are told who still wait when it is closed.
+
     One call is in flight at a time. Whoever asks meanwhile rides on the next one to start, never on the
     one already sent: its answer may be older than the question.
     """
 
-    def __init__(self, call: Callable[[], Awaitable[T]]) -> None:
+    def __init__(self, call: Callable[[], Awaitable[T]], closed: Callable[[], Exception]) -> None:
         self._call = call
+        self._closed = closed
         self._running: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[T]] = []
 
@@ -51,5 +54,6 @@ class SharedCall(Generic[T]):
                             rider.set_result(result)
         finally:
             self._running = None
-            for rider in riders + self._waiting:  # Only when cancelled: everybody else has been answered.
-                rider.cancel()
+            for rider in riders + self._waiting:  # Only when closed: everybody else has been answered.
+                if not rider.done():
+                    rider.set_exception(self._closed())

@@ -61,8 +61,8 @@ class EtcdStore:
         self._client = client
         self._version: EtcdVersion | None = None
         self._fence_key = f"{prefix}/{INTERNAL_GROUP}/etcd/fence"
-        self._revision = SharedCall(self._read_revision)
-        self._fence: SharedCall[None] = SharedCall(self._write_fence)
+        self._revision = SharedCall(self._read_revision, _closed)
+        self._fence: SharedCall[None] = SharedCall(self._write_fence, _closed)
         self._is_closed = False
 
     async def version(self) -> EtcdVersion:
@@ -143,9 +143,9 @@ class EtcdStore:
             raise LeaseNotFound(next(w.lease for w in writes if isinstance(w, Put) and w.lease)) from error
         except StorageFull as error:
             # The write that crosses the quota is done, and then answered as if it had been refused.
-            if not await self._hold(conditions):
-                raise OutcomeUnknown(str(error)) from error
-            raise
+            if await self._is_untouched(conditions, writes):
+                raise
+            raise OutcomeUnknown(str(error)) from error
         if not response.succeeded:
             raise _first_failure(conditions, response)
         return response.header.revision
@@ -207,14 +207,18 @@ class EtcdStore:
             await self._fence.close()
             await self._client.close()
 
-    async def _hold(self, conditions: Sequence[Condition]) -> bool:
-        """Whether all conditions of a transaction hold after it: then it has written nothing."""
-        for condition in conditions:
-            request = pb.RangeRequest(key=encoded(condition.key), keys_only=True)
-            kvs = (await self._client.range(request)).kvs
-            if (kvs[0].mod_revision if kvs else 0) != condition.mod_revision:
-                return False
-        return bool(conditions)
+    async def _is_untouched(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> bool:
+        """Whether a transaction has surely not written: a key of it is still as it had to be before."""
+        expected = {condition.key: condition.mod_revision for condition in conditions}
+        for write in writes:
+            if write.key in expected:
+                request = pb.RangeRequest(key=encoded(write.key), keys_only=True)
+                try:
+                    kvs = (await self._client.range(request)).kvs
+                except StorageError:
+                    return False
+                return (kvs[0].mod_revision if kvs else 0) == expected[write.key]
+        return False
 
     async def _read_revision(self) -> int:
         # Any linearizable read answers with the store's revision; this one reads nothing.
@@ -242,7 +246,11 @@ class EtcdStore:
 
     def _require_open(self) -> None:
         if self._is_closed:
-            raise StorageUnavailable("the store is closed")
+            raise _closed()
+
+
+def _closed() -> StorageUnavailable:
+    return StorageUnavailable("the store is closed")
 
 
 def _stored(kv: pb.KeyValue) -> Stored:

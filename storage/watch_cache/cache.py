@@ -90,6 +90,7 @@ class WatchCache(Generic[T]):
             store,
             prefix_range(prefix + "/"),
             self._progress,
+            begin=self._filling.clear,
             add=self._add,
             fill=self._fill,
             apply=self._apply,
@@ -140,7 +141,7 @@ class WatchCache(Generic[T]):
     # ---- reads
 
     def peek(self, key: str) -> Version[T] | None:
-        """The newest known version of `key`, if it has a value: what a read at ANY answers, at once."""
+        """The newest known version of `key`, if it has a value; None says nothing before `is_filled`."""
         resource = self._resources.get(resource_of(self._prefix, key) or "")
         return resource.snapshots.newest(key) if resource is not None else None
 
@@ -223,7 +224,10 @@ class WatchCache(Generic[T]):
                 current = await self._store.current_revision()
                 return await self._progress.wait_for(current, CATCH_UP_WAIT_S)
             case Consistency.NOT_OLDER_THAN:
-                if not await self._progress.wait_for(at.revision, FUTURE_REVISION_WAIT_S):
+                if at.revision <= self.revision:
+                    return True
+                exists = at.revision <= await self._store.current_revision()
+                if not await self._progress.wait_for(at.revision, FUTURE_REVISION_WAIT_S, exists=exists):
                     raise RevisionTooLarge(requested=at.revision, current=self.revision)
                 return True
             case Consistency.EXACT:
@@ -291,10 +295,10 @@ class WatchCache(Generic[T]):
                 self._filling.setdefault(prefix, []).append(_version(item, self._decode))
 
     def _fill(self, revision: int) -> None:
-        filling, self._filling = self._filling, {}
         self._floor = revision
-        for prefix in self._resources.keys() | filling.keys():
-            self._resource(prefix).fill(filling.get(prefix, ()), revision)
+        for prefix in self._resources.keys() | self._filling.keys():
+            self._resource(prefix).fill(self._filling.get(prefix, ()), revision)
+        self._filling.clear()
 
     def _apply(self, events: Sequence[Event]) -> None:
         by_resource: dict[str, list[Event]] = {}

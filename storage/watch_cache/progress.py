@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from typing import TypeAlias
+
+_Waiting: TypeAlias = tuple[int, int, asyncio.Future[None]]
 
 
 class Progress:
@@ -12,13 +15,15 @@ class Progress:
 
     def __init__(self) -> None:
         self.revision = 0
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # heap by revision
+        # Heaps by revision: those whose revision exists, and those whose revision may come one day.
+        self._waiting: list[_Waiting] = []
+        self._hoping: list[_Waiting] = []
         self._order = itertools.count()
         self._wanted = asyncio.Event()
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody waits for a revision that is not reached."""
+        """Whether anybody waits for a revision that exists and is not reached."""
         while self._waiting and self._waiting[0][2].done():  # gave up, or was cancelled
             heapq.heappop(self._waiting)
         return bool(self._waiting)
@@ -33,17 +38,21 @@ class Progress:
         if revision <= self.revision:
             return
         self.revision = revision
-        while self._waiting and self._waiting[0][0] <= revision:
-            _, _, waiter = heapq.heappop(self._waiting)
-            if not waiter.done():
-                waiter.set_result(None)
+        for heap in (self._waiting, self._hoping):
+            while heap and heap[0][0] <= revision:
+                _, _, waiter = heapq.heappop(heap)
+                if not waiter.done():
+                    waiter.set_result(None)
 
-    async def wait_for(self, revision: int, timeout_s: float) -> bool:
-        """Return once the cache has reached `revision`: True, or False if that takes too long."""
+    async def wait_for(self, revision: int, timeout_s: float, *, exists: bool = True) -> bool:
+        """Return once the cache has reached `revision`: True, or False if that takes too long.
+
+        exists: the store has reached it, so that asking the store to report progress makes sense.
+        """
         if self.revision >= revision:
             return True
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (revision, next(self._order), waiter))
+        heapq.heappush(self._waiting if exists else self._hoping, (revision, next(self._order), waiter))
         self._wanted.set()
         try:
             async with asyncio.timeout(timeout_s):

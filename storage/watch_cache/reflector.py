@@ -26,8 +26,8 @@ BACKOFF_MAX_S: Final = 5.0
 class Reflector:
     """Feeds a cache from a store.
 
-    add: called with one page after another of everything at one revision: at first, and whenever the
-        place was lost.
+    begin: called before a list, at first and whenever the place was lost. One that broke off is forgotten.
+    add: called with one page after another of everything at one revision.
     fill: called with that revision after the last page: what was added replaces what was there.
     apply: called with each batch of changes after that.
     """
@@ -38,6 +38,7 @@ class Reflector:
         keys: KeyRange,
         progress: Progress,
         *,
+        begin: Callable[[], None],
         add: Callable[[Sequence[Stored]], None],
         fill: Callable[[int], None],
         apply: Callable[[Sequence[Event]], None],
@@ -45,7 +46,7 @@ class Reflector:
         self._store = store
         self._keys = keys
         self._progress = progress
-        self._add, self._fill, self._apply = add, fill, apply
+        self._begin, self._add, self._fill, self._apply = begin, add, fill, apply
         self._watch: Watch | None = None
         self.is_filled = asyncio.Event()
         self.fills_total = 0
@@ -84,6 +85,7 @@ class Reflector:
 
     async def _list(self) -> None:
         keys, at = self._keys, MOST_RECENT
+        self._begin()
         while True:
             page = await self._store.list(keys, at, limit=PAGE_KEYS)
             self._add(page.items)

@@ -19,7 +19,7 @@ import pytest
 
 from storage.embedded import EmbeddedStore
 from storage.embedded.database import Database
-from storage.embedded.writer import GROUP_OPERATIONS_MAX, QUEUED_OPERATIONS_MAX
+from storage.embedded.writer import GROUP_OPERATIONS_MAX, LOG_BYTES_MAX, QUEUED_OPERATIONS_MAX
 from storage.errors import (
     DataDirectoryError,
     LeaseNotFound,
@@ -434,6 +434,40 @@ async def test_the_log_does_not_grow_without_end(tmp_path: Path) -> None:
     for n in range(60):
         await store.transact([], [Put(f"{P}{m}", b"%d" % n + b"x" * 20_000) for m in range(50)])
     assert (tmp_path / "store.db-wal").stat().st_size < 40_000_000 < 60 * 50 * 20_000
+    await store.close()
+
+
+async def test_the_log_does_not_grow_while_lists_overlap(tmp_path: Path) -> None:
+    """SQLite's own checkpoints never find a moment without a reader."""
+    store = await EmbeddedStore.open(tmp_path, durable=False)
+    await store.transact([], [Put(f"{P}{m:03}", b"x" * 50_000) for m in range(100)])
+
+    async def read() -> None:
+        while True:
+            await store.list(ALL)
+
+    readers = [asyncio.create_task(read()) for _ in range(4)]
+    largest = 0
+    for n in range(60):
+        await store.transact([], [Put(f"{P}{m}", b"%d" % n + b"x" * 100_000) for m in range(30)])
+        largest = max(largest, (tmp_path / "store.db-wal").stat().st_size)
+    for reader in readers:
+        reader.cancel()
+    await asyncio.gather(*readers, return_exceptions=True)
+    assert largest < 1.3 * LOG_BYTES_MAX < 60 * 30 * 100_000
+    await store.close()
+
+
+async def test_a_key_that_is_no_text_fails_alone(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path, durable=False)
+    answers = await asyncio.gather(
+        store.create(P + "a", b""),
+        store.create(P + "\udcff", b""),
+        store.create(P + "b", b""),
+        return_exceptions=True,
+    )
+    assert [type(answer) for answer in answers] == [int, UnicodeEncodeError, int]
+    await store.check_health()
     await store.close()
 
 

@@ -9,6 +9,7 @@ import ipaddress
 import itertools
 import json
 import time
+import uuid
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from storage.errors import (
     StorageError,
     StorageFull,
     StorageUnavailable,
+    ValueTooLarge,
 )
 from storage.etcd import EtcdClient, EtcdStore, Tls
 from storage.etcd import etcd_subset_pb2 as pb
@@ -501,6 +503,43 @@ async def test_renewals_find_the_endpoint_that_is_there(etcd: EtcdProcess, open_
     lease = await open_store(etcd.url).grant_lease(60)
     store = open_store(nowhere(), etcd.url)
     await until_answered(lambda: store.renew_lease(lease), within_s=3)
+
+
+@pytest.mark.parametrize("call", FIRST_CALLS.values(), ids=FIRST_CALLS)
+async def test_many_calls_at_once_find_the_endpoint_that_is_there(
+    etcd: EtcdProcess, open_store: Stores, call: Callable[[Storage], Awaitable[object]]
+) -> None:
+    """Calls that fail together turn to the next endpoint once, not once each."""
+    store = open_store(nowhere(), etcd.url, prefix=f"/{uuid.uuid4()}")
+    answers = await asyncio.gather(*(call(store) for _ in range(10)), return_exceptions=True)
+    assert not any(isinstance(answer, StorageUnavailable | OutcomeUnknown) for answer in answers)
+
+
+async def test_closing_cancels_nobody(own_etcd: EtcdProcess) -> None:
+    """Whoever waits for an answer is told that there will be none, as of any other failure."""
+    store = EtcdStore(EtcdClient([own_etcd.url]), prefix="/registry")
+    await store.create(P + "a", b"")
+    own_etcd.pause()
+    calls = [
+        asyncio.create_task(store.current_revision()),
+        asyncio.create_task(store.get(P + "a")),
+        asyncio.create_task(store.create(P + "b", b"")),
+        asyncio.create_task(events(store, prefix_range(P), after=0, count=100)),
+    ]
+    await asyncio.sleep(0.2)
+    await store.close()
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    own_etcd.resume()
+    kinds = [type(answer) for answer in answers]
+    assert kinds == [StorageUnavailable, StorageUnavailable, OutcomeUnknown, StorageUnavailable]
+
+
+async def test_more_than_etcd_takes_is_too_large_and_not_unknown(
+    etcd: EtcdProcess, open_store: Stores
+) -> None:
+    store = open_store(etcd.url, prefix=f"/{uuid.uuid4()}")
+    with pytest.raises(ValueTooLarge):
+        await store.transact([], [Put(P + name, b"x" * 1_400_000) for name in ("a", "b")])
 
 
 ENDPOINTS = {

@@ -53,6 +53,16 @@ async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Granting]:
     await store.close()
 
 
+async def test_a_lease_that_is_no_more_is_not_handed_out(store: Granting, clock: Clock) -> None:
+    pool = LeasePool(store, clock=clock)
+    lease = await pool.lease_for(HOUR_S)
+    await store.revoke_lease(lease)
+    pool.forget(lease)
+    again = await pool.lease_for(HOUR_S)
+    assert again != lease
+    assert await pool.lease_for(HOUR_S) == again
+
+
 TIMES = {
     "an event's hour": (HOUR_S, 60),
     "twenty minutes": (1_200, 60),

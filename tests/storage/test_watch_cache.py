@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.embedded import EmbeddedStore
-from storage.errors import RevisionCompacted, StorageUnavailable
+from storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
 from storage.interface import (
     MOST_RECENT,
     Event,
@@ -29,6 +29,7 @@ from storage.keys import prefix_range
 from storage.watch_cache import Change, EventType, HistoryLimits, Scope, Version, Watcher
 from storage.watch_cache.fanout import Fanout
 from storage.watch_cache.history import History
+from storage.watch_cache.reflector import PAGE_KEYS
 from storage.watch_cache.resource import ResourceCache
 from storage.watch_cache.snapshots import Snapshots
 from tests.support.cache_as_storage import CacheAsStorage
@@ -320,6 +321,7 @@ class FlakyStore:
         self.watches: list[FlakyWatch] = []
         self.is_down = False
         self.lists = 0
+        self.fails_at_list = 0  # the number of the list that breaks off
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
@@ -327,6 +329,8 @@ class FlakyStore:
     async def list(self, *args: object, **options: object) -> object:
         self.lists += 1
         self._check()
+        if self.lists == self.fails_at_list:
+            raise StorageUnavailable("broken off")
         return await self.store.list(*args, **options)  # type: ignore[arg-type]
 
     async def current_revision(self) -> int:
@@ -414,6 +418,43 @@ async def test_when_the_place_is_lost_everything_is_listed_and_watchers_end(
     assert cached.cache.fills_total == 2
     with pytest.raises(RevisionCompacted):
         cached.cache.watch(P, after=revision - 1, scope=Scope(), on_event=lambda: None)
+
+
+async def test_a_list_that_breaks_off_leaves_nothing_behind(tmp_path: Path) -> None:
+    """What is deleted between it and the next one must not be there for ever."""
+    store = FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
+    for n in range(PAGE_KEYS + 10):
+        await store.create(f"{P}{n:05}", b"")
+    store.fails_at_list = 2
+    cached = CacheAsStorage(store)  # type: ignore[arg-type]
+    starting = asyncio.create_task(cached.start())
+    await eventually(lambda: store.lists == 2)
+    first = (await store.store.get(f"{P}00000")).stored
+    assert first is not None
+    await store.compare_and_delete(first.key, expected=first.mod_revision)
+    await starting
+    assert cached.cache.peek(first.key) is None
+    assert len((await cached.cache.list(ALL)).versions) == PAGE_KEYS + 9
+    await cached.close()
+
+
+async def test_a_revision_that_does_not_exist_is_asked_of_nobody(
+    flaky: tuple[FlakyStore, CacheAsStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row K37. Asking older etcd for progress writes, and must not be what makes the revision come."""
+    store, cached = flaky
+    asked = []
+    monkeypatch.setattr(FlakyWatch, "request_progress", lambda _: asked.append(1))
+    monkeypatch.setattr("storage.watch_cache.cache.FUTURE_REVISION_WAIT_S", 0.5)
+    revision = await store.current_revision()
+    with pytest.raises(RevisionTooLarge) as refused:
+        await cached.cache.get(P + "a", ReadAt.not_older_than(revision + 1))
+    assert (refused.value.requested, refused.value.current) == (revision + 1, revision)
+    assert asked == []
+    waiting = asyncio.create_task(cached.cache.get(P + "a", ReadAt.not_older_than(revision + 1)))
+    await asyncio.sleep(0)
+    await store.create(P + "a", b"")
+    assert await waiting is not None
 
 
 async def test_while_the_store_is_away_old_state_is_served_and_fresh_state_refused(
