@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from apiserver import EMULATED_VERSION, pki
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -38,7 +39,7 @@ from apiserver.endpoints.metrics import (
     StorageMetrics,
 )
 from apiserver.endpoints.openapi import OpenApi
-from apiserver.endpoints.request_info import MalformedPath, parse_query, parse_target
+from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target
 from apiserver.endpoints.responses import send_error, sent
 from apiserver.endpoints.routes import Routes, VerbHandlers
 from apiserver.endpoints.watch_stream import Streams
@@ -346,22 +347,37 @@ def _entry(
     async def entry(request: web.BaseRequest) -> web.StreamResponse:
         raw_path, _, raw_query = request.raw_path.partition("?")
         malformed = ""
+        if not raw_path.startswith("/"):
+            # `GET https://host/version`, as to a proxy, must be understood (RFC 9112, 3.2.2).
+            raw_path = urlsplit(raw_path).path or "/"
         try:
+            _check_head(request)
             query = parse_query(raw_query)
             is_watch = "watch" in query and is_true(query, "watch")
             info = parse_target(request.method, raw_path, is_watch)
-        except MalformedPath as error:
+        except MalformedRequest as error:
             query, malformed = parse_query(""), str(error)
             info = parse_target(request.method, "/", False)
         audit_id = request.headers.get("Audit-Id") or middleware.new_audit_id()
         call = Call(request, info, query, audit_id, clock())
         if malformed:
+            call.closes = True
             await send_error(call, BadRequest(malformed))
         else:
             await handle(call)
         return sent(call)
 
     return entry
+
+
+def _check_head(request: web.BaseRequest) -> None:
+    """What the parser lets through and this server does not do. Raises MalformedRequest."""
+    if request.version > (1, 1):
+        raise MalformedRequest("the version of HTTP is not supported")
+    if not request.headers.get(hdrs.HOST, "").isascii():
+        raise MalformedRequest("the Host header is not valid")
+    if request.headers.get(hdrs.TRANSFER_ENCODING, "chunked").lower() != "chunked":
+        raise MalformedRequest("the only transfer coding that is supported is chunked")
 
 
 def _cache_check(cache: WatchCache[StoredObject]) -> Check:

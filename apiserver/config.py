@@ -21,6 +21,7 @@ from apiserver import EMULATED_VERSION, __version__
 from apiserver.brand import Brand
 from apiserver.deviations import KUBERNETES, SPECIFIED, Deviations
 from apiserver.kube_flags import NOT_NEEDED
+from apiserver.meta.durations import parse_duration
 
 
 class UsageError(ValueError):
@@ -309,13 +310,10 @@ def _shown(value: object, *, is_time: bool) -> str:
 
 def duration_s(text: str) -> float:
     """A Go duration, as `90s`, `1m30s` or `500ms`; `0` needs no unit."""
-    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-    if text == "0":
-        return 0.0
-    if not re.fullmatch(r"([0-9]+(\.[0-9]+)?(h|ms|us|ns|m|s))+", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration, as 90s or 1m30s are")
-    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(h|ms|us|ns|m|s)", text)
-    return sum(float(number) * units[unit] for number, unit in parts)
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _whole_duration_s(text: str) -> int:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from storage.quoting import go_quote
+
+# Of a value that is wrong; messages go into logs and terminals.
+SHOWN_LENGTH_MAX: Final = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,15 @@ def too_many(field: str, found: int, limit: int) -> FieldError:
 def quote(value: object) -> str:
     """A value as messages show it: text as Go quotes it, all else as JSON."""
     if isinstance(value, str):
-        return go_quote(value)
-    return orjson.dumps(value).decode()
+        return _shortened(go_quote(value))
+    try:
+        return _shortened(orjson.dumps(value).decode())
+    except TypeError:  # nested too deeply
+        return "{...}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}..."
 
 
 def summary(errors: Iterable[FieldError]) -> str:

@@ -51,13 +51,11 @@ class TokenAuthenticator:
 
     def __call__(self, credentials: Credentials) -> UserInfo | None:
         """Raises Unauthorized for a token that stands for nobody."""
-        return self._accepted(credentials.authorization) if credentials.authorization else None
+        authorization = credentials.authorization
+        return self._accepted(authorization) if bearer_token(authorization) else None
 
-    def _user(self, authorization: str) -> UserInfo | None:
-        token = bearer_token(authorization)
-        if not token:
-            return None
-        user = self._users.get(_digest(token))
+    def _user(self, authorization: str) -> UserInfo:
+        user = self._users.get(_digest(bearer_token(authorization)))
         if user is None:
             raise Unauthorized
         return user

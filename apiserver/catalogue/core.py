@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any, Final
 
 from apiserver.brand import Brand
@@ -11,7 +12,7 @@ from apiserver.field_errors import FieldError, invalid
 from apiserver.meta import names, object_meta, table
 from apiserver.meta.table import AGE, Column, Columns, columns, path
 from apiserver.registry.served_resource import Subresource
-from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, keep_status
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.core.v1."
@@ -158,7 +159,7 @@ def _namespaces(brand: Brand) -> BuiltinType:
         short_names=("ns",),
         verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
         subresources=(
-            STATUS_SUBRESOURCE,
+            replace(STATUS_SUBRESOURCE, update=replace(STATUS, validate=_validate_phase)),
             Subresource("finalize", verbs=("update",), update=UpdateStrategy(prepare=prepare_finalize)),
         ),
         strategy=Strategy(
@@ -184,6 +185,17 @@ def _validate_namespace(document: Document) -> list[FieldError]:
         errors += [invalid(where, name, problem) for problem in names.qualified_name(name)]
         errors += object_meta.validate_finalizer_name(name, where)
     return errors
+
+
+def _validate_phase(new: Document, old: Document) -> list[FieldError]:
+    """A namespace terminates if it is being deleted, and only then."""
+    phase = new.get("status", {}).get("phase", "")
+    expected = "Terminating" if "deletionTimestamp" in new["metadata"] else "Active"
+    if phase == expected:
+        return []
+    state = "not empty" if expected == "Active" else "empty"
+    other = "Terminating" if expected == "Active" else "Active"
+    return [invalid("status.Phase", phase, f"may only be '{other}' if `deletionTimestamp` is {state}")]
 
 
 def _mark_namespace_deleted(document: Document, now: str) -> None:

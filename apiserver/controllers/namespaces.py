@@ -65,8 +65,8 @@ class NamespaceController:
             cache.unwatch(prefix, watcher, EVERYTHING)
 
     def _begin(self, tasks: asyncio.TaskGroup, found: StoredObject | None) -> None:
-        if found is None or b'"Terminating"' not in found.tail:
-            return
+        if found is None or b'"deletionTimestamp"' not in found.tail:
+            return  # `_empty` looks closer.
         name = found.key.rpartition("/")[2]
         if name not in self._working:
             task = self._working[name] = tasks.create_task(self._finish(name), name=f"namespace-{name}")
@@ -84,6 +84,8 @@ class NamespaceController:
                 return  # It is gone already.
             except (ApiError, StorageError, CorruptObject) as error:
                 log.warning("namespace %s cannot be finished yet: %s", name, error)
+            except Exception:  # An object that breaks us must not stop the others' deletion, or the server.
+                log.exception("namespace %s cannot be finished yet", name)
             await asyncio.sleep(retry_s)
             retry_s = min(retry_s * 1.5, RETRY_MAX_S)
 

@@ -24,7 +24,14 @@ async def read_body(call: Call) -> bytes:
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise UnsupportedMediaType("the body of the request is compressed, which is not supported")
-    if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport is not None:
+    call.has_read_body = True
+    # Who speaks HTTP/1.0 does not know of it (RFC 9110, 10.1.1).
+    if (
+        hdrs.EXPECT in request.headers
+        and request.headers[hdrs.EXPECT].lower() == "100-continue"
+        and request.version >= (1, 1)
+        and request.transport is not None
+    ):
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     try:
         # A body that came together with the head is there already; asking for it costs a tenth of waiting.

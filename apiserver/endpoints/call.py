@@ -23,6 +23,7 @@ class Call:
     warnings: texts for Warning headers.
     status: of the answer; 0 until its first byte is written.
     closes: the connection must not be used again after the answer.
+    has_read_body: what the client has to send has been asked for.
     is_late: the time for the request is up, and its task has been cancelled for that.
     """
 
@@ -36,6 +37,7 @@ class Call:
     warnings: list[str] = field(default_factory=list)
     status: int = 0
     closes: bool = False
+    has_read_body: bool = False
     is_late: bool = False
 
     @property

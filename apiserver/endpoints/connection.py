@@ -26,6 +26,8 @@ HEADERS_MAX: Final = 128
 BODY_BYTES_MAX: Final = 3 * 1024 * 1024
 # How long a body that nobody wants is read on before the connection is closed.
 LINGER_S: Final = 2.0
+# A client that takes nothing of an answer for so long is gone, or might as well be.
+STALLED_S: Final = 60.0
 # How long a handler may take to end once it has been cancelled, when the server stops. aiohttp spends it
 # up to twice, and takes 0 for ever.
 CLOSE_WITHIN_S: Final = 0.1
@@ -74,6 +76,15 @@ class Connection(web.RequestHandler):
         # Called, once, when the transport takes data again.
         self.on_writable: Callable[[], None] | None = None
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.is_answering and self._messages and not isinstance(self._messages[-1][0], RawRequestMessage):
+            # The parser gave up in the middle of a body. aiohttp tells the next request of it, but not the
+            # one under way, which would wait for the rest until its time is up.
+            request = self._current_request
+            if request is not None and not request.content.is_eof():
+                request.content.set_exception(web.RequestPayloadError("the body is not valid HTTP"))
+
     def finish(self) -> None:
         """Close it now if nothing is under way, otherwise after the answer.
 
@@ -93,11 +104,20 @@ class Connection(web.RequestHandler):
         self._tell_writable()
 
     async def drain(self) -> None:
-        """Wait until the client has taken enough of what was written. Raises ConnectionResetError."""
+        """Wait until the client has taken enough of what was written.
+
+        Raises ConnectionResetError, also when the client takes too long.
+        """
         if self.writing_paused:
             writable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.on_writable = lambda: None if writable.done() else writable.set_result(None)
-            await writable
+            try:
+                async with asyncio.timeout(STALLED_S):
+                    await writable
+            except TimeoutError:
+                if self.transport is not None:
+                    self.transport.abort()
+                raise ConnectionResetError("the client takes nothing") from None
         if self.transport is None:
             raise ConnectionResetError("the client is gone")
 

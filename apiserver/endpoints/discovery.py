@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 import orjson
+from aiohttp import hdrs
 
 from apiserver.brand import Brand
 from apiserver.endpoints.call import Call
@@ -43,7 +44,7 @@ class Discovery:
             await self._send_aggregated(call, "core")
             return
         versions = [gv.version for gv in self._table().groups.get("", ())]
-        host = call.request.host
+        host = call.request.headers.get(hdrs.HOST, "")
         await send_document(
             call,
             {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import secrets
 import time
 from typing import Final
@@ -20,12 +21,14 @@ from apiserver.endpoints.metrics import RequestMetrics
 from apiserver.endpoints.responses import send_error
 from apiserver.errors import (
     ApiError,
+    BadRequest,
     InternalError,
     StorageReadError,
     Timeout,
     TooManyRequests,
     from_storage,
 )
+from apiserver.meta.durations import parse_duration
 from apiserver.registry.stored_object import CorruptObject
 from apiserver.vocabulary import GroupResource, UserInfo
 from storage.errors import StorageError
@@ -182,6 +185,11 @@ class Deadlines:
             if call.info.verb == "watch":
                 await handle(call)
                 return
+            if "timeout" in call.query and (timeout_s := _timeout_s(call)) < self._timeout_s:
+                # The client has less time than the server would give it.
+                async with asyncio.timeout(timeout_s):
+                    await handle(call)
+                return
             under_way[call] = asyncio.current_task(loop)
             try:
                 await handle(call)
@@ -201,6 +209,16 @@ class Deadlines:
                 if not call.is_late and task is not None:
                     call.is_late = True
                     task.cancel()
+
+
+def _timeout_s(call: Call) -> float:
+    """The time that the client gives its request. Raises BadRequest."""
+    text = call.query["timeout"][0]
+    try:
+        timeout_s = parse_duration(text)
+    except ValueError as error:
+        raise BadRequest(f"invalid timeout specified in the request URL: {error}") from None
+    return timeout_s or math.inf
 
 
 def authorize(chain: AuthorizationChain) -> Middleware:

@@ -15,6 +15,7 @@ from apiserver.errors import NotAcceptable
 
 JSON: Final = "application/json"
 # Longer lists are cut: nobody means them.
+CACHED_LENGTH_MAX: Final = 512
 ACCEPTED_TYPES_MAX: Final = 50
 
 
@@ -68,13 +69,16 @@ class Negotiator:
     def __init__(self, targets: Sequence[Target], media_types: Sequence[str] = (JSON,)) -> None:
         self._targets = frozenset(targets)
         self._media_types = tuple(media_types)
-        self.form_for = lru_cache(maxsize=256)(self._form_for)  # clients send few different headers
+        self._known = lru_cache(maxsize=256)(self._form_for)  # clients send few different headers
 
-    def _form_for(self, accept: str) -> Form:
+    def form_for(self, accept: str) -> Form:
         """The best form that `accept` allows; no or an empty header allows everything.
 
         Raises NotAcceptable.
         """
+        return self._known(accept) if len(accept) <= CACHED_LENGTH_MAX else self._form_for(accept)
+
+    def _form_for(self, accept: str) -> Form:
         if not accept.strip():
             return FULL
         for clause in _clauses(accept):

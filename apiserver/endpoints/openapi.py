@@ -35,6 +35,7 @@ class OpenApi:
         self._schemas = schemas
         self._table = table
         self._document = lru_cache(maxsize=256)(self._make)
+        self._making = asyncio.Lock()
 
     async def index(self, call: Call) -> None:
         """/openapi/v3"""
@@ -57,7 +58,9 @@ class OpenApi:
                     await send(call, 304, b"", JSON, headers)
                 else:
                     # The first time it takes some 100 ms of CPU, which is no time for the loop to wait.
-                    body = await asyncio.to_thread(self._document, table, group_version)
+                    # Whoever comes meanwhile waits for the same.
+                    async with self._making:
+                        body = await asyncio.to_thread(self._document, table, group_version)
                     await send(call, 200, body, JSON, headers)
                 return True
         return False

@@ -13,6 +13,8 @@ from urllib.parse import parse_qs, unquote
 
 from apiserver.vocabulary import Query
 
+# Strangers can make up any number of paths: what is kept of each has a bound, too.
+CACHED_LENGTH_MAX: Final = 512
 QUERY_PARAMETERS_MAX: Final = 200
 # The subresources of Namespace; anything else behind /namespaces/{name}/ is a resource inside it.
 _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
@@ -26,8 +28,8 @@ _VERBS: Final = {
 }
 
 
-class MalformedPath(ValueError):
-    """The path or the query cannot be understood at all."""
+class MalformedRequest(ValueError):
+    """The head of the request cannot be understood at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +52,24 @@ class RequestInfo:
     subresource: str = ""
     rest: tuple[str, ...] = ()  # what follows the subresource
     has_watch_prefix: bool = False  # /api/v1/watch/..., an old way to say ?watch=true
+    is_namespace_itself: bool = False  # the path ends with the namespace, or a subresource of it
 
 
-@lru_cache(maxsize=4096)
 def parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
     """Understand a path; is_watch: the query asks for a watch.
 
-    Cached, because clients ask for the same things; what a stranger makes up only pushes out others.
-    Raises MalformedPath for bytes that are no UTF-8.
+    Cached, because clients ask for the same things. Raises MalformedRequest for bytes that are no UTF-8.
     """
+    parse = _parse_target if len(raw_path) <= CACHED_LENGTH_MAX else _parse_target.__wrapped__
+    return parse(method, raw_path, is_watch)
+
+
+@lru_cache(maxsize=4096)
+def _parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
     try:
         path = unquote(raw_path, errors="strict")
     except UnicodeDecodeError:
-        raise MalformedPath("the path is not UTF-8") from None
+        raise MalformedRequest("the path is not UTF-8") from None
     other = RequestInfo(method, path, method.lower())
     parts = path.removeprefix("/").removesuffix("/").split("/")
     if "" in parts or "\0" in path:
@@ -76,15 +83,16 @@ def parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
             return other
     has_watch_prefix = rest[0] == "watch" and len(rest) > 1
     if has_watch_prefix:
-        rest = rest[1:]
-    namespace = ""
+        rest = rest[1:]  # whatever the method: nothing but watching is done there
+    namespace, is_namespace_itself = "", False
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
-        if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+        is_namespace_itself = len(rest) == 2 or rest[2] in _NAMESPACE_SUBRESOURCES
+        if not is_namespace_itself:
             rest = rest[2:]
     resource, name, subresource = (*rest, "", "")[:3]
     verb = _VERBS.get(method, method.lower())
-    if verb == "get" and (is_watch or has_watch_prefix) and not subresource:
+    if has_watch_prefix or (verb == "get" and is_watch and not subresource):
         verb = "watch"
     elif not name:
         verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
@@ -101,25 +109,30 @@ def parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
         subresource=subresource,
         rest=tuple(rest[3:]),
         has_watch_prefix=has_watch_prefix,
+        is_namespace_itself=is_namespace_itself,
     )
 
 
 _EMPTY: Final[Query] = MappingProxyType({})
 
 
-@lru_cache(maxsize=1024)
 def parse_query(raw: str) -> Query:
     """The parameters of a query string. Cached like paths are; not to be changed.
 
-    Raises MalformedPath for too many parameters, or bytes that are no UTF-8.
+    Raises MalformedRequest for too many parameters, or bytes that are no UTF-8.
     """
     if not raw:
         return _EMPTY
+    return _parse_query(raw) if len(raw) <= CACHED_LENGTH_MAX else _parse_query.__wrapped__(raw)
+
+
+@lru_cache(maxsize=1024)
+def _parse_query(raw: str) -> Query:
     try:
         return MappingProxyType(
             parse_qs(raw, keep_blank_values=True, errors="strict", max_num_fields=QUERY_PARAMETERS_MAX)
         )
     except UnicodeDecodeError:
-        raise MalformedPath("the query is not UTF-8") from None
+        raise MalformedRequest("the query is not UTF-8") from None
     except ValueError:
-        raise MalformedPath(f"the query has more than {QUERY_PARAMETERS_MAX} parameters") from None
+        raise MalformedRequest(f"the query has more than {QUERY_PARAMETERS_MAX} parameters") from None

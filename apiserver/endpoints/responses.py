@@ -40,7 +40,18 @@ def sent(call: Call) -> web.StreamResponse:
 
 
 def _keeps_alive(call: Call) -> bool:
-    return call.request.keep_alive and not call.closes and not call.connection.is_last_answer
+    request = call.request
+    if not request.keep_alive or call.closes or call.connection.is_last_answer:
+        return False
+    # Who asked whether to send a body, and was refused, may or may not send it: what comes next is unclear.
+    return call.has_read_body or not request.body_exists or hdrs.EXPECT not in request.headers
+
+
+def _connection(call: Call) -> str:
+    """What the head says about the connection: nothing where all is as HTTP/1.1 has it."""
+    if not _keeps_alive(call):
+        return "close"
+    return "" if call.request.version >= (1, 1) else "keep-alive"
 
 
 async def send(
@@ -55,9 +66,12 @@ async def send(
     transport = call.request.transport
     if transport is None:
         raise ConnectionResetError("the client is gone")
-    if call.request.method == hdrs.METH_HEAD:
-        body = b""
-    transport.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+    if status == HTTPStatus.NOT_MODIFIED:
+        transport.write(b"%b\r\n" % head)  # A length would be that of what the client has.
+    elif call.request.method == hdrs.METH_HEAD:
+        transport.write(b"%bContent-Length: %d\r\n\r\n" % (head, len(body)))
+    else:
+        transport.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
     if call.connection.writing_paused:
         await call.connection.drain()
 
@@ -187,19 +201,14 @@ def is_pretty(call: Call) -> bool:
     """
     if "pretty" in call.query:
         return is_true(call.query, "pretty")
-    return _is_browser(call.request.headers.get(hdrs.USER_AGENT, ""))
-
-
-@lru_cache(maxsize=256)
-def _is_browser(user_agent: str) -> bool:
-    return _BROWSER.match(user_agent) is not None
+    return _BROWSER.match(call.request.headers.get(hdrs.USER_AGENT, "")) is not None
 
 
 # ---- the head
 
 
 @lru_cache(maxsize=256)
-def _opening(status: int, content_type: str, keeps_alive: bool) -> bytes:
+def _opening(status: int, content_type: str, connection: str) -> bytes:
     """The part of a head that many answers share."""
     try:
         phrase = HTTPStatus(status).phrase
@@ -210,8 +219,8 @@ def _opening(status: int, content_type: str, keeps_alive: bool) -> bytes:
         f"Content-Type: {content_type}",
         "Cache-Control: no-cache, private",
     ]
-    if not keeps_alive:
-        lines.append("Connection: close")
+    if connection:
+        lines.append(f"Connection: {connection}")
     return ("\r\n".join(lines) + "\r\n").encode("latin-1")
 
 
@@ -223,7 +232,7 @@ def _date(second: int) -> bytes:
 def _head(call: Call, status: int, content_type: str, headers: Mapping[str, str] | None) -> bytes:
     call.status = status
     head = b"%b%bAudit-Id: %b\r\n" % (
-        _opening(status, content_type, _keeps_alive(call)),
+        _opening(status, content_type, _connection(call)),
         _date(int(time())),
         call.audit_id.encode("latin-1", "replace"),
     )

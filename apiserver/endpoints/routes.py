@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from apiserver import EMULATED_VERSION, __version__
@@ -101,8 +101,11 @@ class Routes:
     def _verb(self, call: Call, resource: ServedResource) -> Handler:
         info = call.info
         if info.verb == "watch":
-            follows = not info.name or info.has_watch_prefix or self._follows_item_watch
-            verbs = _WATCH if follows else _ITEM
+            if info.subresource:
+                raise NoSuchEndpoint
+            verbs = _WATCH
+            if info.name and not info.has_watch_prefix and not self._follows_item_watch:
+                call.info, verbs = replace(info, verb="get"), _ITEM
         elif info.subresource:
             verbs = _SUBRESOURCE
         elif info.name:
@@ -179,7 +182,7 @@ class Routes:
         await send(call, 200, self._metrics.text(), CONTENT_TYPE)
 
     def _require_get(self, call: Call) -> None:
-        if call.info.method != "GET":
+        if call.info.method not in ("GET", "HEAD"):
             raise MethodNotAllowed
 
     async def _no_such_path(self, call: Call) -> None:
@@ -192,7 +195,7 @@ def _has_its_scope(call: Call, resource: ServedResource) -> bool:
     if resource.is_namespaced:
         return bool(info.namespace) or not info.name
     # The path of a Namespace looks like one inside a namespace.
-    return not info.namespace or (info.resource == "namespaces" and info.namespace == info.name)
+    return not info.namespace or info.is_namespace_itself
 
 
 def version_document() -> Document:

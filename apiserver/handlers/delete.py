@@ -144,7 +144,7 @@ def _from_json(body: bytes) -> Document:
         raise BadRequest(f"couldn't get version/kind; json parse error: {error.message}") from None
     if not isinstance(document, dict):
         raise BadRequest("couldn't get version/kind; json parse error: the body is not an object")
-    if document.get("kind", "DeleteOptions") != "DeleteOptions":
+    if (document.get("kind") or "DeleteOptions") != "DeleteOptions":
         kind, version = document["kind"], document.get("apiVersion", "")
         raise BadRequest(f'no kind "{kind}" is registered for version "{version}"')
     return document

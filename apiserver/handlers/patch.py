@@ -135,7 +135,10 @@ def _checked(patched: Any, resource: ServedResource, options: WriteOptions, warn
                 )
         check(patched, resource, field_validation=options.field_validation, warnings=warnings)
     except TypeMismatch as mismatch:
-        shown = orjson.dumps(patched).decode()
+        try:
+            shown = orjson.dumps(patched).decode()
+        except TypeError:
+            raise BadRequest(f"the patched object is nested too deeply: {mismatch}") from None
         error = field_errors.invalid("patch", shown, str(mismatch))
         raise Invalid(GroupKind("", ""), "", [error]) from None
     if not isinstance(patched.get("metadata"), dict):
@@ -144,7 +147,7 @@ def _checked(patched: Any, resource: ServedResource, options: WriteOptions, warn
 
 
 def _require_namespace(document: Document, namespace: str) -> None:
-    if document["metadata"].get("namespace", namespace) != namespace:
+    if document["metadata"].get("namespace") not in (None, "", namespace):
         raise BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
         )

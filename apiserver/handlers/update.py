@@ -14,7 +14,7 @@ from apiserver.deviations import Deviations
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.middleware import attributes_of
-from apiserver.errors import BadRequest, NotFound
+from apiserver.errors import BadRequest, Conflict, NotFound
 from apiserver.handlers.create import store_new, warn_of_duplicate_owners
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
@@ -76,8 +76,15 @@ def update_handler(
             if not resource.strategy.creates_on_update or info.subresource:
                 raise
             authorization.require(attributes_of(call, "create"))
+            document = decode()
+            if uid := document["metadata"].get("uid"):
+                raise Conflict(
+                    resource.group_resource,
+                    info.name,
+                    f"Precondition failed: UID in precondition: {uid}, UID in object meta: ",
+                ) from None
             call.info = replace(info, verb="create")  # which is what metrics are to call it
-            created = await store_new(registry, lifecycle, call, resource, decode(), options)
+            created = await store_new(registry, lifecycle, call, resource, document, options)
             await send_object(call, encoder, created, HTTPStatus.CREATED)
             return
         await send_object(call, encoder, updated)

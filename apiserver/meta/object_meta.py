@@ -16,6 +16,8 @@ from apiserver.meta.names import NameRule
 from apiserver.vocabulary import Document
 from storage.quoting import go_quote
 
+# Whoever has made so many mistakes does not read on; each is told several times over.
+ERRORS_MAX: Final = 20
 ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
 # Finalizers that need no domain: the garbage collector's.
 FINALIZER_ORPHAN: Final = "orphan"
@@ -68,14 +70,14 @@ def merge_duplicate_owners(meta: Document) -> list[str]:
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return []
-    seen: list[Document] = []
+    seen: dict[tuple[tuple[str, Any], ...], Document] = {}
     repeated: dict[str, None] = {}
     for owner in owners:
-        if owner in seen:
+        fields = tuple(sorted(owner.items()))
+        if fields in seen:
             repeated[str(owner.get("uid", ""))] = None
-        else:
-            seen.append(owner)
-    meta["ownerReferences"] = seen
+        seen.setdefault(fields, owner)
+    meta["ownerReferences"] = list(seen.values())
     return list(repeated)
 
 
@@ -131,6 +133,8 @@ def validate_labels(labels: dict[str, str] | None, field: str) -> list[FieldErro
     for key, value in (labels or {}).items():
         errors += [invalid(field, key, problem) for problem in names.qualified_name(key)]
         errors += [invalid(field, value, problem) for problem in names.label_value(value)]
+        if len(errors) >= ERRORS_MAX:
+            break
     return errors
 
 
@@ -162,6 +166,8 @@ def _validate_annotations(annotations: dict[str, str] | None) -> list[FieldError
         errors += [
             invalid("metadata.annotations", key, problem) for problem in names.qualified_name(key.lower())
         ]
+        if len(errors) >= ERRORS_MAX:
+            return errors
         size_bytes += len(key.encode()) + len(value.encode())
     if size_bytes > ANNOTATIONS_BYTES_MAX:
         errors.append(too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX))
@@ -202,6 +208,8 @@ def _validate_owners(owners: list[Document] | None) -> list[FieldError]:
                     )
                 )
             controller = owner
+        if len(errors) >= ERRORS_MAX:
+            break
     return errors
 
 
@@ -218,6 +226,8 @@ def _validate_finalizers(finalizers: list[str] | None) -> list[FieldError]:
     for index, name in enumerate(finalizers or ()):
         errors += [invalid("metadata.finalizers", name, problem) for problem in names.qualified_name(name)]
         errors += validate_finalizer_name(name, f"metadata.finalizers[{index}]")
+        if len(errors) >= ERRORS_MAX:
+            break
     if finalizers and {FINALIZER_ORPHAN, FINALIZER_FOREGROUND} <= set(finalizers):
         both = f"finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set"
         errors.append(invalid("metadata.finalizers", finalizers, both))

@@ -40,6 +40,9 @@ from storage.lease_pool import LeasePool
 from storage.revision import InvalidRevision, parse_revision
 from storage.watch_cache import Version, WatchCache
 
+# A hundred years: the calendar has an end.
+GRACE_S_MAX: Final = 100 * 365 * 86_400
+GENERATION_MAX: Final = (1 << 63) - 1
 # How often a name is generated anew because the one before was taken. kube-apiserver: 8.
 NAME_ATTEMPTS_MAX: Final = 8
 # A list of more objects lets others have their turn before anything is done with all of them.
@@ -142,13 +145,11 @@ class Registry:
         Raises Invalid, AlreadyExists, what `guard` raises, and the storage's errors.
         """
         meta = document["metadata"]
-        if meta.pop("resourceVersion", ""):
+        version = meta.pop("resourceVersion", "")
+        if version not in ("", "0"):
             # Row B14; kube-apiserver answers 500 here.
-            raise self._invalid(
-                resource,
-                meta.get("name", ""),
-                [invalid("metadata.resourceVersion", "", "must not be set on objects to be created")],
-            )
+            problem = invalid("metadata.resourceVersion", version, "must not be set on objects to be created")
+            raise self._invalid(resource, meta.get("name", ""), [problem])
         if resource.is_namespaced:
             meta["namespace"] = namespace
         else:
@@ -303,13 +304,13 @@ class Registry:
                 f"UID in object meta: {old_meta['uid']}",
             )
         if resource.is_namespaced:
-            meta.setdefault("namespace", old_meta["namespace"])
+            meta["namespace"] = meta.get("namespace") or old_meta["namespace"]
         else:
             meta.pop("namespace", None)
         object_meta.prepare_update(meta, old_meta)
         rules.prepare(new, old)
         if resource.strategy.has_generation and _differs_in_spec(new, old):
-            meta["generation"] = old_meta.get("generation", 0) + 1
+            meta["generation"] = min(old_meta.get("generation", 0) + 1, GENERATION_MAX)
         changes = object_meta.validate_update(meta, old_meta)
         itself = object_meta.validate(
             meta, is_namespaced=resource.is_namespaced, name_rule=resource.strategy.name_rule
@@ -410,7 +411,7 @@ class Registry:
                 meta["deletionTimestamp"] = timestamps.to_text(now)
                 meta["deletionGracePeriodSeconds"] = 0
         if "deletionTimestamp" in meta and not is_terminating and meta.get("generation"):
-            meta["generation"] += 1
+            meta["generation"] = min(meta["generation"] + 1, GENERATION_MAX)
         return marked
 
     def _shorten_or_begin_grace(
@@ -429,6 +430,7 @@ class Registry:
             if options.grace_period_s is None or grace_s >= left_s:
                 return
             now = ends_at - left_s
+        grace_s = min(grace_s, GRACE_S_MAX)
         meta["deletionTimestamp"] = timestamps.to_text(now + grace_s)
         meta["deletionGracePeriodSeconds"] = grace_s
 

@@ -21,18 +21,18 @@ def duplicate_fields(body: bytes, document: Any) -> list[str]:
 
     document: what `body`, which is valid JSON, was decoded to; not changed since.
     """
-    if _has_as_many_marks(body, document):
-        return []
     try:
-        tree = json.loads(body, object_pairs_hook=_Members)
-    except (RecursionError, ValueError):
-        return []  # Too deep to be stored, or with numbers that no schema takes: refused in any case.
-    found: dict[str, None] = {}
-    for path in _duplicates(tree, ""):
-        found[path] = None
-        if len(found) == DUPLICATES_MAX:
-            break
-    return list(found)
+        if _has_as_many_marks(body, document):
+            return []
+        found: dict[str, None] = {}
+        for path in _duplicates(json.loads(body, object_pairs_hook=_Members), ""):
+            found[path] = None
+            if len(found) == DUPLICATES_MAX:
+                break
+        return list(found)
+    except (RecursionError, TypeError, ValueError):
+        # Deeper than anything that can be stored, or numbers that no schema takes: refused, or pruned.
+        return []
 
 
 def _has_as_many_marks(body: bytes, document: Any) -> bool:

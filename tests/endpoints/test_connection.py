@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, cast
 
 import pytest
 from aiohttp import web
 
-from apiserver.endpoints.connection import SENT, Server
+from apiserver.endpoints.connection import SENT, Connection, Server
 
 IDLE_TIMEOUT_S: Final = 0.2
 WITHIN_S: Final = 5.0
@@ -86,6 +86,26 @@ async def test_a_request_under_way_is_not_idle() -> None:
     async with connected(Server(answer_late, idle_timeout_s=IDLE_TIMEOUT_S)) as (reader, writer):
         writer.write(GET)
         assert await reader.readexactly(len(ANSWER)) == ANSWER
+
+
+async def test_who_takes_nothing_of_an_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is answered, also before anybody knows who asks."""
+    monkeypatch.setattr("apiserver.endpoints.connection.STALLED_S", 0.2)
+    ended: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+
+    async def answer_at_length(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.transport is not None
+        try:
+            while True:
+                request.transport.write(b"x" * 1_000_000)
+                await cast(Connection, request.protocol).drain()
+        except ConnectionResetError as error:
+            ended.set_result(error)
+            raise
+
+    async with connected(Server(answer_at_length)) as (_, writer):
+        writer.write(GET)
+        assert str(await ended) == "the client takes nothing"
 
 
 async def test_draining_waits_for_the_answer_and_for_nothing_else() -> None:

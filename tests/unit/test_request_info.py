@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from apiserver.endpoints.request_info import (
     QUERY_PARAMETERS_MAX,
-    MalformedPath,
+    MalformedRequest,
     RequestInfo,
     parse_query,
     parse_target,
@@ -90,13 +90,19 @@ REQUESTS: Final[dict[str, tuple[str, str, bool, RequestInfo]]] = {
         "GET",
         IN_NS,
         False,
-        info("get", "namespaces", namespace="ns", name="ns"),
+        info("get", "namespaces", namespace="ns", name="ns", is_namespace_itself=True),
     ),
     "a subresource of a namespace": (
         "PUT",
         f"{IN_NS}/finalize",
         False,
-        info("update", "namespaces", namespace="ns", name="ns", subresource="finalize"),
+        info(
+            *("update", "namespaces"),
+            namespace="ns",
+            name="ns",
+            subresource="finalize",
+            is_namespace_itself=True,
+        ),
     ),
     "a trailing slash": ("GET", "/api/v1/pods/", False, info("list")),
     "a name with escapes": ("GET", "/api/v1/nodes/a%3Ab%C3%A9", False, info("get", "nodes", name="a:bé")),
@@ -148,7 +154,7 @@ def test_the_path_is_decoded() -> None:
 
 @pytest.mark.parametrize("path", ["/api/v1/nodes/%ff", "/%C3", "/api/v1/nodes/%ed%a0%80"])
 def test_a_path_that_is_not_utf8_is_refused(path: str) -> None:
-    with pytest.raises(MalformedPath, match="UTF-8"):
+    with pytest.raises(MalformedRequest, match="UTF-8"):
         parse_target("GET", path, False)
 
 
@@ -165,7 +171,7 @@ def test_names_come_out_as_they_went_in(group: str, namespace: str, resource: st
 
 @given(st.text(max_size=40), st.booleans())
 def test_any_path_is_understood_or_malformed(path: str, is_watch: bool) -> None:
-    with contextlib.suppress(MalformedPath):
+    with contextlib.suppress(MalformedRequest):
         found = parse_target("GET", path, is_watch)
         assert found.is_resource or not found.resource
 
@@ -187,14 +193,14 @@ def test_what_a_query_says(raw: str, parameters: dict[str, list[str]]) -> None:
 
 
 def test_a_query_that_is_not_utf8_is_refused() -> None:
-    with pytest.raises(MalformedPath, match="UTF-8"):
+    with pytest.raises(MalformedRequest, match="UTF-8"):
         parse_query("a=%ff")
 
 
 def test_a_query_has_a_bound() -> None:
     most = "&".join(["a=b"] * QUERY_PARAMETERS_MAX)
     assert parse_query(most) == {"a": ["b"] * QUERY_PARAMETERS_MAX}
-    with pytest.raises(MalformedPath, match=f"more than {QUERY_PARAMETERS_MAX} parameters"):
+    with pytest.raises(MalformedRequest, match=f"more than {QUERY_PARAMETERS_MAX} parameters"):
         parse_query(most + "&a=b")
 
 

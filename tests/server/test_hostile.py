@@ -1,0 +1,346 @@
+"""What wears a server down: sizes, depths, crowds and half-truths. Each has its bound, and its 4xx."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import pytest
+
+from tests.support.api import Answer, Api
+from tests.support.eventually import eventually
+from tests.support.raw import raw_connection, read_all
+from tests.support.server_process import ServerProcess
+
+CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
+# An answer to a mistake; a list may be longer.
+ERROR_BYTES_MAX: Final = 2_000_000
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+def deep(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+# ---- depth
+
+
+@pytest.mark.parametrize("levels", [200, 255, 400, 900])
+@pytest.mark.parametrize("field", ["x", "data", "metadata.annotations"])
+def test_depth(api: Api, namespace: str, levels: int, field: str) -> None:
+    """Row P02: refused, or dropped with a warning where the field is not known; never 500."""
+    path = CONFIGMAPS.format(namespace)
+    value = deep(levels)
+    if field == "metadata.annotations":
+        bodies = [b'{"metadata":{"name":"%b","annotations":' + value + b"}}"] * 3
+    else:
+        bodies = [b'{"metadata":{"name":"%b"},"' + field.encode() + b'":' + value + b"}"] * 3
+    api.post(path, {"metadata": {"name": "a"}})
+    answers = [
+        api.post(f"{path}?fieldValidation=Warn", bodies[0] % b"b"),
+        api.post(f"{path}?fieldValidation=Strict", bodies[0] % b"c"),
+        api.put(f"{path}/a", bodies[0] % b"a"),
+        api.patch(f"{path}/a", bodies[0].replace(b'"name":"%b"', b'"name":"a"')),
+        api.patch(f"{path}/a", b'[{"op":"add","path":"/x","value":' + value + b"}]", "json-patch"),
+        api.delete(f"{path}/a", value),
+    ]
+    assert {answer.status // 100 for answer in answers} <= {2, 4}, [answer.body[:200] for answer in answers]
+    assert all(len(answer.body) < ERROR_BYTES_MAX for answer in answers)
+
+
+# ---- numbers of things
+
+MANY: Final[dict[str, dict[str, Any]]] = {
+    "owners": {
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": f"p{n}", "uid": f"u{n}"} for n in range(20_000)
+        ]
+    },
+    "controllers": {
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": f"p{n}", "uid": f"u{n}", "controller": True}
+            for n in range(3_000)
+        ]
+    },
+    "bad labels": {"labels": {f"-{n}": "v" for n in range(100_000)}},
+    "bad label values": {"labels": {f"a{n}": "-" * 100 for n in range(15_000)}},
+    "bad annotations": {"annotations": {f"-{n}": "" for n in range(100_000)}},
+    "bad finalizers": {"finalizers": [f"-{n}" for n in range(100_000)]},
+}
+
+
+@pytest.mark.parametrize("meta", MANY.values(), ids=MANY)
+def test_many_of_something(api: Api, namespace: str, meta: dict[str, Any]) -> None:
+    """Answered soon and shortly. Others have been waiting meanwhile, so soon is meant."""
+    path = CONFIGMAPS.format(namespace)
+    api.post(path, {"metadata": {"name": "a"}}).ok()
+    began = time.monotonic()
+    answers = [
+        api.post(path, {"metadata": {"name": "b", **meta}}),
+        api.put(f"{path}/a", {"metadata": {"name": "a", **meta}}),
+    ]
+    assert time.monotonic() - began < 6.0
+    for answer in answers:
+        assert answer.status in (201, 200, 422, 413), answer.body[:300]
+        assert answer.status < 300 or len(answer.body) < ERROR_BYTES_MAX
+
+
+def test_a_long_value_is_not_shown_in_full(api: Api, namespace: str) -> None:
+    answer = api.post(
+        CONFIGMAPS.format(namespace), {"metadata": {"name": "a", "labels": {"k": "v" * 1_000_000}}}
+    )
+    assert answer.status == 422
+    assert len(answer.body) < 100_000
+
+
+# ---- what is kept of what strangers send
+
+
+def test_strangers_cannot_fill_memory(tmp_path: Path) -> None:
+    """Caches have a bound in bytes: paths, queries, headers of 60 KB each leave nothing."""
+    with ServerProcess(tmp_path / "data") as server:
+        nobody = Api(server, "")
+        process = psutil.Process(server.pid)
+        filler = "%F0%9F%98%80" + "x" * 30_000
+
+        def ask(number: int) -> None:
+            nobody.get(f"/{number}{filler}")
+            nobody.get(f"/version?a={number}{filler}")
+            headers = {"User-Agent": f"{number}{filler}", "Accept": f"{number}/{filler}"}
+            nobody.get("/version", headers=headers)
+            nobody.get("/version", headers={"Authorization": f"Basic {number}{filler}"})
+
+        for number in range(20):
+            ask(number)
+        before = process.memory_info().rss
+        for number in range(300):
+            ask(number + 100)
+        assert process.memory_info().rss - before < 20_000_000
+        nobody.close()
+
+
+# ---- time
+
+
+@pytest.mark.parametrize("asked", ["?gracePeriodSeconds=300000000000", ""])
+def test_a_grace_period_beyond_the_calendar(api: Api, namespace: str, asked: str) -> None:
+    """The end of the time is capped; the pod can be deleted all the same, and so can its namespace."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    spec = {
+        "nodeName": "n",
+        "terminationGracePeriodSeconds": 2**63 - 1,
+        "containers": [{"name": "c", "image": "i"}],
+    }
+    api.post(pods, {"metadata": {"name": "a"}, "spec": spec}).ok()
+    marked = api.delete(f"{pods}/a{asked}").ok()
+    assert marked["metadata"]["deletionTimestamp"] < "2200"
+    assert api.delete(f"{pods}/a?gracePeriodSeconds=0").status == 200
+    assert api.get(f"{pods}/a").status == 404
+
+
+def test_generations_end(api: Api, namespace: str) -> None:
+    """An int64 in every client: it stops there, and the object can still be changed."""
+    path = CONFIGMAPS.format(namespace)
+    api.post(path, {"metadata": {"name": "a", "generation": 2**63 - 1, "finalizers": ["example.com/f"]}}).ok()
+    assert api.delete(f"{path}/a").ok()["metadata"]["generation"] == 2**63 - 1
+    assert api.patch(f"{path}/a", {"metadata": {"finalizers": None}}).status == 200
+    assert api.get(f"{path}/a").status == 404
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("hasty") / "data", "--request-timeout=4s") as server:
+        yield server
+
+
+def test_the_clients_own_timeout(api: Api, namespace: str, hasty: ServerProcess) -> None:
+    """client-go sends it with each request; what it may be is a Go duration."""
+    for text in ("abc", "5", "-1s", ""):
+        refused = api.get(f"/api/v1/namespaces?timeout={text}")
+        assert (refused.status, refused.reason) == (400, "BadRequest"), text
+        assert "invalid timeout" in refused.message
+    assert api.get("/api/v1/namespaces?timeout=32s").status == 200
+    assert api.get("/api/v1/namespaces?timeout=0").status == 200
+    began = time.monotonic()
+    with raw_connection(hasty) as connection:
+        connection.sendall(head("POST", CONFIGMAPS.format("default") + "?timeout=300ms", "Content-Length: 9"))
+        assert received(connection).status == 504
+    assert time.monotonic() - began < 3.0
+
+
+def test_chunks_that_are_none_are_refused_at_once(hasty: ServerProcess) -> None:
+    """The parser's error reaches the request that is under way, not only the next one."""
+    began = time.monotonic()
+    with raw_connection(hasty) as connection:
+        connection.sendall(
+            head("POST", CONFIGMAPS.format("default"), "Transfer-Encoding: chunked") + b"2\r\n{ \r\n"
+        )
+        time.sleep(0.2)  # so that it is under way
+        connection.sendall(b"ZZ\r\n")
+        answer = received(connection)
+    assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
+    assert time.monotonic() - began < 2.0
+
+
+# ---- HTTP's corners
+
+
+def head(method: str, target: str, *lines: str, version: str = "1.1", token: str = "admin-token") -> bytes:
+    fixed = [f"{method} {target} HTTP/{version}", "Host: x", f"Authorization: Bearer {token}"]
+    return "\r\n".join([*fixed, "Content-Type: application/json", *lines, "", ""]).encode("latin-1")
+
+
+def received(connection: Any) -> Answer:
+    response = http.client.HTTPResponse(connection)
+    response.begin()
+    pairs = tuple((name.lower(), value) for name, value in response.getheaders())
+    return Answer(response.status, dict(pairs), pairs, response.read())
+
+
+def test_absolute_targets_are_understood(server: ServerProcess) -> None:
+    """RFC 9112, 3.2.2."""
+    with raw_connection(server) as connection:
+        connection.sendall(head("GET", "https://example.com/version?pretty=0"))
+        assert received(connection).json["major"] == "1"
+
+
+REFUSED_HEADS: Final = {
+    "another version": ("GET /livez HTTP/2.0\r\nHost: x\r\n\r\n", 400),
+    "a host that is no text": ("GET /livez HTTP/1.1\r\nHost: \xff\r\n\r\n", 400),
+    "a coding that nobody undoes": (
+        "POST /api HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        400,
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "code"), REFUSED_HEADS.values(), ids=REFUSED_HEADS)
+def test_heads_that_are_refused(server: ServerProcess, sent: str, code: int) -> None:
+    with raw_connection(server) as connection:
+        connection.sendall(sent.encode("latin-1"))
+        assert received(connection).status == code
+
+
+def test_http_1_0(server: ServerProcess) -> None:
+    """Closed after the answer, unless the client asks to go on; then it is told that it may."""
+    with raw_connection(server) as connection:
+        connection.sendall(head("GET", "/version", version="1.0"))
+        assert read_all(connection).startswith(b"HTTP/1.1 200 ")
+    with raw_connection(server) as connection:
+        for _ in range(2):
+            connection.sendall(head("GET", "/version", "Connection: keep-alive", version="1.0"))
+            answer = received(connection)
+            assert (answer.status, answer.headers["connection"]) == (200, "keep-alive")
+
+
+def test_a_body_that_is_announced_and_not_wanted(server: ServerProcess) -> None:
+    """RFC 9110, 10.1.1: refused before it was sent, it may come or not, so nothing can follow it."""
+    expects = ("Expect: 100-continue", "Content-Length: 2")
+    with raw_connection(server) as connection:
+        connection.sendall(head("POST", CONFIGMAPS.format("default"), *expects, token="alice-token"))
+        answer = received(connection)
+        assert (answer.status, answer.headers["connection"]) == (403, "close")
+    with raw_connection(server) as connection:
+        connection.sendall(head("POST", CONFIGMAPS.format("default"), *expects))
+        assert connection.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"{}")
+        assert received(connection).status == 422
+
+
+def test_heads_of_answers_without_a_body(api: Api) -> None:
+    """RFC 9110, 8.6: HEAD tells the length of what GET would send, 304 tells none."""
+    length = api.get("/version").headers["content-length"]
+    assert api.send("HEAD", "/version").headers["content-length"] == length
+    for path in ("/livez", "/readyz/ping", "/api"):
+        assert api.send("HEAD", path).status == 200
+    etag = api.get("/openapi/v3/api/v1").headers["etag"]
+    unchanged = api.get("/openapi/v3/api/v1", headers={"If-None-Match": etag})
+    assert unchanged.status == 304
+    assert "content-length" not in unchanged.headers
+
+
+# ---- paths
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_nothing_but_watching_is_done_below_watch(api: Api, namespace: str, method: str) -> None:
+    """Whoever may watch there must not have deleted by that."""
+    path = CONFIGMAPS.format(namespace)
+    api.post(path, {"metadata": {"name": "a"}}).ok()
+    for below in (f"namespaces/{namespace}/configmaps", f"namespaces/{namespace}/configmaps/a", "configmaps"):
+        answer = api.send(method, f"/api/v1/watch/{below}", {"metadata": {"name": "a"}})
+        assert answer.status == 405, below
+    assert api.get(f"/api/v1/watch/namespaces/{namespace}/pods/p/status").status == 404
+    assert api.get(f"{path}/a").status == 200
+
+
+def test_a_namespace_has_one_path(api: Api, namespace: str) -> None:
+    assert api.get(f"/api/v1/namespaces/{namespace}/namespaces/{namespace}").status == 404
+    assert api.get(f"/api/v1/namespaces/{namespace}/namespaces").status == 404
+
+
+# ---- half-truths
+
+
+def test_a_namespace_terminates_if_it_is_being_deleted_and_only_then(api: Api, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}"
+    refused = api.patch(f"{path}/status", {"status": {"phase": "Terminating"}})
+    assert (refused.status, refused.causes) == (422, [("FieldValueInvalid", "status.Phase")])
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/f"]}}
+    api.post(f"{path}/configmaps", held).ok()
+    api.delete(path).ok()
+    assert api.patch(f"{path}/status", {"status": {"phase": "Active"}}).status == 422
+    assert api.post(f"{path}/configmaps", {"metadata": {"name": "late"}}).status == 403
+    api.patch(f"{path}/configmaps/held", {"metadata": {"finalizers": None}}).ok()
+
+
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_namespace_is_none(api: Api, namespace: str, empty: str | None) -> None:
+    path = CONFIGMAPS.format(namespace)
+    body = {"metadata": {"name": "a", "namespace": empty}}
+    for answer in (api.post(path, body), api.put(f"{path}/a", body), api.patch(f"{path}/a", body)):
+        assert answer.ok()["metadata"]["namespace"] == namespace
+
+
+def test_a_uid_is_a_precondition_where_there_is_nothing(api: Api, namespace: str) -> None:
+    """Row A03: whoever names a uid means an object that was there. Leader election depends on it."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/a"
+    body = {"metadata": {"name": "a", "uid": "0a0a0a0a-0000-0000-0000-000000000000"}}
+    refused = api.put(path, body)
+    assert (refused.status, refused.reason) == (409, "Conflict")
+    assert api.get(path).status == 404
+    assert api.put(path, {"metadata": {"name": "a"}}).status == 201
+
+
+def test_options_of_no_kind(api: Api, namespace: str) -> None:
+    path = CONFIGMAPS.format(namespace)
+    api.post(path, {"metadata": {"name": "a"}}).ok()
+    assert api.delete(f"{path}/a", {"kind": None, "apiVersion": None}).status == 200
+
+
+async def test_a_log_without_traces(tmp_path: Path) -> None:
+    """All of the above, once more in short: nothing of it is worth a trace in the log."""
+    with ServerProcess(tmp_path / "data") as server, contextlib.closing(Api(server)) as api:
+        path = CONFIGMAPS.format("default")
+        api.post(path, b'{"metadata":{"name":"b"},"x":' + deep(400) + b"}")
+        api.patch(f"{path}/b", json.dumps({"data": nested(300)}).encode())
+        api.post(path, {"metadata": {"name": "c", **MANY["controllers"]}})
+        with raw_connection(server) as connection:
+            connection.sendall(REFUSED_HEADS["a host that is no text"][0].encode("latin-1"))
+            read_all(connection)
+        await eventually(lambda: api.get("/livez").status == 200)
+        server.stop()
+    assert "Traceback" not in server.stderr
+    assert "ERROR" not in server.stderr
