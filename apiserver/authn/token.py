@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -45,19 +44,24 @@ class TokenAuthenticator:
 
     def __init__(self, users: Mapping[bytes, UserInfo]) -> None:
         self._users = users
-        # Headers that were accepted before are known at once; refusals are not kept, as anybody can make
-        # any number of them.
-        self._accepted = lru_cache(CACHED_HEADERS_MAX)(self._user)
+        # Headers that were accepted before are known at once. Others are not kept: anybody can make any
+        # number of them, and those of other schemes hold secrets that are not ours.
+        self._accepted: dict[str, UserInfo] = {}
 
     def __call__(self, credentials: Credentials) -> UserInfo | None:
         """Raises Unauthorized for a token that stands for nobody."""
         authorization = credentials.authorization
-        return self._accepted(authorization) if bearer_token(authorization) else None
-
-    def _user(self, authorization: str) -> UserInfo:
-        user = self._users.get(_digest(bearer_token(authorization)))
+        user = self._accepted.get(authorization)
+        if user is not None:
+            return user
+        token = bearer_token(authorization)
+        if not token:
+            return None
+        user = self._users.get(_digest(token))
         if user is None:
             raise Unauthorized
+        if len(self._accepted) < CACHED_HEADERS_MAX:
+            self._accepted[authorization] = user
         return user
 
 

@@ -22,6 +22,9 @@ async def read_body(call: Call) -> bytes:
     if (request.content_length or 0) > BODY_BYTES_MAX:
         call.closes = True  # What is on its way is not worth reading.
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
+    if request.headers.get(hdrs.TRANSFER_ENCODING, "chunked").lower() != "chunked":
+        call.closes = True
+        raise BadRequest("the only transfer coding that is supported is chunked")
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise UnsupportedMediaType("the body of the request is compressed, which is not supported")
     call.has_read_body = True

@@ -31,6 +31,8 @@ STALLED_S: Final = 60.0
 # How long a handler may take to end once it has been cancelled, when the server stops. aiohttp spends it
 # up to twice, and takes 0 for ever.
 CLOSE_WITHIN_S: Final = 0.1
+# Requests are not counted as they come and go, which each would pay for; looking now and then is enough.
+DRAIN_POLL_S: Final = 0.005
 
 
 _ERROR_HEAD: Final = (
@@ -63,7 +65,6 @@ SENT_LAST: Final = _Sent(keeps_alive=False)
 class Connection(web.RequestHandler):
     """user: who the client certificate says is there, once it has been looked at.
 
-    is_answering: a request is under way on it.
     is_last_answer: it must be closed after the answer that is under way.
     """
 
@@ -71,10 +72,14 @@ class Connection(web.RequestHandler):
         super().__init__(manager, **options)
         self.user: UserInfo | None = None
         self.has_looked_for_user = False
-        self.is_answering = False
         self.is_last_answer = False
         # Called, once, when the transport takes data again.
         self.on_writable: Callable[[], None] | None = None
+
+    @property
+    def is_answering(self) -> bool:
+        """A request is under way on it."""
+        return self._current_request is not None
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -162,14 +167,12 @@ class Server(web.Server):
         idle_timeout_s: float = IDLE_TIMEOUT_S,
     ) -> None:
         super().__init__(
-            self._answer,
+            handler,
             request_factory=self._request,
             handler_cancellation=True,  # a client that is gone waits for nothing
         )
-        self._handler = handler
         self._idle_timeout_s = idle_timeout_s
-        self._under_way = 0
-        self._nothing_under_way: asyncio.Event | None = None
+        self._is_draining = False
         # Asking for the running loop is a system call in Python 3.11, too much for each request.
         self._running_loop = asyncio.get_running_loop()
 
@@ -188,32 +191,23 @@ class Server(web.Server):
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
-        if self._nothing_under_way is not None:
+        if self._is_draining:
             # Its handshake was under way when draining began.
             handler.force_close()
 
     async def drain(self, timeout_s: float) -> None:
         """Take no new requests, finish those under way, then close what is left after `timeout_s`."""
-        self._nothing_under_way = asyncio.Event()
-        for connection in self.connections:
-            cast(Connection, connection).finish()
-        if self._under_way:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
-                    await self._nothing_under_way.wait()
+        self._is_draining = True
+        for connection in self._connections_now():
+            connection.finish()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while any(each.is_answering for each in self._connections_now()):  # noqa: ASYNC110
+                    await asyncio.sleep(DRAIN_POLL_S)
         await self.shutdown(CLOSE_WITHIN_S)
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        connection = cast(Connection, request.protocol)
-        connection.is_answering = True
-        self._under_way += 1
-        try:
-            return await self._handler(request)
-        finally:
-            connection.is_answering = False
-            self._under_way -= 1
-            if self._nothing_under_way is not None and not self._under_way:
-                self._nothing_under_way.set()
+    def _connections_now(self) -> list[Connection]:
+        return cast(list[Connection], self.connections)
 
     def _request(
         self,

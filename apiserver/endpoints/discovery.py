@@ -19,6 +19,7 @@ from apiserver.brand import Brand
 from apiserver.endpoints.call import Call
 from apiserver.endpoints.negotiation import Negotiator, Target
 from apiserver.endpoints.responses import send, send_document
+from apiserver.errors import BadRequest
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.vocabulary import Document, GroupVersion
 
@@ -45,6 +46,8 @@ class Discovery:
             return
         versions = [gv.version for gv in self._table().groups.get("", ())]
         host = call.request.headers.get(hdrs.HOST, "")
+        if not host.isascii():
+            raise BadRequest("the Host header is not valid")
         await send_document(
             call,
             {

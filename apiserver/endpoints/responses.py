@@ -36,7 +36,7 @@ _LAST_CHUNK: Final = b"0\r\n\r\n"
 
 def sent(call: Call) -> web.StreamResponse:
     """What the server's handler returns when the answer has been written."""
-    return SENT if _keeps_alive(call) else SENT_LAST
+    return SENT_LAST if call.closes or call.connection.is_last_answer else SENT
 
 
 def _keeps_alive(call: Call) -> bool:
@@ -50,6 +50,7 @@ def _keeps_alive(call: Call) -> bool:
 def _connection(call: Call) -> str:
     """What the head says about the connection: nothing where all is as HTTP/1.1 has it."""
     if not _keeps_alive(call):
+        call.closes = True
         return "close"
     return "" if call.request.version >= (1, 1) else "keep-alive"
 

@@ -216,11 +216,15 @@ def test_absolute_targets_are_understood(server: ServerProcess) -> None:
         assert received(connection).json["major"] == "1"
 
 
+ADMIN: Final = "Authorization: Bearer admin-token"
 REFUSED_HEADS: Final = {
     "another version": ("GET /livez HTTP/2.0\r\nHost: x\r\n\r\n", 400),
-    "a host that is no text": ("GET /livez HTTP/1.1\r\nHost: \xff\r\n\r\n", 400),
+    "a host that is no text": (f"GET /api HTTP/1.1\r\nHost: \xff\r\n{ADMIN}\r\n\r\n", 400),
     "a coding that nobody undoes": (
-        "POST /api HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        (
+            f"POST {CONFIGMAPS.format('default')} HTTP/1.1\r\nHost: x\r\n{ADMIN}\r\n"
+            "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"
+        ),
         400,
     ),
 }
@@ -339,7 +343,7 @@ async def test_a_log_without_traces(tmp_path: Path) -> None:
         api.post(path, {"metadata": {"name": "c", **MANY["controllers"]}})
         with raw_connection(server) as connection:
             connection.sendall(REFUSED_HEADS["a host that is no text"][0].encode("latin-1"))
-            read_all(connection)
+            assert received(connection).status == 400
         await eventually(lambda: api.get("/livez").status == 200)
         server.stop()
     assert "Traceback" not in server.stderr
