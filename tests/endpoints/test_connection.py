@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, cast
@@ -46,6 +47,8 @@ async def connected(
             yield reader, writer
     finally:
         writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
         listener.close()
         await server.drain(WITHIN_S)
 
