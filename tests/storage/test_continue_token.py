@@ -18,7 +18,9 @@ from storage.keys import prefix_range
 from storage.revision import REVISION_MAX
 
 V1: Final = "meta.k8s.io/v1"
-STARTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
+# What keys are made of: a namespace and a name at the most, neither of them a step of a path.
+_NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"), min_size=1, max_size=150)
+STARTS = st.lists(_NAMES.filter(lambda name: name not in (".", "..")), min_size=1, max_size=2).map("/".join)
 REVISIONS = st.integers(0, REVISION_MAX)
 
 
