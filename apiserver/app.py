@@ -63,6 +63,7 @@ from storage.errors import StorageError
 from storage.interface import Storage
 from storage.keys import CORE_GROUP, resource_of
 from storage.watch_cache import HistoryLimits, WatchCache
+from storage.watch_cache.cache import CHECK_INTERVAL_S
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +112,9 @@ class App:
                 prefix=config.etcd_prefix,
                 decode=StoredObject.of,
                 weigh=lambda found: len(found.tail) + OBJECT_OVERHEAD_BYTES,
-                limits=HistoryLimits(changes_max=config.default_watch_cache_size),
+                limits_of=self._history_limits,
+                history_bytes_max=config.watch_cache_history_bytes,
+                check_interval_s=CHECK_INTERVAL_S if config.detect_cache_inconsistency else 0,
                 serve_snapshots=config.list_from_cache_snapshot,
             )
             registry = Registry(observed, cache, brand=config.brand, prefix=config.etcd_prefix)
@@ -217,7 +220,6 @@ class App:
                     self._storage_metrics,
                     registry.cache,
                     self._resource_of,
-                    config.default_watch_cache_size,
                 )
             ),
             deviations=deviations,
@@ -232,6 +234,12 @@ class App:
                 raise CannotStart(f"--token-auth-file: {error}") from None
             authenticators.append(TokenAuthenticator(users))
         return AuthenticationChain(authenticators, allows_anonymous=self._config.anonymous_auth)
+
+    def _history_limits(self, resource_prefix: str) -> HistoryLimits:
+        """How much of one resource's history is kept in memory."""
+        config = self._config
+        size = config.watch_cache_sizes.get(self._resource_of(resource_prefix))
+        return HistoryLimits(changes_max=config.default_watch_cache_size if size is None else size)
 
     async def _open_store(self) -> Storage:
         config = self._config

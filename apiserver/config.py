@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -48,6 +48,9 @@ class Config:
     etcd_compaction_interval_s: float = 300.0
     event_ttl_s: int = 3600
     default_watch_cache_size: int = 102_400
+    # Of some resources, by group and name.
+    watch_cache_sizes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    watch_cache_history_bytes: int = 256 * 1024 * 1024
     max_requests_inflight: int = 400
     max_mutating_requests_inflight: int = 200
     request_timeout_s: float = 60.0
@@ -56,6 +59,7 @@ class Config:
     shutdown_delay_s: float = 0.0
     controllers: tuple[str, ...] = ("*",)
     list_from_cache_snapshot: bool = True
+    detect_cache_inconsistency: bool = True
     deviations: Deviations = SPECIFIED
     brand: Brand = field(default_factory=Brand)
     verbosity: int = 0
@@ -101,8 +105,10 @@ def parse(arguments: Sequence[str]) -> Config:
     config = Config(
         **values,
         brand=brand,
-        list_from_cache_snapshot=_gate(gates, "ListFromCacheSnapshot", default=True, warnings=warnings),
-        warnings=tuple(warnings),
+        list_from_cache_snapshot=gates.pop("ListFromCacheSnapshot", True),
+        detect_cache_inconsistency=gates.pop("DetectCacheInconsistency", True),
+        # What is left of the gates is not known.
+        warnings=(*warnings, *(f"feature gate {name} is not known to this server" for name in gates)),
     )
     _check(config)
     return config
@@ -129,7 +135,7 @@ def _parser() -> _Parser:
     def add(group: argparse._ArgumentGroup, flag: str, text: str, **more: Any) -> None:
         more.setdefault("dest", flag.lstrip("-").replace("-", "_"))
         shown = getattr(default, more["dest"], None)
-        if shown not in (None, "", ()) and "action" not in more:
+        if shown not in (None, "", (), {}) and "action" not in more:
             text += f" (default {_shown(shown, is_time=more.get('metavar') == 'TIME')})"
         group.add_argument(*more.pop("aliases", ()), flag, help=text, **more)
 
@@ -226,6 +232,21 @@ def _parser() -> _Parser:
         "the changes of each resource that are kept in memory at the most",
         type=_count,
         metavar="N",
+    )
+
+    add(
+        storage,
+        "--watch-cache-sizes",
+        "the same for some resources, as pods#500,deployments.apps#1000",
+        type=_sizes,
+        metavar="LIST",
+    )
+    add(
+        storage,
+        "--watch-cache-history-bytes",
+        "what old versions of all resources together may take in memory",
+        type=_count,
+        metavar="BYTES",
     )
 
     identity = parser.add_argument_group("identity")
@@ -366,17 +387,24 @@ def _controllers(text: str) -> tuple[str, ...]:
     return entries
 
 
+def _sizes(text: str) -> dict[tuple[str, str], int]:
+    """`pods#500,deployments.apps#1000`, as kube-apiserver takes them."""
+    sizes = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, mark, size = part.partition("#")
+        resource, _, group = name.partition(".")
+        if not mark or not resource:
+            raise argparse.ArgumentTypeError(f"{part!r} is not of the form RESOURCE.GROUP#SIZE")
+        sizes[group, resource] = _count(size)
+    return sizes
+
+
 def _gates(text: str) -> dict[str, bool]:
     gates = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
         gates[name] = _boolean(value)
     return gates
-
-
-def _gate(gates: dict[str, bool], name: str, *, default: bool, warnings: list[str]) -> bool:
-    warnings += [f"feature gate {other} is not known to this server" for other in gates if other != name]
-    return gates.get(name, default)
 
 
 # ---- checks

@@ -53,6 +53,6 @@ NOT_NEEDED: Final = frozenset(
     service-node-port-range show-hidden-metrics-for-version shutdown-send-retry-after
     shutdown-watch-termination-grace-period storage-backend storage-initialization-timeout
     storage-media-type strict-transport-security-directives tls-cipher-suites tls-min-version
-    tls-sni-cert-key tracing-config-file vmodule watch-cache watch-cache-sizes
+    tls-sni-cert-key tracing-config-file vmodule watch-cache
     """.split()  # noqa: SIM905  one name to a line would be twelve screens
 )

@@ -59,8 +59,9 @@ class NamespaceController:
             while not watcher.is_ended:
                 for delivery in watcher.take():
                     self._begin(tasks, delivery.change.version.value)
-                await something.wait()
-                something.clear()
+                if not watcher.is_behind:
+                    await something.wait()
+                    something.clear()
         finally:
             cache.unwatch(prefix, watcher, EVERYTHING)
 

@@ -18,7 +18,7 @@ from apiserver.errors import ApiError, InternalError
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import EventType, Version, Watcher
-from storage.watch_cache.watcher import Delivery
+from storage.watch_cache.changes import Delivery
 
 log = logging.getLogger(__name__)
 
@@ -149,12 +149,14 @@ class WatchStream:
         else:
             try:
                 self._write(watcher.take())
+                if watcher.is_behind:
+                    self.on_event()  # the rest in the next turn, after others have had theirs
             except Exception:
                 # Without this event the stream would have a hole: it must not go on.
                 log.exception("an event of %s cannot be sent", self._resource.resource)
                 stream.write(_error_event(InternalError("Internal error occurred")))
                 self.end()
-            if watcher.is_ended:
+            if watcher.is_ended and not watcher.is_behind:
                 self.end()
 
     def _write(self, deliveries: Sequence[Delivery[StoredObject]]) -> None:

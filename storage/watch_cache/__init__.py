@@ -9,8 +9,9 @@ One watch on everything below the prefix feeds it (`reflector`); each resource h
 - `history`: the changes in revision order, bounded by age, count and bytes. What falls out of it takes
   the versions with it that only older reads could need.
 - `fanout`: who watches what. Watchers are found by resource, namespace and name, so that a change costs
-  nothing to those it cannot concern. Each has a bounded queue (`watcher`); one that does not keep up is
-  dropped, never waited for.
+  nothing to those it cannot concern. Each takes what happened before it came from the history, a part at
+  a time, and what happens then from a queue with a bound (`watcher`). One that does not keep up, or keeps
+  alive what the history has let go of, is dropped, never waited for.
 
 What readers may rely on:
 
@@ -25,10 +26,11 @@ The values are opaque here: `decode` turns what is stored into what readers want
 """
 
 from storage.watch_cache.cache import Listing, WatchCache
+from storage.watch_cache.changes import Change, EventType
 from storage.watch_cache.fanout import EVERYTHING, Scope
 from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.snapshots import Version
-from storage.watch_cache.watcher import Change, EventType, Watcher
+from storage.watch_cache.watcher import Watcher
 
 __all__ = [
     "EVERYTHING",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -19,13 +21,17 @@ from storage.interface import (
 )
 from storage.keys import after as after_key
 from storage.keys import prefix_range, resource_of
+from storage.watch_cache.changes import Predicate
+from storage.watch_cache.consistency import differs
 from storage.watch_cache.fanout import Scope
 from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.progress import Progress
 from storage.watch_cache.reflector import Reflector
 from storage.watch_cache.resource import ResourceCache
 from storage.watch_cache.snapshots import Version
-from storage.watch_cache.watcher import Predicate, Watcher
+from storage.watch_cache.watcher import Watcher
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -38,6 +44,12 @@ EVICTION_INTERVAL_S: Final = 5.0
 # How many keys a list looks at before it lets others have their turn: less than a millisecond's worth, or
 # a few where a selector sees objects for the first time.
 LIST_TURN_KEYS: Final = 1_000
+# What obsolete versions of all resources together may weigh. Beyond that the largest history gets shorter.
+HISTORY_BYTES_MAX: Final = 256 * 1024 * 1024
+# How often the cache is compared with the store. It costs a list of everything.
+CHECK_INTERVAL_S: Final = 300.0
+# How often the sum is made while the budget fills up once.
+BUDGET_LOOKS: Final = 16
 # Keys read from the store at a time when a selective list has to go there.
 STORE_PAGE_KEYS: Final = 500
 
@@ -67,23 +79,37 @@ class WatchCache(Generic[T]):
         decode: Callable[[Stored], T],
         weigh: Callable[[T], int],
         limits: HistoryLimits | None = None,
+        limits_of: Callable[[str], HistoryLimits] | None = None,
+        history_bytes_max: int = HISTORY_BYTES_MAX,
+        check_interval_s: float = CHECK_INTERVAL_S,
         serve_snapshots: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """prefix: all keys begin with it and a slash, as in `/registry`."""
+        """prefix: all keys begin with it and a slash, as in `/registry`.
+
+        limits_of: the limits of one resource, by its prefix; `limits` for all if there is none.
+        history_bytes_max: what the histories of all resources may keep together.
+        check_interval_s: how often all of the cache is compared with the store; 0 for never.
+        """
         self._store = store
         self._prefix = prefix
         self._decode = decode
         self._serve_snapshots = serve_snapshots
         self._progress = Progress()
         self._floor = 0  # of resources that nothing is known of yet
-        self._new_resource: Callable[[], ResourceCache[T]] = lambda: ResourceCache(
+        same_limits = limits or HistoryLimits()
+        self._new_resource: Callable[[str], ResourceCache[T]] = lambda resource_prefix: ResourceCache(
             decode=decode,
             weigh=weigh,
-            limits=limits or HistoryLimits(),
+            limits=limits_of(resource_prefix) if limits_of is not None else same_limits,
             clock=clock,
             floor=self._floor,
         )
+        self.history_bytes_max = history_bytes_max
+        self._check_interval_s = check_interval_s
+        # By resource prefix and outcome: success, failure (they differ) or error (it cannot be told).
+        self.checks_total: Counter[tuple[str, str]] = Counter()
+        self._grown_bytes = 0  # since the budget was looked at
         self._resources: dict[str, ResourceCache[T]] = {}
         self._filling: dict[str, list[Version[T]]] = {}
         self._reflector = Reflector(
@@ -104,6 +130,8 @@ class WatchCache(Generic[T]):
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._reflector.run(), name="watch-cache-reflector")
                 tasks.create_task(self._evict_now_and_then(), name="watch-cache-eviction")
+                if self._check_interval_s:
+                    tasks.create_task(self._check_now_and_then(), name="watch-cache-check")
         finally:
             for resource in self._resources.values():
                 resource.fanout.end_all()
@@ -132,6 +160,11 @@ class WatchCache(Generic[T]):
     def fills_total(self) -> int:
         """How often everything was listed: once at the start, and whenever the place was lost."""
         return self._reflector.fills_total
+
+    @property
+    def history_bytes(self) -> int:
+        """What the obsolete versions of all resources weigh."""
+        return sum(resource.history.bytes for resource in self._resources.values())
 
     @property
     def resources(self) -> Mapping[str, ResourceCache[T]]:
@@ -253,14 +286,16 @@ class WatchCache(Generic[T]):
         resource = self._resource_for(keys.start)
         found: list[Version[T]] = []
         rest = keys
+        # One more than asked for, to know whether there is more.
+        turn_keys = min(limit + 1, LIST_TURN_KEYS) if limit and predicate is None else LIST_TURN_KEYS
         while True:
-            turn = resource.versions_in(rest, revision, count=LIST_TURN_KEYS)
-            found += turn if predicate is None else [v for v in turn if _is_selected(v, predicate)]
+            versions, last_key = resource.walk(rest, revision, count=turn_keys)
+            found += versions if predicate is None else [v for v in versions if _is_selected(v, predicate)]
             if limit and len(found) > limit:
                 break
-            if len(turn) < LIST_TURN_KEYS:
+            if last_key is None:
                 return Listing(found, revision, None, None)
-            rest = KeyRange(after_key(turn[-1].key), keys.end)
+            rest = KeyRange(after_key(last_key), keys.end)
             await asyncio.sleep(0)
         del found[limit:]
         next_key = after_key(found[-1].key)
@@ -307,7 +342,16 @@ class WatchCache(Generic[T]):
             if prefix is not None:
                 by_resource.setdefault(prefix, []).append(event)
         for prefix, group in by_resource.items():
-            self._resource(prefix).apply(group)
+            resource = self._resource(prefix)
+            # Before new changes come: those before were handed out in an earlier turn of the loop.
+            if resource.has_released_much():
+                resource.drop_late_watchers()
+            before = resource.history.bytes
+            resource.apply(group)
+            self._grown_bytes += max(0, resource.history.bytes - before)
+        # Adding up all resources is not for every change.
+        if self._grown_bytes > self.history_bytes_max // BUDGET_LOOKS:
+            self._keep_budget()
 
     def _resource_for(self, key: str) -> ResourceCache[T]:
         prefix = resource_of(self._prefix, key)
@@ -318,7 +362,7 @@ class WatchCache(Generic[T]):
     def _resource(self, prefix: str) -> ResourceCache[T]:
         resource = self._resources.get(prefix)
         if resource is None:
-            resource = self._resources[prefix] = self._new_resource()
+            resource = self._resources[prefix] = self._new_resource(prefix)
         return resource
 
     async def _evict_now_and_then(self) -> None:
@@ -326,7 +370,50 @@ class WatchCache(Generic[T]):
         while True:
             await asyncio.sleep(EVICTION_INTERVAL_S)
             for resource in list(self._resources.values()):
-                resource.evict()
+                while resource.evict():  # noqa: ASYNC110  not waiting, but taking turns
+                    await asyncio.sleep(0)
+                resource.drop_late_watchers()
+
+    async def _check_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(self._check_interval_s)
+            for prefix in list(self._resources):
+                await self.check(prefix)
+
+    async def check(self, prefix: str) -> bool:
+        """Compare one resource with the store; False, and the cache is filled again, if they differ.
+
+        Does not raise: a store that cannot be read proves nothing.
+        """
+        if not self.is_filled:
+            return True
+        revision, fills = self.revision, self.fills_total
+        try:
+            is_different = await differs(self._store, self._entries, prefix_range(prefix), revision=revision)
+        except StorageError as error:
+            log.info("the cache of %s cannot be checked: %s", prefix, error)
+            is_different = None
+        if self.fills_total != fills:
+            is_different = None  # It has been filled meanwhile: what was compared is gone.
+        outcome = {None: "error", True: "failure", False: "success"}[is_different]
+        self.checks_total[prefix, outcome] += 1
+        if is_different:
+            told = "the cache of %s is not what the store had at revision %d; it is filled again"
+            log.error(told, prefix, revision)
+            await self._reflector.begin_again()
+        return not is_different
+
+    async def _entries(self, keys: KeyRange, revision: int) -> Sequence[tuple[str, int]]:
+        """What memory has of a range. Raises RevisionCompacted."""
+        listing = await self._list_from_memory(keys, revision, 0, None)
+        return [(version.key, version.revision) for version in listing.versions]
+
+    def _keep_budget(self) -> None:
+        """Shorten the largest histories until all of them together are within their budget."""
+        self._grown_bytes = 0
+        while (over := self.history_bytes - self.history_bytes_max) > 0:
+            largest = max(self._resources.values(), key=lambda resource: resource.history.bytes)
+            largest.evict(bytes_max=max(0, largest.history.bytes - over))
 
 
 def _is_selected(version: Version[T], predicate: Predicate[T]) -> bool:

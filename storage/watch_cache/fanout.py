@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from storage.watch_cache.watcher import Change, Watcher
+from storage.watch_cache.changes import Change
+from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
 
@@ -19,6 +20,11 @@ class Scope(NamedTuple):
     folder: str | None = None
     key: str | None = None
 
+    def includes(self, key: str) -> bool:
+        if self.key is not None:
+            return key == self.key
+        return self.folder is None or key.startswith(self.folder)
+
 
 EVERYTHING = Scope()
 
@@ -29,6 +35,7 @@ class Fanout(Generic[T]):
     def __init__(self) -> None:
         # A scope without watchers has no entry. A dict keeps the order of arrival; the values are unused.
         self._watchers: dict[Scope, dict[Watcher[T], None]] = {}
+        self.dropped_total = 0  # those that did not keep up
 
     def __len__(self) -> int:
         return sum(map(len, self._watchers.values()))
@@ -69,6 +76,24 @@ class Fanout(Generic[T]):
             watcher.notify()
         for watcher, _ in overrun:
             watcher.end()
+        self.dropped_total += len(overrun)
+
+    def drop_older_than(self, revision: int) -> None:
+        """Remove and end those that keep alive what history has let go of.
+
+        What waits for a watcher costs nothing while history has it, too. After that it would be memory
+        without a bound.
+        """
+        late = [
+            (watcher, scope)
+            for scope, watchers in self._watchers.items()
+            for watcher in watchers
+            if watcher.holds_what_is_older_than(revision)
+        ]
+        for watcher, scope in late:
+            self.remove(watcher, scope)
+            watcher.overrun()
+        self.dropped_total += len(late)
 
     def end_all(self) -> None:
         """Remove and end every watcher."""

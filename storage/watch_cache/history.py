@@ -6,10 +6,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from storage.errors import RevisionCompacted
-from storage.watch_cache.snapshots import Version
+from storage.watch_cache.changes import Change
 
 T = TypeVar("T")
 
@@ -29,6 +29,13 @@ class HistoryLimits:
     bytes_max: int = 64 * 1024 * 1024
 
 
+# Beside eviction the loop has other things to do: so many changes take a millisecond or two.
+EVICTED_AT_ONCE_MAX: Final = 2_000
+# Changes whose encodings are kept for whoever else wants them in the same form: enough for watchers that are
+# a little apart, and for a crowd that comes back after a short break.
+ENCODED_MAX: Final = 1_000
+
+
 class History(Generic[T]):
     """A ring of changes.
 
@@ -45,10 +52,10 @@ class History(Generic[T]):
         clock: Callable[[], float],
     ) -> None:
         self.floor = floor
-        self._limits = limits
+        self.limits = limits
         self._weigh = weigh
         self._clock = clock
-        self._changes: list[Version[T]] = []
+        self._changes: list[Change[T]] = []
         self._seen_at: list[float] = []
         self._start = 0  # what is before it has been evicted and awaits `_shrink`
         self.bytes = 0  # of the obsolete values that the changes keep
@@ -66,29 +73,47 @@ class History(Generic[T]):
         if revision < self.floor:
             raise RevisionCompacted(requested=revision, oldest=self.floor)
 
-    def append(self, change: Version[T]) -> None:
+    def append(self, change: Change[T]) -> None:
         """Take a change; its revision is not below the last one's."""
         self._changes.append(change)
         self._seen_at.append(self._clock())
         self.bytes += self._weight(change)
+        if len(self) > ENCODED_MAX:
+            self._changes[-ENCODED_MAX - 1].forget_encodings()
 
-    def after(self, revision: int) -> Sequence[Version[T]]:
-        """All changes above `revision`, oldest first.
+    def after(self, revision: int, count: int | None = None) -> Sequence[Change[T]]:
+        """The changes above `revision`, oldest first: all, or the first `count`.
 
         Raises RevisionCompacted when some of them are gone.
         """
         self.require(revision)
-        return self._changes[bisect_right(self._changes, revision, lo=self._start, key=_revision) :]
+        first = bisect_right(self._changes, revision, lo=self._start, key=_revision)
+        return self._changes[first : None if count is None else first + count]
 
-    def evict(self) -> list[Version[T]]:
-        """Let go of what the bounds no longer allow, whole revisions at a time; returns it."""
-        oldest_allowed = self._clock() - self._limits.window_s
+    def count_after(self, revision: int) -> int:
+        """How many changes there are above `revision`."""
+        return len(self._changes) - bisect_right(self._changes, revision, lo=self._start, key=_revision)
+
+    def evict(self, *, bytes_max: int | None = None) -> list[Change[T]]:
+        """Let go of what the bounds no longer allow, whole revisions at a time; returns it.
+
+        At most some EVICTED_AT_ONCE_MAX changes: what is left goes the next time. bytes_max: a tighter bound
+        than the history's own.
+        """
+        oldest_allowed = self._clock() - self.limits.window_s
+        if bytes_max is None:
+            bytes_max = self.limits.bytes_max
         first = end = self._start
         while end < len(self._changes) and (
-            self._seen_at[end] < oldest_allowed
-            or len(self._changes) - end > self._limits.changes_max
-            or self.bytes > self._limits.bytes_max
-            or self._changes[end].revision == self.floor
+            self._changes[end].revision == self.floor
+            or (
+                end - first < EVICTED_AT_ONCE_MAX
+                and (
+                    self._seen_at[end] < oldest_allowed
+                    or len(self._changes) - end > self.limits.changes_max
+                    or self.bytes > bytes_max
+                )
+            )
         ):
             self.bytes -= self._weight(self._changes[end])
             self.floor = self._changes[end].revision
@@ -100,6 +125,6 @@ class History(Generic[T]):
             self._start = 0
         return evicted
 
-    def _weight(self, change: Version[T]) -> int:
+    def _weight(self, change: Change[T]) -> int:
         previous = change.previous
         return self._weigh(previous.value) if previous is not None and previous.value is not None else 0

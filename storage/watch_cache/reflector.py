@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Final
 
 from storage.errors import RevisionCompacted, StorageError
@@ -21,6 +22,8 @@ PROGRESS_INTERVAL_S: Final = 0.1
 PAGE_KEYS: Final = 1_000
 BACKOFF_FIRST_S: Final = 0.1
 BACKOFF_MAX_S: Final = 5.0
+# How long the loop may be kept by events that are there already.
+TURN_S: Final = 0.002
 
 
 class Reflector:
@@ -48,6 +51,7 @@ class Reflector:
         self._progress = progress
         self._begin, self._add, self._fill, self._apply = begin, add, fill, apply
         self._watch: Watch | None = None
+        self._needs_list = True
         self.is_filled = asyncio.Event()
         self.fills_total = 0
         self.breaks_total = 0  # upstream watches that ended without being asked to
@@ -60,20 +64,25 @@ class Reflector:
             tasks.create_task(self._request_progress(), name="watch-cache-progress")
             await self._follow()
 
+    async def begin_again(self) -> None:
+        """List everything once more: what there is cannot be trusted."""
+        self._needs_list = True
+        if self._watch is not None:
+            await self._watch.close()
+
     async def _follow(self) -> None:
         backoff_s = BACKOFF_FIRST_S
-        needs_list = True
         while True:
             began_at = self._progress.revision
             try:
-                if needs_list:
+                if self._needs_list:
                     await self._list()
-                    needs_list = False
+                    self._needs_list = False
                 await self._watch_on()
             except RevisionCompacted as error:
                 # Whoever compacts faster than we read leaves us no other way.
                 log.warning("the watch cache lost its place and lists again: %s", error)
-                needs_list = True
+                self._needs_list = True
             except StorageError as error:
                 self.breaks_total += 1
                 self.failure = error
@@ -100,14 +109,34 @@ class Reflector:
 
     async def _watch_on(self) -> None:
         self._watch = watch = self._store.watch(self._keys, after=self._progress.revision)
+        is_established = False
+        turn_ends = monotonic() + TURN_S
         try:
             async for batch in watch:
+                if not is_established:
+                    is_established = True
+                    await self._check_restored()
                 self.failure = None
                 self._apply(batch.events)
                 self._progress.advance(batch.revision)
+                # A store that has much to tell may not wait once: watchers must get their turn to write.
+                if monotonic() > turn_ends:
+                    await asyncio.sleep(0)
+                    turn_ends = monotonic() + TURN_S
         finally:
             self._watch = None
             await watch.close()
+
+    async def _check_restored(self) -> None:
+        """Raises RevisionCompacted if the store is behind the cache.
+
+        That is no store that lags, as the read is a consistent one, but one that was restored from a
+        snapshot: a watch would wait for revisions that come a second time, with other events.
+        """
+        reached = self._progress.revision
+        current = await self._store.current_revision()
+        if current < reached:
+            raise RevisionCompacted(requested=reached, oldest=current)
 
     async def _request_progress(self) -> None:
         """While somebody waits for a revision, ask again and again: a store may drop a request."""

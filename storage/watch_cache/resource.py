@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from storage.interface import Event, KeyRange, Stored
-from storage.watch_cache.fanout import Fanout, Scope, scopes_of
-from storage.watch_cache.history import History, HistoryLimits
+from storage.watch_cache.changes import Change
+from storage.watch_cache.fanout import Fanout, Scope
+from storage.watch_cache.history import EVICTED_AT_ONCE_MAX, History, HistoryLimits
 from storage.watch_cache.snapshots import Snapshots, Version
-from storage.watch_cache.watcher import Change, Watcher
+from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
+
+# Counting at an older revision looks at all changes since; beyond so many it is not told (row L10).
+COUNTED_CHANGES_MAX: Final = 10_000
+
+
+class Walk(NamedTuple, Generic[T]):
+    """Some versions of a range, and the last key that was looked at; None if there are no more."""
+
+    versions: list[Version[T]]
+    last_key: str | None
 
 
 class ResourceCache(Generic[T]):
@@ -35,6 +45,7 @@ class ResourceCache(Generic[T]):
         self.history = self._new_history(floor)
         self.fanout: Fanout[T] = Fanout()
         self.changes_total = 0
+        self._released_bytes = 0  # by history, since late watchers were dropped
 
     def fill(self, versions: Iterable[Version[T]], revision: int) -> None:
         """Begin again from a list: what changed up to `revision` is not known one by one.
@@ -51,39 +62,61 @@ class ResourceCache(Generic[T]):
         for event in events:
             version = self._version(event)
             if version is not None:
-                self.history.append(version)
-                changes.append(Change(version))
+                change = Change(version)
+                self.history.append(change)
+                changes.append(change)
         self.changes_total += len(changes)
         self.fanout.deliver(changes)
         self.evict()
 
-    def evict(self) -> None:
-        """Let go of what the history's bounds no longer allow."""
-        for version in self.history.evict():
-            self.snapshots.forget_before(version)
+    def evict(self, *, bytes_max: int | None = None) -> bool:
+        """Let go of what the history's bounds no longer allow; True if there may be more of it.
 
-    def versions_in(self, keys: KeyRange, revision: int, *, count: int) -> list[Version[T]]:
-        """The first `count` versions in `keys` as of `revision`, in key order.
+        bytes_max: a tighter bound on what history keeps.
+        """
+        before = self.history.bytes
+        evicted = self.history.evict(bytes_max=bytes_max)
+        for change in evicted:
+            self.snapshots.forget_before(change.version)
+        self._released_bytes += before - self.history.bytes
+        return len(evicted) >= EVICTED_AT_ONCE_MAX
+
+    def has_released_much(self) -> bool:
+        """Whether late watchers could keep alive as much as history itself may."""
+        return self._released_bytes > self._limits.bytes_max
+
+    def drop_late_watchers(self) -> None:
+        """End those that wait for what history no longer has."""
+        self._released_bytes = 0
+        self.fanout.drop_older_than(self.history.floor)
+
+    def walk(self, keys: KeyRange, revision: int, *, count: int) -> Walk[T]:
+        """The versions of the first `count` keys of a range as of `revision`, in key order.
 
         Raises RevisionCompacted when history does not reach back to `revision`.
         """
         self.history.require(revision)
         if self.history.newest <= revision:
-            found = self.snapshots.newest_in(keys)
-        else:
-            found = self.snapshots.versions_in(keys, revision)
-        return list(itertools.islice(found, count))
+            versions = self.snapshots.newest_in(keys, count)
+            return Walk(versions, versions[-1].key if len(versions) == count else None)
+        looked_at = self.snapshots.all_in(keys, count)
+        versions = [version for newest in looked_at if (version := newest.at(revision)) is not None]
+        return Walk(versions, looked_at[-1].key if len(looked_at) == count else None)
 
-    def count(self, keys: KeyRange, revision: int) -> int:
+    def count(self, keys: KeyRange, revision: int) -> int | None:
         """How many keys of the range had a value at `revision`, which history reaches back to.
 
-        Costs as much as there were changes since, however many keys there are.
+        Costs as much as there were changes since, however many keys there are; None if that is too much.
         """
+        if self.history.count_after(revision) > COUNTED_CHANGES_MAX:
+            return None
         total = self.snapshots.count_newest(keys)
-        for key in {change.key for change in self.history.after(revision) if change.key in keys}:
-            total += (self.snapshots.get(key, revision) is not None) - (
-                self.snapshots.newest(key) is not None
-            )
+        changed = {change.version.key for change in self.history.after(revision)}
+        for key in changed:
+            if key in keys:
+                total += (self.snapshots.get(key, revision) is not None) - (
+                    self.snapshots.newest(key) is not None
+                )
         return total
 
     def watch(self, watcher: Watcher[T], scope: Scope) -> None:
@@ -91,8 +124,7 @@ class ResourceCache(Generic[T]):
 
         Raises RevisionCompacted when some of those it is owed are gone.
         """
-        owed = self.history.after(watcher.after)
-        watcher.owe(Change(version) for version in owed if scope in scopes_of(version.key))
+        watcher.catch_up(self.history, scope.includes)
         self.fanout.add(watcher, scope)
 
     def _new_history(self, floor: int) -> History[T]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
-from operator import attrgetter
+from collections.abc import Iterable
+from itertools import islice
 from typing import Generic, TypeVar
 
 from sortedcontainers import SortedDict
@@ -93,17 +93,19 @@ class Snapshots(Generic[T]):
         if version.value is None and self._dead.get(version.key) is version:
             del self._dead[version.key]
 
-    def newest_in(self, keys: KeyRange) -> Iterator[Version[T]]:
-        """The newest versions in `keys`, in key order. Not to be held while the cache changes."""
-        return map(self._live.__getitem__, self._live.irange(keys.start, keys.end, (True, False)))
+    def newest_in(self, keys: KeyRange, count: int) -> list[Version[T]]:
+        """The first `count` keys in the range that have a value: their newest versions, in key order."""
+        found = self._live.irange(keys.start, keys.end, (True, False))
+        return [self._live[key] for key in islice(found, count)]
 
-    def versions_in(self, keys: KeyRange, revision: int) -> Iterator[Version[T]]:
-        """The versions in `keys` as of `revision`, in key order. Not to be held while the cache changes."""
-        dead = map(self._dead.__getitem__, self._dead.irange(keys.start, keys.end, (True, False)))
-        for newest in heapq.merge(self.newest_in(keys), dead, key=attrgetter("key")):
-            version = newest.at(revision)
-            if version is not None:
-                yield version
+    def all_in(self, keys: KeyRange, count: int) -> list[Version[T]]:
+        """The first `count` keys in the range: their newest versions, deletions too, in key order.
+
+        `Version.at` finds from there what an older read sees.
+        """
+        dead = self._dead.irange(keys.start, keys.end, (True, False))
+        live = self._live.irange(keys.start, keys.end, (True, False))
+        return [self._live.get(key) or self._dead[key] for key in islice(heapq.merge(live, dead), count)]
 
     def count_newest(self, keys: KeyRange) -> int:
         """How many keys of the range have a value; costs the same for any number of keys."""

@@ -1,13 +1,14 @@
-"""One client's part of the changes: what concerns it, in a queue with a bound."""
+"""One client's part of the changes: from the history first, then in a queue with a bound."""
 
 from __future__ import annotations
 
-import enum
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
 
-from storage.watch_cache.snapshots import Version
+from storage.errors import RevisionCompacted
+from storage.watch_cache.changes import Change, Delivery, EventType, Predicate
+from storage.watch_cache.history import History
 
 T = TypeVar("T")
 
@@ -15,58 +16,8 @@ T = TypeVar("T")
 # holds some 100 KB of its own; a client that is further behind has stopped reading.
 QUEUED_CHANGES_MAX: Final = 8_192
 
-Predicate = Callable[[T], bool]
-
-
-class EventType(enum.Enum):
-    ADDED = "ADDED"
-    MODIFIED = "MODIFIED"
-    DELETED = "DELETED"
-
-
-class Change(Generic[T]):
-    """One change on its way to watchers.
-
-    encodings: what this change looks like on the wire, by whatever tells two forms apart. Made by whoever
-        needs a form first, shared by all, and gone with the change once everybody has had it.
-    """
-
-    __slots__ = ("encodings", "previous", "type", "version")
-
-    def __init__(self, version: Version[T]) -> None:
-        self.version = version
-        # Held here as well: history may let go of it before the last watcher has seen the change.
-        self.previous = version.previous
-        self.encodings: dict[object, bytes] = {}
-        if version.value is None:
-            self.type = EventType.DELETED
-        elif self.previous is None or self.previous.value is None:
-            self.type = EventType.ADDED
-        else:
-            self.type = EventType.MODIFIED
-
-    @property
-    def revision(self) -> int:
-        return self.version.revision
-
-    def type_for(self, predicate: Predicate[T]) -> EventType | None:
-        """What the change is to somebody who sees only what `predicate` selects; None: nothing."""
-        value, before = self.version.value, self.previous.value if self.previous else None
-        is_selected = value is not None and predicate(value)
-        was_selected = before is not None and predicate(before)
-        if is_selected:
-            return EventType.MODIFIED if was_selected else EventType.ADDED
-        return EventType.DELETED if was_selected else None
-
-
-class Delivery(NamedTuple, Generic[T]):
-    """A change as one watcher sees it.
-
-    For DELETED the object to show is the one before the change, at the change's revision.
-    """
-
-    type: EventType
-    change: Change[T]
+# Changes of the history that are looked at in one go.
+OWED_AT_ONCE_MAX: Final = 1_000
 
 
 class Watcher(Generic[T]):
@@ -88,22 +39,36 @@ class Watcher(Generic[T]):
         self._predicate = predicate
         self._on_event = on_event
         self._queued_max = queued_max
-        self._owed: list[Delivery[T]] = []
+        # While it is behind: where its changes are, which of them to look at, and how far it has come.
+        self._history: History[T] | None = None
+        self._is_in_scope: Callable[[str], bool] | None = None
+        self._reached = after
         self._queue: deque[Delivery[T]] = deque()
         self.is_overrun = False  # it did not keep up
         self.is_ended = False  # no more will come; what is queued may still be taken
 
     def __len__(self) -> int:
-        return len(self._owed) + len(self._queue)
+        """How much waits, as far as it is known: a watcher that is behind has something to take."""
+        return len(self._queue) + self.is_behind
 
-    def owe(self, changes: Iterable[Change[T]]) -> None:
-        """Queue what happened before the watch began. The history's bound holds for it, not the queue's."""
-        for change in changes:
-            if (kind := self._concern(change)) is not None:
-                self._owed.append(Delivery(kind, change))
+    @property
+    def is_behind(self) -> bool:
+        """What comes next is in the history; `take` gives a part of it at a time."""
+        return self._history is not None
+
+    def catch_up(self, history: History[T], is_in_scope: Callable[[str], bool]) -> None:
+        """Begin with what happened before the watch did. The history's bounds hold for it, not the queue's.
+
+        Raises RevisionCompacted.
+        """
+        history.require(self.after)
+        if history.newest > self.after:
+            self._history, self._is_in_scope = history, is_in_scope
 
     def offer(self, change: Change[T]) -> bool:
         """Queue `change` if it concerns this watcher; False if it does and there is no room."""
+        if self._history is not None:
+            return True  # It will be found there.
         kind = self._concern(change)
         if kind is None:
             return True
@@ -114,11 +79,25 @@ class Watcher(Generic[T]):
         return True
 
     def take(self) -> list[Delivery[T]]:
-        """All that waits, in order."""
-        taken = [*self._owed, *self._queue]
-        self._owed.clear()
+        """What waits, in order; of a history only the next part. Nothing may concern it of that part."""
+        if self._history is not None:
+            return self._take_owed(self._history)
+        taken = list(self._queue)
         self._queue.clear()
         return taken
+
+    def holds_what_is_older_than(self, revision: int) -> bool:
+        """Whether it still needs what history has let go of up to `revision`."""
+        if self._history is not None:
+            return self._reached < revision
+        return bool(self._queue) and self._queue[0].change.revision <= revision
+
+    def overrun(self) -> None:
+        """It is too far behind: what it has not taken is of no use to it."""
+        self.is_overrun = True
+        self._queue.clear()
+        self._history = None
+        self.end()
 
     def notify(self) -> None:
         """Say that there is something to take."""
@@ -129,6 +108,27 @@ class Watcher(Generic[T]):
         if not self.is_ended:
             self.is_ended = True
             self._on_event()
+
+    def _take_owed(self, history: History[T]) -> list[Delivery[T]]:
+        try:
+            changes = history.after(self._reached, OWED_AT_ONCE_MAX)
+        except RevisionCompacted:
+            self.overrun()
+            return []
+        if len(changes) == OWED_AT_ONCE_MAX:
+            # The last revision may go on behind the cut. It begins behind the first change: a transaction
+            # writes far less.
+            cut_off = changes[-1].revision
+            changes = [change for change in changes if change.revision < cut_off]
+            self._reached = changes[-1].revision
+        else:
+            self._history = None
+        assert self._is_in_scope is not None
+        return [
+            Delivery(kind, change)
+            for change in changes
+            if self._is_in_scope(change.version.key) and (kind := self._concern(change)) is not None
+        ]
 
     def _concern(self, change: Change[T]) -> EventType | None:
         if change.version.revision <= self.after:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,13 @@ from storage.interface import (
 )
 from storage.keys import prefix_range
 from storage.watch_cache import Change, EventType, HistoryLimits, Scope, Version, Watcher
+from storage.watch_cache.cache import BUDGET_LOOKS
 from storage.watch_cache.fanout import Fanout
-from storage.watch_cache.history import History
+from storage.watch_cache.history import ENCODED_MAX, EVICTED_AT_ONCE_MAX, History
 from storage.watch_cache.reflector import PAGE_KEYS
 from storage.watch_cache.resource import ResourceCache
 from storage.watch_cache.snapshots import Snapshots
+from storage.watch_cache.watcher import OWED_AT_ONCE_MAX
 from tests.support.cache_as_storage import CacheAsStorage
 
 P = "/registry/core/configmaps/"
@@ -296,18 +299,120 @@ def test_snapshots_equal_a_model_that_copies_everything(
     for at in range(floor, revision + 1):
         for start, end in ((P, ALL.end), (P + "a/", P + "a0"), (P + "a/y", ALL.end)):
             keys = KeyRange(start, end)
-            found = {v.key: v.value for v in tube.cache.snapshots.versions_in(keys, at)}
+            found = {v.key: v.value for v in everything(tube, keys, at)}
             expected = {P + k: v for k, v in states[at].items() if P + k in keys}
             assert found == expected
             assert list(found) == sorted(found)
             assert tube.cache.count(keys, at) == len(expected)
         watched, _ = tube.watcher(after=at)
         assert [(r, k) for _, k, r in taken(watched)] == [(r, k) for r, k in log if r > at]
-    newest = {v.key.removeprefix(P): v.value for v in tube.cache.snapshots.newest_in(ALL)}
+    newest = {v.key.removeprefix(P): v.value for v in tube.cache.snapshots.newest_in(ALL, 1000)}
     assert newest == state
     if floor:
         with pytest.raises(RevisionCompacted):
             tube.watcher(after=floor - 1)
+
+
+def everything(tube: Tube, keys: KeyRange, at: int) -> list[Version[bytes]]:
+    """What a list finds that takes turns of two keys."""
+    found: list[Version[bytes]] = []
+    while True:
+        versions, last_key = tube.cache.walk(keys, at, count=2)
+        found += versions
+        if last_key is None:
+            return found
+        keys = KeyRange(last_key + "\0", keys.end)
+
+
+# ---- watchers that are behind
+
+
+def test_what_is_owed_is_taken_a_part_at_a_time() -> None:
+    """However much it is, no turn of the loop has to look at all of it, and revisions stay whole."""
+    tube = Tube()
+    tube.cache.apply([put("x", b"", 1)])
+    last = 2 * OWED_AT_ONCE_MAX
+    for revision in range(2, last, 2):
+        # Two keys to a revision: a part that ended between them would tear it.
+        tube.cache.apply([put("x", b"", revision, 1), put("y", b"", revision, revision)])
+    watcher, _ = tube.watcher(after=1)
+    parts = []
+    while watcher.is_behind:
+        parts.append([revision for _, _, revision in taken(watcher)])
+        last += 1  # What comes meanwhile is found in the history, too, or in the queue after the last part.
+        tube.cache.apply([put("x", b"", last, 1)])
+    parts.append([revision for _, _, revision in taken(watcher)])
+    assert len(parts) > 2
+    assert all(len(part) <= OWED_AT_ONCE_MAX for part in parts)
+    assert all(before[-1] < after[0] for before, after in itertools.pairwise(parts))
+    pairs = [revision for revision in range(2, 2 * OWED_AT_ONCE_MAX, 2) for _ in "xy"]
+    assert [*itertools.chain(*parts)] == [*pairs, *range(2 * OWED_AT_ONCE_MAX + 1, last + 1)]
+
+
+def test_who_is_owed_what_is_gone_meanwhile_is_ended() -> None:
+    tube = Tube(limits=HistoryLimits(changes_max=OWED_AT_ONCE_MAX + 10))
+    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, OWED_AT_ONCE_MAX + 10)])
+    watcher, _ = tube.watcher(after=1)
+    tube.cache.apply([put("x", b"", OWED_AT_ONCE_MAX + n, 1) for n in range(10, 100)])
+    assert taken(watcher) == []
+    assert (watcher.is_overrun, watcher.is_ended) == (True, True)
+
+
+@pytest.mark.parametrize("is_behind", [True, False])
+def test_a_watcher_that_takes_nothing_keeps_nothing_alive(is_behind: bool) -> None:
+    """Its queue is short in number; what it holds may be large all the same."""
+    tube = Tube(limits=HistoryLimits(bytes_max=1_000))
+    tube.cache.apply([put("x", b"v" * 300, 1)])
+    idle, calls = tube.watcher(after=0 if is_behind else 1)
+    for revision in range(2, 10):
+        tube.cache.apply([put("x", b"v" * 300, revision, 1)])
+    assert tube.cache.has_released_much()
+    busy, _ = tube.watcher(after=9)
+    tube.cache.drop_late_watchers()
+    assert tube.cache.fanout.dropped_total == 1
+    assert (idle.is_overrun, idle.is_ended, len(idle), calls[-1]) == (True, True, 0, "told")
+    assert not busy.is_ended
+    assert not tube.cache.has_released_much()
+
+
+def test_encodings_are_kept_for_the_latest_changes_only() -> None:
+    tube = Tube()
+    watcher, _ = tube.watcher(queued_max=2 * ENCODED_MAX)
+    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, ENCODED_MAX + 3)])
+    changes = [delivery.change for delivery in watcher.take()]
+    for change in changes:
+        change.encodings["form"] = b"bytes"
+    assert [bool(change.encodings) for change in changes] == [False, False] + [True] * ENCODED_MAX
+
+
+def test_history_lets_go_in_turns() -> None:
+    tube = Tube(limits=HistoryLimits(window_s=10))
+    count = EVICTED_AT_ONCE_MAX * 2 + 5
+    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, count + 1)])
+    tube.clock.now += 60
+    turns = 0
+    while tube.cache.evict():
+        turns += 1
+        assert tube.cache.history.floor < count
+    assert (turns, len(tube.cache.history), tube.cache.history.floor) == (2, 0, count)
+
+
+async def test_all_histories_share_a_budget(tmp_path: Path) -> None:
+    """The largest gets shorter; the small ones keep what they have."""
+    store = await EmbeddedStore.open(tmp_path / "data", durable=False)
+    cached = CacheAsStorage(store, history_bytes_max=1_000_000)
+    await cached.start()
+    small = await store.create("/registry/core/secrets/a", b"1")
+    await store.compare_and_put("/registry/core/secrets/a", b"2", expected=small)
+    revision = await store.create(P + "a", b"")
+    for _ in range(40):
+        revision = await store.compare_and_put(P + "a", b"x" * 100_000, expected=revision)
+    await cached.get(P + "a")
+    cache = cached.cache
+    assert cache.history_bytes <= 1_000_000 * (1 + 1 / BUDGET_LOOKS) + 100_000
+    assert len(cache.resources["/registry/core/secrets/"].history) == 2
+    assert 0 < len(cache.resources[P].history) < 12
+    await cached.close()
 
 
 # ---- the whole cache over a store that fails
@@ -474,6 +579,99 @@ async def test_while_the_store_is_away_old_state_is_served_and_fresh_state_refus
     assert (await cached.get(P + "a", MOST_RECENT)).stored is not None
 
 
+# ---- is it what is in the store?
+
+
+async def test_a_cache_that_is_right_is_left_alone(
+    flaky: tuple[FlakyStore, CacheAsStorage],
+) -> None:
+    store, cached = flaky
+    revision = 0
+    for n in range(20):
+        revision = await store.create(f"{P}{n}", b"")
+    await store.compare_and_delete(f"{P}19", expected=revision)
+    await cached.get(P + "0")
+    assert await cached.cache.check(P)
+    assert dict(cached.cache.checks_total) == {(P, "success"): 1}
+    assert (cached.cache.fills_total, store.lists) == (1, 2)
+
+
+async def damage_lost(snapshots: Snapshots[Stored], store: FlakyStore) -> None:
+    snapshots.delete(P + "a", revision=2)
+
+
+async def damage_ghost(snapshots: Snapshots[Stored], store: FlakyStore) -> None:
+    snapshots.put(P + "ghost", Stored(P + "ghost", b"", 2, 2), revision=2, create_revision=2)
+
+
+async def damage_stale(snapshots: Snapshots[Stored], store: FlakyStore) -> None:
+    newest = snapshots.newest(P + "a")
+    assert newest is not None
+    newest.revision -= 1
+
+
+@pytest.mark.parametrize("damage", [damage_lost, damage_ghost, damage_stale])
+async def test_a_cache_that_is_wrong_is_noticed_and_filled_again(
+    flaky: tuple[FlakyStore, CacheAsStorage],
+    damage: Callable[[Snapshots[Stored], FlakyStore], Awaitable[None]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An object lost, one too many, one too old: each is logged, counted, cured, and watchers are ended."""
+    store, cached = flaky
+    for name in "abc":
+        await store.create(P + name, name.encode())
+    await cached.get(P + "a")
+    watcher = cached.cache.watch(P, after=cached.cache.revision, scope=Scope(), on_event=lambda: None)
+    await damage(cached.cache.resources[P].snapshots, store)
+    assert not await cached.cache.check(P)
+    assert dict(cached.cache.checks_total) == {(P, "failure"): 1}
+    assert "is not what the store had" in caplog.text
+    await eventually(lambda: cached.cache.fills_total == 2)
+    assert watcher.is_ended
+    assert [v.key for v in (await cached.cache.list(ALL)).versions] == [P + "a", P + "b", P + "c"]
+    assert await cached.cache.check(P)
+
+
+async def test_what_cannot_be_compared_proves_nothing(
+    flaky: tuple[FlakyStore, CacheAsStorage],
+) -> None:
+    store, cached = flaky
+    revision = await store.create(P + "a", b"")
+    await cached.get(P + "a")
+    store.is_down = True
+    assert await cached.cache.check(P)
+    store.is_down = False
+    await store.compact(await store.compare_and_put(P + "a", b"", expected=revision))
+    assert dict(cached.cache.checks_total) == {(P, "error"): 1}
+    assert cached.cache.fills_total == 1
+
+
+async def test_the_cache_is_compared_now_and_then(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path / "data", durable=False)
+    await store.create(P + "a", b"")
+    cached = CacheAsStorage(store, check_interval_s=0.02)
+    await cached.start()
+    await eventually(lambda: cached.cache.checks_total[P, "success"] >= 2)
+    await cached.close()
+
+
+async def test_a_store_that_was_restored_to_an_earlier_state_is_noticed(
+    flaky: tuple[FlakyStore, CacheAsStorage], tmp_path: Path
+) -> None:
+    """Its watch would wait in silence until the old revisions come again, with other contents."""
+    store, cached = flaky
+    for n in range(20):
+        await store.create(f"{P}{n}", b"")
+    await cached.get(P + "0")
+    other = await EmbeddedStore.open(tmp_path / "restored", durable=False)
+    await other.create(P + "only", b"")
+    before, store.store = store.store, other
+    await store.watches[-1].close()
+    await eventually(lambda: cached.cache.fills_total == 2)
+    assert [v.key for v in (await cached.cache.list(ALL)).versions] == [P + "only"]
+    await before.close()
+
+
 async def test_a_consistent_read_sees_every_write_answered_before(
     flaky: tuple[FlakyStore, CacheAsStorage],
 ) -> None:
@@ -542,9 +740,9 @@ def test_history_after_many_evictions_is_still_right() -> None:
     history: History[bytes] = History(0, limits=HistoryLimits(changes_max=10), weigh=len, clock=clock)
     snapshots: Snapshots[bytes] = Snapshots()
     for revision in range(1, 500):
-        history.append(snapshots.put("k", b"v", revision=revision, create_revision=1))
-        for version in history.evict():
-            snapshots.forget_before(version)
+        history.append(Change(snapshots.put("k", b"v", revision=revision, create_revision=1)))
+        for change in history.evict():
+            snapshots.forget_before(change.version)
         expected = list(range(max(1, revision - 9), revision + 1))
         assert [v.revision for v in history.after(history.floor)] == expected
         assert len(history) == len(expected)

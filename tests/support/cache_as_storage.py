@@ -23,6 +23,7 @@ from storage.interface import (
 )
 from storage.keys import resource_of
 from storage.watch_cache import HistoryLimits, Scope, Version, WatchCache, Watcher
+from storage.watch_cache.cache import HISTORY_BYTES_MAX
 
 PREFIX = "/registry"
 
@@ -30,7 +31,14 @@ PREFIX = "/registry"
 class CacheAsStorage:
     """Reads and watches of one resource go to the cache, all else to the store behind it."""
 
-    def __init__(self, store: Storage, *, limits: HistoryLimits | None = None) -> None:
+    def __init__(
+        self,
+        store: Storage,
+        *,
+        limits: HistoryLimits | None = None,
+        history_bytes_max: int = HISTORY_BYTES_MAX,
+        check_interval_s: float = 0,
+    ) -> None:
         self.store = store
         self.cache: WatchCache[Stored] = WatchCache(
             store,
@@ -38,6 +46,8 @@ class CacheAsStorage:
             decode=lambda stored: stored,
             weigh=lambda stored: len(stored.value),
             limits=limits,
+            history_bytes_max=history_bytes_max,
+            check_interval_s=check_interval_s,
         )
         self._run: asyncio.Task[None] | None = None
 
@@ -100,8 +110,9 @@ class CacheWatch:
             events = [_event(delivery.change.version) for delivery in watcher.take()]
             if events:
                 yield EventBatch(events, events[-1].mod_revision)
-            await self._something.wait()
-            self._something.clear()
+            if not watcher.is_behind:
+                await self._something.wait()
+                self._something.clear()
         raise StorageUnavailable("the watcher was ended")
 
     async def request_progress(self) -> None: ...

@@ -40,6 +40,11 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     "0 for ever": (["--etcd-compaction-interval=0"], {"etcd_compaction_interval_s": 0.0}),
     "the grace of livez": (["--livez-grace-period=5s"], {"livez_grace_period_s": 5.0}),
     "the end": (["--shutdown-delay-duration=250ms"], {"shutdown_delay_s": 0.25}),
+    "some resources' history": (
+        ["--watch-cache-sizes=pods#500, deployments.apps#0"],
+        {"watch_cache_sizes": {("", "pods"): 500, ("apps", "deployments"): 0}},
+    ),
+    "all histories": (["--watch-cache-history-bytes=1000"], {"watch_cache_history_bytes": 1000}),
     "one server": (["--etcd-servers=http://a:2379"], {"etcd_servers": ("http://a:2379",)}),
     "servers": (
         ["--etcd-servers=https://a:1, http://[::1]:2,"],

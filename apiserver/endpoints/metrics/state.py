@@ -25,11 +25,9 @@ class StateCollector(Collector):
         storage: StorageMetrics,
         cache: WatchCache[StoredObject],
         resource_of: Callable[[str], tuple[str, str]],
-        history_max: int,
     ) -> None:
         """resource_of: a resource's group and name from its key prefix."""
         self._requests, self._storage, self._cache, self._resource_of = requests, storage, cache, resource_of
-        self._history_max = history_max
 
     def collect(self) -> Iterable[Metric]:
         in_flight = GaugeMetricFamily(
@@ -66,14 +64,33 @@ class StateCollector(Collector):
             "How often the watch cache listed everything: at the start, and when it lost its place.",
             labels=_RESOURCE,
         )
+        dropped = CounterMetricFamily(
+            "apiserver_terminated_watchers",
+            "Watches that were ended because their clients did not keep up.",
+            labels=_RESOURCE,
+        )
         for prefix, resource in self._cache.resources.items():
             labels = group, name = self._resource_of(prefix)
             objects.add_metric([f"{name}.{group}" if group else name], len(resource.snapshots))
-            capacity.add_metric(labels, self._history_max)
+            capacity.add_metric(labels, resource.history.limits.changes_max)
             kept.add_metric(labels, resource.history.bytes)
             received.add_metric(labels, resource.changes_total)
             filled.add_metric(labels, self._cache.fills_total)
-        yield from (objects, capacity, kept, received, filled)
+            dropped.add_metric(labels, resource.fanout.dropped_total)
+        yield from (objects, capacity, kept, received, filled, dropped)
+        checks = CounterMetricFamily(
+            "apiserver_storage_consistency_checks",
+            "How often a resource's cache was compared with the store: success, failure, or error.",
+            labels=(*_RESOURCE, "status"),
+        )
+        for (prefix, outcome), count in self._cache.checks_total.items():
+            checks.add_metric((*self._resource_of(prefix), outcome), count)
+        yield checks
+        yield GaugeMetricFamily(
+            "apiserver_watch_cache_history_bytes_max",
+            "What the obsolete object versions of all resources may weigh together.",
+            value=self._cache.history_bytes_max,
+        )
         yield from self._requests.families()
         yield from self._storage.families()
         yield GaugeMetricFamily(

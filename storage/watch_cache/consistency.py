@@ -1,0 +1,52 @@
+"""Is what is in the cache what is in the store? Looked at now and then, resource by resource.
+
+Both are read at one revision, a page at a time, and their digests are compared: keys and the revisions of
+their last writes, in order. A cache that differs is a bug, here or below, and is not to be trusted: whoever
+asked is told, and the cache is filled again. Source of the idea: k8s.io/apiserver, pkg/storage/cacher,
+the ConsistencyChecker of release 1.34.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from storage.errors import RevisionCompacted
+from storage.interface import KeyRange, ReadAt, Storage
+from storage.keys import after as after_key
+
+PAGE_KEYS: Final = 500
+
+# keys, revision -> keys and the revisions of their last writes, in order
+ReadCache = Callable[[KeyRange, int], Awaitable[Iterable[tuple[str, int]]]]
+
+
+async def differs(store: Storage, read_cache: ReadCache, keys: KeyRange, *, revision: int) -> bool | None:
+    """Whether the cache has another state of a range at a revision than the store.
+
+    None: it cannot be told, as one of them has forgotten that revision. Raises what the store raises.
+    """
+    try:
+        cached = _digest(await read_cache(keys, revision))
+        stored = hashlib.blake2b()
+        while True:
+            page = await store.list(keys, ReadAt.exactly(revision), limit=PAGE_KEYS)
+            for item in page.items:
+                stored.update(_line(item.key, item.mod_revision))
+            if not page.more:
+                return stored.digest() != cached
+            keys = KeyRange(after_key(page.items[-1].key), keys.end)
+    except RevisionCompacted:
+        return None
+
+
+def _digest(entries: Iterable[tuple[str, int]]) -> bytes:
+    digest = hashlib.blake2b()
+    for key, revision in entries:
+        digest.update(_line(key, revision))
+    return digest.digest()
+
+
+def _line(key: str, revision: int) -> bytes:
+    return b"%b\0%d\n" % (key.encode("utf-8", "surrogateescape"), revision)
