@@ -152,6 +152,11 @@ class WatchCache(Generic[T]):
         return self._reflector.is_filled.is_set()
 
     @property
+    def serves_snapshots(self) -> bool:
+        """Whether exact reads may be answered from memory now."""
+        return self._serve_snapshots and self.is_filled
+
+    @property
     def failure(self) -> StorageError | None:
         """Why the cache cannot follow the store at present."""
         return self._reflector.failure

@@ -1,0 +1,101 @@
+"""Identical lists that are answered at the same time share one walk and one body.
+
+After a break a thousand clients list the same objects at once. They differ in nothing but the connection, so
+the first of them makes the slices of the body, and the others send them, too. Nothing is kept longer than
+somebody sends it, and what all shared bodies hold together is bounded. Beyond that, and where one body alone
+is large, each list makes its own slices, of which never more are in memory than the connection takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from typing import Final
+from weakref import WeakValueDictionary
+
+from apiserver.registry.results import ObjectList
+
+SHARED_BYTES_MAX: Final = 16 * 1024 * 1024
+ALL_SHARED_BYTES_MAX: Final = 64 * 1024 * 1024
+# A body is as long as its objects; looking at some tells how long that is.
+LOOKED_AT_MAX: Final = 100
+
+
+class SharedBody:
+    """The slices of one body, made once, by whoever gets to them first."""
+
+    def __init__(self, slices: Iterable[bytes]) -> None:
+        self._source = iter(slices)
+        self._made: list[bytes] = []
+
+    def __iter__(self) -> Iterator[bytes]:
+        index = 0
+        while True:
+            if index == len(self._made):
+                following = next(self._source, None)
+                if following is None:
+                    return
+                self._made.append(following)
+            yield self._made[index]
+            index += 1
+
+
+class SharedLists:
+    """Those that are being answered now."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, asyncio.Future[Iterable[bytes] | None]] = {}
+        self._bodies: WeakValueDictionary[Hashable, SharedBody] = WeakValueDictionary()
+        self._bytes: dict[Hashable, int] = {}
+
+    async def body(
+        self,
+        key: Hashable,
+        find: Callable[[], Awaitable[ObjectList]],
+        encode: Callable[[ObjectList], Iterable[bytes]],
+    ) -> Iterable[bytes]:
+        """The body of the list that `key` stands for: the same objects at the same revision in one form.
+
+        Raises what `find` raises.
+        """
+        while True:
+            body = self._bodies.get(key)
+            if body is not None:
+                return body
+            finding = self._found.get(key)
+            if finding is None:
+                return await self._find(key, find, encode)
+            shared = await asyncio.shield(finding)
+            if shared is not None:
+                return shared
+            # Whoever was first has failed, or gave up: that says nothing about us.
+
+    async def _find(
+        self,
+        key: Hashable,
+        find: Callable[[], Awaitable[ObjectList]],
+        encode: Callable[[ObjectList], Iterable[bytes]],
+    ) -> Iterable[bytes]:
+        finding = self._found[key] = asyncio.get_running_loop().create_future()
+        body: SharedBody | None = None
+        try:
+            found = await find()
+            size = _estimated_bytes(found)
+            if not self._has_room(size):
+                return encode(found)
+            body = self._bodies[key] = SharedBody(encode(found))
+            self._bytes[key] = size
+            return body
+        finally:
+            del self._found[key]
+            finding.set_result(body)
+
+    def _has_room(self, size: int) -> bool:
+        self._bytes = {key: held for key, held in self._bytes.items() if key in self._bodies}
+        return size <= SHARED_BYTES_MAX and size + sum(self._bytes.values()) <= ALL_SHARED_BYTES_MAX
+
+
+def _estimated_bytes(found: ObjectList) -> int:
+    objects = found.objects
+    some = objects[:: max(1, len(objects) // LOOKED_AT_MAX)]
+    return sum(len(each.tail) for each in some) * len(objects) // max(1, len(some))
