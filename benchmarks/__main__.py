@@ -10,8 +10,11 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks import report
-from benchmarks.works import WORKS, Settings
+from benchmarks import report, works
+from benchmarks.scale import scale
+from benchmarks.works import Settings
+
+WORKS = {**works.WORKS, "scale": scale}
 
 
 async def run(names: list[str], seconds: float) -> bool:

@@ -234,31 +234,38 @@ async def watches(settings: Settings) -> AsyncIterator[Result]:
     target = CONFIGMAPS.format("bench")
     with server(settings) as (_, measured):
         await make_namespace(measured.url, "bench")
-        seconds, delays, cpu_s = await _fan_out(measured, f"{target}?watch=true", target)
+        seconds, delays, cpu_s = await fan_out(measured, f"{target}?watch=true", target)
     with processes.bare("fan-out") as limit:
-        bare_seconds, bare_delays, _ = await _fan_out(limit, "/", "/")
+        bare_seconds, bare_delays, _ = await fan_out(limit, "/", "/")
     deliveries = WATCHERS * EVENTS
     yield Result(
         f"watch fan-out, {WATCHERS} watchers x {EVENTS} events",
         *("/s", deliveries / seconds, deliveries / bare_seconds, 0.6),
         cpu_us=cpu_s / deliveries * 1e6,
     )
-    yield Result(
-        "  delay of a delivery, p50", "ms", _quantile(delays, 0.5) * 1e3, _quantile(bare_delays, 0.5) * 1e3
-    )
-    yield Result(
-        "  delay of a delivery, p99", "ms", _quantile(delays, 0.99) * 1e3, _quantile(bare_delays, 0.99) * 1e3
-    )
+    for name, quantile in (("p50", 0.5), ("p99", 0.99)):
+        late, bare_late = quantile_of(delays, quantile), quantile_of(bare_delays, quantile)
+        yield Result(f"  delay of a delivery, {name}", "ms", late * 1e3, bare_late * 1e3)
 
 
-async def _fan_out(
-    measured: Measured, watch_target: str, create_target: str
+async def fan_out(
+    measured: Measured,
+    watch_target: str,
+    create_target: str,
+    *,
+    watchers: int = WATCHERS,
+    events: int = EVENTS,
+    per_second: float = 0,
 ) -> tuple[float, list[float], float]:
+    """Seconds until all had everything, the delay of each delivery, and the server's CPU time.
+
+    per_second: at which rate things are created; 0 for as fast as can be.
+    """
     loop, context = asyncio.get_running_loop(), load.tls_context()
     followers = []
-    for _ in range(WATCHERS):
+    for _ in range(watchers):
         _, follower = await loop.create_connection(
-            lambda: load.Follower(watch_target, EVENTS), *load.address(measured.url), ssl=context
+            lambda: load.Follower(watch_target, events), *load.address(measured.url), ssl=context
         )
         followers.append(follower)
     await asyncio.gather(*(follower.began for follower in followers))
@@ -266,12 +273,18 @@ async def _fan_out(
 
     def create() -> bytes | None:
         n = next(names)
-        if n >= EVENTS:
+        if n >= events:
             return None
         return load.request("POST", create_target, config_map(f"c-{n}", marker=f"at:{time.perf_counter()};"))
 
     before, began = measured.cpu_s(), time.perf_counter()
-    await load.run(measured.url, create, connections=4)
+    if per_second:
+        for n in range(events):
+            await asyncio.sleep(max(0, began + n / per_second - time.perf_counter()))
+            one = iter([create() or b""])
+            await load.run(measured.url, load.each_of(one), connections=1)
+    else:
+        await load.run(measured.url, create, connections=4)
     await asyncio.gather(*(follower.done for follower in followers))
     seconds, cpu_s = time.perf_counter() - began, measured.cpu_s() - before
     for follower in followers:
@@ -279,7 +292,7 @@ async def _fan_out(
     return seconds, [delay for follower in followers for delay in follower.delays_s], cpu_s
 
 
-def _quantile(values: list[float], quantile: float) -> float:
+def quantile_of(values: list[float], quantile: float) -> float:
     return sorted(values)[int(len(values) * quantile)]
 
 
