@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"apiserver {__version__}, speaks {EMULATED_VERSION[0]}.{EMULATED_VERSION[1]}")
         return 0
     try:
+        if given[:1] == ["snapshot"]:
+            return _snapshot(given[1:])
         config = parse(given)
     except UsageError as error:
         print(f"apiserver: {error}", file=sys.stderr)
@@ -38,6 +40,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(config))
+
+
+def _snapshot(arguments: Sequence[str]) -> int:
+    from apiserver import snapshot
+    from storage.errors import StorageError
+
+    # Either signal unwinds, so that no half of a file is left.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        snapshot.run(arguments)
+    except StorageError as error:
+        print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
+        return EXIT_FAILURE
+    except KeyboardInterrupt:
+        print("apiserver: interrupted", file=sys.stderr)
+        return EXIT_FAILURE
+    return 0
 
 
 async def _serve(config: Config) -> int:

@@ -12,7 +12,8 @@
     │   └── StorageFull        the store refuses writes until space is made
     ├── OutcomeUnknown         a write was cut off: it may have happened, or not
     ├── WatchOverrun           a watcher fell behind its bound and was dropped
-    └── DataDirectoryError     the embedded store cannot use its files
+    ├── DataDirectoryError     the embedded store cannot use its files
+    └── SnapshotError          a snapshot cannot be made, read or restored (`storage.snapshot_file`)
 
 Any other exception out of this package is a bug, here or in the caller.
 `apiserver.errors.from_storage` is the one table that turns these into what a client sees.

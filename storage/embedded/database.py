@@ -59,7 +59,7 @@ class Database:
         self._synchronous = "FULL" if durable else "OFF"
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = _lock(directory / "store.lock")
+            self._lock = lock(directory / "store.lock")
         except OSError as error:
             raise DataDirectoryError(
                 f"cannot use the data directory {directory}: {error.strerror}"
@@ -128,7 +128,7 @@ def _small(path: Path) -> bool:
     return path.stat().st_size <= QUICK_CHECK_BYTES_MAX
 
 
-def _lock(path: Path) -> int:
+def lock(path: Path) -> int:
     """Hold `path` exclusively for the life of this process; returns the descriptor."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from storage.embedded.database import BUSY_TIMEOUT_MS
 from storage.embedded.watch import HistoryPage
 from storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
 from storage.interface import (
@@ -58,8 +59,10 @@ _HISTORY: Final = """
 class Reader:
     """A few threads with a connection each."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], may_begin: threading.Event) -> None:
+        """may_begin: cleared while the writer waits for reads to be over."""
         self._connect = connect
+        self._may_begin = may_begin
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="embedded-store-reader")
         self._own = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -133,6 +136,7 @@ class Reader:
 
     async def _run(self, read: Callable[[sqlite3.Connection], T]) -> T:
         def in_transaction() -> T:
+            self._may_begin.wait(BUSY_TIMEOUT_MS / 1000)
             connection = self._connection()
             connection.execute("BEGIN")
             try:

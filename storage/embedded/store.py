@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,14 +43,17 @@ class EmbeddedStore:
     ) -> None:
         self._database = database
         self._watches: set[EmbeddedWatch] = set()
+        reads_may_begin = threading.Event()
+        reads_may_begin.set()
         self._writer = Writer(
             database.connect_writer,
             log_path=database.log_path,
+            reads_may_begin=reads_may_begin,
             on_commit=self._committed,
             on_failure=self._started_over,
         )
         self._revision = self._writer.revision
-        self._reader = Reader(database.connect_reader)
+        self._reader = Reader(database.connect_reader, reads_may_begin)
         self._leases = Leases(self._writer, monotonic=monotonic, wall=wall)
         self._leases.load(database)
         self._lease_task = asyncio.create_task(self._leases.run(), name="embedded-store-leases")

@@ -35,9 +35,10 @@ QUEUED_OPERATIONS_MAX: Final = 20_000
 # Overwriting a page proves nothing: that often still fits where a new object does not.
 PROBE_BYTES: Final = 64 * 1024
 
-# Once the log has more than this, writes wait, but not for long, for readers to end, and it is emptied.
+# Once the log has more than this, it is emptied. That waits for reads to end, but not for long: those of this
+# process are over by then, another's may take longer.
 LOG_BYTES_MAX: Final = 64 * 1024 * 1024
-CHECKPOINT_WAIT_MS: Final = 250
+CHECKPOINT_WAIT_MS: Final = 1_000
 
 T = TypeVar("T")
 
@@ -160,6 +161,7 @@ class Writer:
     """Runs operations in a thread, as many to a commit as have queued.
 
     log_path: of the write-ahead log, whose size is bounded here.
+    reads_may_begin: cleared while the log is emptied, which waits for the reads that are under way.
     on_commit: called in the loop after each commit that changed something, before any of the group's
         callers hears: whoever sees an answer finds its effects already published.
     on_failure: called in the loop when a commit's outcome is unknown and the connection was made anew;
@@ -171,11 +173,13 @@ class Writer:
         connect: Callable[[], sqlite3.Connection],
         *,
         log_path: Path,
+        reads_may_begin: threading.Event,
         on_commit: Callable[[Committed], None],
         on_failure: Callable[[int], None],
     ) -> None:
         self._connect = connect
         self._log_path = log_path
+        self._reads_may_begin = reads_may_begin
         connection = connect()
         self._connection: sqlite3.Connection | None = connection
         self._on_commit, self._on_failure = on_commit, on_failure
@@ -188,6 +192,7 @@ class Writer:
         self.failure: StorageUnavailable | None = None  # why the last group failed, until one succeeds
         self._closing = False
         self._wants_checkpoint = False
+        self._log_bytes_max = LOG_BYTES_MAX
         self._thread = threading.Thread(target=self._run, name="embedded-store-writer", daemon=True)
         self._thread.start()
 
@@ -281,15 +286,21 @@ class Writer:
     def _keep_log_short(self) -> None:
         """SQLite's own checkpoints give up where a reader is at work, and with enough readers always."""
         try:
-            if not (self._wants_checkpoint or self._log_path.stat().st_size > LOG_BYTES_MAX):
+            size_bytes = self._log_path.stat().st_size
+            if not (self._wants_checkpoint or size_bytes > self._log_bytes_max):
                 return
             self._wants_checkpoint = False
             connection = self._opened()
+            self._reads_may_begin.clear()
             connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_WAIT_MS}")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+            # A reader that stays, as the one that saves a snapshot, must not make every group wait.
+            self._log_bytes_max = size_bytes + LOG_BYTES_MAX // 4 if is_busy else LOG_BYTES_MAX
         except (OSError, sqlite3.Error) as error:
             log.warning("the log could not be moved into the file: %s", error)
+        finally:
+            self._reads_may_begin.set()
 
     def _fail(self, operations: list[_Operation], error: Exception, *, unknown: bool) -> None:
         """Undo the group. If its commit may have happened, start over from what the file says."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 # A call that etcd does not answer in this time is given up; requests carry shorter deadlines of their own.
 CALL_TIMEOUT_S: Final = 10.0
+# How long etcd may take for the next part of a snapshot; each is 32 KiB, the first comes after a commit.
+SNAPSHOT_PART_TIMEOUT_S: Final = 30.0
 KEEPALIVE_INTERVAL_MS: Final = 10_000  # etcd refuses clients that ping more often than every 5 s
 KEEPALIVE_TIMEOUT_MS: Final = 10_000
 RECONNECT_MAX_MS: Final = 2_000
@@ -137,6 +139,35 @@ class EtcdClient:
 
     async def alarms(self) -> pb.AlarmResponse:
         return await self._read("/etcdserverpb.Maintenance/Alarm", pb.AlarmRequest(), pb.AlarmResponse)
+
+    async def snapshot(self) -> AsyncGenerator[bytes, None]:
+        """One member's whole database in parts, the last of which is the SHA-256 of those before.
+
+        It has every write that was answered before the call. Once parts have come, nobody else is asked for
+        the rest: another member's pages are not the same. Raises StorageUnavailable.
+        """
+        # The snapshot is what the member has applied, however far behind it is; a linearizable read first
+        # makes it catch up.
+        await self.range(pb.RangeRequest(key=b"\0", count_only=True))
+        used = self._current  # the one that answered
+        call = self._channels[used].unary_stream(
+            "/etcdserverpb.Maintenance/Snapshot",
+            request_serializer=pb.SnapshotRequest.SerializeToString,
+            response_deserializer=pb.SnapshotResponse.FromString,
+        )(pb.SnapshotRequest())
+        try:
+            while True:
+                async with asyncio.timeout(SNAPSHOT_PART_TIMEOUT_S):
+                    response = await call.read()
+                if response is grpc.aio.EOF:
+                    return
+                yield cast(pb.SnapshotResponse, response).blob
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(used, error, is_write=False) from error
+        except TimeoutError:
+            raise StorageUnavailable(f"etcd at {self.endpoints[used]}: the snapshot stopped coming") from None
+        finally:
+            call.cancel()
 
     @asynccontextmanager
     async def watch(self) -> AsyncIterator[WatchCall]:

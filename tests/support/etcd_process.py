@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
+import psutil
+
 
 def etcd_binaries() -> dict[str, Path]:
     """The etcd programs of this machine by where they come from."""
@@ -121,6 +123,10 @@ class EtcdProcess:
     def pause(self) -> None:
         """It stays connected and answers nothing until `resume`."""
         self._signal(signal.SIGSTOP)
+        assert self._process is not None
+        process = psutil.Process(self._process.pid)
+        while process.status() != psutil.STATUS_STOPPED:
+            time.sleep(0.001)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)

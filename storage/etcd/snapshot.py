@@ -1,0 +1,58 @@
+"""A snapshot of an etcd cluster, in the form that etcd's own tools make and take.
+
+Only saving is done here. A restore makes a new cluster of new members, each on its own machine, and is
+etcd's business: `restore_command` says how. The file holds all of the cluster, under whatever prefix.
+"""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import aclosing
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from storage.etcd.client import EtcdClient
+from storage.snapshot_file import Sealed, SnapshotError, first_bytes, replacing, verify
+
+# etcd's database is a bbolt file: behind the 16 bytes that head its first page comes this number, in the
+# byte order of the machine. Source: bbolt, internal/common/meta.go.
+_MAGIC_AT: Final = 16
+_MAGIC: Final = 0xED0CDAED
+
+
+def is_snapshot(path: Path) -> bool:
+    """Whether the file looks like etcd's. Raises SnapshotError if it cannot be read."""
+    magic = first_bytes(path, _MAGIC_AT + 4)[_MAGIC_AT:]
+    return magic in (_MAGIC.to_bytes(4, "little"), _MAGIC.to_bytes(4, "big"))
+
+
+async def save(client: EtcdClient, path: Path) -> Sealed:
+    """Write what one member holds to the file `path`; a file that is there is replaced.
+
+    Every write that was answered before is in it. Raises SnapshotError, StorageUnavailable.
+    """
+    with replacing(path) as part:
+        with _writing(part) as file:
+            async with aclosing(client.snapshot()) as blobs:
+                async for blob in blobs:
+                    file.write(blob)
+        sealed = verify(part, called="what etcd sent")
+        if not is_snapshot(part):
+            raise SnapshotError("what etcd sent is no snapshot")
+        return sealed
+
+
+def status(path: Path) -> Sealed:
+    """Compare a snapshot with its checksum. Raises SnapshotError."""
+    return verify(path)
+
+
+def restore_command(path: Path, data_dir: str, *, bump_revision: int) -> str:
+    """What makes a member's directory from a snapshot, with resourceVersions that go on rising."""
+    # etcdutl refuses each of the two flags without the other.
+    bump = f" --bump-revision {bump_revision} --mark-compacted" if bump_revision else ""
+    return f"etcdutl snapshot restore {shlex.quote(str(path))}{bump} --data-dir {shlex.quote(data_dir)}"
+
+
+def _writing(part: Path) -> BinaryIO:
+    return part.open("wb")

@@ -1,0 +1,303 @@
+"""`apiserver snapshot save|restore|status`, as administrators use it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.server.test_process import CONFIGMAPS, an_etcd, run, speaking_to, write
+from tests.storage.test_etcd import Authority
+from tests.storage.test_snapshot import more_than
+from tests.support.api import Api
+from tests.support.etcd_process import EtcdProcess
+from tests.support.eventually import eventually
+from tests.support.server_process import ServerProcess
+
+
+def snapshot(*arguments: object) -> str:
+    """What the command prints when all goes well."""
+    end = run("snapshot", *map(str, arguments))
+    assert (end.returncode, end.stderr) == (0, "")
+    return end.stdout
+
+
+def refused(*arguments: object, code: int = 1) -> str:
+    """The one line that says why not."""
+    end = run("snapshot", *map(str, arguments))
+    assert (end.returncode, end.stdout) == (code, "")
+    assert len(end.stderr.splitlines()) == 1, end.stderr
+    assert end.stderr.startswith("apiserver: ")
+    return end.stderr
+
+
+def revisions(page: dict[str, Any]) -> dict[str, int]:
+    return {item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in page["items"]}
+
+
+@contextlib.contextmanager
+def writing(server: ServerProcess, told: dict[str, int]) -> Iterator[None]:
+    """Four clients create objects, noting what was answered, until the server ends inside the block."""
+    writers = [threading.Thread(target=write, args=(server, f"w{n}", told)) for n in range(4)]
+    for writer in writers:
+        writer.start()
+    try:
+        yield
+    finally:
+        server.kill()
+        for writer in writers:
+            writer.join()
+
+
+async def test_save_under_load_restore_and_go_on(tmp_path: Path) -> None:
+    """Nothing answered before the save is missing, and no client takes the new history for the old one."""
+    saved = tmp_path / "saved.db"
+    told: dict[str, int] = {}
+    server = ServerProcess(tmp_path / "data")
+    with server, speaking_to(server) as api:
+        api.post(CONFIGMAPS, {"metadata": {"name": "changed"}, "data": {"k": "before"}}).ok()
+        with writing(server, told):
+            await eventually(more_than(100, told))
+            answered = dict(told)
+            snapshot("save", saved, f"--data-dir={server.data_dir}")
+            kubeconfig = server.kubeconfig.read_text()
+            page = api.get(f"{CONFIGMAPS}?limit=2").ok()
+            last = api.patch(f"{CONFIGMAPS}/changed", {"data": {"k": "after"}}).ok()
+            await eventually(more_than(len(told) + 50, told))
+
+        shown = json.loads(snapshot("status", saved, "-o", "json"))
+        (tmp_path / "data" / "store").rename(tmp_path / "broken")
+        snapshot("restore", saved, f"--data-dir={server.data_dir}")
+        server.start()
+        assert server.kubeconfig.read_text() == kubeconfig
+        assert api.get(f"{CONFIGMAPS}/changed").ok()["data"] == {"k": "before"}
+        restored = api.get(CONFIGMAPS).ok()
+        kept = revisions(restored)
+        assert answered.items() <= kept.items()
+        assert {name: told.get(name, kept[name]) for name in kept} == kept
+        assert max(kept.values()) <= shown["revision"] < int(last["metadata"]["resourceVersion"])
+
+        # Rows on resourceVersion: an order is kept for ever.
+        highest = max([*told.values(), int(last["metadata"]["resourceVersion"])])
+        assert int(restored["metadata"]["resourceVersion"]) > highest
+        made = api.post(CONFIGMAPS, {"metadata": {"name": "later"}}).ok()
+        assert int(made["metadata"]["resourceVersion"]) > int(restored["metadata"]["resourceVersion"])
+        stale = {"metadata": {"name": "changed", "resourceVersion": last["metadata"]["resourceVersion"]}}
+        assert api.put(f"{CONFIGMAPS}/changed", stale).status == 409
+
+        olds = [str(kept["changed"]), page["metadata"]["resourceVersion"], str(highest), str(highest + 1_000)]
+        for old in olds:
+            assert_gone(api, old)
+        continued = api.get(f"{CONFIGMAPS}?limit=2&continue={page['metadata']['continue']}")
+        assert (continued.status, continued.reason) == (410, "Expired")
+        rest = api.get(f"{CONFIGMAPS}?continue={continued.json['metadata']['continue']}").ok()
+        assert {item["metadata"]["name"] for item in page["items"]}.isdisjoint(revisions(rest))
+        with api.watch(
+            f"{CONFIGMAPS}?watch=1&resourceVersion={restored['metadata']['resourceVersion']}"
+        ) as events:
+            assert events.take(1) == [("ADDED", "later")]
+
+
+def assert_gone(api: Api, old: str) -> None:
+    """Rows M04, K31: 410 tells a client to list again."""
+    with api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={old}") as events:
+        status = json.loads(events.body()) if events.status != 200 else events.next()["object"]
+    assert (status["code"], status["reason"]) == (410, "Expired"), old
+    exact = api.get(f"{CONFIGMAPS}?resourceVersion={old}&resourceVersionMatch=Exact")
+    assert (exact.status, exact.reason) == (410, "Expired"), old
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the `data` of a server that has ended, and a snapshot of it, `saved.db`."""
+    directory = tmp_path_factory.mktemp("stopped")
+    with ServerProcess(directory / "data") as server, speaking_to(server) as api:
+        api.post(CONFIGMAPS, {"metadata": {"name": "kept"}, "data": {"k": "v"}}).ok()
+        server.stop()
+    snapshot("save", directory / "saved.db", f"--data-dir={directory / 'data'}")
+    return directory
+
+
+def test_a_restore_to_a_new_directory(tmp_path: Path, stopped: Path) -> None:
+    """Objects come along; keys and certificates are the new directory's own."""
+    data = tmp_path / "new" / "data"
+    line = snapshot("restore", stopped / "saved.db", f"--data-dir={data}", "--bump-revision=5")
+    shown = json.loads(snapshot("status", stopped / "saved.db", "--output=json"))
+    revision = shown["revision"] + 5
+    assert line == f"restored {data / 'store'}: revision {revision}, from {stopped / 'saved.db'}\n"
+    with ServerProcess(data) as server, speaking_to(server) as api:
+        assert api.get(f"{CONFIGMAPS}/kept").ok()["data"] == {"k": "v"}
+        assert int(api.get(CONFIGMAPS).ok()["metadata"]["resourceVersion"]) >= revision
+        assert server.stop() == 0
+    assert server.stderr == ""
+
+
+def test_what_status_shows(stopped: Path) -> None:
+    path = stopped / "saved.db"
+    shown = json.loads(snapshot("status", path, "-o", "json"))
+    assert shown == {
+        "format": "embedded",
+        "revision": shown["revision"],
+        "compactedRevision": 0,
+        "totalKey": shown["totalKey"],
+        "totalSize": path.stat().st_size,
+        "sha256": path.read_bytes()[-32:].hex(),
+    }
+    assert shown["revision"] >= shown["totalKey"] > 0
+    lines = [line.split() for line in snapshot("status", path).splitlines()]
+    assert {line[0]: line[1] for line in lines} == {
+        "Format": "embedded",
+        "Revision": str(shown["revision"]),
+        "Compacted": "0",
+        "Keys": str(shown["totalKey"]),
+        "Bytes": str(shown["totalSize"]),
+        "SHA-256": shown["sha256"],
+    }
+
+
+def test_the_servers_configuration_file_says_where_the_store_is(tmp_path: Path, stopped: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"data-dir: {stopped / 'data'}\nsecure-port: 7443\n")
+    line = snapshot("save", tmp_path / "saved.db", f"--config={config}")
+    assert line.startswith(f"saved {tmp_path / 'saved.db'}: revision ")
+    assert "no store in" in refused("save", tmp_path / "x.db", f"--config={config}", f"--data-dir={tmp_path}")
+
+
+FAILURES: Final[dict[str, tuple[Callable[[Path, Path], list[object]], str]]] = {
+    "no store": (lambda _, tmp: ["save", tmp / "x.db", f"--data-dir={tmp}"], "there is no store in"),
+    "no such snapshot": (lambda _, tmp: ["status", tmp / "x.db"], "No such file"),
+    "a directory": (lambda _, tmp: ["status", tmp], "no regular file"),
+    "no snapshot": (lambda _, tmp: ["status", __file__], "neither of the embedded store nor of etcd"),
+    "a store is there": (
+        lambda stopped, _: ["restore", stopped / "saved.db", f"--data-dir={stopped / 'data'}"],
+        "holds a store already",
+    ),
+    "a file where the directory should be": (
+        lambda stopped, _: ["restore", stopped / "saved.db", f"--data-dir={stopped / 'saved.db'}"],
+        "Not a directory",
+    ),
+    "nobody listens": (
+        lambda _, tmp: ["save", tmp / "x.db", "--etcd-servers=http://127.0.0.1:1"],
+        "etcd at http://127.0.0.1:1",
+    ),
+}
+MISTAKES: Final = {
+    "no command": ([], "required: save|restore|status"),
+    "no such command": (["fly"], "'fly'"),
+    "no file": (["save"], "snapshot save: "),
+    "two files": (["status", "a", "b"], "b"),
+    "a flag of another command": (["status", "a", "--data-dir=b"], "--data-dir"),
+    "a step that is no number": (["restore", "a", "--bump-revision=-1"], "--bump-revision"),
+    "a format that is none": (["status", "a", "-o", "xml"], "'xml'"),
+    "etcd without a scheme": (["save", "a", "--etcd-servers=localhost"], "--etcd-servers"),
+    "half a key pair": (["save", "a", "--etcd-certfile=/etc/hostname"], "--etcd-keyfile"),
+    "no such certificate": (["save", "a", "--etcd-cafile=/no/such"], "/no/such"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "told"), FAILURES.values(), ids=FAILURES)
+def test_failures_end_with_one_line(
+    tmp_path: Path, stopped: Path, arguments: Callable[[Path, Path], list[object]], told: str
+) -> None:
+    assert told in refused(*arguments(stopped, tmp_path), code=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("arguments", "told"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_on_the_command_line(arguments: list[str], told: str) -> None:
+    assert told in refused(*arguments, code=2)
+
+
+def test_help() -> None:
+    assert all(word in snapshot("--help") for word in ("save", "restore", "status"))
+    assert "--etcd-servers" in snapshot("save", "--help")
+    assert "default 1000000000" in snapshot("restore", "--help")
+
+
+def test_a_damaged_snapshot_is_not_restored(tmp_path: Path, stopped: Path) -> None:
+    damaged = tmp_path / "damaged.db"
+    shutil.copy(stopped / "saved.db", damaged)
+    with damaged.open("r+b") as file:
+        file.seek(10_000)
+        file.write(b"?")
+    assert "is damaged: its SHA-256 is" in refused("status", damaged)
+    assert "is damaged: its SHA-256 is" in refused("restore", damaged, f"--data-dir={tmp_path / 'data'}")
+    assert not (tmp_path / "data" / "store" / "store.db").exists()
+
+
+def test_a_running_server_is_not_restored_over(tmp_path: Path, stopped: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server, speaking_to(server) as api:
+        told = refused("restore", stopped / "saved.db", f"--data-dir={server.data_dir}")
+        assert f"in use by another server (process {server.pid})" in told
+        api.post(CONFIGMAPS, {"metadata": {"name": "a"}}).ok()
+
+
+# ---- etcd
+
+
+@pytest.mark.etcd
+def test_a_server_on_etcd(tmp_path: Path) -> None:
+    """Over TLS with a client certificate: the flags are the server's."""
+    authority = Authority(tmp_path / "tls")
+    ours = authority.issue("client")
+    plain = an_etcd(tmp_path)
+    etcd = EtcdProcess(plain.binary, tmp_path, tls=authority.issue("server")).start()
+    flags = (
+        f"--etcd-servers={etcd.url}",
+        f"--etcd-cafile={ours.ca}",
+        f"--etcd-certfile={ours.certificate}",
+        f"--etcd-keyfile={ours.key}",
+    )
+    saved = tmp_path / "saved.db"
+    try:
+        with ServerProcess(tmp_path / "data", *flags) as server, speaking_to(server) as api:
+            api.post(CONFIGMAPS, {"metadata": {"name": "in-etcd"}}).ok()
+            line = snapshot("save", saved, *flags)
+        assert line.startswith(f"saved {saved}: etcd snapshot, {saved.stat().st_size} bytes, sha256 ")
+    finally:
+        etcd.kill()
+    assert b"/registry/core/configmaps/default/in-etcd" in saved.read_bytes()
+    assert saved.stat().st_mode & 0o777 == 0o600
+
+    shown = json.loads(snapshot("status", saved, "-o", "json"))
+    sha256 = saved.read_bytes()[-32:].hex()
+    assert shown == {"format": "etcd", "totalSize": saved.stat().st_size, "sha256": sha256}
+    assert f"etcdutl snapshot status {saved}" in snapshot("status", saved)
+    told = refused("restore", saved, f"--data-dir={tmp_path / 'new'}")
+    assert (
+        f"etcdutl snapshot restore {saved} --bump-revision 1000000000 --mark-compacted "
+        f"--data-dir {tmp_path / 'new'} "
+    ) in told
+    assert not (tmp_path / "new").exists()
+    os.truncate(saved, saved.stat().st_size - 512)
+    assert "is damaged" in refused("status", saved)
+
+
+@pytest.mark.etcd
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_an_interrupted_save_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "target").mkdir()
+    etcd = an_etcd(tmp_path).start()
+    etcd.pause()
+    command = ("snapshot", "save", str(tmp_path / "target" / "saved.db"), f"--etcd-servers={etcd.url}")
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-m", "apiserver", *command], stderr=subprocess.PIPE, text=True
+        ) as process:
+            await eventually(lambda: list((tmp_path / "target").iterdir()))
+            process.send_signal(number)
+            assert process.communicate(timeout=10)[1] == "apiserver: interrupted\n"
+        assert process.returncode == 1
+    finally:
+        etcd.kill()
+    assert list((tmp_path / "target").iterdir()) == []
