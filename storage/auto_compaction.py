@@ -19,6 +19,11 @@ from storage.keys import INTERNAL_GROUP
 log = logging.getLogger(__name__)
 
 
+def compaction_key(prefix: str) -> str:
+    """Its value is the revision, in decimal digits, that the store is about to be compacted to."""
+    return f"{prefix}/{INTERNAL_GROUP}/compaction/latest"
+
+
 class AutoCompactor:
     """sleep: waits the seconds it is given; tests bring their own."""
 
@@ -31,7 +36,7 @@ class AutoCompactor:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._store = store
-        self._key = f"{prefix}/{INTERNAL_GROUP}/compaction/latest"
+        self._key = compaction_key(prefix)
         self._interval_s = interval_s
         self._sleep = sleep
         self._seen_key_at = 0  # the mod_revision of the key when we looked last

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 import orjson
 
@@ -10,12 +14,16 @@ from apiserver.brand import Brand
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import is_pretty, send, send_slices
+from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.shared_lists import SharedLists
 from apiserver.meta.options import ListOptions
 from apiserver.registry.results import ObjectList
+from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from storage.interface import Consistency, ReadAt
+
+ATTEMPTS_MAX: Final = 5
 
 
 def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handler:
@@ -27,18 +35,32 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handle
         assert resource is not None
         encoder = encoders.of(call)
         options = ListOptions.for_list(call.query, resource.known_fields, brand.meta_group)
-        is_exact = options.at.consistency is Consistency.EXACT or bool(options.continue_token)
-        if is_exact or is_pretty(call) or not cache.serves_snapshots:
-            await send_list(call, encoder, await registry.list(resource, namespace, options))
-            return
-        # All that is asked for at one revision is the same, whoever asks.
-        at = ReadAt.exactly(await cache.revision_at(options.at))
-        body = await shared.body(
-            (encoder, namespace, options.labels, options.fields, options.limit, at.revision),
-            lambda: registry.list(resource, namespace, replace(options, at=at)),
-            encoder.list,
-        )
-        await send_slices(call, body, encoder.media_type)
+        # Row J10. None, and what kube-apiserver takes for none, is no bound.
+        async with asyncio.timeout(options.timeout_s or None):
+            is_exact = options.at.consistency is Consistency.EXACT or bool(options.continue_token)
+            if is_exact or is_pretty(call) or not cache.serves_snapshots:
+                await send_list(call, encoder, await registry.list(resource, namespace, options))
+            else:
+                body = await shared_body(resource, namespace, options, encoder)
+                await send_slices(call, body, encoder.media_type)
+
+    async def shared_body(
+        resource: ServedResource, namespace: str, options: ListOptions, encoder: Encoder
+    ) -> Iterable[bytes]:
+        """All that is asked for at one revision is the same, whoever asks."""
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            at = ReadAt.exactly(await cache.revision_at(options.at))
+            try:
+                return await shared.body(
+                    (encoder, namespace, options.labels, options.fields, options.limit, at.revision),
+                    partial(registry.list, resource, namespace, replace(options, at=at)),
+                    encoder.list,
+                )
+            except Expired:
+                # The store forgets faster than we list; whoever asked for no version need not know of any.
+                if attempt == ATTEMPTS_MAX:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     return list_
 

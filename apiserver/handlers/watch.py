@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from apiserver.brand import Brand
@@ -16,6 +16,7 @@ from apiserver.meta.options import ListOptions
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from storage.errors import RevisionCompacted
+from storage.interface import ReadAt
 from storage.watch_cache import Version
 
 _RANDOM_STEPS: Final = 1_000_000
@@ -45,15 +46,13 @@ def watch_handler(
         selection = registry.selection(resource, info.namespace, options, name=info.name)
         prefix = registry.prefix_of(resource)
         lifetime_s = options.timeout_s or _lifetime_s(min_request_timeout_s)
-        initial: list[Version[StoredObject]] = []
+        # A version that says nothing of the past begins now; the state, if it is asked for, is that of then.
         after = options.start_after
-        if options.send_initial_events:
-            listing = await cache.list(selection.keys, options.at, predicate=selection.predicate)
-            initial, after = list(listing.versions), listing.revision
-        elif not after:
+        if options.send_initial_events or not after:
             after = await cache.revision_at(options.at)
         stream = WatchStream(call, encoder, resource, metrics, ends_at=clock() + lifetime_s, clock=clock)
         try:
+            # Before the state is read: what happens meanwhile waits, however long that takes.
             watcher = cache.watch(
                 prefix,
                 after=after,
@@ -65,8 +64,13 @@ def watch_handler(
             # As kube-apiserver does: the stream opens, says so, and ends (row M08).
             await stream.fail(Expired(f"too old resource version: {error.requested} ({error.oldest})"))
             return
-        with streams.open(stream):
-            try:
+        try:
+            initial: Sequence[Version[StoredObject]] = ()
+            if options.send_initial_events:
+                at = ReadAt.exactly(after)
+                listing = await cache.list(selection.keys, at, predicate=selection.predicate)
+                initial = listing.versions
+            with streams.open(stream):
                 await stream.run(
                     watcher,
                     initial,
@@ -74,8 +78,8 @@ def watch_handler(
                     revision=lambda: cache.revision,
                     sends_bookmarks=options.allow_bookmarks,
                 )
-            finally:
-                cache.unwatch(prefix, watcher, selection.scope)
+        finally:
+            cache.unwatch(prefix, watcher, selection.scope)
 
     return watch
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from storage.auto_compaction import compaction_key
 from storage.errors import RevisionCompacted, RevisionTooLarge, StorageError
 from storage.interface import (
     MOST_RECENT,
@@ -97,6 +98,8 @@ class WatchCache(Generic[T]):
         self._serve_snapshots = serve_snapshots
         self._progress = Progress()
         self._floor = 0  # of resources that nothing is known of yet
+        self._compaction_key = compaction_key(prefix)
+        self._compacted = 0  # what is before it is gone from the store, or about to be
         same_limits = limits or HistoryLimits()
         self._new_resource: Callable[[str], ResourceCache[T]] = lambda resource_prefix: ResourceCache(
             decode=decode,
@@ -217,7 +220,7 @@ class WatchCache(Generic[T]):
         if not await self._reach(at):
             return await self._list_from_store(keys, at, limit, predicate)
         is_exact = at.consistency is Consistency.EXACT
-        if is_exact and not self._serve_snapshots:
+        if is_exact and not (self._serve_snapshots and at.revision >= self._compacted):
             return await self._list_from_store(keys, at, limit, predicate)
         revision = at.revision if is_exact else self.revision
         try:
@@ -278,7 +281,8 @@ class WatchCache(Generic[T]):
     def _snapshots_at(self, key: str, revision: int) -> ResourceCache[T] | None:
         """The cache of the key's resource, if it still has the state at `revision` and may show it."""
         resource = self._resource_for(key)
-        return resource if self._serve_snapshots and revision >= resource.history.floor else None
+        kept_since = max(resource.history.floor, self._compacted)
+        return resource if self._serve_snapshots and revision >= kept_since else None
 
     async def _get_from_store(self, key: str, at: ReadAt) -> Version[T] | None:
         stored = (await self._store.get(key, at)).stored
@@ -333,6 +337,8 @@ class WatchCache(Generic[T]):
             prefix = resource_of(self._prefix, item.key)
             if prefix is not None:
                 self._filling.setdefault(prefix, []).append(_version(item, self._decode))
+            elif item.key == self._compaction_key:
+                self._note_compaction(item.value)
 
     def _fill(self, revision: int) -> None:
         self._floor = revision
@@ -346,6 +352,8 @@ class WatchCache(Generic[T]):
             prefix = resource_of(self._prefix, event.key)
             if prefix is not None:
                 by_resource.setdefault(prefix, []).append(event)
+            elif event.key == self._compaction_key and event.value is not None:
+                self._note_compaction(event.value)
         for prefix, group in by_resource.items():
             resource = self._resource(prefix)
             # Before new changes come: those before were handed out in an earlier turn of the loop.
@@ -357,6 +365,11 @@ class WatchCache(Generic[T]):
         # Adding up all resources is not for every change.
         if self._grown_bytes > self.history_bytes_max // BUDGET_LOOKS:
             self._keep_budget()
+
+    def _note_compaction(self, value: bytes) -> None:
+        """What the store forgets the cache does not tell, either: replicas must agree (row K32)."""
+        if value.isdigit():
+            self._compacted = int(value)
 
     def _resource_for(self, key: str) -> ResourceCache[T]:
         prefix = resource_of(self._prefix, key)

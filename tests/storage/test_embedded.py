@@ -11,6 +11,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -468,6 +469,34 @@ async def test_a_key_that_is_no_text_fails_alone(tmp_path: Path) -> None:
     )
     assert [type(answer) for answer in answers] == [int, UnicodeEncodeError, int]
     await store.check_health()
+    await store.close()
+
+
+@pytest.mark.slow
+async def test_an_hour_of_updates_does_not_fill_the_disk(tmp_path: Path) -> None:
+    """An hour at 30 updates a second with a compaction every 5 minutes, run faster."""
+    store = await EmbeddedStore.open(tmp_path, durable=False)
+    revisions = [await store.create(f"{P}{n:03}", b"") for n in range(100)]
+    cycles, updates = 12, 9_000
+    largest, slowest_s = 0, 0.0
+    for cycle in range(cycles):
+        oldest_kept = await store.current_revision()
+        compacting: asyncio.Task[None] | None = None
+        for n in range(updates):
+            began = time.perf_counter()
+            key = n % len(revisions)
+            value = b"%d-%d" % (cycle, n) + b"x" * 1_000
+            revisions[key] = await store.compare_and_put(f"{P}{key:03}", value, expected=revisions[key])
+            if compacting is not None and not compacting.done():
+                slowest_s = max(slowest_s, time.perf_counter() - began)
+            if n == updates // 2:
+                compacting = asyncio.create_task(store.compact(oldest_kept))
+        assert compacting is not None
+        await compacting
+        largest = max(largest, sum(path.stat().st_size for path in tmp_path.iterdir()))
+    # Two cycles of versions at the most, in the file and once more in the log; all twelve are 120 MB.
+    assert largest < 2 * 2 * updates * 1_200 + 20_000_000 < cycles * updates * 1_000
+    assert slowest_s < 0.25, "writers pass between the batches"
     await store.close()
 
 
