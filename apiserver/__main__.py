@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
+EXIT_SIGNALLED: Final = 128  # and the signal's number, as shells have it
 # Requests make few cycles; looking for them every 700 allocations, as Python does, costs a tenth of all time.
 GC_THRESHOLDS: Final = (50_000, 20, 20)
 
@@ -38,8 +40,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for warning in config.warnings:
         log.warning("%s", warning)
     gc.set_threshold(*GC_THRESHOLDS)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(config))
+    _take_all_files()
+    # Imported late, so that --help and mistakes are answered at once.
+    from apiserver.listening import CannotStart
+
+    try:
+        if config.workers > 1:
+            from apiserver.workers import supervise
+
+            return supervise(config, _print_ready, _loop_factory)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(config))
+    except CannotStart as error:
+        print(f"apiserver: {error}", file=sys.stderr)
+        return EXIT_FAILURE
+
+
+def _take_all_files() -> None:
+    """Each connection is an open file, and what shells give is 1,024. What may be had, Go takes, too."""
+    try:
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (ImportError, OSError, ValueError) as error:  # not on Windows; macOS may refuse "unlimited"
+        log.debug("the limit of open files stays as it is: %s", error)
 
 
 def _snapshot(arguments: Sequence[str]) -> int:
@@ -60,25 +85,23 @@ def _snapshot(arguments: Sequence[str]) -> int:
 
 
 async def _serve(config: Config) -> int:
-    # Imported late, so that --help and mistakes are answered at once.
-    from apiserver.app import App, CannotStart
+    from apiserver.app import App
 
     app = App(config)
     loop = asyncio.get_running_loop()
+    asked: list[int] = []
 
-    def on_signal() -> None:
-        # The first asks to finish, the second not to wait for it.
+    def on_signal(number: int) -> None:
+        # The first asks to finish, the second not to wait for it. Left to its default, the second would do
+        # nothing to the first process of a container.
+        if asked:
+            os._exit(EXIT_SIGNALLED + number)
+        asked.append(number)
         app.stop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    try:
-        await app.run(_print_ready)
-    except CannotStart as error:
-        print(f"apiserver: {error}", file=sys.stderr)
-        return EXIT_FAILURE
+        loop.add_signal_handler(number, on_signal, number)
+    await app.run(_print_ready)
     return 0
 
 

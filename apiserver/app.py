@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -53,10 +52,20 @@ from apiserver.handlers.list import list_handler
 from apiserver.handlers.patch import patch_handler
 from apiserver.handlers.update import update_handler
 from apiserver.handlers.watch import watch_handler
+from apiserver.listening import (
+    CannotStart,
+    cannot_listen,
+    kubeconfig_path,
+    make_certificates,
+    read_optional,
+    url,
+    write_kubeconfig,
+)
 from apiserver.meta.options import WriteOptions, is_true
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.worker_part import WorkerPart
 from storage.auto_compaction import AutoCompactor
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageError
@@ -76,15 +85,16 @@ HOOK_RETRY_S: Final = 0.5
 OBJECT_OVERHEAD_BYTES: Final = 300
 
 
-class CannotStart(Exception):
-    """Something outside of the server is not as it must be; the message is one line."""
-
-
 class App:
-    """One server. `run` does everything; `stop` may be called at any time."""
+    """One server. `run` does everything; `stop` may be called at any time.
 
-    def __init__(self, config: Config) -> None:
+    worker: if the server is one of several processes on one port.
+    """
+
+    def __init__(self, config: Config, worker: WorkerPart | None = None) -> None:
         self._config = config
+        self._worker = worker
+        self._listeners: list[asyncio.Server] = []
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.metrics = RequestMetrics()
@@ -99,10 +109,12 @@ class App:
     async def run(self, on_ready: Callable[[str, Path], None]) -> None:
         """Serve until stopped. on_ready: called once with URL and kubeconfig when /readyz passes.
 
+        A worker finds the kubeconfig written.
+
         Raises CannotStart.
         """
         config = self._config
-        certificates = await asyncio.to_thread(self._certificates)
+        certificates = await asyncio.to_thread(make_certificates, config)
         async with AsyncExitStack() as stack:
             store = await self._open_store()
             stack.push_async_callback(store.close)
@@ -119,16 +131,18 @@ class App:
             )
             registry = Registry(observed, cache, brand=config.brand, prefix=config.etcd_prefix)
             self._build(registry, cache, observed)
-            listener = await self._listen(self._server, certificates)
-            stack.callback(listener.close)
-            url = f"https://{_url_host(config.bind_address)}:{self.port}"
-            kubeconfig = self._write_kubeconfig(url, certificates)
+            context = _checked_tls_context(config, certificates)
+            stack.callback(self._close_listeners)
+            if self._worker is None or not self._worker.listens_when_ready:
+                await self._listen(context)
+            if self._worker is None:
+                write_kubeconfig(config, self.port, certificates)
             async with asyncio.TaskGroup() as tasks:
                 running = [
                     tasks.create_task(cache.run(), name="watch-cache"),
                     tasks.create_task(self._make_system_namespaces(registry), name="system-namespaces"),
                     tasks.create_task(self._deadlines.run(), name="deadlines"),
-                    tasks.create_task(self._announce(on_ready, url, kubeconfig), name="announce"),
+                    tasks.create_task(self._announce(on_ready, context), name="announce"),
                 ]
                 if config.etcd_compaction_interval_s:
                     compactor = AutoCompactor(
@@ -141,7 +155,7 @@ class App:
                     controller = NamespaceController(registry, lambda: self._table)
                     running.append(tasks.create_task(controller.run(), name="namespace-controller"))
                 await self._stopping.wait()
-                await self._drain(listener)
+                await self._drain()
                 for task in running:
                     task.cancel()
 
@@ -214,16 +228,28 @@ class App:
             discovery=Discovery(brand, lambda: self._table),
             openapi=OpenApi(brand, schemas, lambda: self._table),
             health=self._health,
-            metrics=Exposition(
-                StateCollector(
-                    self.metrics,
-                    self._storage_metrics,
-                    registry.cache,
-                    self._resource_of,
-                )
-            ),
+            metrics=self._exposition(registry),
             deviations=deviations,
         )
+
+    def _exposition(self, registry: Registry) -> Callable[[], Awaitable[bytes]]:
+        exposition = Exposition(
+            StateCollector(
+                self.metrics,
+                self._storage_metrics,
+                registry.cache,
+                self._resource_of,
+            )
+        )
+        worker = self._worker
+        if worker is not None:
+            worker.shows_metrics(exposition.text)
+            return worker.all_metrics
+
+        async def own() -> bytes:
+            return exposition.text()
+
+        return own
 
     def _authentication(self) -> AuthenticationChain:
         authenticators: list[Authenticator] = [client_cert.authenticate]
@@ -252,58 +278,46 @@ class App:
         from storage.etcd import EtcdClient, EtcdStore, Tls
 
         tls = Tls(
-            ca=_read_optional(config.etcd_cafile),
-            certificate=_read_optional(config.etcd_certfile),
-            key=_read_optional(config.etcd_keyfile),
+            ca=read_optional(config.etcd_cafile),
+            certificate=read_optional(config.etcd_certfile),
+            key=read_optional(config.etcd_keyfile),
         )
         return EtcdStore(EtcdClient(config.etcd_servers, tls), prefix=config.etcd_prefix)
 
     # ---- serving
 
-    def _certificates(self) -> pki.Pki:
+    async def _listen(self, context: ssl.SSLContext) -> None:
+        """Raises CannotStart."""
+        config, serve = self._config, self._loop.create_server
         try:
-            return pki.ensure(self._config.data_dir / "pki", [self._config.bind_address])
-        except (OSError, pki.UnusableFile) as error:
-            raise CannotStart(f"cannot make certificates in {self._config.data_dir}: {error}") from None
-
-    def _write_kubeconfig(self, url: str, certificates: pki.Pki) -> Path:
-        config = self._config
-        path = config.data_dir / "admin.kubeconfig"
-        trusted = certificates.ca_cert.read_bytes()
-        if config.tls_cert_file is not None:
-            authorities = [trusted, _read_optional(config.client_ca_file) or b""]
-            trusted = pki.trusted_for(config.tls_cert_file.read_bytes(), authorities)
-        try:
-            pki.write_kubeconfig(path, url, certificates, trusted=trusted)
+            if self._worker is None:
+                self._listeners = [
+                    await serve(
+                        self._server, config.bind_address, config.secure_port, ssl=context, backlog=BACKLOG
+                    )
+                ]
+            else:
+                for bound in self._worker.sockets:
+                    self._listeners.append(
+                        await serve(self._server, sock=bound, ssl=context, backlog=BACKLOG)
+                    )
         except OSError as error:
-            raise CannotStart(f"cannot write {path}: {error.strerror or error}") from None
-        return path
+            raise cannot_listen(config, error) from None
+        self.port = self._listeners[0].sockets[0].getsockname()[1]
 
-    async def _listen(self, server: Server, certificates: pki.Pki) -> asyncio.Server:
-        config = self._config
-        try:
-            context = _tls_context(config, certificates)
-        except (OSError, ssl.SSLError) as error:
-            raise CannotStart(f"the serving certificate cannot be used: {error}") from None
-        try:
-            listener = await self._loop.create_server(
-                server, config.bind_address, config.secure_port, ssl=context, backlog=BACKLOG
-            )
-        except OSError as error:
-            where = f"{config.bind_address}:{config.secure_port}"
-            # asyncio's own text repeats the address.
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise CannotStart(f"cannot listen on {where}: {reason}") from None
-        self.port = listener.sockets[0].getsockname()[1]
-        return listener
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
 
-    async def _announce(self, on_ready: Callable[[str, Path], None], url: str, kubeconfig: Path) -> None:
+    async def _announce(self, on_ready: Callable[[str, Path], None], context: ssl.SSLContext) -> None:
         while not await self._health.is_ready():  # noqa: ASYNC110  what checks look at has no event
             await asyncio.sleep(READY_POLL_S)
         # What was made so far stays: the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        on_ready(url, kubeconfig)
+        if not self._listeners:
+            await self._listen(context)
+        on_ready(url(self._config, self.port), kubeconfig_path(self._config))
 
     async def _make_system_namespaces(self, registry: Registry) -> None:
         namespaces = self._table.find("", "v1", "namespaces")
@@ -322,11 +336,11 @@ class App:
                 break
         self._namespaces_hook.is_done = True
 
-    async def _drain(self, listener: asyncio.Server) -> None:
+    async def _drain(self) -> None:
         """Fail readyz, go on for the delay, then take nothing new and finish what is under way."""
         self._health.is_shutting_down = True
         await asyncio.sleep(self._config.shutdown_delay_s)
-        listener.close()
+        self._close_listeners()
         self._streams.end_all()
         await self._server.drain(self._config.request_timeout_s)
 
@@ -389,6 +403,14 @@ def _cache_check(cache: WatchCache[StoredObject]) -> Check:
     return check
 
 
+def _checked_tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
+    """Raises CannotStart."""
+    try:
+        return _tls_context(config, certificates)
+    except (OSError, ssl.SSLError) as error:
+        raise CannotStart(f"the serving certificate cannot be used: {error}") from None
+
+
 def _tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -403,14 +425,3 @@ def _tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
         context.load_verify_locations(config.client_ca_file)
     context.set_alpn_protocols(["http/1.1"])
     return context
-
-
-def _url_host(bind_address: str) -> str:
-    """Where a client on this machine finds a server that listens there."""
-    if bind_address in ("0.0.0.0", "::", ""):  # noqa: S104  compared, not bound
-        return "127.0.0.1"
-    return f"[{bind_address}]" if ":" in bind_address else bind_address
-
-
-def _read_optional(path: Path | None) -> bytes | None:
-    return path.read_bytes() if path is not None else None

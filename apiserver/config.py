@@ -35,6 +35,7 @@ class Config:
     data_dir: Path = Path("apiserver-data")
     bind_address: str = "127.0.0.1"
     secure_port: int = 6443
+    workers: int = 1
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
     client_ca_file: Path | None = None
@@ -81,6 +82,8 @@ class Config:
 _REFUSED: Final = {
     "encryption-provider-config": "objects would be stored unencrypted",
 }
+# Each has a watch cache of its own, and more than there are cores are of no use.
+WORKERS_MAX: Final = 64
 _KNOWN_CONTROLLERS: Final = frozenset({"namespace", "namespace-controller"})
 
 
@@ -126,6 +129,7 @@ def _parser() -> _Parser:
             "A Kubernetes-compatible resource API server "
             f"(speaks {EMULATED_VERSION[0]}.{EMULATED_VERSION[1]}, version {__version__})."
         ),
+        epilog="other commands: apiserver snapshot save|restore|status, apiserver version",
         allow_abbrev=False,
         argument_default=None,
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=40, width=110),
@@ -142,6 +146,13 @@ def _parser() -> _Parser:
     serving = parser.add_argument_group("serving")
     add(serving, "--bind-address", "the address to listen on", metavar="ADDRESS")
     add(serving, "--secure-port", "the HTTPS port; 0 takes a free one", type=_port, metavar="PORT")
+    add(
+        serving,
+        "--workers",
+        f"processes on that port, each as a replica of its own, up to {WORKERS_MAX}; needs --etcd-servers",
+        type=_workers,
+        metavar="N",
+    )
     add(
         serving,
         "--data-dir",
@@ -351,6 +362,13 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _workers(text: str) -> int:
+    workers = _count(text)
+    if not 1 <= workers <= WORKERS_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {WORKERS_MAX}")
+    return workers
+
+
 def _port(text: str) -> int:
     port = _count(text)
     if port > 65535:
@@ -474,6 +492,8 @@ def _check_words(brand: Brand) -> None:
 def _check(config: Config) -> None:
     if (config.tls_cert_file is None) is not (config.tls_private_key_file is None):
         raise UsageError("--tls-cert-file and --tls-private-key-file must be given together")
+    if config.workers > 1 and not config.etcd_servers:
+        raise UsageError("--workers needs --etcd-servers: the embedded store belongs to one process")
     if (config.etcd_certfile is None) is not (config.etcd_keyfile is None):
         raise UsageError("--etcd-certfile and --etcd-keyfile must be given together")
     for flag, path in (

@@ -17,7 +17,7 @@ from apiserver.endpoints import health
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
-from apiserver.endpoints.metrics import CONTENT_TYPE, Exposition
+from apiserver.endpoints.metrics import CONTENT_TYPE
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.responses import TEXT, send, send_document
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint
@@ -57,9 +57,10 @@ class Routes:
         discovery: Discovery,
         openapi: OpenApi,
         health: Health,
-        metrics: Exposition,
+        metrics: Callable[[], Awaitable[bytes]],
         deviations: Deviations,
     ) -> None:
+        """metrics: makes the text of /metrics."""
         self._table = table
         self._handlers: Mapping[str, Handler] = {
             verb.name: getattr(verbs, verb.name) for verb in fields(VerbHandlers)
@@ -179,7 +180,7 @@ class Routes:
         await send_document(call, version_document())
 
     async def _metrics_text(self, call: Call) -> None:
-        await send(call, 200, self._metrics.text(), CONTENT_TYPE)
+        await send(call, 200, await self._metrics(), CONTENT_TYPE)
 
     def _require_get(self, call: Call) -> None:
         if call.info.method not in ("GET", "HEAD"):

@@ -1,0 +1,103 @@
+"""Where clients find the server: the sockets, the certificates, and the kubeconfig that leads there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from apiserver import pki
+from apiserver.config import Config
+
+
+class CannotStart(Exception):
+    """Something outside of the server is not as it must be; the message is one line."""
+
+
+def make_certificates(config: Config) -> pki.Pki:
+    """Those that are there already stay. Raises CannotStart."""
+    try:
+        return pki.ensure(config.data_dir / "pki", [config.bind_address])
+    except (OSError, pki.UnusableFile) as error:
+        raise CannotStart(f"cannot make certificates in {config.data_dir}: {error}") from None
+
+
+def kubeconfig_path(config: Config) -> Path:
+    return config.data_dir / "admin.kubeconfig"
+
+
+def write_kubeconfig(config: Config, port: int, certificates: pki.Pki) -> None:
+    """Raises CannotStart."""
+    path = kubeconfig_path(config)
+    trusted = certificates.ca_cert.read_bytes()
+    if config.tls_cert_file is not None:
+        authorities = [trusted, read_optional(config.client_ca_file) or b""]
+        try:
+            trusted = pki.trusted_for(config.tls_cert_file.read_bytes(), authorities)
+        except ValueError as error:
+            raise CannotStart(f"the serving certificate cannot be used: {error}") from None
+    try:
+        pki.write_kubeconfig(path, url(config, port), certificates, trusted=trusted)
+    except OSError as error:
+        raise CannotStart(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def url(config: Config, port: int) -> str:
+    """Where a client on this machine finds a server that listens there."""
+    host = config.bind_address
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104  compared, not bound
+        host = "127.0.0.1"
+    elif ":" in host:
+        host = f"[{host}]"
+    return f"https://{host}:{port}"
+
+
+def bind(config: Config, port: int, *, joins: bool) -> list[socket.socket]:
+    """A socket for each address that --bind-address stands for, all on one port, none listening yet.
+
+    port: 0 for a free one.
+    joins: whether to share it with sockets that are bound there already, and allow that; otherwise the port
+        must be nobody's. Raises CannotStart.
+    """
+    with ExitStack() as stack:
+        sockets: list[socket.socket] = []
+        try:
+            for family, address in _addresses(config.bind_address, port):
+                bound = stack.enter_context(socket.socket(family))
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if joins:
+                    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                if family == socket.AF_INET6:
+                    bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                bound.bind((address, port))
+                port = bound.getsockname()[1]
+                sockets.append(bound)
+        except OSError as error:
+            raise cannot_listen(config, error) from None
+        stack.pop_all()
+    return sockets
+
+
+def share(sockets: Sequence[socket.socket]) -> None:
+    """Let sockets of the same user join these, which were bound when the port was nobody's."""
+    for bound in sockets:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+
+
+def cannot_listen(config: Config, error: OSError) -> CannotStart:
+    """Why, without the address that asyncio's own text repeats."""
+    is_of_names = isinstance(error, socket.gaierror) or not error.errno
+    reason = (error.strerror or str(error)) if is_of_names else os.strerror(error.errno or errno.EINVAL)
+    return CannotStart(f"cannot listen on {config.bind_address}:{config.secure_port}: {reason}")
+
+
+def read_optional(path: Path | None) -> bytes | None:
+    return path.read_bytes() if path is not None else None
+
+
+def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))

