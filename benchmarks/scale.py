@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from apiserver.registry.stored_object import StoredObject
 from benchmarks import load
 from benchmarks.processes import Measured
 from benchmarks.report import Result
@@ -30,6 +31,9 @@ from benchmarks.works import (
     rate,
     server,
 )
+from storage.embedded import EmbeddedStore
+from storage.interface import Put
+from storage.watch_cache import EVERYTHING, WatchCache
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.server_process import ServerProcess
 
@@ -40,7 +44,7 @@ CREATES: Final = 2_000
 
 
 async def scale(settings: Settings) -> AsyncIterator[Result]:
-    for part in (_on_etcd, _crowd, _everything, _many_watchers, _curve):
+    for part in (_on_etcd, _crowd, _everything, _many_watchers, _curve, _types):
         async for result in part(settings):
             yield result
 
@@ -180,6 +184,42 @@ async def _curve(settings: Settings) -> AsyncIterator[Result]:
             stored = count
             cpu_us = await creates(measured)
             yield Result(f"  beside {count:,} objects elsewhere", "us", cpu_us, alone)
+
+
+async def _types(settings: Settings) -> AsyncIterator[Result]:
+    """The CPU time of a write, from store to watcher, beside ever more types with objects and watchers."""
+    alone = 0.0
+    for count in (1, 10, 100, 1_000):
+        with tempfile.TemporaryDirectory(dir=settings.directory) as directory:
+            store = await EmbeddedStore.open(Path(directory), durable=False)
+            prefixes = [f"/registry/group-{n}.example.com/things/" for n in range(count)]
+            for prefix in prefixes:
+                await store.transact([], [Put(f"{prefix}ns/{n}", b"{}") for n in range(20)])
+            cache = WatchCache(
+                store, prefix="/registry", decode=StoredObject.of, weigh=lambda found: len(found.tail)
+            )
+            running = asyncio.create_task(cache.run())
+            await cache.wait_until_filled()
+            watchers = [
+                cache.watch(prefix, after=cache.revision, scope=EVERYTHING, on_event=lambda: None)
+                for prefix in prefixes
+            ]
+            began, seen = time.process_time(), 0
+            for n in range(CREATES):
+                await store.create(f"{prefixes[0]}ns/new-{n}", b"{}")
+                seen += len(watchers[0].take())
+            while seen < CREATES:
+                seen += len(watchers[0].take())
+                await asyncio.sleep(0)
+            cpu_us = (time.process_time() - began) / CREATES * 1e6
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await store.close()
+        if not alone:
+            alone = cpu_us
+            yield Result("a write, from the store to a watcher", "us", cpu_us)
+        else:
+            yield Result(f"  beside {count:,} types", "us", cpu_us, alone)
 
 
 async def _watch(url: str, target: str) -> asyncio.Transport:
