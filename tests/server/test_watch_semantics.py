@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.server.test_resource_versions import (
+from tests.support.api import Answer, Api, WatchEvents
+from tests.support.four_servers import (
     ALL_KINDS,
     BOTH_SETTINGS,
     ETCD_KINDS,
@@ -37,7 +38,6 @@ from tests.server.test_resource_versions import (
     make_world,
     query_of,
 )
-from tests.support.api import Answer, Api, WatchEvents
 from tests.support.raw import raw_connection
 from tests.support.server_process import ServerProcess
 
