@@ -2,6 +2,7 @@
 # make test    everything but the long tests and benchmarks   (ARGS="-k watch" for pytest's flags)
 # make slow    the long tests
 # make lint    style, types, import rules
+# make faults  kill, stop, fill and cut things under load, and count       (ARGS="--times 100 --fault 'server killed'")
 # make bench   what it does per second, beside bare limits    (ARGS="get list")
 #
 # All of them work from nothing but make and Python 3.11 or later; what they need goes to .venv.
@@ -14,7 +15,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slow lint bench clean
+.PHONY: help run test slow faults lint bench clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -27,6 +28,9 @@ test: $(VENV)/.installed-test
 
 slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow -n auto --dist worksteal $(ARGS)
+
+faults: $(VENV)/.installed-test
+	$(BIN)/python -m tests.guarantees.faults $(ARGS)
 
 lint: $(VENV)/.installed-test $(VENV)/.installed-lint $(VENV)/.installed-bench
 	$(BIN)/ruff check .

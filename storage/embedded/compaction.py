@@ -25,17 +25,18 @@ _OBSOLETING: Final = """
 """
 
 
-async def compact(writer: Writer, revision: int) -> None:
+async def compact(writer: Writer, revision: int, *, makes_room: bool = False) -> None:
     """Forget everything that only reads before `revision` could see.
 
+    makes_room: because the disk is full.
     Raises RevisionTooLarge; StorageUnavailable when cut short, which a later call makes good.
     """
-    await writer.do(lambda transaction: _announce(transaction, revision))
-    while not await writer.do(_forget_some):
+    await writer.do(lambda transaction: _announce(transaction, revision), makes_room=makes_room)
+    while not await writer.do(_forget_some, makes_room=makes_room):
         pass
-    while not await writer.do(_return_pages):
+    while not await writer.do(_return_pages, makes_room=makes_room):
         pass
-    await writer.checkpoint()
+    await writer.checkpoint(makes_room=makes_room)
 
 
 def _announce(transaction: Transaction, revision: int) -> None:

@@ -12,6 +12,8 @@ from typing import Final
 from storage.errors import DataDirectoryError
 
 FORMAT: Final = 1
+# What compaction may need to write on a disk that is full.
+RESERVE_BYTES: Final = 4 * 1024 * 1024
 PAGE_CACHE_KIB: Final = 8_192
 # A checkpoint moves the log into the file; 4000 pages (16 MiB) is some 10,000 small writes apart, so its
 # two fsyncs are not felt, and a crash replays at most that much.
@@ -56,6 +58,7 @@ class Database:
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
         self.path = directory / "store.db"
         self.log_path = directory / "store.db-wal"
+        self._reserve = directory / "reserve"
         self._synchronous = "FULL" if durable else "OFF"
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,6 +85,22 @@ class Database:
         connection.execute("PRAGMA query_only = ON")
         return connection
 
+    def keep_reserve(self) -> None:
+        """Take some disk space, if there is enough of it, for when there is none."""
+        descriptor = os.open(self._reserve, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            free = os.fstatvfs(descriptor)
+            if free.f_bavail * free.f_frsize >= RESERVE_BYTES * 2:
+                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+        except OSError:
+            self.release_reserve()
+        finally:
+            os.close(descriptor)
+
+    def release_reserve(self) -> None:
+        """Give it back to the file system: forgetting old versions takes space before it makes any."""
+        self._reserve.unlink(missing_ok=True)
+
     def close(self) -> None:
         """Release the lock. Connections must be closed before."""
         os.close(self._lock)
@@ -92,6 +111,9 @@ class Database:
             self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
         )
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        # Some builds overwrite all that is deleted, which makes compaction write whatever it forgets. FAST
+        # leaves whole pages as they are until they are used again.
+        connection.execute("PRAGMA secure_delete = FAST")
         connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
         return connection
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from storage.embedded import compaction
-from storage.embedded.database import Database
+from storage.embedded.database import CHECKPOINT_PAGES, Database
 from storage.embedded.leases import Leases
 from storage.embedded.reader import Reader
 from storage.embedded.watch import EmbeddedWatch
 from storage.embedded.writer import Committed, Transaction, Writer
-from storage.errors import StorageUnavailable, ValueTooLarge
+from storage.errors import StorageError, StorageUnavailable, ValueTooLarge
 from storage.interface import (
     MOST_RECENT,
     NO_LEASE,
@@ -29,6 +31,11 @@ from storage.interface import (
     Read,
     ReadAt,
 )
+
+log = logging.getLogger(__name__)
+
+# How long a disk that stays full is left alone before old versions are given up once more.
+ROOM_RETRY_S: Final = 5.0
 
 
 class EmbeddedStore:
@@ -51,11 +58,16 @@ class EmbeddedStore:
             reads_may_begin=reads_may_begin,
             on_commit=self._committed,
             on_failure=self._started_over,
+            on_full=self._begin_to_make_room,
         )
         self._revision = self._writer.revision
         self._reader = Reader(database.connect_reader, reads_may_begin)
         self._leases = Leases(self._writer, monotonic=monotonic, wall=wall)
         self._leases.load(database)
+        self._room_task: asyncio.Task[None] | None = None
+        self._in_vain_at = -ROOM_RETRY_S
+        self._monotonic = monotonic
+        database.keep_reserve()
         self._lease_task = asyncio.create_task(self._leases.run(), name="embedded-store-leases")
         self._is_closed = False
 
@@ -123,17 +135,17 @@ class EmbeddedStore:
     async def check_health(self) -> None:
         self._require_open()
         if self._writer.failure is not None:
-            # Space may have come free since.
-            await self._writer.do(Transaction.probe)
-            await self._writer.do(Transaction.forget_probes)
+            await self._check_room()  # Space may have come free since.
         await self._reader.get("", MOST_RECENT)
 
     async def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
-        self._lease_task.cancel()
-        await asyncio.gather(self._lease_task, return_exceptions=True)
+        ending = [task for task in (self._lease_task, self._room_task) if task is not None]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
         for watch in list(self._watches):
             await watch.close()
         await self._writer.close()
@@ -150,6 +162,41 @@ class EmbeddedStore:
         for watch in self._watches:
             watch.fall_behind()
 
+    def _begin_to_make_room(self) -> None:
+        """The disk is full. What can be given up are old versions, all of them."""
+        is_busy = self._room_task is not None and not self._room_task.done()
+        if not (is_busy or self._is_closed or self._monotonic() < self._in_vain_at + ROOM_RETRY_S):
+            self._room_task = asyncio.create_task(self._make_room(), name="embedded-store-room")
+
+    async def _make_room(self) -> None:
+        writer = self._writer
+        writer.has_made_room.clear()
+        try:
+            self._database.release_reserve()
+            # The log comes last: moving it into the file before would take room for all that is forgotten.
+            await writer.do(partial(_checkpoint_after, pages=0), makes_room=True)
+            await compaction.compact(writer, self._revision, makes_room=True)
+            await writer.do(partial(_checkpoint_after, pages=CHECKPOINT_PAGES), makes_room=True)
+            await self._check_room(makes_room=True)
+            log.warning("the disk was full; all old versions were given up, and there is room again")
+        except StorageError as error:
+            self._in_vain_at = self._monotonic()
+            log.warning("the disk is full, and giving up all old versions has not helped: %s", error)
+        finally:
+            writer.has_made_room.set()
+
+    async def _check_room(self, *, makes_room: bool = False) -> None:
+        """Note that there is room again, or raise StorageFull."""
+        await self._writer.do(Transaction.probe, makes_room=makes_room)
+        await self._writer.do(Transaction.forget_probes, makes_room=makes_room)
+        self._database.keep_reserve()
+        self._writer.is_not_full()
+
     def _require_open(self) -> None:
         if self._is_closed:
             raise StorageUnavailable("the store is closed")
+
+
+def _checkpoint_after(transaction: Transaction, *, pages: int) -> None:
+    """How long the log gets before SQLite itself moves it into the file; 0 for never."""
+    transaction.connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")

@@ -166,6 +166,7 @@ class Writer:
         callers hears: whoever sees an answer finds its effects already published.
     on_failure: called in the loop when a commit's outcome is unknown and the connection was made anew;
         gets the revision that the file holds now.
+    on_full: called in the loop when there was no room for a group.
     """
 
     def __init__(
@@ -176,13 +177,14 @@ class Writer:
         reads_may_begin: threading.Event,
         on_commit: Callable[[Committed], None],
         on_failure: Callable[[int], None],
+        on_full: Callable[[], None],
     ) -> None:
         self._connect = connect
         self._log_path = log_path
         self._reads_may_begin = reads_may_begin
         connection = connect()
         self._connection: sqlite3.Connection | None = connection
-        self._on_commit, self._on_failure = on_commit, on_failure
+        self._on_commit, self._on_failure, self._on_full = on_commit, on_failure, on_full
         self._loop = asyncio.get_running_loop()
         self._collected: list[_Operation] = []  # in this turn of the loop
         self._unanswered = 0
@@ -190,18 +192,24 @@ class Writer:
         self._queue: queue.SimpleQueue[list[_Operation]] = queue.SimpleQueue()
         self.revision = _revision_in(connection)  # touched by the thread only, once it runs
         self.failure: StorageUnavailable | None = None  # why the last group failed, until one succeeds
+        self.has_made_room = asyncio.Event()  # cleared while only what makes room may write
+        self.has_made_room.set()
         self._closing = False
         self._wants_checkpoint = False
         self._log_bytes_max = LOG_BYTES_MAX
         self._thread = threading.Thread(target=self._run, name="embedded-store-writer", daemon=True)
         self._thread.start()
 
-    async def do(self, run: Callable[[Transaction], T]) -> T:
+    async def do(self, run: Callable[[Transaction], T], *, makes_room: bool = False) -> T:
         """Run `run` in a transaction and return its result once that is committed.
 
+        makes_room: it is part of what cures a full disk; everything else waits meanwhile.
         Raises what `run` raises, StorageFull or StorageUnavailable (nothing was written), OutcomeUnknown.
         """
         self.require_open()
+        if not (makes_room or self.has_made_room.is_set()):
+            await self.has_made_room.wait()
+            self.require_open()
         if self._unanswered >= QUEUED_OPERATIONS_MAX:
             raise StorageUnavailable(f"{QUEUED_OPERATIONS_MAX} writes are waiting already")
         answer: asyncio.Future[T] = self._loop.create_future()
@@ -217,10 +225,15 @@ class Writer:
         if self._closing:
             raise StorageUnavailable("the store is closed")
 
-    async def checkpoint(self) -> None:
+    async def checkpoint(self, *, makes_room: bool = False) -> None:
         """Have the log moved into the file, and its space given back, as soon as readers allow."""
         self._wants_checkpoint = True
-        await self.do(lambda _: None)  # it is looked after behind each group
+        await self.do(lambda _: None, makes_room=makes_room)  # it is looked after behind each group
+
+    def is_not_full(self) -> None:
+        """There is room again."""
+        if isinstance(self.failure, StorageFull):
+            self.failure = None
 
     async def close(self) -> None:
         """Finish what is queued, then end the thread and close the connection."""
@@ -276,10 +289,14 @@ class Writer:
         except Exception as error:  # Whatever it was, nobody may be left waiting for this group.
             # Nobody but SQLite is known to fail here, and its message says it all.
             is_bug = not isinstance(error, sqlite3.Error)
-            log.error("a group of %d writes failed: %s", len(operations), error, exc_info=is_bug)
+            # Once, not for every group: as long as it lasts there may be hundreds in a second.
+            level = logging.ERROR if is_bug or self.failure is None else logging.DEBUG
+            log.log(level, "a group of %d writes failed: %s", len(operations), error, exc_info=is_bug)
             self._fail(operations, error, unknown=committing and not _is_full(error))
             return
-        self.revision, self.failure = transaction.revision, None
+        self.revision = transaction.revision
+        if not isinstance(self.failure, StorageFull):
+            self.failure = None  # That a small write fits is not a full disk's end: see `is_not_full`.
         committed = Committed(transaction.events, transaction.revision)
         self._tell(lambda: self._publish(committed, answers))
 
@@ -306,6 +323,8 @@ class Writer:
         """Undo the group. If its commit may have happened, start over from what the file says."""
         reason = f"the embedded store cannot write: {error}"
         self.failure = StorageFull(reason) if _is_full(error) else StorageUnavailable(reason)
+        if _is_full(error):
+            self._tell(self._on_full)
         outcome: StorageError = OutcomeUnknown(reason) if unknown else self.failure
         try:
             if self._connection is not None and self._connection.in_transaction:

