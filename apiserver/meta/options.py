@@ -102,8 +102,9 @@ class ListOptions:
         token = first(query, "continue")
         _check("ListOptions", meta_group, _validate_list(query, version, match, token))
         at = _read_at_for_list(version, match, has_limit=bool(limit and limit > 0), token=token)
-        if version == "0" and not token:
-            # kube-apiserver's cache answers such a list whole, and clients rely on it (row K08).
+        if version == "0":
+            # kube-apiserver's cache answers such a list whole, with a token, too, and clients rely on it
+            # (row K08; recorded in chunking/rv-and-continue).
             limit = 0
         return cls(
             labels=labels,
