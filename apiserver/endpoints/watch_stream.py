@@ -80,7 +80,7 @@ class WatchStream:
     async def run(
         self,
         watcher: Watcher[StoredObject],
-        initial: Sequence[Version[StoredObject]],
+        initial: list[Version[StoredObject]],
         *,
         bookmark_initial: int | None,
         revision: Callable[[], int],
@@ -88,12 +88,14 @@ class WatchStream:
     ) -> None:
         """Send the initial events, then changes until the time is up, the watcher ends, or the client goes.
 
+        initial: taken over, and emptied once it is sent.
         bookmark_initial: the revision of the bookmark after the initial events, if there is to be one.
         revision: up to which the cache has handed out changes.
         """
         self._watcher = watcher
         self._stream = stream = Stream(self._call, self._encoder.media_type)
         await self._send_initial(initial)
+        initial.clear()
         if bookmark_initial is not None:
             stream.write(self._encoder.bookmark(bookmark_initial, ends_initial_events=True))
         self._is_live = True

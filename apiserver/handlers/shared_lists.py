@@ -27,12 +27,19 @@ class SharedBody:
     def __init__(self, slices: Iterable[bytes]) -> None:
         self._source = iter(slices)
         self._made: list[bytes] = []
+        self._failure: Exception | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         index = 0
         while True:
             if index == len(self._made):
-                following = next(self._source, None)
+                if self._failure is not None:
+                    raise self._failure  # To the others a source that failed would look as if it had ended.
+                try:
+                    following = next(self._source, None)
+                except Exception as failure:
+                    self._failure = failure
+                    raise
                 if following is None:
                     return
                 self._made.append(following)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from apiserver.brand import Brand
@@ -65,11 +65,14 @@ def watch_handler(
             await stream.fail(Expired(f"too old resource version: {error.requested} ({error.oldest})"))
             return
         try:
-            initial: Sequence[Version[StoredObject]] = ()
+            initial: list[Version[StoredObject]] = []
             if options.send_initial_events:
                 at = ReadAt.exactly(after)
                 listing = await cache.list(selection.keys, at, predicate=selection.predicate)
-                initial = listing.versions
+                initial = list(listing.versions)
+                del (
+                    listing
+                )  # `run` empties the list: a watch must not hold a whole state for as long as it lasts
             with streams.open(stream):
                 await stream.run(
                     watcher,

@@ -101,6 +101,22 @@ async def test_who_goes_away_takes_nobody_along() -> None:
     assert b"".join(await first) == b"abc"
 
 
+async def test_a_body_that_cannot_be_made_fails_for_everybody() -> None:
+    """Not for the first alone, while the others take a body that is cut off for a whole one."""
+    shared, work = SharedLists(), Work()
+    work.gate.set()
+
+    def encode(found: ObjectList) -> Iterator[bytes]:
+        yield b"a"
+        raise LookupError("no more")
+
+    body = await shared.body("key", work.find, encode)
+    for reader in (iter(body), iter(body), iter(body)):
+        assert next(reader) == b"a"
+        with pytest.raises(LookupError):
+            next(reader)
+
+
 async def test_large_bodies_are_not_held() -> None:
     shared, work = SharedLists(), Work(SHARED_BYTES_MAX + 1)
     work.gate.set()
