@@ -28,6 +28,9 @@ LAST_BOOKMARK_BEFORE_END_S: Final = 2.0
 # A client that takes nothing of its initial events for so long is gone, or might as well be. Later on it
 # is the watcher's queue that bounds how far one may fall behind.
 STALLED_S: Final = 60.0
+# What is written in one turn of the loop, about, and how many events are made before that is looked at.
+FLUSH_BYTES_MAX: Final = 256 * 1024
+TAKEN_AT_ONCE: Final = 16
 
 
 class WatchStream:
@@ -150,22 +153,32 @@ class WatchStream:
             self._call.connection.on_writable = self.on_event
         else:
             try:
-                self._write(watcher.take())
-                if watcher.is_behind:
+                self._write_some(watcher, stream)
+                if len(watcher):
                     self.on_event()  # the rest in the next turn, after others have had theirs
             except Exception:
                 # Without this event the stream would have a hole: it must not go on.
                 log.exception("an event of %s cannot be sent", self._resource.resource)
                 stream.write(_error_event(InternalError("Internal error occurred")))
                 self.end()
-            if watcher.is_ended and not watcher.is_behind:
+            if watcher.is_ended and not len(watcher):
                 self.end()
 
-    def _write(self, deliveries: Sequence[Delivery[StoredObject]]) -> None:
-        assert self._stream is not None
-        if deliveries:
-            self._stream.write_chunks(b"".join([self._encoded(delivery) for delivery in deliveries]))
-            self._metrics.count_watch_events(self._resource, len(deliveries))
+    def _write_some(self, watcher: Watcher[StoredObject], stream: Stream) -> None:
+        """In one write, and no more than others can wait for."""
+        pieces: list[bytes] = []
+        size = 0
+        turn_ends = self._clock() + TURN_S
+        while len(watcher):
+            for delivery in watcher.take(TAKEN_AT_ONCE):
+                piece = self._encoded(delivery)
+                pieces.append(piece)
+                size += len(piece)
+            if size >= FLUSH_BYTES_MAX or self._clock() > turn_ends:
+                break
+        if pieces:
+            stream.write_chunks(b"".join(pieces))
+            self._metrics.count_watch_events(self._resource, len(pieces))
 
     def _encoded(self, delivery: Delivery[StoredObject]) -> bytes:
         """The event as a chunk: made once for all streams that want it in the same form."""

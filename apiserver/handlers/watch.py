@@ -70,9 +70,8 @@ def watch_handler(
                 at = ReadAt.exactly(after)
                 listing = await cache.list(selection.keys, at, predicate=selection.predicate)
                 initial = list(listing.versions)
-                del (
-                    listing
-                )  # `run` empties the list: a watch must not hold a whole state for as long as it lasts
+                # `run` empties the list: a watch must not hold a whole state for as long as it lasts.
+                del listing
             with streams.open(stream):
                 await stream.run(
                     watcher,

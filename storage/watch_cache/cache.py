@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from storage.auto_compaction import compaction_key
@@ -29,7 +29,7 @@ from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.progress import Progress
 from storage.watch_cache.reflector import Reflector
 from storage.watch_cache.resource import ResourceCache
-from storage.watch_cache.snapshots import Version
+from storage.watch_cache.snapshots import Snapshots, Version
 from storage.watch_cache.watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class WatchCache(Generic[T]):
         self.checks_total: Counter[tuple[str, str]] = Counter()
         self._grown_bytes = 0  # since the budget was looked at
         self._resources: dict[str, ResourceCache[T]] = {}
-        self._filling: dict[str, list[Version[T]]] = {}
+        self._filling: dict[str, Snapshots[T]] = {}
         self._reflector = Reflector(
             store,
             prefix_range(prefix + "/"),
@@ -336,14 +336,17 @@ class WatchCache(Generic[T]):
         for item in items:
             prefix = resource_of(self._prefix, item.key)
             if prefix is not None:
-                self._filling.setdefault(prefix, []).append(_version(item, self._decode))
+                snapshots = self._filling.get(prefix)
+                if snapshots is None:
+                    snapshots = self._filling[prefix] = Snapshots()
+                snapshots.add(_version(item, self._decode))
             elif item.key == self._compaction_key:
                 self._note_compaction(item.value)
 
     def _fill(self, revision: int) -> None:
         self._floor = revision
         for prefix in self._resources.keys() | self._filling.keys():
-            self._resource(prefix).fill(self._filling.get(prefix, ()), revision)
+            self._resource(prefix).fill(self._filling.get(prefix, Snapshots()), revision)
         self._filling.clear()
 
     def _apply(self, events: Sequence[Event]) -> None:
@@ -421,10 +424,16 @@ class WatchCache(Generic[T]):
             await self._reflector.begin_again()
         return not is_different
 
-    async def _entries(self, keys: KeyRange, revision: int) -> Sequence[tuple[str, int]]:
-        """What memory has of a range. Raises RevisionCompacted."""
-        listing = await self._list_from_memory(keys, revision, 0, None)
-        return [(version.key, version.revision) for version in listing.versions]
+    async def _entries(self, keys: KeyRange, revision: int) -> AsyncIterator[Sequence[tuple[str, int]]]:
+        """What memory has of a range, each page in a turn of its own. Raises RevisionCompacted."""
+        resource = self._resource_for(keys.start)
+        last_key: str | None = keys.start
+        while last_key is not None:
+            versions, last_key = resource.walk(keys, revision, count=LIST_TURN_KEYS)
+            yield [(version.key, version.revision) for version in versions]
+            if last_key is not None:
+                keys = KeyRange(after_key(last_key), keys.end)
+            await asyncio.sleep(0)
 
     def _keep_budget(self) -> None:
         """Shorten the largest histories until all of them together are within their budget."""

@@ -9,7 +9,7 @@ the ConsistencyChecker of release 1.34.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final
 
 from storage.errors import RevisionCompacted
@@ -18,8 +18,8 @@ from storage.keys import after as after_key
 
 PAGE_KEYS: Final = 500
 
-# keys, revision -> keys and the revisions of their last writes, in order
-ReadCache = Callable[[KeyRange, int], Awaitable[Iterable[tuple[str, int]]]]
+# keys, revision -> keys and the revisions of their last writes, in order, a page at a time
+ReadCache = Callable[[KeyRange, int], AsyncIterator[Iterable[tuple[str, int]]]]
 
 
 async def differs(store: Storage, read_cache: ReadCache, keys: KeyRange, *, revision: int) -> bool | None:
@@ -28,24 +28,17 @@ async def differs(store: Storage, read_cache: ReadCache, keys: KeyRange, *, revi
     None: it cannot be told, as one of them has forgotten that revision. Raises what the store raises.
     """
     try:
-        cached = _digest(await read_cache(keys, revision))
-        stored = hashlib.blake2b()
+        cached, stored = hashlib.blake2b(), hashlib.blake2b()
+        async for entries in read_cache(keys, revision):
+            cached.update(b"".join([_line(key, written_at) for key, written_at in entries]))
         while True:
             page = await store.list(keys, ReadAt.exactly(revision), limit=PAGE_KEYS)
-            for item in page.items:
-                stored.update(_line(item.key, item.mod_revision))
+            stored.update(b"".join([_line(item.key, item.mod_revision) for item in page.items]))
             if not page.more:
-                return stored.digest() != cached
+                return stored.digest() != cached.digest()
             keys = KeyRange(after_key(page.items[-1].key), keys.end)
     except RevisionCompacted:
         return None
-
-
-def _digest(entries: Iterable[tuple[str, int]]) -> bytes:
-    digest = hashlib.blake2b()
-    for key, revision in entries:
-        digest.update(_line(key, revision))
-    return digest.digest()
 
 
 def _line(key: str, revision: int) -> bytes:

@@ -32,8 +32,12 @@ class HistoryLimits:
 # Beside eviction the loop has other things to do: so many changes take a millisecond or two.
 EVICTED_AT_ONCE_MAX: Final = 2_000
 # Changes whose encodings are kept for whoever else wants them in the same form: enough for watchers that are
-# a little apart, and for a crowd that comes back after a short break.
+# a little apart, and for a crowd that comes back after a short break. Of large objects fewer: to make their
+# events is to copy bytes.
 ENCODED_MAX: Final = 1_000
+ENCODED_BYTES_MAX: Final = 8 * 1024 * 1024
+# Evicted changes leave the ring once they are this part of it: what they hold counts for nothing.
+EVICTED_PART: Final = 16
 
 
 class History(Generic[T]):
@@ -57,7 +61,9 @@ class History(Generic[T]):
         self._clock = clock
         self._changes: list[Change[T]] = []
         self._seen_at: list[float] = []
-        self._start = 0  # what is before it has been evicted and awaits `_shrink`
+        self._start = 0  # what is before it has been evicted
+        self._encoded_start = 0  # what is before it keeps no encodings
+        self._encoded_bytes = 0  # of the objects that have changed since
         self.bytes = 0  # of the obsolete values that the changes keep
 
     def __len__(self) -> int:
@@ -78,8 +84,11 @@ class History(Generic[T]):
         self._changes.append(change)
         self._seen_at.append(self._clock())
         self.bytes += self._weight(change)
-        if len(self) > ENCODED_MAX:
-            self._changes[-ENCODED_MAX - 1].forget_encodings()
+        self._encoded_bytes += self._shown_weight(change)
+        while (
+            len(self._changes) - self._encoded_start > ENCODED_MAX or self._encoded_bytes > ENCODED_BYTES_MAX
+        ):
+            self._let_go_of_encodings()
 
     def after(self, revision: int, count: int | None = None) -> Sequence[Change[T]]:
         """The changes above `revision`, oldest first: all, or the first `count`.
@@ -120,10 +129,24 @@ class History(Generic[T]):
             end += 1
         evicted = self._changes[first:end]
         self._start = end
-        if self._start > len(self._changes) // 2:
+        while self._encoded_start < end:
+            self._let_go_of_encodings()
+        if self._start * EVICTED_PART > len(self._changes):
             del self._changes[: self._start], self._seen_at[: self._start]
+            self._encoded_start -= self._start
             self._start = 0
         return evicted
+
+    def _let_go_of_encodings(self) -> None:
+        change = self._changes[self._encoded_start]
+        change.forget_encodings()
+        self._encoded_bytes -= self._shown_weight(change)
+        self._encoded_start += 1
+
+    def _shown_weight(self, change: Change[T]) -> int:
+        """Of the object that an event of the change shows: about as much as its encoding."""
+        value = change.version.value
+        return self._weight(change) if value is None else self._weigh(value)
 
     def _weight(self, change: Change[T]) -> int:
         previous = change.previous

@@ -45,15 +45,17 @@ class ResourceCache(Generic[T]):
         self.history = self._new_history(floor)
         self.fanout: Fanout[T] = Fanout()
         self.changes_total = 0
-        self._released_bytes = 0  # by history, since late watchers were dropped
+        self._released_bytes = 0  # by history, since late watchers were looked for
+        self._released_before = 0  # the revision up to which it had let go when they were
 
-    def fill(self, versions: Iterable[Version[T]], revision: int) -> None:
-        """Begin again from a list: what changed up to `revision` is not known one by one.
+    def fill(self, snapshots: Snapshots[T], revision: int) -> None:
+        """Begin again from the state at `revision`: what changed until then is not known one by one.
 
         Watchers that may have missed something are ended.
         """
-        self.snapshots = Snapshots(versions)
+        self.snapshots = snapshots
         self.history = self._new_history(revision)
+        self._released_before = 0
         self.fanout.end_all()
 
     def apply(self, events: Iterable[Event]) -> None:
@@ -86,9 +88,13 @@ class ResourceCache(Generic[T]):
         return self._released_bytes > self._limits.bytes_max
 
     def drop_late_watchers(self) -> None:
-        """End those that wait for what history no longer has."""
+        """End those that wait for what history had let go of when they were last looked for.
+
+        What it has let go of since may have been handed out a moment ago, where it is kept short.
+        """
+        self.fanout.drop_older_than(self._released_before)
         self._released_bytes = 0
-        self.fanout.drop_older_than(self.history.floor)
+        self._released_before = self.history.floor
 
     def walk(self, keys: KeyRange, revision: int, *, count: int) -> Walk[T]:
         """The versions of the first `count` keys of a range as of `revision`, in key order.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -54,13 +53,17 @@ class Snapshots(Generic[T]):
     paged without meeting what was deleted.
     """
 
-    def __init__(self, versions: Iterable[Version[T]] = ()) -> None:
-        self._live: SortedDict[str, Version[T]] = SortedDict({v.key: v for v in versions})
+    def __init__(self) -> None:
+        self._live: SortedDict[str, Version[T]] = SortedDict()
         self._dead: SortedDict[str, Version[T]] = SortedDict()
 
     def __len__(self) -> int:
         """How many keys have a value."""
         return len(self._live)
+
+    def add(self, version: Version[T]) -> None:
+        """Take the only known version of a key."""
+        self._live[version.key] = version
 
     def newest(self, key: str) -> Version[T] | None:
         """The newest version of `key`, if it has a value."""

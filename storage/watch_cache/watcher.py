@@ -53,7 +53,7 @@ class Watcher(Generic[T]):
 
     @property
     def is_behind(self) -> bool:
-        """What comes next is in the history; `take` gives a part of it at a time."""
+        """What comes after the queue is in the history; `take` gives a part of it at a time."""
         return self._history is not None
 
     def catch_up(self, history: History[T], is_in_scope: Callable[[str], bool]) -> None:
@@ -78,19 +78,25 @@ class Watcher(Generic[T]):
         self._queue.append(Delivery(kind, change))
         return True
 
-    def take(self) -> list[Delivery[T]]:
-        """What waits, in order; of a history only the next part. Nothing may concern it of that part."""
-        if self._history is not None:
-            return self._take_owed(self._history)
-        taken = list(self._queue)
-        self._queue.clear()
-        return taken
+    def take(self, count: int | None = None) -> list[Delivery[T]]:
+        """What waits, in order, or the first `count` of it; `len` tells whether there is more.
+
+        Of a history the next part only, of which nothing may concern the watcher.
+        """
+        queue = self._queue
+        if self._history is not None and not queue:
+            self._queue_owed(self._history)
+        if count is None or count >= len(queue):
+            taken = list(queue)
+            queue.clear()
+            return taken
+        return [queue.popleft() for _ in range(count)]
 
     def holds_what_is_older_than(self, revision: int) -> bool:
         """Whether it still needs what history has let go of up to `revision`."""
-        if self._history is not None:
-            return self._reached < revision
-        return bool(self._queue) and self._queue[0].change.revision <= revision
+        if self._queue:
+            return self._queue[0].change.revision <= revision
+        return self._history is not None and self._reached < revision
 
     def overrun(self) -> None:
         """It is too far behind: what it has not taken is of no use to it."""
@@ -109,12 +115,12 @@ class Watcher(Generic[T]):
             self.is_ended = True
             self._on_event()
 
-    def _take_owed(self, history: History[T]) -> list[Delivery[T]]:
+    def _queue_owed(self, history: History[T]) -> None:
         try:
             changes = history.after(self._reached, OWED_AT_ONCE_MAX)
         except RevisionCompacted:
             self.overrun()
-            return []
+            return
         if len(changes) == OWED_AT_ONCE_MAX:
             # The last revision may go on behind the cut. It begins behind the first change: a transaction
             # writes far less.
@@ -124,11 +130,11 @@ class Watcher(Generic[T]):
         else:
             self._history = None
         assert self._is_in_scope is not None
-        return [
+        self._queue.extend(
             Delivery(kind, change)
             for change in changes
             if self._is_in_scope(change.version.key) and (kind := self._concern(change)) is not None
-        ]
+        )
 
     def _concern(self, change: Change[T]) -> EventType | None:
         if change.version.revision <= self.after:

@@ -30,7 +30,7 @@ from storage.keys import prefix_range
 from storage.watch_cache import Change, EventType, HistoryLimits, Scope, Version, Watcher
 from storage.watch_cache.cache import BUDGET_LOOKS
 from storage.watch_cache.fanout import Fanout
-from storage.watch_cache.history import ENCODED_MAX, EVICTED_AT_ONCE_MAX, History
+from storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTED_AT_ONCE_MAX, History
 from storage.watch_cache.reflector import PAGE_KEYS
 from storage.watch_cache.resource import ResourceCache
 from storage.watch_cache.snapshots import Snapshots
@@ -184,7 +184,9 @@ def test_what_a_watcher_is_owed_does_not_overrun_it() -> None:
 def test_a_refill_ends_watchers_that_may_have_missed_something() -> None:
     tube = Tube()
     watcher, _ = tube.watcher()
-    tube.cache.fill([Version(P + "x", b"1", revision=7, create_revision=7)], 9)
+    snapshots: Snapshots[bytes] = Snapshots()
+    snapshots.add(Version(P + "x", b"1", revision=7, create_revision=7))
+    tube.cache.fill(snapshots, 9)
     assert watcher.is_ended
     with pytest.raises(RevisionCompacted):
         tube.watcher(after=8)
@@ -369,10 +371,57 @@ def test_a_watcher_that_takes_nothing_keeps_nothing_alive(is_behind: bool) -> No
     assert tube.cache.has_released_much()
     busy, _ = tube.watcher(after=9)
     tube.cache.drop_late_watchers()
+    tube.cache.drop_late_watchers()
     assert tube.cache.fanout.dropped_total == 1
     assert (idle.is_overrun, idle.is_ended, len(idle), calls[-1]) == (True, True, 0, "told")
     assert not busy.is_ended
     assert not tube.cache.has_released_much()
+
+
+def test_a_short_history_ends_nobody_who_takes_what_comes() -> None:
+    tube = Tube(limits=HistoryLimits(changes_max=3))
+    watcher, _ = tube.watcher()
+    for last in range(10, 100, 10):
+        tube.cache.apply([put("x", b"", revision, 1) for revision in range(last - 9, last + 1)])
+        tube.cache.drop_late_watchers()  # before the loop has come to its turn
+        assert [revision for _, _, revision in taken(watcher)] == list(range(last - 9, last + 1))
+
+
+def test_a_watcher_takes_as_much_as_it_can_use() -> None:
+    tube = Tube()
+    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, 5)])
+    watcher, _ = tube.watcher()
+    parts = [[delivery.change.revision for delivery in watcher.take(3)]]
+    tube.cache.apply([put("x", b"", revision, 1) for revision in range(5, 8)])
+    while len(watcher):
+        parts.append([delivery.change.revision for delivery in watcher.take(3)])
+    assert parts == [[1, 2, 3], [4, 5, 6], [7]]
+
+
+def test_evicted_changes_leave_memory() -> None:
+    """What is told of the history's bytes is what it holds."""
+
+    gone: list[bytes] = []
+
+    class Value(bytes):
+        def __del__(self) -> None:
+            gone.append(b"")
+
+    tube = Tube(limits=HistoryLimits(changes_max=100))
+    for revision in range(1, 1_001):
+        tube.cache.apply([put("x", Value(b"%d" % revision), revision, 1)])
+    assert len(gone) >= 1_000 - 100 * 1.1 - 1
+
+
+def test_large_events_are_not_kept_as_long_as_small_ones() -> None:
+    tube = Tube()
+    watcher, _ = tube.watcher()
+    value = bytes(ENCODED_BYTES_MAX // 10)
+    tube.cache.apply([put("x", value, revision, 1) for revision in range(1, 30)])
+    changes = [delivery.change for delivery in watcher.take()]
+    for change in changes:
+        change.encodings["form"] = b"bytes"
+    assert [bool(change.encodings) for change in changes] == [False] * 19 + [True] * 10
 
 
 def test_encodings_are_kept_for_the_latest_changes_only() -> None:
