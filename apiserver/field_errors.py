@@ -57,6 +57,14 @@ def not_supported(field: str, value: object, supported: Sequence[str]) -> FieldE
     )
 
 
+def not_found(field: str, value: object) -> FieldError:
+    return FieldError(field, "FieldValueNotFound", f"Not found: {quote(value)}")
+
+
+def type_invalid(field: str, value: object, detail: str) -> FieldError:
+    return FieldError(field, "FieldValueTypeInvalid", _with_detail(f"Invalid value: {quote(value)}", detail))
+
+
 def too_long(field: str, limit_bytes: int) -> FieldError:
     return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {limit_bytes} bytes")
 

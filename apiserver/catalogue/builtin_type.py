@@ -21,6 +21,8 @@ class BuiltinType:
 
     group: as in `apps`; with a dot at its end, as in `coordination.`, the deployment's domain follows.
     definition: the name of its schema, as `io.k8s.api.core.v1.ConfigMap`.
+    stored_as: where its objects are those of another version, or of another group, in another form.
+        Strategy and selectable fields are then about the stored form; schema and columns about this one.
     """
 
     group: str
@@ -37,6 +39,24 @@ class BuiltinType:
     strategy: Strategy = DEFAULT_STRATEGY
     columns: Columns = table.DEFAULT
     selectable_fields: Mapping[str, FieldGetter] = dataclasses.field(default_factory=dict)
+    stored_as: StoredAs | None = None
+    in_runtime_config: bool = False  # served only where --runtime-config asks for it
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAs:
+    """The version in which the objects of a type are kept, if it is another one.
+
+    group: as in `BuiltinType`. to_stored, from_stored: convert a document's content, in place; apiVersion
+    and kind are seen to.
+    """
+
+    group: str
+    version: str
+    resource: str
+    kind: str
+    to_stored: Callable[[Document], None]
+    from_stored: Callable[[Document], None]
 
 
 STATUS_SUBRESOURCE = Subresource("status", update=STATUS)

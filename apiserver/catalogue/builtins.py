@@ -8,10 +8,12 @@ from types import MappingProxyType
 
 from apiserver.brand import Brand
 from apiserver.catalogue import apps, batch, coordination, core
-from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
+from apiserver.catalogue.rules.defaults import DEFAULTS
+from apiserver.registry.served_resource import Conversion, ResourceTable, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import GroupVersion
+from apiserver.schema.compile import Walks
+from apiserver.vocabulary import GroupResource, GroupVersion
 
 
 def builtin_resources(brand: Brand, schemas: BuiltinSchemas, *, event_ttl_s: int) -> ResourceTable:
@@ -26,8 +28,9 @@ def builtin_resources(brand: Brand, schemas: BuiltinSchemas, *, event_ttl_s: int
 
 
 def _served(types: Iterable[BuiltinType], brand: Brand, schemas: BuiltinSchemas) -> Iterable[ServedResource]:
+    walks = Walks(DEFAULTS)
     for builtin in types:
-        group = brand.group(builtin.group[:-1]) if builtin.group.endswith(".") else builtin.group
+        group = _full_group(builtin.group, brand)
         yield ServedResource(
             group_version=GroupVersion(group, builtin.version),
             resource=builtin.resource,
@@ -42,6 +45,23 @@ def _served(types: Iterable[BuiltinType], brand: Brand, schemas: BuiltinSchemas)
             strategy=builtin.strategy,
             columns=builtin.columns,
             selectable_fields=builtin.selectable_fields,
-            storage_version=builtin.version,
+            storage_version=builtin.stored_as.version if builtin.stored_as else builtin.version,
+            conversion=_conversion(builtin.stored_as, brand) if builtin.stored_as else None,
             definition=builtin.definition,
+            walks=walks,
         )
+
+
+def _conversion(stored_as: StoredAs, brand: Brand) -> Conversion:
+    group = _full_group(stored_as.group, brand)
+    return Conversion(
+        GroupResource(group, stored_as.resource),
+        str(GroupVersion(group, stored_as.version)),
+        stored_as.kind,
+        stored_as.to_stored,
+        stored_as.from_stored,
+    )
+
+
+def _full_group(group: str, brand: Brand) -> str:
+    return brand.group(group[:-1]) if group.endswith(".") else group

@@ -118,6 +118,7 @@ class WatchStream:
             if found is None:
                 continue
             found.require_sound()
+            found = self._resource.view(found)
             piece = chunk(self._event("ADDED", found, found.tail))
             pieces.append(piece)
             size += len(piece)
@@ -186,7 +187,7 @@ class WatchStream:
         if not self._has_sent_event:
             # The first event of a table carries its columns; it is made for this stream alone.
             return chunk(self._encode(delivery))
-        key = (kind, self._encoder.key)
+        key = (kind, self._resource.api_version, self._encoder.key)
         encoded = change.encodings.get(key)
         if encoded is None:
             encoded = change.encodings[key] = chunk(self._encode(delivery))
@@ -200,10 +201,12 @@ class WatchStream:
             found = change.previous.value
             assert found is not None
             found.require_sound()
+            found = self._resource.view(found)
             return self._event(kind.value, found, found.at_revision(change.revision))
         found = change.version.value
         assert found is not None
         found.require_sound()
+        found = self._resource.view(found)
         return self._event(kind.value, found, found.tail)
 
     async def _wait(self, revision: Callable[[], int] | None) -> None:

@@ -66,7 +66,7 @@ async def store_new(
     namespace = call.info.namespace
     warn_of_duplicate_owners(call, document)
     guard = await lifecycle.check_create(resource, namespace, document["metadata"].get("name", ""))
-    return await registry.create(resource, namespace, document, options, guard)
+    return await registry.create(resource, namespace, document, options, guard, warnings=call.warnings)
 
 
 def warn_of_duplicate_owners(call: Call, document: Document) -> None:

@@ -80,6 +80,7 @@ def patch_handler(registry: Registry, encoders: Encoders, brand: Brand, deviatio
             transform,
             options,
             strategy=update_rules(resource, info.subresource),
+            warnings=call.warnings,
         )
         await send_object(call, encoder, updated)
 

@@ -71,6 +71,7 @@ def update_handler(
                 options,
                 strategy=update_rules(resource, info.subresource),
                 checks_uid=True,
+                warnings=call.warnings,
             )
         except NotFound:
             if not resource.strategy.creates_on_update or info.subresource:

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from apiserver.meta import table
 from apiserver.meta.table import Columns
-from apiserver.registry.stored_object import head_of
+from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy
-from apiserver.schema.compile import Walk
+from apiserver.schema.compile import Walk, Walks
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document, GroupKind, GroupResource, GroupVersion
 from apiserver.wire.protobuf import Decoder
@@ -37,12 +37,34 @@ class Subresource:
     group_version: GroupVersion | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How objects that are kept in another version come and go.
+
+    group_resource, api_version, kind: of the stored form.
+    to_stored, from_stored: convert a document's content, in place.
+    """
+
+    group_resource: GroupResource
+    api_version: str
+    kind: str
+    to_stored: Callable[[Document], None]
+    from_stored: Callable[[Document], None]
+
+    @property
+    def head(self) -> bytes:
+        return head_of(self.api_version, self.kind)
+
+
 @dataclass(frozen=True, eq=False)
 class ServedResource:
     """One resource of one version: names, scope, verbs, schema, rules, columns.
 
     storage_version: the version in which its objects are kept.
+    conversion: between that version and this one, if they differ. Strategy and selectable fields are about
+        documents as they are stored; schema and columns about those that clients see.
     schema: gets the schema; called when it is first needed.
+    walks: where its walk is compiled, together with those of others that share definitions.
     selectable_fields: for each field that lists can be selected by, beside name and namespace, how to
         read it.
     """
@@ -61,7 +83,9 @@ class ServedResource:
     columns: Columns = table.DEFAULT
     selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
     storage_version: str = ""
+    conversion: Conversion | None = None
     definition: str = ""  # the schema's name in OpenAPI
+    walks: Walks = field(default_factory=Walks)
 
     @cached_property
     def group_resource(self) -> GroupResource:
@@ -85,9 +109,42 @@ class ServedResource:
         return head_of(self.api_version, self.kind)
 
     @cached_property
+    def stored_head(self) -> bytes:
+        """What its objects begin with where they are kept."""
+        return self.conversion.head if self.conversion else self.head
+
+    @cached_property
+    def stored_group_resource(self) -> GroupResource:
+        """Whose objects they are where they are kept."""
+        return self.conversion.group_resource if self.conversion else self.group_resource
+
+    def view(self, found: StoredObject) -> StoredObject:
+        """A stored object in this version, for encoders."""
+        if self.conversion is None or not found.head:
+            return found
+        document = found.document()
+        revision = document["metadata"].get("resourceVersion")  # What was not stored (a dry run) has none.
+        rest = encode(self.from_stored(document), self.head)[len(self.head) :]
+        return StoredObject(found.key, self.head, with_revision(rest, int(revision)) if revision else rest)
+
+    def from_stored(self, document: Document) -> Document:
+        """A stored document, taken over, in this version."""
+        if self.conversion is not None:
+            self.conversion.from_stored(document)
+            document["apiVersion"], document["kind"] = self.api_version, self.kind
+        return document
+
+    def to_stored(self, document: Document) -> Document:
+        """A document of this version, taken over, as it is stored."""
+        if self.conversion is not None:
+            self.conversion.to_stored(document)
+            document["apiVersion"], document["kind"] = self.conversion.api_version, self.conversion.kind
+        return document
+
+    @cached_property
     def check(self) -> Walk:
         """Checks and prunes a document; compiled when the first one comes."""
-        return Walk(self.schema())
+        return self.walks.of(self.schema())
 
     @cached_property
     def from_protobuf(self) -> Decoder:

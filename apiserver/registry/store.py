@@ -10,7 +10,7 @@ import copy
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from apiserver.brand import Brand
 from apiserver.errors import (
@@ -47,9 +47,12 @@ GENERATION_MAX: Final = (1 << 63) - 1
 NAME_ATTEMPTS_MAX: Final = 8
 # A list of more objects lets others have their turn before anything is done with all of them.
 LIST_TURN_OBJECTS: Final = 10_000
+CONVERTED_AT_ONCE: Final = 50
 
 Transform = Callable[[StoredObject], Document]
 Found = Version[StoredObject]
+# Texts for the client, added to by whoever has one.
+Warnings: TypeAlias = list[str]
 
 
 class Registry:
@@ -86,7 +89,7 @@ class Registry:
         if version is None or version.value is None:
             raise NotFound(resource.group_resource, name)
         version.value.require_sound()
-        return version.value
+        return resource.view(version.value)
 
     async def list(self, resource: ServedResource, namespace: str, options: ListOptions) -> ObjectList:
         """Raises BadRequest (a bad token), Expired, CorruptObject, and the storage's errors."""
@@ -108,6 +111,8 @@ class Registry:
         for each in objects:
             if not each.head:
                 each.require_sound()
+        if resource.conversion is not None:
+            objects = await _views(resource, objects)
         return ObjectList(objects, found.revision, token, found.remaining)
 
     def key(self, resource: ServedResource, namespace: str, name: str) -> str:
@@ -115,7 +120,7 @@ class Registry:
         return object_key(self.prefix_of(resource), namespace if resource.is_namespaced else "", name)
 
     def prefix_of(self, resource: ServedResource) -> str:
-        return resource_prefix(self._prefix, resource.group_version.group, resource.resource)
+        return resource_prefix(self._prefix, *resource.stored_group_resource)
 
     def selection(
         self, resource: ServedResource, namespace: str, options: ListOptions, *, name: str = ""
@@ -138,12 +143,16 @@ class Registry:
         document: Document,
         options: WriteOptions,
         guard: Guard | None = None,
+        *,
+        warnings: Warnings | None = None,
     ) -> StoredObject:
-        """Store a new object. `document` has passed the schema and is taken over.
+        """Store a new object. `document`, of the resource's version, has passed the schema and is taken over.
 
         guard: a condition of the write besides that the object is new.
+        warnings: takes what the client should know of the object that was stored.
         Raises Invalid, AlreadyExists, what `guard` raises, and the storage's errors.
         """
+        document = resource.to_stored(document)
         meta = document["metadata"]
         version = meta.pop("resourceVersion", "")
         if version not in ("", "0"):
@@ -159,7 +168,10 @@ class Registry:
             if generates_name:
                 meta["name"] = ""
             try:
-                return await self._create_once(resource, namespace, document, options, guard)
+                created = await self._create_once(resource, namespace, document, options, guard)
+                if warnings is not None:
+                    warnings += resource.strategy.warn(document, None)
+                return resource.view(created)
             except AlreadyExists:
                 if not generates_name or attempt == NAME_ATTEMPTS_MAX:
                     raise
@@ -186,7 +198,7 @@ class Registry:
         errors = object_meta.validate(
             meta, is_namespaced=resource.is_namespaced, name_rule=strategy.name_rule
         )
-        errors += strategy.validate(document)
+        errors += strategy.validate_create(document) + strategy.validate(document)
         if errors:
             raise self._invalid(resource, meta.get("name", ""), errors)
         name = meta["name"]
@@ -195,7 +207,7 @@ class Registry:
         if options.dry_run:
             if await self.cache.get(key) is not None:
                 raise AlreadyExists(resource.group_resource, name)
-            return StoredObject(key, resource.head, value[len(resource.head) :])
+            return StoredObject(key, resource.stored_head, value[len(resource.stored_head) :])
         try:
             revision = await self._with_lease(
                 resource, lambda lease: self._create_guarded(key, value, lease, guard)
@@ -229,18 +241,40 @@ class Registry:
         *,
         strategy: UpdateStrategy | None = None,
         checks_uid: bool = False,
+        warnings: Warnings | None = None,
     ) -> StoredObject:
         """Replace the object with `transform(object)`, retrying until no writer races us.
 
-        transform: the object -> a new document of the caller's own, which has passed the schema; pure, and
-            may run again on a newer object. A resourceVersion in the document must be the object's, or is
-            absent.
+        transform: the object -> a new document of the caller's own, which has passed the schema, both of the
+            resource's version; pure, and may run again on a newer object. A resourceVersion in the document
+            must be the object's, or is absent.
         strategy: of the subresource that is written; the resource's own if None.
         checks_uid: the new document's uid is a precondition rather than a change (PUT).
+        warnings: takes what the client should know of the object that was stored.
         An unchanged object is not written and keeps its version. One that is being deleted and has lost
         its last finalizer is removed.
         Raises NotFound, Conflict, Invalid, what `transform` raises, and the storage's errors.
         """
+        told: Warnings = []
+        updated = await self._update(
+            resource, namespace, name, transform, options, strategy, checks_uid, told
+        )
+        if warnings is not None:
+            warnings += told
+        return resource.view(updated)
+
+    async def _update(
+        self,
+        resource: ServedResource,
+        namespace: str,
+        name: str,
+        transform: Transform,
+        options: WriteOptions,
+        strategy: UpdateStrategy | None,
+        checks_uid: bool,
+        told: Warnings,
+    ) -> StoredObject:
+        """Returns the object as it is stored. told: takes the warnings of the last attempt."""
         key = self.key(resource, namespace, name)
         rules = strategy or resource.strategy.update
         current, is_fresh = self.cache.peek(key), False
@@ -253,8 +287,9 @@ class Registry:
             assert found is not None
             old = found.document()
             try:
-                new = transform(found)
+                new = resource.to_stored(transform(resource.view(found)))
                 self._prepare_update(resource, rules, new, old, checks_uid=checks_uid)
+                told[:] = resource.strategy.warn(new, old)
             except Exception:
                 if is_fresh:
                     raise
@@ -372,7 +407,7 @@ class Registry:
         else:
             # Nothing changes, which only the stored object can tell.
             await self._store.transact((Condition(key, revision),), ())
-        return Deleted(found, is_removed, uid)
+        return Deleted(resource.view(found), is_removed, uid)
 
     async def _remove_marked(self, resource: ServedResource, key: str, revision: int, uid: str) -> None:
         """Remove an object that this deletion has marked and that has nothing to wait for."""
@@ -474,7 +509,7 @@ class Registry:
 
     def _encode(self, resource: ServedResource, document: Document) -> bytes:
         try:
-            return encode(document, resource.head)
+            return encode(document, resource.stored_head)
         except TooDeep:
             raise BadRequest("the object is nested too deeply to be stored") from None
 
@@ -518,12 +553,23 @@ def _require_revision(text: str) -> None:
         ) from None
 
 
+async def _views(resource: ServedResource, objects: Sequence[StoredObject]) -> list[StoredObject]:
+    """Objects in the resource's version, where they are kept in another; others get their turns meanwhile."""
+    views = []
+    for start in range(0, len(objects), CONVERTED_AT_ONCE):
+        views += [resource.view(each) for each in objects[start : start + CONVERTED_AT_ONCE]]
+        await asyncio.sleep(0)
+    return views
+
+
 def _random_suffix() -> str:
     return "".join(secrets.choice(names.GENERATED_ALPHABET) for _ in range(names.GENERATED_SUFFIX_LENGTH))
 
 
 def _stored(resource: ServedResource, key: str, value: bytes, revision: int) -> StoredObject:
-    return StoredObject(key, resource.head, with_revision(value[len(resource.head) :], revision))
+    return StoredObject(
+        key, resource.stored_head, with_revision(value[len(resource.stored_head) :], revision)
+    )
 
 
 def _is_terminating(version: Found | None) -> bool:

@@ -98,9 +98,9 @@ class StoredObject:
 
         getters: for each field a function of the document.
         """
-        if self._fields is None:
-            document = self.document()
-            self._fields = {field: get(document) for field, get in getters.items()}
+        if self._fields is None or not getters.keys() <= self._fields.keys():
+            document = self.document()  # Versions of a type may have fields of their own.
+            self._fields = {**(self._fields or {}), **{f: get(document) for f, get in getters.items()}}
         return self._fields
 
     def require_sound(self) -> None:

@@ -25,6 +25,10 @@ def _no_errors(*_: Document) -> list[FieldError]:
     return []
 
 
+def _no_warnings(new: Document, old: Document | None) -> list[str]:
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class UpdateStrategy:
     """How one endpoint of a resource takes updates: its main one, or a subresource.
@@ -47,6 +51,8 @@ class Strategy:
 
     prepare_create: fills in and takes out what clients have no say in.
     validate: what is wrong with an object about to be stored, beside its metadata.
+    validate_create: what is wrong with a new object only.
+    warn: (new, old, None for a new object): what the client should know, though it is allowed.
     has_generation: metadata.generation counts changes of everything but metadata and status.
     creates_on_update: PUT of an absent object creates it.
     grace_period_s: (object, seconds asked for): how long a deletion waits for somebody to confirm it;
@@ -61,6 +67,8 @@ class Strategy:
     name_rule: NameRule = names.dns_subdomain
     prepare_create: Callable[[Document], None] = _nothing
     validate: Callable[[Document], list[FieldError]] = _no_errors
+    validate_create: Callable[[Document], list[FieldError]] = _no_errors
+    warn: Callable[[Document, Document | None], list[str]] = _no_warnings
     update: UpdateStrategy = UpdateStrategy()
     has_generation: bool = False
     creates_on_update: bool = False

@@ -1,8 +1,9 @@
-"""A schema as one walk over a document: checks types, prunes what is unknown, normalises.
+"""A schema as one walk over a document: checks types, prunes what is unknown, sets defaults, normalises.
 
 Normalising makes documents look as Kubernetes shows them, whatever way a client wrote them: null is the
-same as absent; an empty list or map is left out, unless the field is a required one; times are in UTC.
-Errors have the texts that Go's decoder gives, because people and scripts know them.
+same as absent; what is empty is left out or put in as the Go type has it (`schema.go_fields`); times are in
+UTC, quantities in their canonical form. Errors have the texts that Go's decoder gives, because people and
+scripts know them.
 """
 
 from __future__ import annotations
@@ -10,16 +11,23 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from apiserver.quantity import InvalidQuantity, canonical
+from apiserver.schema.go_fields import GoField, fields_of
 from apiserver.schema.structural import Kind, Schema
+from apiserver.vocabulary import Document
 
 # Where a value stands: the way from the root as links, so that a step costs nothing until it is told.
 # A step is a field's name, a list's index, or a map's key wrapped in `_MapKey`.
 _Path: TypeAlias = "tuple[_Path | None, str | int | _MapKey]"
 _Walk: TypeAlias = Callable[[Any, "_Path | None", list[str]], Any]
+# Completes a checked value of one definition, in place: what is inside of it is complete by then, and what Go
+# shows when it is empty is there.
+Default: TypeAlias = Callable[[Document], None]
 # More are not reported: the answer has to end somewhere.
 UNKNOWN_FIELDS_MAX: Final = 1_000
 
@@ -32,11 +40,24 @@ class TypeMismatch(Exception):
     """A value is not of the type that its field has; the message is the client's."""
 
 
-class Walk:
-    """Checks and prunes documents of one schema. Documents are changed in place."""
+class Walks:
+    """Walks of schemas that share definitions: what is compiled for one serves all.
 
-    def __init__(self, schema: Schema) -> None:
-        self._walk = _Compiler().walk(schema)
+    defaults: by definition, as `io.k8s.api.core.v1.Container`.
+    """
+
+    def __init__(self, defaults: Mapping[str, Default] = MappingProxyType({})) -> None:
+        self._compiler = _Compiler(defaults)
+
+    def of(self, schema: Schema) -> Walk:
+        return Walk(schema, self._compiler)
+
+
+class Walk:
+    """Checks, prunes and completes documents of one schema. Documents are changed in place."""
+
+    def __init__(self, schema: Schema, compiler: _Compiler | None = None) -> None:
+        self._walk = (compiler or _Compiler({})).walk(schema)
 
     def __call__(self, document: dict[str, Any]) -> list[str]:
         """The paths of the fields that were unknown and have been removed.
@@ -86,13 +107,34 @@ class _Field(NamedTuple):
     is_omitted_if_empty: bool
 
 
+# Kinds whose empty value Go leaves out of JSON; all others it shows.
+_OMITTED_IF_EMPTY: Final = frozenset(
+    {Kind.MAP, Kind.LIST, Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.BYTES}
+)
+# How Go shows a value of a kind that nobody has set.
+_SHOWN_EMPTY: Final[Mapping[Kind, Any]] = {
+    Kind.STRING: "",
+    Kind.INTEGER: 0,
+    Kind.NUMBER: 0,
+    Kind.BOOLEAN: False,
+    Kind.QUANTITY: "0",
+    Kind.INT_OR_STRING: 0,
+}
+# Since release 1.34 its creation time, too, is left out where there is none.
+_SHOWS_NOTHING: Final = frozenset({"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"})
+
+
 class _Compiler:
-    def __init__(self) -> None:
-        self._walks: dict[int, _Walk] = {}  # by id of the schema, for recursive ones
+    def __init__(self, defaults: Mapping[str, Default]) -> None:
+        self._defaults = defaults
+        # By id of the schema, which is kept, too, so that no other gets its id.
+        self._walks: dict[int, _Walk] = {}
+        self._schemas: list[Schema] = []
 
     def walk(self, schema: Schema) -> _Walk:
         done = self._walks.get(id(schema))
         if done is None:
+            self._schemas.append(schema)
             # A recursive schema meets itself here before its walk exists.
             self._walks[id(schema)] = lambda value, path, unknown: self._walks[id(schema)](
                 value, path, unknown
@@ -112,14 +154,15 @@ class _Compiler:
                 return _SCALAR_WALKS[kind](schema)
 
     def _struct(self, schema: Schema) -> _Walk:
+        go_fields = fields_of(schema.definition)
         fields = {
-            name: _Field(
-                self.walk(child), child.kind in (Kind.MAP, Kind.LIST) and name not in schema.required
-            )
+            name: _Field(self.walk(child), _is_omitted_if_empty(name, child, schema, go_fields))
             for name, child in schema.fields.items()
         }
+        shown = self._shown(schema, go_fields)
         known = fields.get
         name_of_struct = schema.struct_name
+        complete = self._defaults.get(schema.definition)
 
         def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
             if type(value) is not dict:
@@ -145,13 +188,37 @@ class _Compiler:
                         removed.append(name)
             for name in removed:
                 del value[name]
+            for name, empty in shown:
+                if name not in value:
+                    value[name] = empty({}, None, unknown) if callable(empty) else empty
+            if complete is not None:
+                complete(value)
             return value
 
         return walk
 
+    def _shown(self, schema: Schema, go_fields: Mapping[str, GoField]) -> list[tuple[str, Any]]:
+        """The fields that are there even if nobody sets them: an empty value, or the walk of a struct."""
+        shown: list[tuple[str, Any]] = []
+        if schema.definition in _SHOWS_NOTHING:
+            return shown
+        for name, child in schema.fields.items():
+            go_field = go_fields.get(name)
+            if go_field is None:
+                continue
+            if child.kind in _OMITTED_IF_EMPTY or go_field.is_pointer:
+                if go_field.shows_empty:
+                    shown.append((name, None if go_field.is_pointer else _SHOWN_EMPTY.get(child.kind)))
+            elif child.kind is Kind.STRUCT:
+                shown.append((name, self.walk(child)))
+            elif child.kind in _SHOWN_EMPTY or child.kind is Kind.TIME:
+                shown.append((name, _SHOWN_EMPTY.get(child.kind)))
+        return shown
+
     def _map(self, schema: Schema) -> _Walk:
         assert schema.element is not None
-        element, zero = self.walk(schema.element), _zero(schema.element)
+        element = self.walk(schema.element)
+        zero = _zero(schema.element, element)
 
         def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
             if type(value) is not dict:
@@ -166,7 +233,8 @@ class _Compiler:
 
     def _list(self, schema: Schema) -> _Walk:
         assert schema.element is not None
-        element, zero = self.walk(schema.element), _zero(schema.element)
+        element = self.walk(schema.element)
+        zero = _zero(schema.element, element)
 
         def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
             if type(value) is not list:
@@ -178,6 +246,13 @@ class _Compiler:
             return value
 
         return walk
+
+
+def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Mapping[str, GoField]) -> bool:
+    go_field = go_fields.get(name)
+    if go_field is None:
+        return field.kind in (Kind.MAP, Kind.LIST) and name not in struct.required
+    return field.kind in _OMITTED_IF_EMPTY and not go_field.is_pointer and not go_field.shows_empty
 
 
 # ---- scalars
@@ -294,11 +369,14 @@ _UTC: Final = re.compile(
 
 def _quantity(schema: Schema) -> _Walk:
     def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
-        if type(value) is str:
-            return value
-        if type(value) in (int, float):
-            return f"{value}"
-        raise _Mismatch(value, schema, path)
+        if type(value) is not str:
+            if type(value) not in (int, float):
+                raise _Mismatch(value, schema, path)
+            value = f"{value}"
+        try:
+            return canonical(value)
+        except InvalidQuantity as error:
+            raise _Malformed(str(error)) from None
 
     return walk
 
@@ -318,10 +396,12 @@ _SCALAR_WALKS: Final[dict[Kind, Callable[[Schema], _Walk]]] = {
 }
 
 
-def _zero(schema: Schema) -> Callable[[], Any]:
+def _zero(schema: Schema, walk: _Walk) -> Callable[[], Any]:
     """What a null in a list or a map stands for: the empty value of its type."""
     match schema.kind:
-        case Kind.STRUCT | Kind.MAP | Kind.ANY_OBJECT:
+        case Kind.STRUCT:
+            return lambda: walk({}, None, [])
+        case Kind.MAP | Kind.ANY_OBJECT:
             return dict
         case Kind.LIST:
             return list

@@ -9,8 +9,10 @@ are all but a few of 1.34's; `tests/support/go_types.py` reads them from a kubec
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from types import MappingProxyType
 from typing import NamedTuple
 
 import orjson
@@ -44,6 +46,18 @@ def go_struct(definition: str) -> GoStruct | None:
         else:
             fields[name] = GoField(number, "p" in text, "!" in text)
     return GoStruct(fields, inlined)
+
+
+@cache
+def fields_of(definition: str) -> Mapping[str, GoField]:
+    """All fields of a definition as they stand in JSON, those of inlined ones among them."""
+    known = go_struct(definition)
+    if known is None:
+        return MappingProxyType({})
+    fields = dict(known.fields)
+    for inlined in known.inlined:
+        fields |= fields_of(inlined)
+    return MappingProxyType(fields)
 
 
 @cache

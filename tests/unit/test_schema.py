@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import UNKNOWN_FIELDS_MAX, TypeMismatch, Walk, json_type
+from apiserver.schema.compile import UNKNOWN_FIELDS_MAX, Default, TypeMismatch, Walk, Walks, json_type
 from apiserver.schema.structural import Kind, Schema
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
@@ -24,6 +24,13 @@ POD: Final = walk_of("api.core.v1.Pod")
 SECRET: Final = walk_of("api.core.v1.Secret")
 LEASE: Final = walk_of("api.coordination.v1.Lease")
 CRD: Final = walk_of("apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition")
+
+
+def completed(walk: Walk, document: dict[str, Any]) -> dict[str, Any]:
+    """With what Go shows of every struct though nobody has set it: see `test_what_go_shows_of_nothing`."""
+    document = copy.deepcopy(document)
+    assert walk(document) == []
+    return document
 
 
 def container(**fields: Any) -> dict[str, Any]:
@@ -72,13 +79,13 @@ def test_unknown_fields_are_told_and_removed(
 ) -> None:
     document = copy.deepcopy(document)
     assert POD(document) == paths
-    assert document == left
+    assert document == completed(POD, left)
 
 
 def test_the_unknown_fields_that_are_told_are_bounded_and_all_are_removed() -> None:
     document = {f"f{number}": 1 for number in range(UNKNOWN_FIELDS_MAX + 5)}
     assert len(POD(document)) == UNKNOWN_FIELDS_MAX
-    assert document == {}
+    assert document == completed(POD, {})
 
 
 # ---- types: row E01, with the texts of Go's decoder (encoding/json, UnmarshalTypeError)
@@ -175,15 +182,84 @@ EXTREMES: Final[dict[str, dict[str, Any]]] = {
     "the ends of 64 bits": {"spec": {"activeDeadlineSeconds": 2**63 - 1}},
     "a port by number": container(livenessProbe={"httpGet": {"port": 80}}),
     "a port by name": container(livenessProbe={"httpGet": {"port": "http"}}),
-    "zero and false are values": {"spec": {"hostNetwork": False, "priority": 0, "nodeName": ""}},
+    "where zero is not the same as nothing": {"spec": {"priority": 0, "enableServiceLinks": False}},
 }
 
 
 @pytest.mark.parametrize("document", EXTREMES.values(), ids=EXTREMES)
 def test_what_stays_as_it_is(document: dict[str, Any]) -> None:
-    walked = copy.deepcopy(document)
-    assert POD(walked) == []
-    assert walked == document
+    walked = completed(POD, document)
+    assert _is_part(document, walked)
+
+
+def _is_part(part: Any, whole: Any) -> bool:
+    if isinstance(part, dict):
+        return all(key in whole and _is_part(value, whole[key]) for key, value in part.items())
+    if isinstance(part, list):
+        return all(_is_part(mine, theirs) for mine, theirs in zip(part, whole, strict=True))
+    return part == whole and type(part) is type(whole)
+
+
+# What a client of Kubernetes is shown of an object in which it has set nothing; recorded, or as Go encodes
+# the type: `omitempty` leaves out what is empty, but no struct, and no pointer that is set.
+EMPTY: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "structs": ("api.core.v1.Pod", {"metadata": {}, "spec": {"containers": None}, "status": {}}),
+    "structs in structs": (
+        "api.core.v1.Service",
+        {"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}},
+    ),
+    "texts that are always there": (
+        "api.core.v1.TypedLocalObjectReference",
+        {"apiGroup": None, "kind": "", "name": ""},
+    ),
+    "times": ("api.core.v1.NamespaceCondition", {"type": "", "status": "", "lastTransitionTime": None}),
+    "numbers": ("api.core.v1.ServicePort", {"port": 0, "targetPort": 0}),
+    "quantities": ("api.core.v1.ResourceFieldSelector", {"resource": "", "divisor": "0"}),
+    "lists": (
+        "api.autoscaling.v2.HorizontalPodAutoscalerStatus",
+        {"desiredReplicas": 0, "currentMetrics": None},
+    ),
+    "no creation time, since release 1.34": ("apimachinery.pkg.apis.meta.v1.ObjectMeta", {}),
+    "maps": ("api.core.v1.ConfigMap", {"metadata": {}}),
+}
+
+
+@pytest.mark.parametrize(("definition", "shown"), EMPTY.values(), ids=EMPTY)
+def test_what_go_shows_of_nothing(definition: str, shown: dict[str, Any]) -> None:
+    assert completed(walk_of(definition), {}) == shown
+
+
+ZEROES: Final[dict[str, dict[str, Any]]] = {
+    "a text": {"nodeName": ""},
+    "a truth value": {"hostNetwork": False},
+    "a list": {"tolerations": []},
+    "a map": {"nodeSelector": {}},
+}
+
+
+@pytest.mark.parametrize("spec", ZEROES.values(), ids=ZEROES)
+def test_what_go_takes_for_nothing(spec: dict[str, Any]) -> None:
+    assert completed(POD, {"spec": spec})["spec"] == {"containers": None}
+
+
+def test_defaults_complete_what_is_inside_of_them_first() -> None:
+    seen: list[str] = []
+
+    def default(name: str) -> Default:
+        def complete(value: dict[str, Any]) -> None:
+            seen.append(name)
+            value["name"] = value.get("name") or f"by {name}"
+
+        return complete
+
+    core = "io.k8s.api.core.v1."
+    kinds = ("PodSpec", "Container", "ContainerPort")
+    walks = Walks({core + kind: default(kind) for kind in kinds})
+    document = container(ports=[{}, {"name": "own"}])
+    assert walks.of(SCHEMAS.get(core + "Pod"))(document) == []
+    assert seen == ["ContainerPort", "ContainerPort", "Container", "PodSpec"]
+    ports = document["spec"]["containers"][0]["ports"]
+    assert [port["name"] for port in ports] == ["by ContainerPort", "own"]
 
 
 def test_nesting_without_end_is_refused() -> None:
@@ -232,6 +308,11 @@ NORMAL: Final[dict[str, tuple[Walk, dict[str, Any], dict[str, Any]]]] = {
         container(resources={"limits": {"cpu": 2, "memory": "1Gi"}}),
         container(resources={"limits": {"cpu": "2", "memory": "1Gi"}}),
     ),
+    "a quantity has one way to be written": (
+        POD,
+        container(resources={"limits": {"cpu": "0.50", "memory": "1024Mi"}}),
+        container(resources={"limits": {"cpu": "500m", "memory": "1Gi"}}),
+    ),
     "a null quantity is none": (
         POD,
         container(resources={"limits": {"cpu": None}}),
@@ -256,7 +337,7 @@ NORMAL: Final[dict[str, tuple[Walk, dict[str, Any], dict[str, Any]]]] = {
 def test_documents_are_normalised(walk: Walk, document: dict[str, Any], normal: dict[str, Any]) -> None:
     document = copy.deepcopy(document)
     walk(document)
-    assert document == normal
+    assert document == completed(walk, normal)
 
 
 # https://www.rfc-editor.org/rfc/rfc3339#section-5.6
@@ -272,7 +353,7 @@ TIMES: Final = {
 def test_times_are_in_utc_and_whole_seconds(text: str, normal: str) -> None:
     document = {"metadata": {"creationTimestamp": text}}
     POD(document)
-    assert document == {"metadata": {"creationTimestamp": normal}}
+    assert document["metadata"] == {"creationTimestamp": normal}
 
 
 NO_TIMES: Final = {

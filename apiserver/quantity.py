@@ -1,0 +1,129 @@
+"""Quantities: numbers with a suffix, as `500m`, `1.5Gi` or `12e6`, and the one way each is written.
+
+Source: k8s.io/apimachinery, pkg/api/resource/quantity.go. Rows R15-R17.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_UP, Context, Decimal
+from functools import lru_cache, total_ordering
+from typing import Final
+
+# Longer texts mean nothing that a shorter one does not; Kubernetes reads any length.
+LENGTH_MAX: Final = 256
+# No exponent takes a number out of what a quantity can be by more than this.
+EXPONENT_MAX: Final = 10_000
+# Larger numbers are this one; smaller fractions than a billionth are rounded away from zero.
+_LARGEST: Final = Decimal((1 << 63) - 1)
+_SMALLEST: Final = Decimal("1e-9")
+# As many digits as the largest number has with nine behind the point, and some.
+_CONTEXT: Final = Context(prec=400)
+
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL: Final = {
+    "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+}  # fmt: skip
+_DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _BINARY.items()}
+
+_SHAPE: Final = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([a-zA-Z]*)([+-]?\d*)", re.ASCII)
+_ROUGH_SHAPE: Final = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+
+_WRONG_FORMAT: Final = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+_WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
+_WRONG_NUMBER: Final = "unable to parse numeric part of quantity"
+
+
+class InvalidQuantity(ValueError):
+    """The text is no quantity; the message is the client's."""
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """A number and the form it is written in: `BinarySI`, `DecimalSI` or `DecimalExponent`."""
+
+    value: Decimal
+    form: str = "DecimalSI"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.value == other.value
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.value < other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __str__(self) -> str:
+        """The canonical text: no fraction, the largest suffix that leaves none."""
+        value = self.value
+        if not value:
+            return "0"
+        if self.form == "BinarySI" and abs(value) >= 1024:
+            number, exponent = int(value.to_integral_value(rounding=ROUND_UP)), 0
+            while exponent < 60 and number % 1024 == 0:
+                number, exponent = number // 1024, exponent + 10
+            return f"{number}{_BINARY_SUFFIXES.get(exponent, '')}"
+        sign, digits, raw_exponent = value.normalize(_CONTEXT).as_tuple()
+        assert isinstance(raw_exponent, int)
+        exponent = raw_exponent // 3 * 3
+        number = int("".join(map(str, digits))) * 10 ** (raw_exponent - exponent)
+        if self.form != "DecimalExponent" and exponent > 18:
+            number, exponent = number * 10 ** (exponent - 18), 18
+        if self.form == "DecimalExponent":
+            suffix = f"e{exponent}" if exponent else ""
+        else:
+            suffix = _DECIMAL_SUFFIXES[exponent]
+        return f"{'-' if sign else ''}{number}{suffix}"
+
+    def rounded_up(self, unit: Decimal = Decimal(1)) -> int:
+        """How many of a unit it is, a part of one counting as one. `m` is Decimal("0.001")."""
+        return int((self.value / unit).to_integral_value(rounding=ROUND_CEILING))
+
+
+@lru_cache(maxsize=4096)
+def parse_quantity(text: str) -> Quantity:
+    """Raises InvalidQuantity. What is out of range is brought into it, as in Kubernetes."""
+    match = _SHAPE.fullmatch(text) if len(text) <= LENGTH_MAX else None
+    if match is None:
+        raise InvalidQuantity(_WRONG_NUMBER if _is_rough(text) else _WRONG_FORMAT)
+    sign, digits, letters, exponent_digits = match.groups()
+    number = Decimal(f"{sign}{digits}")
+    if letters in ("e", "E") and exponent_digits not in ("", "+", "-"):
+        exponent = int(exponent_digits)
+        if abs(exponent) > EXPONENT_MAX:
+            raise InvalidQuantity(_WRONG_SUFFIX)
+        return _fitted(number.scaleb(exponent, _CONTEXT), "DecimalExponent")
+    if exponent_digits:
+        raise InvalidQuantity(_WRONG_SUFFIX if _is_rough(text) else _WRONG_FORMAT)
+    if letters in _DECIMAL:
+        return _fitted(number.scaleb(_DECIMAL[letters], _CONTEXT), "DecimalSI")
+    if letters in _BINARY:
+        return _fitted(_CONTEXT.multiply(number, Decimal(1 << _BINARY[letters])), "BinarySI")
+    raise InvalidQuantity(_WRONG_SUFFIX if _is_rough(text) else _WRONG_FORMAT)
+
+
+def canonical(text: str) -> str:
+    """The text as Kubernetes writes it. Raises InvalidQuantity."""
+    return str(parse_quantity(text))
+
+
+def _is_rough(text: str) -> bool:
+    """Whether it at least looks like one."""
+    return len(text) <= LENGTH_MAX and _ROUGH_SHAPE.fullmatch(text) is not None
+
+
+def _fitted(value: Decimal, form: str) -> Quantity:
+    if abs(value) > _LARGEST:
+        value = _LARGEST.copy_sign(value)
+    if value.as_tuple().exponent < -9:  # type: ignore[operator]  # only of NaN it is a text
+        steps = (abs(value) / _SMALLEST).to_integral_value(rounding=ROUND_CEILING, context=_CONTEXT)
+        value = (steps * _SMALLEST).copy_sign(value)
+    if form == "BinarySI" and abs(value) < 1:
+        form = "DecimalSI"
+    return Quantity(value, form)
