@@ -197,7 +197,7 @@ class Storage(Protocol):
     async def compare_and_delete(self, key: str, *, expected: int) -> int:
         """Delete the value last written at `expected`; returns the revision of the deletion.
 
-        Raises RevisionMismatch, OutcomeUnknown.
+        Raises RevisionMismatch, StorageFull, OutcomeUnknown.
         """
         ...
 

@@ -14,7 +14,8 @@ What it guarantees, and how:
   they are committed; one that falls behind its bound goes back to the file (`watch`).
 - *The file does not grow without end.* Compaction first says which revision is the oldest readable, then
   deletes in small transactions that writers can pass between, and gives pages back (`compaction`).
-- *The log is emptied above a bound* (`writer`), as SQLite's own checkpoints never run while reads overlap.
+- *The log is emptied above a bound* (`writer`), as SQLite's own checkpoints never run while reads overlap;
+  for that moment reads wait, too (`gate`).
 - *A copy can be taken at any time*, by another process and at one revision; one that is brought back goes on
   with higher revisions (`snapshot`).
 - *One process at a time.* An exclusive lock on a file beside the database, released by the kernel however

@@ -1,28 +1,44 @@
-"""Forgetting old versions without making writers wait, and giving the space back.
+"""Forgetting old versions without making writers wait long, and giving the space back.
 
 First the oldest readable revision is raised, in one small transaction: from then on no read may use what
 is below. Then the rows go, a batch to a transaction, so that writes pass in between; a crash half-way
 leaves rows that the next compaction takes. Last, free pages return to the file system, which they only do
 once the log has been moved into the file.
+
+A writer that comes in between waits for one batch: some BATCH_S, and its commit. As for any write, that is
+now and then also SQLite's own checkpoint, some 30 ms for CHECKPOINT_PAGES.
 """
 
 from __future__ import annotations
 
+import math
+import sqlite3
+import time
+from functools import partial
 from typing import Final
 
 from storage.embedded.writer import Transaction, Writer
 from storage.errors import RevisionTooLarge
 
-# Deleting 500 rows of 1 KB takes 2-4 ms; a writer that comes in between waits no longer than that.
+# A batch ends when this is over, which with large values it is soon, or after so many rows or pages. (There
+# must be more rows than one transaction writes.)
+BATCH_S: Final = 0.004
 BATCH_ROWS: Final = 500
 BATCH_PAGES: Final = 500
+# The clock is looked at after so many rows, or so many bytes if these are reached first: under 1 ms both. A
+# statement for each row would have to get the interpreter's lock back from a busy loop as many times.
+STEP_ROWS: Final = 32
+STEP_BYTES: Final = 256 * 1024
 
 _NUMBER: Final = "SELECT value FROM numbers WHERE name = ?"
 _SET_NUMBER: Final = "UPDATE numbers SET value = ? WHERE name = ?"
+# length() of a blob does not read it.
 _OBSOLETING: Final = """
-    SELECT id, revision, key, create_revision, previous_revision FROM versions
-    WHERE revision > ? AND revision <= ? ORDER BY revision, id LIMIT ?
+    SELECT new.id, new.revision, new.create_revision, old.id, length(old.value) FROM versions AS new
+    LEFT JOIN versions AS old ON old.key = new.key AND old.revision = new.previous_revision
+    WHERE new.revision > ? AND new.revision <= ? ORDER BY new.revision, new.id LIMIT ?
 """
+_DELETE: Final = "DELETE FROM versions WHERE id IN "
 
 
 async def compact(writer: Writer, revision: int, *, makes_room: bool = False) -> None:
@@ -31,10 +47,12 @@ async def compact(writer: Writer, revision: int, *, makes_room: bool = False) ->
     makes_room: because the disk is full.
     Raises RevisionTooLarge; StorageUnavailable when cut short, which a later call makes good.
     """
+    # On a full disk writers wait in any case, and what small batches write to the log may find no room.
+    batch_s = math.inf if makes_room else BATCH_S
     await writer.do(lambda transaction: _announce(transaction, revision), makes_room=makes_room)
-    while not await writer.do(_forget_some, makes_room=makes_room):
+    while not await writer.do(partial(_forget_some, batch_s=batch_s), makes_room=makes_room):
         pass
-    while not await writer.do(_return_pages, makes_room=makes_room):
+    while not await writer.do(partial(_return_pages, batch_s=batch_s), makes_room=makes_room):
         pass
     await writer.checkpoint(makes_room=makes_room)
 
@@ -47,30 +65,50 @@ def _announce(transaction: Transaction, revision: int) -> None:
         transaction.connection.execute(_SET_NUMBER, (revision, "compacted"))
 
 
-def _forget_some(transaction: Transaction) -> bool:
+def _forget_some(transaction: Transaction, *, batch_s: float) -> bool:
     """Delete what a batch of rows made obsolete; True when nothing below the compacted revision is left."""
+    ends_at = time.monotonic() + batch_s
     connection = transaction.connection
     (compacted,) = connection.execute(_NUMBER, ("compacted",)).fetchone()
     (forgotten,) = connection.execute(_NUMBER, ("forgotten",)).fetchone()
     rows = connection.execute(_OBSOLETING, (forgotten, compacted, BATCH_ROWS)).fetchall()
     is_last = len(rows) < BATCH_ROWS
-    # A full batch may end within a revision: its rows are seen again next time, and what they made
-    # obsolete is then gone already, which does no harm.
+    # A batch may end within a revision: its rows are seen again next time, and what they made obsolete is
+    # then gone already, which does no harm.
     reached = compacted if is_last else rows[-1][1] - 1
-    obsolete = [(key, previous) for _, _, key, _, previous in rows if previous]
-    deletions = [(row_id,) for row_id, revision, _, created, _ in rows if not created and revision <= reached]
-    connection.executemany("DELETE FROM versions WHERE key = ? AND revision = ?", obsolete)
-    connection.executemany("DELETE FROM versions WHERE id = ?", deletions)
+    doomed: list[int] = []
+    size_bytes = 0
+    for row_id, revision, created, obsolete, obsolete_bytes in rows:
+        if len(doomed) >= STEP_ROWS or size_bytes >= STEP_BYTES:
+            _delete(connection, doomed)
+            doomed, size_bytes = [], 0
+            if time.monotonic() >= ends_at:
+                is_last, reached = False, revision - 1
+                break
+        if obsolete is not None:
+            doomed.append(obsolete)
+            size_bytes += obsolete_bytes or 0
+        if not created:  # A deletion goes together with what it deleted, which must not come back.
+            doomed.append(row_id)
+    _delete(connection, doomed)
     connection.execute(_SET_NUMBER, (reached, "forgotten"))
     return is_last
 
 
-def _return_pages(transaction: Transaction) -> bool:
+def _delete(connection: sqlite3.Connection, row_ids: list[int]) -> None:
+    if row_ids:
+        connection.execute(_DELETE + f"({', '.join('?' * len(row_ids))})", row_ids)
+
+
+def _return_pages(transaction: Transaction, *, batch_s: float) -> bool:
     """Give some free pages back; True when there are no more."""
+    ends_at = time.monotonic() + batch_s
     connection = transaction.connection
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     for _ in range(min(free, BATCH_PAGES)):
         # One by one: the pragma returns a row without columns for each page, at the first of which Python
         # takes it for done.
         connection.execute("PRAGMA incremental_vacuum(1)")
+        if time.monotonic() >= ends_at:
+            return False
     return bool(free <= BATCH_PAGES)

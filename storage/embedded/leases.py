@@ -83,7 +83,8 @@ class Leases:
         expires_at = self._wall() + ttl_s
         # Before it is written: an answered renewal must not find that the lease's end has begun meanwhile.
         before = self._ends_at[lease]
-        self._schedule(lease, ttl_s)
+        ends_at = self._monotonic() + ttl_s
+        self._schedule_at(lease, ends_at)
 
         def update(transaction: Transaction) -> None:
             transaction.require_lease(lease)
@@ -94,7 +95,8 @@ class Leases:
         try:
             await self._writer.do(update)
         except StorageError:
-            self._schedule_at(lease, before)
+            if self._ends_at.get(lease) == ends_at:  # else another renewal counts
+                self._schedule_at(lease, before)
             raise
 
     async def revoke(self, lease: int) -> None:
@@ -137,10 +139,11 @@ class Leases:
             try:
                 await self._expire(lease, ends_at)
             except LeaseNotFound:
-                pass
+                self._forget(lease)
             except StorageError as error:
                 log.warning("lease %x could not be ended: %s", lease, error)
-                self._schedule(lease, RETRY_S)
+                if self._ends_at.get(lease) == ends_at:  # else it was renewed meanwhile
+                    self._schedule(lease, RETRY_S)
 
     def _schedule(self, lease: int, left_s: float) -> None:
         self._schedule_at(lease, self._monotonic() + left_s)

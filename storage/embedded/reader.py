@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from storage.embedded.database import BUSY_TIMEOUT_MS
+from storage.embedded.gate import ReadGate
 from storage.embedded.watch import HistoryPage
 from storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
 from storage.interface import (
@@ -59,10 +59,10 @@ _HISTORY: Final = """
 class Reader:
     """A few threads with a connection each."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], may_begin: threading.Event) -> None:
-        """may_begin: cleared while the writer waits for reads to be over."""
+    def __init__(self, connect: Callable[[], sqlite3.Connection], gate: ReadGate) -> None:
+        """gate: shut while the writer empties the log."""
         self._connect = connect
-        self._may_begin = may_begin
+        self._gate = gate
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="embedded-store-reader")
         self._own = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -136,13 +136,16 @@ class Reader:
 
     async def _run(self, read: Callable[[sqlite3.Connection], T]) -> T:
         def in_transaction() -> T:
-            self._may_begin.wait(BUSY_TIMEOUT_MS / 1000)
-            connection = self._connection()
-            connection.execute("BEGIN")
+            self._gate.enter()
             try:
-                return read(connection)
+                connection = self._connection()
+                connection.execute("BEGIN")
+                try:
+                    return read(connection)
+                finally:
+                    connection.execute("ROLLBACK")
             finally:
-                connection.execute("ROLLBACK")
+                self._gate.leave()
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, in_transaction)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Final, Self
 
 from storage.embedded import compaction
 from storage.embedded.database import CHECKPOINT_PAGES, Database
+from storage.embedded.gate import ReadGate
 from storage.embedded.leases import Leases
 from storage.embedded.reader import Reader
 from storage.embedded.watch import EmbeddedWatch
@@ -50,18 +50,18 @@ class EmbeddedStore:
     ) -> None:
         self._database = database
         self._watches: set[EmbeddedWatch] = set()
-        reads_may_begin = threading.Event()
-        reads_may_begin.set()
+        gate = ReadGate()
         self._writer = Writer(
             database.connect_writer,
             log_path=database.log_path,
-            reads_may_begin=reads_may_begin,
+            gate=gate,
+            monotonic=monotonic,
             on_commit=self._committed,
             on_failure=self._started_over,
             on_full=self._begin_to_make_room,
         )
         self._revision = self._writer.revision
-        self._reader = Reader(database.connect_reader, reads_may_begin)
+        self._reader = Reader(database.connect_reader, gate)
         self._leases = Leases(self._writer, monotonic=monotonic, wall=wall)
         self._leases.load(database)
         self._room_task: asyncio.Task[None] | None = None

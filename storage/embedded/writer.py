@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import queue
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from storage.embedded.database import BUSY_TIMEOUT_MS
+from storage.embedded.gate import ReadGate
 from storage.errors import (
     KeyExists,
     LeaseNotFound,
@@ -35,10 +38,16 @@ QUEUED_OPERATIONS_MAX: Final = 20_000
 # Overwriting a page proves nothing: that often still fits where a new object does not.
 PROBE_BYTES: Final = 64 * 1024
 
-# Once the log has more than this, it is emptied. That waits for reads to end, but not for long: those of this
-# process are over by then, another's may take longer.
+# Once the log has more than this, it is emptied. That waits for reads to end, while no other begins and
+# nothing is written. Those of this process end: a list of 1,000 values of 1 KB takes 8 ms, and one of 50,000,
+# which the server does not ask for, 0.2 s. Another process's is over at once, or saves a snapshot, which no
+# wait that can be afforded would outlast.
 LOG_BYTES_MAX: Final = 64 * 1024 * 1024
-CHECKPOINT_WAIT_MS: Final = 1_000
+OWN_READS_WAIT_S: Final = 1.0
+FOREIGN_READS_WAIT_MS: Final = 50
+# How long a log that could not be emptied is left alone. Writes that fill a gigabyte meanwhile are possible,
+# but freezing all of them again and again is worse.
+LOG_RETRY_S: Final = 10.0
 
 T = TypeVar("T")
 
@@ -161,7 +170,7 @@ class Writer:
     """Runs operations in a thread, as many to a commit as have queued.
 
     log_path: of the write-ahead log, whose size is bounded here.
-    reads_may_begin: cleared while the log is emptied, which waits for the reads that are under way.
+    gate: shut to reads while the log is emptied, which waits for those that are under way.
     on_commit: called in the loop after each commit that changed something, before any of the group's
         callers hears: whoever sees an answer finds its effects already published.
     on_failure: called in the loop when a commit's outcome is unknown and the connection was made anew;
@@ -174,14 +183,16 @@ class Writer:
         connect: Callable[[], sqlite3.Connection],
         *,
         log_path: Path,
-        reads_may_begin: threading.Event,
+        gate: ReadGate,
         on_commit: Callable[[Committed], None],
         on_failure: Callable[[int], None],
         on_full: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
         self._log_path = log_path
-        self._reads_may_begin = reads_may_begin
+        self._gate = gate
+        self._monotonic = monotonic
         connection = connect()
         self._connection: sqlite3.Connection | None = connection
         self._on_commit, self._on_failure, self._on_full = on_commit, on_failure, on_full
@@ -196,7 +207,8 @@ class Writer:
         self.has_made_room.set()
         self._closing = False
         self._wants_checkpoint = False
-        self._log_bytes_max = LOG_BYTES_MAX
+        self._log_is_held = False  # by a reader, or by what went wrong, when it was last to be emptied
+        self._log_retry_at = -math.inf
         self._thread = threading.Thread(target=self._run, name="embedded-store-writer", daemon=True)
         self._thread.start()
 
@@ -226,7 +238,7 @@ class Writer:
             raise StorageUnavailable("the store is closed")
 
     async def checkpoint(self, *, makes_room: bool = False) -> None:
-        """Have the log moved into the file, and its space given back, as soon as readers allow."""
+        """Have the log moved into the file, and its space given back: now, or once readers allow."""
         self._wants_checkpoint = True
         await self.do(lambda _: None, makes_room=makes_room)  # it is looked after behind each group
 
@@ -303,21 +315,33 @@ class Writer:
     def _keep_log_short(self) -> None:
         """SQLite's own checkpoints give up where a reader is at work, and with enough readers always."""
         try:
-            size_bytes = self._log_path.stat().st_size
-            if not (self._wants_checkpoint or size_bytes > self._log_bytes_max):
-                return
+            if not self._wants_checkpoint:
+                if self._monotonic() < self._log_retry_at:
+                    return
+                if not self._log_is_held and self._log_path.stat().st_size <= LOG_BYTES_MAX:
+                    return
             self._wants_checkpoint = False
-            connection = self._opened()
-            self._reads_may_begin.clear()
-            connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_WAIT_MS}")
-            (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-            # A reader that stays, as the one that saves a snapshot, must not make every group wait.
-            self._log_bytes_max = size_bytes + LOG_BYTES_MAX // 4 if is_busy else LOG_BYTES_MAX
+            obstacle = None if self._empty_log() else "a reader is at work"
         except (OSError, sqlite3.Error) as error:
-            log.warning("the log could not be moved into the file: %s", error)
+            obstacle = str(error)
+        if obstacle is not None:
+            self._log_retry_at = self._monotonic() + LOG_RETRY_S
+            if not self._log_is_held:  # Told once, not at every attempt.
+                log.warning("the log could not be moved into the file, and grows: %s", obstacle)
+        self._log_is_held = obstacle is not None
+
+    def _empty_log(self) -> bool:
+        """Move the log into the file, unless reads take longer than can be waited for."""
+        connection = self._opened()
+        try:
+            if not self._gate.shut(wait_s=OWN_READS_WAIT_S):
+                return False
+            connection.execute(f"PRAGMA busy_timeout = {FOREIGN_READS_WAIT_MS}")
+            (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not is_busy
         finally:
-            self._reads_may_begin.set()
+            self._gate.open()
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 
     def _fail(self, operations: list[_Operation], error: Exception, *, unknown: bool) -> None:
         """Undo the group. If its commit may have happened, start over from what the file says."""

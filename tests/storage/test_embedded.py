@@ -11,6 +11,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -19,8 +20,15 @@ from typing import Final
 import pytest
 
 from storage.embedded import EmbeddedStore
+from storage.embedded.compaction import BATCH_S
 from storage.embedded.database import Database
-from storage.embedded.writer import GROUP_OPERATIONS_MAX, LOG_BYTES_MAX, QUEUED_OPERATIONS_MAX
+from storage.embedded.leases import RETRY_S
+from storage.embedded.writer import (
+    GROUP_OPERATIONS_MAX,
+    LOG_BYTES_MAX,
+    LOG_RETRY_S,
+    QUEUED_OPERATIONS_MAX,
+)
 from storage.errors import (
     DataDirectoryError,
     LeaseNotFound,
@@ -412,6 +420,62 @@ async def test_compaction_gives_space_back_and_lets_writes_pass(tmp_path: Path) 
     assert (tmp_path / "store.db").stat().st_size < full / 10
 
 
+class TimedDatabase(Database):
+    """Notes how much the processor works for each write transaction until it is committed."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, durable=False)
+        self.took_s: list[float] = []
+        self._began_at = 0.0
+
+    def connect_writer(self) -> sqlite3.Connection:
+        connection = super().connect_writer()
+        connection.set_trace_callback(self._note)
+        return connection
+
+    def _note(self, statement: str) -> None:
+        if statement.startswith("BEGIN"):
+            self._began_at = time.thread_time()
+        elif statement == "COMMIT":
+            self.took_s.append(time.thread_time() - self._began_at)
+
+
+async def test_a_batch_is_no_longer_work_when_values_are_large(tmp_path: Path) -> None:
+    """As `compaction` says. Of all batches the middle one, as other work on the machine stretches some."""
+    keys = [f"{P}{n * 37 % 300:03}" for n in range(300)]  # Their pages come free in no order.
+    store = await EmbeddedStore.open(tmp_path, durable=False)
+    for n in range(0, 300, 10):
+        await store.transact([], [Put(key, b"x" * 200_000) for key in sorted(keys)[n : n + 10]])
+    for key in keys:
+        await store.transact([], [Delete(key)])
+    await store.close()
+    database = TimedDatabase(tmp_path)
+    store = EmbeddedStore(database)
+    await store.compact(await store.current_revision())
+    took_s = sorted(database.took_s)
+    assert took_s[len(took_s) // 2] < 1.5 * BATCH_S
+    await store.close()
+    assert (tmp_path / "store.db").stat().st_size < 1_000_000, "all the same, everything goes"
+
+
+async def test_batches_that_end_within_a_revision_forget_just_what_is_obsolete(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path, durable=False)
+    keys = [f"{P}{n:03}" for n in range(128)]
+    for value in b"abc":  # Together more than one batch may have, in rows and in time.
+        await store.transact([], [Put(key, bytes([value]) * 50_000) for key in keys])
+    await store.transact([], [Delete(key) if n % 2 else Put(key, b"d") for n, key in enumerate(keys)])
+    revision = await store.current_revision()
+    compacting = asyncio.create_task(store.compact(revision))
+    while not compacting.done():  # What was deleted must not come back meanwhile.
+        page = await store.list(ALL)
+        assert [(item.key, item.value) for item in page.items] == [(key, b"d") for key in keys[::2]]
+    await compacting
+    await store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        left = connection.execute("SELECT key, revision FROM versions ORDER BY key").fetchall()
+    assert left == [(key, revision) for key in keys[::2]]
+
+
 async def test_what_is_compacted_stays_so_after_a_restart(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path, durable=False)
     first = await store.create(P + "a", b"1")
@@ -456,6 +520,66 @@ async def test_the_log_does_not_grow_while_lists_overlap(tmp_path: Path) -> None
         reader.cancel()
     await asyncio.gather(*readers, return_exceptions=True)
     assert largest < 1.3 * LOG_BYTES_MAX < 60 * 30 * 100_000
+    await store.close()
+
+
+def told_of_the_log(caplog: pytest.LogCaptureFixture) -> int:
+    return sum("could not be moved into the file" in record.message for record in caplog.records)
+
+
+async def test_a_reader_in_another_process_freezes_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as saves a snapshot. The log grows meanwhile, and is emptied when it can be."""
+    monotonic = Clock(0)
+    store = with_clocks(tmp_path, monotonic=monotonic, wall=Clock(0))
+    log = tmp_path / "store.db-wal"
+    await store.create(P + "a", b"")
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM numbers").fetchall()
+        slowest_s = 0.0
+        while log.stat().st_size < 2 * LOG_BYTES_MAX:
+            began = time.perf_counter()
+            await store.transact([], [Put(f"{P}{m}", b"x" * 100_000) for m in range(30)])
+            await store.get(P + "a")
+            slowest_s = max(slowest_s, time.perf_counter() - began)
+    assert slowest_s < 0.9, "a wait of 0.05 s, and none of a second or more"
+    assert told_of_the_log(caplog) == 1
+    monotonic.now += LOG_RETRY_S
+    await store.create(P + "b", b"")
+    await store.create(P + "c", b"")  # The log is looked after behind each group.
+    assert log.stat().st_size < 1_000_000
+    await store.close()
+
+
+async def test_a_log_that_cannot_be_emptied_is_tried_again_after_a_while(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Here, as the file may not get larger. The log may, and does so in one transaction."""
+    monotonic = Clock(0)
+    log = tmp_path / "store.db-wal"
+    some_more = [Put(f"{P}{n}", b"x" * 1_400_000) for n in range(50)]
+    store = with_clocks(tmp_path, monotonic=monotonic, wall=Clock(0))
+    await store.transact([], some_more)
+    await store.close()  # moves the log into the file
+    store = with_clocks(tmp_path, monotonic=monotonic, wall=Clock(0))
+    with file_size_limit(LOG_BYTES_MAX + 16 * 1024 * 1024):
+        await store.transact([], some_more)
+        assert log.stat().st_size > LOG_BYTES_MAX
+        for n in range(5):
+            await store.create(f"{P}at-once-{n}", b"")
+        assert told_of_the_log(caplog) == 1
+        monotonic.now += LOG_RETRY_S
+        for n in range(5):
+            await store.create(f"{P}later-{n}", b"")
+        assert told_of_the_log(caplog) == 1, "once for each time that it lasts"
+    await store.create(f"{P}early", b"")
+    assert log.stat().st_size > LOG_BYTES_MAX
+    monotonic.now += LOG_RETRY_S
+    await store.create(f"{P}then", b"")
+    await store.create(f"{P}after", b"")  # The log is looked after behind each group.
+    assert log.stat().st_size < 1_000_000
     await store.close()
 
 
@@ -550,36 +674,100 @@ async def test_a_clock_set_back_over_a_restart_lengthens_no_lease(tmp_path: Path
     await store.close()
 
 
+async def end_what_is_due(store: EmbeddedStore) -> None:
+    """A lease that is over at once makes the store look at its clock; it goes last of those due."""
+    lease = await store.grant_lease(0)
+    with contextlib.suppress(LeaseNotFound):
+        revision = await store.create(P + "due", b"", lease=lease)
+        await next_event(store, after=revision)
+
+
 async def test_setting_the_clock_ends_no_lease_and_time_does(tmp_path: Path) -> None:
     monotonic, wall = Clock(0), Clock(1_000)
     store = with_clocks(tmp_path, monotonic=monotonic, wall=wall)
-
-    async def end_what_is_due() -> None:
-        """A lease that is over at once makes the store look at its clock; it goes last of those due."""
-        lease = await store.grant_lease(0)
-        with contextlib.suppress(LeaseNotFound):
-            revision = await store.create(P + "due", b"", lease=lease)
-            await next_event(store, after=revision)
-
     lease = await store.grant_lease(60)
     await store.create(P + "a", b"", lease=lease)
     wall.now += 100_000
-    await end_what_is_due()
+    await end_what_is_due(store)
     assert await all_keys(store) == ["a"]
 
     monotonic.now = 50
     await store.renew_lease(lease)
     monotonic.now = 109
-    await end_what_is_due()
+    await end_what_is_due(store)
     assert await all_keys(store) == ["a"], "a renewal begins the time again"
 
     monotonic.now = 111
     revision = await store.current_revision()
-    await end_what_is_due()
+    await end_what_is_due(store)
     event = await next_event(store, after=revision)
     while event.key != P + "a":
         event = await next_event(store, after=event.mod_revision)
     assert event.value is None
+    await store.close()
+
+
+class RefusingDatabase(Database):
+    """Holds up the next statement that does `refused` to the leases, and refuses it once told to go on."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, durable=False)
+        self.refused: int | None = None  # an action code: https://www.sqlite.org/c3ref/c_alter_table.html
+        self.is_held, self.go_on = threading.Event(), threading.Event()
+
+    def connect_writer(self) -> sqlite3.Connection:
+        connection = super().connect_writer()
+        connection.set_authorizer(self._authorize)
+        return connection
+
+    def _authorize(self, action: int, table: str | None, *_: str | None) -> int:
+        if action != self.refused or table != "leases":
+            return sqlite3.SQLITE_OK
+        self.refused = None
+        self.is_held.set()
+        self.go_on.wait(10)
+        return sqlite3.SQLITE_DENY
+
+
+async def test_a_renewal_that_fails_takes_nothing_from_another(tmp_path: Path) -> None:
+    database, monotonic = RefusingDatabase(tmp_path), Clock(0)
+    store = EmbeddedStore(database, monotonic=monotonic)
+    lease = await store.grant_lease(60)
+    await store.create(P + "a", b"", lease=lease)
+    database.refused = sqlite3.SQLITE_UPDATE
+    monotonic.now = 10
+    failing = asyncio.create_task(store.renew_lease(lease))
+    await asyncio.to_thread(database.is_held.wait, 10)
+    monotonic.now = 50
+    renewal = asyncio.create_task(store.renew_lease(lease))
+    await asyncio.sleep(0)  # It has begun.
+    database.go_on.set()
+    with pytest.raises(StorageUnavailable):
+        await failing
+    await renewal
+    monotonic.now = 109
+    await end_what_is_due(store)
+    assert await all_keys(store) == ["a"], "60 seconds from the one that succeeded"
+    await store.close()
+
+
+async def test_a_lease_that_is_renewed_while_it_could_not_be_ended_has_its_time(tmp_path: Path) -> None:
+    database, monotonic = RefusingDatabase(tmp_path), Clock(0)
+    store = EmbeddedStore(database, monotonic=monotonic)
+    lease = await store.grant_lease(60)
+    await store.create(P + "a", b"", lease=lease)
+    database.refused = sqlite3.SQLITE_DELETE
+    monotonic.now = 61
+    wakes = asyncio.create_task(store.grant_lease(1_000))
+    await asyncio.to_thread(database.is_held.wait, 10)
+    renewal = asyncio.create_task(store.renew_lease(lease))
+    await asyncio.sleep(0)  # It has begun.
+    database.go_on.set()
+    await renewal
+    await wakes
+    monotonic.now += RETRY_S + 50
+    await end_what_is_due(store)
+    assert await all_keys(store) == ["a"]
     await store.close()
 
 
@@ -630,6 +818,11 @@ async def test_a_full_store_reads_on(tmp_path: Path) -> None:
     with pytest.raises(StorageFull):
         await store.check_health()
     assert await store.current_revision() == revisions[-1]
+
+    async def delete(n: int) -> None:
+        await store.compare_and_delete(f"{P}{n:03}", expected=revisions[n])
+
+    await until_full(delete)  # Deletions, too, take room before they make any.
     await store.close()
 
 
