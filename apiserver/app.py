@@ -16,7 +16,9 @@ from urllib.parse import urlsplit
 from aiohttp import HttpVersion11, web
 
 from apiserver import EMULATED_VERSION, pki
+from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.plugins import builtin_plugins
 from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain, Authenticator
 from apiserver.authn.token import TokenAuthenticator, TokenFileError, read_token_file
@@ -202,6 +204,7 @@ class App:
         namespaces = self._table.find("", "v1", "namespaces")
         assert namespaces is not None
         lifecycle = NamespaceLifecycle(registry, namespaces)
+        admission = AdmissionChain(builtin_plugins(registry, lambda: self._table))
         decoder = Decoder(brand)
         options_reader = OptionsReader(brand, schemas.get(_DELETE_OPTIONS), deviations)
         verbs = VerbHandlers(
@@ -216,11 +219,13 @@ class App:
                 min_request_timeout_s=config.min_request_timeout_s,
                 clock=self._loop.time,
             ),
-            create=create_handler(registry, encoders, decoder, brand, lifecycle, deviations),
-            update=update_handler(registry, encoders, decoder, brand, lifecycle, authorization, deviations),
-            patch=patch_handler(registry, encoders, brand, deviations),
-            delete=delete_handler(registry, encoders, options_reader, lifecycle),
-            deletecollection=delete_collection_handler(registry, encoders, options_reader, brand),
+            create=create_handler(registry, encoders, decoder, brand, lifecycle, admission, deviations),
+            update=update_handler(
+                registry, encoders, decoder, brand, lifecycle, admission, authorization, deviations
+            ),
+            patch=patch_handler(registry, encoders, brand, admission, deviations),
+            delete=delete_handler(registry, encoders, options_reader, lifecycle, admission),
+            deletecollection=delete_collection_handler(registry, encoders, options_reader, brand, admission),
         )
         return Routes(
             lambda: self._table,

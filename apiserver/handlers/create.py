@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import hdrs
 
+from apiserver.admission.chain import AdmissionChain, Operation, Write
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
@@ -28,6 +29,7 @@ def create_handler(
     decoder: Decoder,
     brand: Brand,
     lifecycle: NamespaceLifecycle,
+    admission: AdmissionChain,
     deviations: Deviations,
 ) -> Handler:
     """Rows A09-A16, B01-B14, I05."""
@@ -48,7 +50,7 @@ def create_handler(
             field_validation=options.field_validation,
             warnings=call.warnings,
         )
-        created = await store_new(registry, lifecycle, call, resource, document, options)
+        created = await store_new(registry, lifecycle, admission, call, resource, document, options)
         await send_object(call, encoder, created, HTTPStatus.CREATED)
 
     return create
@@ -57,6 +59,7 @@ def create_handler(
 async def store_new(
     registry: Registry,
     lifecycle: NamespaceLifecycle,
+    admission: AdmissionChain,
     call: Call,
     resource: ServedResource,
     document: Document,
@@ -65,8 +68,35 @@ async def store_new(
     """Create the object in a document; also for a PUT of what is absent."""
     namespace = call.info.namespace
     warn_of_duplicate_owners(call, document)
-    guard = await lifecycle.check_create(resource, namespace, document["metadata"].get("name", ""))
-    return await registry.create(resource, namespace, document, options, guard, warnings=call.warnings)
+    name = document["metadata"].get("name", "")
+    guard = await lifecycle.check_create(resource, namespace, name)
+    asked = admission.of(write_of(call, Operation.CREATE, name, is_dry_run=options.dry_run))
+    return await registry.create(
+        resource,
+        namespace,
+        document,
+        options,
+        guard,
+        warnings=call.warnings,
+        mutate=asked.mutate if asked else None,
+        admit=asked.validate if asked else None,
+    )
+
+
+def write_of(call: Call, operation: Operation, name: str, *, is_dry_run: bool) -> Write:
+    """What a call is about to do, for admission."""
+    assert call.resource is not None
+    assert call.user is not None
+    return Write(
+        operation,
+        call.resource,
+        call.info.namespace if call.resource.is_namespaced else "",
+        name,
+        call.user,
+        call.warnings,
+        call.info.subresource,
+        is_dry_run,
+    )
 
 
 def warn_of_duplicate_owners(call: Call, document: Document) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from aiohttp import hdrs
 
+from apiserver.admission.chain import AdmissionChain, Operation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
@@ -17,6 +18,7 @@ from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.negotiation import JSON, base_type
 from apiserver.endpoints.responses import send_document
 from apiserver.errors import BadRequest, NotFound, UnsupportedMediaType, details_of
+from apiserver.handlers.create import write_of
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
 from apiserver.handlers.list import send_list
@@ -37,6 +39,7 @@ def delete_handler(
     encoders: Encoders,
     options_reader: OptionsReader,
     lifecycle: NamespaceLifecycle,
+    admission: AdmissionChain,
 ) -> Handler:
     """Rows G01-G10. Answers with the object if it is still there, else mostly with a Status (G04)."""
 
@@ -48,7 +51,10 @@ def delete_handler(
         lifecycle.check_delete(resource, info.name)
         if resource.strategy.delete_warning and not options.propagation:
             call.warnings.append(resource.strategy.delete_warning)
-        deleted = await registry.delete(resource, info.namespace, info.name, options)
+        asked = admission.of(write_of(call, Operation.DELETE, info.name, is_dry_run=options.dry_run))
+        deleted = await registry.delete(
+            resource, info.namespace, info.name, options, admit=asked.validate if asked else None
+        )
         if not deleted.is_removed or resource.strategy.returns_deleted:
             await send_object(call, encoder, deleted.found)
             return
@@ -58,7 +64,11 @@ def delete_handler(
 
 
 def delete_collection_handler(
-    registry: Registry, encoders: Encoders, options_reader: OptionsReader, brand: Brand
+    registry: Registry,
+    encoders: Encoders,
+    options_reader: OptionsReader,
+    brand: Brand,
+    admission: AdmissionChain,
 ) -> Handler:
     """Row G16: delete each object that a list would show, and answer with that list."""
 
@@ -73,8 +83,10 @@ def delete_collection_handler(
 
         async def work() -> None:
             for name in names:
+                asked = admission.of(write_of(call, Operation.DELETE, name, is_dry_run=options.dry_run))
+                admit = asked.validate if asked else None
                 try:
-                    await registry.delete(resource, namespace, name, options)
+                    await registry.delete(resource, namespace, name, options, admit=admit)
                 except NotFound:
                     continue  # Somebody else was faster.
 

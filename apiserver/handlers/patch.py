@@ -9,6 +9,7 @@ import orjson
 from aiohttp import hdrs
 
 from apiserver import field_errors
+from apiserver.admission.chain import AdmissionChain, Operation
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
 from apiserver.endpoints import bodies
@@ -23,7 +24,7 @@ from apiserver.errors import (
     UnprocessablePatch,
     UnsupportedMediaType,
 )
-from apiserver.handlers.create import warn_of_duplicate_owners
+from apiserver.handlers.create import warn_of_duplicate_owners, write_of
 from apiserver.handlers.decoding import check
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
@@ -44,7 +45,9 @@ ACCEPTED: Final = (JSON_PATCH, MERGE_PATCH)
 Apply = Callable[[Document], Any]
 
 
-def patch_handler(registry: Registry, encoders: Encoders, brand: Brand, deviations: Deviations) -> Handler:
+def patch_handler(
+    registry: Registry, encoders: Encoders, brand: Brand, admission: AdmissionChain, deviations: Deviations
+) -> Handler:
     """Rows I08, L03-L05, L07."""
 
     async def patch(call: Call) -> None:
@@ -73,6 +76,7 @@ def patch_handler(registry: Registry, encoders: Encoders, brand: Brand, deviatio
             call.warnings += [text for text in warnings if text not in call.warnings]
             return document
 
+        asked = admission.of(write_of(call, Operation.UPDATE, info.name, is_dry_run=options.dry_run))
         updated = await registry.update(
             resource,
             info.namespace,
@@ -81,6 +85,8 @@ def patch_handler(registry: Registry, encoders: Encoders, brand: Brand, deviatio
             options,
             strategy=update_rules(resource, info.subresource),
             warnings=call.warnings,
+            mutate=asked.mutate if asked else None,
+            admit=asked.validate if asked else None,
         )
         await send_object(call, encoder, updated)
 

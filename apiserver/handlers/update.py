@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from aiohttp import hdrs
 
+from apiserver.admission.chain import AdmissionChain, Operation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.brand import Brand
@@ -15,7 +16,7 @@ from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.middleware import attributes_of
 from apiserver.errors import BadRequest, Conflict, NotFound
-from apiserver.handlers.create import store_new, warn_of_duplicate_owners
+from apiserver.handlers.create import store_new, warn_of_duplicate_owners, write_of
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
@@ -32,6 +33,7 @@ def update_handler(
     decoder: Decoder,
     brand: Brand,
     lifecycle: NamespaceLifecycle,
+    admission: AdmissionChain,
     authorization: AuthorizationChain,
     deviations: Deviations,
 ) -> Handler:
@@ -61,6 +63,7 @@ def update_handler(
             return document
 
         first: list[Document] = [decode()]  # checked before anything is looked up
+        asked = admission.of(write_of(call, Operation.UPDATE, info.name, is_dry_run=options.dry_run))
         try:
             updated = await registry.update(
                 resource,
@@ -72,6 +75,8 @@ def update_handler(
                 strategy=update_rules(resource, info.subresource),
                 checks_uid=True,
                 warnings=call.warnings,
+                mutate=asked.mutate if asked else None,
+                admit=asked.validate if asked else None,
             )
         except NotFound:
             if not resource.strategy.creates_on_update or info.subresource:
@@ -85,7 +90,7 @@ def update_handler(
                     f"Precondition failed: UID in precondition: {uid}, UID in object meta: ",
                 ) from None
             call.info = replace(info, verb="create")  # which is what metrics are to call it
-            created = await store_new(registry, lifecycle, call, resource, document, options)
+            created = await store_new(registry, lifecycle, admission, call, resource, document, options)
             await send_object(call, encoder, created, HTTPStatus.CREATED)
             return
         await send_object(call, encoder, updated)

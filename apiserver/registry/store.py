@@ -50,6 +50,8 @@ LIST_TURN_OBJECTS: Final = 10_000
 CONVERTED_AT_ONCE: Final = 50
 
 Transform = Callable[[StoredObject], Document]
+# The stored form of an object as it would be, and as it is (None for a new one): the last word about a write.
+Admit = Callable[[Document, Document | None], Awaitable[None]]
 Found = Version[StoredObject]
 # Texts for the client, added to by whoever has one.
 Warnings: TypeAlias = list[str]
@@ -145,12 +147,15 @@ class Registry:
         guard: Guard | None = None,
         *,
         warnings: Warnings | None = None,
+        mutate: Admit | None = None,
+        admit: Admit | None = None,
     ) -> StoredObject:
         """Store a new object. `document`, of the resource's version, has passed the schema and is taken over.
 
         guard: a condition of the write besides that the object is new.
         warnings: takes what the client should know of the object that was stored.
-        Raises Invalid, AlreadyExists, what `guard` raises, and the storage's errors.
+        mutate, admit: asked before and after the resource's own rules; the first may change the object.
+        Raises Invalid, AlreadyExists, what `guard`, `mutate` and `admit` raise, and the storage's errors.
         """
         document = resource.to_stored(document)
         meta = document["metadata"]
@@ -163,12 +168,14 @@ class Registry:
             meta["namespace"] = namespace
         else:
             meta.pop("namespace", None)
+        if mutate is not None:
+            await mutate(document, None)
         generates_name = not meta.get("name") and bool(meta.get("generateName"))
         for attempt in range(1, NAME_ATTEMPTS_MAX + 1):
             if generates_name:
                 meta["name"] = ""
             try:
-                created = await self._create_once(resource, namespace, document, options, guard)
+                created = await self._create_once(resource, namespace, document, options, guard, admit)
                 if warnings is not None:
                     warnings += resource.strategy.warn(document, None)
                 return resource.view(created)
@@ -184,6 +191,7 @@ class Registry:
         document: Document,
         options: WriteOptions,
         guard: Guard | None,
+        admit: Admit | None,
     ) -> StoredObject:
         strategy, meta = resource.strategy, document["metadata"]
         object_meta.prepare_create(
@@ -201,6 +209,8 @@ class Registry:
         errors += strategy.validate_create(document) + strategy.validate(document)
         if errors:
             raise self._invalid(resource, meta.get("name", ""), errors)
+        if admit is not None:
+            await admit(document, None)
         name = meta["name"]
         key = self.key(resource, namespace, name)
         value = self._encode(resource, document)
@@ -242,6 +252,8 @@ class Registry:
         strategy: UpdateStrategy | None = None,
         checks_uid: bool = False,
         warnings: Warnings | None = None,
+        mutate: Admit | None = None,
+        admit: Admit | None = None,
     ) -> StoredObject:
         """Replace the object with `transform(object)`, retrying until no writer races us.
 
@@ -251,13 +263,16 @@ class Registry:
         strategy: of the subresource that is written; the resource's own if None.
         checks_uid: the new document's uid is a precondition rather than a change (PUT).
         warnings: takes what the client should know of the object that was stored.
+        mutate, admit: asked before and after the resource's own rules, at each attempt; the first may change
+            the new document.
         An unchanged object is not written and keeps its version. One that is being deleted and has lost
         its last finalizer is removed.
-        Raises NotFound, Conflict, Invalid, what `transform` raises, and the storage's errors.
+        Raises NotFound, Conflict, Invalid, what `transform`, `mutate` and `admit` raise, and the storage's
+        errors.
         """
         told: Warnings = []
         updated = await self._update(
-            resource, namespace, name, transform, options, strategy, checks_uid, told
+            resource, namespace, name, transform, options, strategy, checks_uid, told, mutate, admit
         )
         if warnings is not None:
             warnings += told
@@ -273,6 +288,8 @@ class Registry:
         strategy: UpdateStrategy | None,
         checks_uid: bool,
         told: Warnings,
+        mutate: Admit | None,
+        admit: Admit | None,
     ) -> StoredObject:
         """Returns the object as it is stored. told: takes the warnings of the last attempt."""
         key = self.key(resource, namespace, name)
@@ -288,8 +305,12 @@ class Registry:
             old = found.document()
             try:
                 new = resource.to_stored(transform(resource.view(found)))
+                if mutate is not None:
+                    await mutate(new, old)
                 self._prepare_update(resource, rules, new, old, checks_uid=checks_uid)
                 told[:] = resource.strategy.warn(new, old)
+                if admit is not None:
+                    await admit(new, old)
             except Exception:
                 if is_fresh:
                     raise
@@ -359,11 +380,18 @@ class Registry:
     # ---- delete
 
     async def delete(
-        self, resource: ServedResource, namespace: str, name: str, options: DeleteOptions
+        self,
+        resource: ServedResource,
+        namespace: str,
+        name: str,
+        options: DeleteOptions,
+        *,
+        admit: Callable[[None, Document], Awaitable[None]] | None = None,
     ) -> Deleted:
         """Remove the object, or mark it and leave the rest to its finalizers or its grace period.
 
-        Raises NotFound, Conflict (preconditions), and the storage's errors.
+        admit: asked with the object before that is done.
+        Raises NotFound, Conflict (preconditions), what `admit` raises, and the storage's errors.
         """
         key = self.key(resource, namespace, name)
         current, is_fresh = self.cache.peek(key), False
@@ -374,7 +402,7 @@ class Registry:
                     raise NotFound(resource.group_resource, name)
             assert current.value is not None
             try:
-                return await self._delete_once(resource, key, current.value, current.revision, options)
+                return await self._delete_once(resource, key, current.value, current.revision, options, admit)
             except (RevisionMismatch, Conflict) as error:
                 if is_fresh and isinstance(error, Conflict):
                     raise
@@ -387,9 +415,12 @@ class Registry:
         found: StoredObject,
         revision: int,
         options: DeleteOptions,
+        admit: Callable[[None, Document], Awaitable[None]] | None,
     ) -> Deleted:
         document = found.document()
         self._check_preconditions(resource, document, options)
+        if admit is not None:
+            await admit(None, document)
         uid = document["metadata"].get("uid", "")
         marked = self._marked(resource, document, options)
         is_removed = self._may_be_removed(resource, marked)
