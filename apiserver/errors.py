@@ -31,7 +31,6 @@ from apiserver.field_errors import FieldError
 from apiserver.vocabulary import Document, GroupKind, GroupResource
 from storage.errors import (
     KeyExists,
-    KeyNotFound,
     OutcomeUnknown,
     RevisionCompacted,
     RevisionMismatch,
@@ -268,8 +267,6 @@ def details_of(resource: GroupResource, name: str, uid: str = "") -> Document:
 def from_storage(error: StorageError, resource: GroupResource, name: str) -> ApiError:
     """What a storage failure looks like to a client; the only place that knows."""
     match error:
-        case KeyNotFound():
-            return NotFound(resource, name)
         case KeyExists():
             return AlreadyExists(resource, name)
         case RevisionMismatch():

@@ -11,5 +11,6 @@ leaves, and what the targets in `works` speak of.
     python -m benchmarks --check          exit 1 if a target is missed
 
 `load` makes the requests, `processes` runs servers and reads their CPU time and memory, `works` has the
-works one after the other, `report` prints.
+works one after the other, `scale` those of many clients, objects and types, `report` prints. `fan_out` has
+one writer and many watchers, which `followers`, in a process of its own, reads.
 """

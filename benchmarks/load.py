@@ -7,12 +7,14 @@ cores are shared by both, the bare limit suffers from it as much as the server.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final, Self, cast
 from urllib.parse import urlsplit
 
 READ_BYTES: Final = 256 * 1024
@@ -62,11 +64,12 @@ def tls_context() -> ssl.SSLContext:
 
 
 class _Connection(asyncio.BufferedProtocol):
-    """Sends a request when the answer to the one before has come."""
+    """Sends a request when the answer to the one before has come, and stays open when there are no more."""
 
-    def __init__(self, next_request: NextRequest, load: Load) -> None:
-        self._next, self._load = next_request, load
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def __init__(self) -> None:
+        self._next: NextRequest = lambda: None
+        self._load = Load()
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._buffer = bytearray(READ_BYTES)
         self._head = b""
         self._remaining = -1  # of a body of known length; -1: in the head
@@ -76,11 +79,23 @@ class _Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self.done.done():
-            self.done.set_exception(UnexpectedAnswer(f"the connection was closed: {exc}"))
+        if not self._done.done():
+            self._done.set_exception(UnexpectedAnswer(f"the connection was closed: {exc}"))
+
+    async def run(self, next_request: NextRequest, load: Load) -> None:
+        """One request after the other until there are no more; what is answered is added to `load`."""
+        self._next, self._load = next_request, load
+        self._done = asyncio.get_running_loop().create_future()
+        if self._transport.is_closing():
+            raise UnexpectedAnswer("the connection was closed between two requests")
+        self._send()
+        await self._done
+
+    def close(self) -> None:
+        self._done.cancel()
+        self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> bytearray:
         return self._buffer
@@ -129,29 +144,74 @@ class _Connection(asyncio.BufferedProtocol):
     def _send(self) -> None:
         request = self._next()
         if request is None:
-            self.done.set_result(None)
-            self._transport.close()
+            self._done.set_result(None)
             return
         self._sent_at = time.perf_counter()
         self._transport.write(request)
 
     def _fail(self, answer: bytes) -> None:
-        self.done.set_exception(UnexpectedAnswer(answer[:500].decode(errors="replace")))
+        self._done.set_exception(UnexpectedAnswer(answer[:500].decode(errors="replace")))
         self._transport.abort()
 
 
+class Connections:
+    """Some that stay open over any number of runs, so that what opening costs is in no figure."""
+
+    def __init__(self, opened: list[_Connection]) -> None:
+        self._opened = opened
+
+    @classmethod
+    @asynccontextmanager
+    async def to(cls, url: str, count: int) -> AsyncIterator[Self]:
+        loop, context = asyncio.get_running_loop(), tls_context()
+        opened: list[_Connection] = []
+        try:
+            for _ in range(count):
+                _, connection = await loop.create_connection(_Connection, *address(url), ssl=context)
+                opened.append(connection)
+            yield cls(opened)
+        finally:
+            for connection in opened:
+                connection.close()
+
+    async def run(self, next_request: NextRequest) -> Load:
+        """Send on all of them, as fast as answers come, until there are no more. Raises UnexpectedAnswer."""
+        load, began = Load(), time.perf_counter()
+        await asyncio.gather(*(connection.run(next_request, load) for connection in self._opened))
+        load.seconds = time.perf_counter() - began
+        return load
+
+    async def paced(self, next_request: NextRequest, *, per_second: float) -> Load:
+        """Send at a rate that does not wait for answers, as long as one of the connections is free.
+
+        The load's seconds are those of sending, so its rate is the one that was really kept. Raises
+        UnexpectedAnswer.
+        """
+        load, began = Load(), time.perf_counter()
+        free: asyncio.Queue[_Connection] = asyncio.Queue()
+        for connection in self._opened:
+            free.put_nowait(connection)
+
+        async def ask(connection: _Connection, request: bytes) -> None:
+            await connection.run(each_of(iter([request])), load)
+            free.put_nowait(connection)
+
+        async with asyncio.TaskGroup() as asked:
+            for n in itertools.count():
+                await asyncio.sleep(began + n / per_second - time.perf_counter())
+                connection = await free.get()
+                request = next_request()
+                if request is None:
+                    load.seconds = time.perf_counter() - began
+                    break
+                asked.create_task(ask(connection, request))
+        return load
+
+
 async def run(url: str, next_request: NextRequest, *, connections: int) -> Load:
-    """Send requests over so many connections until there are no more. Raises UnexpectedAnswer."""
-    loop, load = asyncio.get_running_loop(), Load()
-    context = tls_context()
-    began = time.perf_counter()
-    opened = [
-        await loop.create_connection(lambda: _Connection(next_request, load), *address(url), ssl=context)
-        for _ in range(connections)
-    ]
-    await asyncio.gather(*(connection.done for _, connection in opened))
-    load.seconds = time.perf_counter() - began
-    return load
+    """Send requests over so many new connections until there are no more. Raises UnexpectedAnswer."""
+    async with Connections.to(url, connections) as opened:
+        return await opened.run(next_request)
 
 
 def repeated(request: bytes, *, for_s: float) -> NextRequest:
@@ -172,53 +232,3 @@ def request(method: str, target: str, body: bytes = b"", *, token: str = "admin-
     if body:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"\r\n" + body
-
-
-class Follower(asyncio.BufferedProtocol):
-    """A watch that counts what comes and notes how late it is.
-
-    Events hold `at:<seconds of perf_counter>;` somewhere; those that begin so are counted.
-    """
-
-    def __init__(self, target: str, expected: int) -> None:
-        self._target, self._expected = target, expected
-        self._buffer = bytearray(READ_BYTES)
-        self._rest = b""
-        self._has_begun = False
-        self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.count = 0
-        self.delays_s: list[float] = []
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        self.transport.write(request("GET", self._target))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        for future in (self.began, self.done):
-            if not future.done():
-                future.set_exception(UnexpectedAnswer(f"the watch was closed: {exc}"))
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        data = self._rest + bytes(memoryview(self._buffer)[:nbytes])
-        if not self.began.done():
-            if _HEAD_END not in data:
-                self._rest = data
-                return
-            self.began.set_result(None)
-        now = time.perf_counter()
-        position = data.find(b"at:")
-        while position >= 0:
-            end = data.find(b";", position)
-            if end < 0:
-                break
-            self.count += 1
-            self.delays_s.append(now - float(data[position + 3 : end]))
-            position = data.find(b"at:", end)
-        # A stamp may be cut between two reads.
-        self._rest = data[position:] if position >= 0 else data[-2:]
-        if self.count >= self._expected and not self.done.done():
-            self.done.set_result(None)

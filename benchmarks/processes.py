@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import psutil
 
+from benchmarks.followers import Followed
+
 # The command of `benchmarks.ping`.
 PING: Final = (sys.executable, "-m", "benchmarks.ping")
+# Idle too, or counted in another field already.
+_NOT_BUSY: Final = ("iowait", "guest", "guest_nice")
+
+
+def machine_cpu_s() -> float:
+    """Of all processes together, and what the machine's host takes from them."""
+    times = psutil.cpu_times()
+    return sum(times) - times.idle - sum(getattr(times, name, 0.0) for name in _NOT_BUSY)
 
 
 class Measured:
@@ -24,6 +37,9 @@ class Measured:
         self.url = url
 
     def cpu_s(self) -> float:
+        if sys.platform == "linux":
+            # The kernel's clock of the process, as psutil's ticks of 10 ms say little about a short run.
+            return time.clock_gettime((~self._process.pid << 3) | 2)
         times = self._process.cpu_times()
         return times.user + times.system
 
@@ -49,6 +65,47 @@ def bare(kind: str, *arguments: str) -> Iterator[Measured]:
         process.terminate()
         process.wait()
         process.stdout.close()
+
+
+class Followers:
+    """A process of `benchmarks.followers`: many watches on one target, all of which have begun."""
+
+    def __init__(self, process: asyncio.subprocess.Process, watchers: int) -> None:
+        self._process, self.watchers = process, watchers
+
+    @classmethod
+    @asynccontextmanager
+    async def of(cls, url: str, target: str, watchers: int) -> AsyncIterator[Self]:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "benchmarks.followers", url, target, str(watchers)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            followers = cls(process, watchers)
+            await followers._line()
+            yield followers
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def expect(self, events: int) -> None:
+        """Count from here on."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"%d\n" % events)
+        await self._line()
+
+    async def followed(self) -> Followed:
+        """Wait until every watch has had as many events as expected."""
+        return Followed(**json.loads(await self._line()))
+
+    async def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the watches ended early; what went wrong is above")
+        return line
 
 
 def seconds_until_ready(data_dir: Path) -> float:

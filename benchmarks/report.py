@@ -15,6 +15,7 @@ class Result:
     server, bare: in `unit`; bare is 0 where there is nothing to compare with.
     target: the least `server / bare`, or with `is_bound` the most that `server` itself may be.
     cpu_us: the server process's CPU time per request (or per delivery), microseconds; 0 if not measured.
+    note: what one has to know to read the figures; on lines of its own.
     """
 
     work: str
@@ -24,6 +25,7 @@ class Result:
     target: float = 0.0
     is_bound: bool = False
     cpu_us: float = 0.0
+    note: str = ""
 
     @property
     def ratio(self) -> float:
@@ -44,7 +46,7 @@ def line(result: Result) -> str:
     target = ""
     if result.target:
         target = f"<={result.target:g}" if result.is_bound else f">={result.target:g}"
-    return _ROW.format(
+    row = _ROW.format(
         result.work,
         f"{_number(result.server)} {result.unit}",
         f"{_number(result.bare)} {result.unit}" if result.bare else "",
@@ -53,6 +55,7 @@ def line(result: Result) -> str:
         f"{result.cpu_us:,.0f} us" if result.cpu_us else "",
         "" if result.is_met else "MISSED",
     ).rstrip()
+    return "\n".join([row, *(f"    | {text}" for text in result.note.splitlines())])
 
 
 def _number(value: float) -> str:

@@ -1,7 +1,6 @@
 """Every failure that storage raises, as a class each with its facts as attributes.
 
     StorageError
-    ├── KeyNotFound            the key has no value
     ├── KeyExists              a create met a value
     ├── RevisionMismatch       a compare-and-put or -delete met another revision
     ├── RevisionCompacted      the revision asked for has left the history
@@ -11,7 +10,6 @@
     ├── StorageUnavailable     the store cannot answer now; nothing was written
     │   └── StorageFull        the store refuses writes until space is made
     ├── OutcomeUnknown         a write was cut off: it may have happened, or not
-    ├── WatchOverrun           a watcher fell behind its bound and was dropped
     ├── DataDirectoryError     the embedded store cannot use its files
     └── SnapshotError          a snapshot cannot be made, read or restored (`storage.snapshot_file`)
 
@@ -24,14 +22,6 @@ from __future__ import annotations
 
 class StorageError(Exception):
     """Base of all failures in this module."""
-
-
-class KeyNotFound(StorageError):
-    """The key has no value at the revision read."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(f"{key} does not exist")
-        self.key = key
 
 
 class KeyExists(StorageError):
@@ -92,14 +82,6 @@ class StorageFull(StorageUnavailable):
 
 class OutcomeUnknown(StorageError):
     """A write was cut off before its answer came: it may have happened. Read before trying again."""
-
-
-class WatchOverrun(StorageError):
-    """A watcher did not take its events in time and was dropped; it must list or watch again."""
-
-    def __init__(self, *, queued: int) -> None:
-        super().__init__(f"watcher dropped with {queued} events waiting")
-        self.queued = queued
 
 
 class DataDirectoryError(StorageError):

@@ -40,7 +40,7 @@ class Encoder(Protocol):
         ...
 
     def list(self, found: ObjectList) -> Iterator[bytes]:
-        """A collection as the body of an answer."""
+        """A collection as the body of an answer. Raises NotAcceptable at once, not with the first slice."""
         ...
 
     def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
@@ -138,7 +138,7 @@ class PartialEncoder:
                 f"({self._resource.list_kind})"
             )
         opening = _opening("PartialObjectMetadataList", self._brand.meta_version)
-        yield from _lazy_slices(
+        return _lazy_slices(
             opening + _list_meta(found) + b',"items":[',
             (self._item(each.document()) for each in found.objects),
         )

@@ -9,6 +9,7 @@ is large, each list makes its own slices, of which never more are in memory than
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Final
 from weakref import WeakValueDictionary
@@ -47,11 +48,18 @@ class SharedBody:
             index += 1
 
 
+class _NoBody(enum.Enum):
+    """Why those who waited for whoever was first got no body of it."""
+
+    TOO_MUCH = "the list is not one to be shared, now"
+    GIVEN_UP = "whoever was first went away"
+
+
 class SharedLists:
     """Those that are being answered now."""
 
     def __init__(self) -> None:
-        self._found: dict[Hashable, asyncio.Future[Iterable[bytes] | None]] = {}
+        self._found: dict[Hashable, asyncio.Future[SharedBody | _NoBody]] = {}
         self._bodies: WeakValueDictionary[Hashable, SharedBody] = WeakValueDictionary()
         self._bytes: dict[Hashable, int] = {}
 
@@ -63,7 +71,7 @@ class SharedLists:
     ) -> Iterable[bytes]:
         """The body of the list that `key` stands for: the same objects at the same revision in one form.
 
-        Raises what `find` raises.
+        Raises what `find` and `encode` raise, to everybody who waited for the same: it would be told each.
         """
         while True:
             body = self._bodies.get(key)
@@ -72,10 +80,13 @@ class SharedLists:
             finding = self._found.get(key)
             if finding is None:
                 return await self._find(key, find, encode)
-            shared = await asyncio.shield(finding)
-            if shared is not None:
-                return shared
-            # Whoever was first has failed, or gave up: that says nothing about us.
+            found = await asyncio.shield(finding)
+            if isinstance(found, SharedBody):
+                return found
+            if found is _NoBody.TOO_MUCH:
+                # It would be so for the next one, too: nobody waits a second time.
+                return encode(await find())
+            # One client's going away says nothing about us: one of us takes its place, the others wait on.
 
     async def _find(
         self,
@@ -84,18 +95,24 @@ class SharedLists:
         encode: Callable[[ObjectList], Iterable[bytes]],
     ) -> Iterable[bytes]:
         finding = self._found[key] = asyncio.get_running_loop().create_future()
-        body: SharedBody | None = None
+        outcome: SharedBody | _NoBody = _NoBody.GIVEN_UP
         try:
             found = await find()
-            size = _estimated_bytes(found)
+            slices, size = encode(found), _estimated_bytes(found)
             if not self._has_room(size):
-                return encode(found)
-            body = self._bodies[key] = SharedBody(encode(found))
+                outcome = _NoBody.TOO_MUCH
+                return slices
+            outcome = self._bodies[key] = SharedBody(slices)
             self._bytes[key] = size
-            return body
+            return outcome
+        except Exception as error:
+            finding.set_exception(error)
+            finding.exception()  # Looked at, should nobody wait for it.
+            raise
         finally:
             del self._found[key]
-            finding.set_result(body)
+            if not finding.done():
+                finding.set_result(outcome)
 
     def _has_room(self, size: int) -> bool:
         self._bytes = {key: held for key, held in self._bytes.items() if key in self._bodies}

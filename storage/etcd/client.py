@@ -91,7 +91,11 @@ class WatchCall(Protocol):
 
 
 class EtcdClient:
-    """Calls to the endpoint in use; see the package's text for failover."""
+    """Calls to the endpoint in use; see the package's text for failover.
+
+    After `close`, and whenever it cuts a call short, every method raises StorageUnavailable, or, for a write
+    that may have happened, OutcomeUnknown.
+    """
 
     def __init__(self, endpoints: Sequence[str], tls: Tls | None = None) -> None:
         """endpoints: as `http://10.0.0.1:2379` or `https://etcd-1:2379`, at least one."""
@@ -121,21 +125,22 @@ class EtcdClient:
     async def keep_lease_alive(self, request: pb.LeaseKeepAliveRequest) -> pb.LeaseKeepAliveResponse:
         """One renewal, over a stream of its own."""
         used = self._current
-        call = self._channels[used].stream_stream(
+        call = self._open_channel(used).stream_stream(
             "/etcdserverpb.Lease/LeaseKeepAlive",
             request_serializer=pb.LeaseKeepAliveRequest.SerializeToString,
             response_deserializer=pb.LeaseKeepAliveResponse.FromString,
-        )(timeout=CALL_TIMEOUT_S)
+        )(iter((request,)), timeout=CALL_TIMEOUT_S)
+        # No `write`: while it connects, a call that is cancelled leaves whoever writes waiting for ever.
         try:
-            await call.write(request)
-            response = await call.read()
+            with self._closing_told(StorageUnavailable):
+                responses = [each async for each in call]
         except grpc.aio.AioRpcError as error:
             raise self._failed(used, error, is_write=False) from error
         finally:
             call.cancel()
-        if response is grpc.aio.EOF:
+        if not responses:
             raise StorageUnavailable("etcd ended the lease stream")
-        return cast(pb.LeaseKeepAliveResponse, response)
+        return responses[0]
 
     async def status(self) -> pb.StatusResponse:
         return await self._read("/etcdserverpb.Maintenance/Status", pb.StatusRequest(), pb.StatusResponse)
@@ -153,15 +158,16 @@ class EtcdClient:
         # makes it catch up.
         await self.range(pb.RangeRequest(key=b"\0", count_only=True))
         used = self._current  # the one that answered
-        call = self._channels[used].unary_stream(
+        call = self._open_channel(used).unary_stream(
             "/etcdserverpb.Maintenance/Snapshot",
             request_serializer=pb.SnapshotRequest.SerializeToString,
             response_deserializer=pb.SnapshotResponse.FromString,
         )(pb.SnapshotRequest())
         try:
             while True:
-                async with asyncio.timeout(SNAPSHOT_PART_TIMEOUT_S):
-                    response = await call.read()
+                with self._closing_told(StorageUnavailable):
+                    async with asyncio.timeout(SNAPSHOT_PART_TIMEOUT_S):
+                        response = await call.read()
                 if response is grpc.aio.EOF:
                     return
                 yield cast(pb.SnapshotResponse, response).blob
@@ -179,7 +185,7 @@ class EtcdClient:
         gRPC's errors inside the block are raised by their names here.
         """
         used = self._current
-        call = self._channels[used].stream_stream(
+        call = self._open_channel(used).stream_stream(
             "/etcdserverpb.Watch/Watch",
             request_serializer=pb.WatchRequest.SerializeToString,
             response_deserializer=pb.WatchResponse.FromString,
@@ -224,7 +230,7 @@ class EtcdClient:
     async def _call(
         self, used: int, path: str, request: Request, answer: type[Response], *, is_write: bool
     ) -> Response:
-        call = self._channels[used].unary_unary(
+        call = self._open_channel(used).unary_unary(
             path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
         )
         began = monotonic()
@@ -247,6 +253,12 @@ class EtcdClient:
             if not self._is_closed or (task is not None and task.cancelling()):
                 raise
             raise kind("the store was closed meanwhile") from error
+
+    def _open_channel(self, used: int) -> grpc.aio.Channel:
+        """Raises StorageUnavailable after `close`, where gRPC would speak of a wrong use."""
+        if self._is_closed:
+            raise StorageUnavailable("the store is closed")
+        return self._channels[used]
 
     def _in_turn(self) -> list[int]:
         """Every endpoint once, the one in use first."""

@@ -60,23 +60,22 @@ class EtcdStore:
     def __init__(self, client: EtcdClient, *, prefix: str) -> None:
         """prefix: all keys begin with it; the store keeps some of its own below it."""
         self._client = client
-        self._version: EtcdVersion | None = None
+        self._version: EtcdVersion | None = None  # as last seen
         self._fence_key = f"{prefix}/{INTERNAL_GROUP}/etcd/fence"
         self._revision = SharedCall(self._read_revision, _closed)
         self._fence: SharedCall[None] = SharedCall(self._write_fence, _closed)
         self._is_closed = False
 
     async def version(self) -> EtcdVersion:
-        """The server's release, asked for once; the log says so if it should not be relied on.
+        """The server's release now: it may be another one after an upgrade, or at the next endpoint.
 
-        Raises StorageUnavailable.
+        The log says so if it should not be relied on, once until it changes. Raises StorageUnavailable.
         """
-        if self._version is None:
-            version = EtcdVersion.parse((await self._client.status()).version)
-            if version.warning:
-                log.warning("etcd %s: %s; use 3.5.13 or later (3.4.31)", version, version.warning)
-            self._version = version
-        return self._version
+        version = EtcdVersion.parse((await self._client.status()).version)
+        if version.warning and version != self._version:
+            log.warning("etcd %s: %s; use 3.5.13 or later (3.4.31)", version, version.warning)
+        self._version = version
+        return version
 
     async def current_revision(self) -> int:
         self._require_open()

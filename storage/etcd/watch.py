@@ -63,7 +63,10 @@ class EtcdWatch:
                         self._reached = batch.revision
                         yield batch
             except asyncio.CancelledError:
-                self._require_open()  # If `close` cancelled the call, then nobody cancelled this task.
+                # `close` cancels the call, and so whoever reads from it, though nobody asked the task to end.
+                task = asyncio.current_task()
+                if task is None or not task.cancelling():
+                    self._require_open()
                 raise
         raise StorageUnavailable("etcd ended the watch")
 

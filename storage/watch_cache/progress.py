@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 _Waiting: TypeAlias = tuple[int, int, asyncio.Future[None]]
+
+# So many who gave up may stay in a heap, besides as many as still wait: clearing it out pays for itself.
+GONE_MAX: Final = 64
 
 
 class Progress:
@@ -15,18 +18,15 @@ class Progress:
 
     def __init__(self) -> None:
         self.revision = 0
-        # Heaps by revision: those whose revision exists, and those whose revision may come one day.
-        self._waiting: list[_Waiting] = []
-        self._hoping: list[_Waiting] = []
-        self._order = itertools.count()
+        # Those whose revision exists, and those whose revision may come one day.
+        self._waiting = _Waiters()
+        self._hoping = _Waiters()
         self._wanted = asyncio.Event()
 
     @property
     def is_wanted(self) -> bool:
         """Whether anybody waits for a revision that exists and is not reached."""
-        while self._waiting and self._waiting[0][2].done():  # gave up, or was cancelled
-            heapq.heappop(self._waiting)
-        return bool(self._waiting)
+        return self._waiting.has_any
 
     def restart(self, revision: int) -> None:
         """The cache begins again at `revision`, which may be lower: the store may have been restored."""
@@ -38,11 +38,8 @@ class Progress:
         if revision <= self.revision:
             return
         self.revision = revision
-        for heap in (self._waiting, self._hoping):
-            while heap and heap[0][0] <= revision:
-                _, _, waiter = heapq.heappop(heap)
-                if not waiter.done():
-                    waiter.set_result(None)
+        self._waiting.wake(revision)
+        self._hoping.wake(revision)
 
     async def wait_for(self, revision: int, timeout_s: float, *, exists: bool = True) -> bool:
         """Return once the cache has reached `revision`: True, or False if that takes too long.
@@ -51,14 +48,16 @@ class Progress:
         """
         if self.revision >= revision:
             return True
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting if exists else self._hoping, (revision, next(self._order), waiter))
+        waiters = self._waiting if exists else self._hoping
+        waiter = waiters.add(revision)
         self._wanted.set()
         try:
             async with asyncio.timeout(timeout_s):
                 await waiter
         except TimeoutError:
             return False
+        finally:
+            waiters.leave(waiter)
         return True
 
     async def until_wanted(self) -> None:
@@ -66,3 +65,39 @@ class Progress:
         while not self.is_wanted:
             self._wanted.clear()
             await self._wanted.wait()
+
+
+class _Waiters:
+    """A heap by revision. Whoever gave up stays in it for a while: taking out one by one is not cheap."""
+
+    def __init__(self) -> None:
+        self._heap: list[_Waiting] = []
+        self._order = itertools.count()
+        self._staying = 0  # that have not left: no fewer than those in the heap who still wait
+
+    @property
+    def has_any(self) -> bool:
+        while self._heap and self._heap[0][2].done():
+            heapq.heappop(self._heap)
+        return bool(self._heap)
+
+    def add(self, revision: int) -> asyncio.Future[None]:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._heap, (revision, next(self._order), waiter))
+        self._staying += 1
+        return waiter
+
+    def leave(self, waiter: asyncio.Future[None]) -> None:
+        """To be called once for each that was added, woken or not."""
+        waiter.cancel()
+        self._staying -= 1
+        # More than half of the heap are gone, and each is cleared out once: constant cost for each.
+        if len(self._heap) > 2 * self._staying + GONE_MAX:
+            self._heap = [each for each in self._heap if not each[2].done()]
+            heapq.heapify(self._heap)
+
+    def wake(self, revision: int) -> None:
+        while self._heap and self._heap[0][0] <= revision:
+            _, _, waiter = heapq.heappop(self._heap)
+            if not waiter.done():
+                waiter.set_result(None)

@@ -4,13 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import pytest
 
+from apiserver.brand import Brand
+from apiserver.endpoints.negotiation import JSON, Form
+from apiserver.endpoints.representation import encoder_for
+from apiserver.errors import Expired, NotAcceptable
 from apiserver.handlers.shared_lists import ALL_SHARED_BYTES_MAX, SHARED_BYTES_MAX, SharedBody, SharedLists
+from apiserver.meta.table import AGE, columns
 from apiserver.registry.results import ObjectList
+from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
+from apiserver.schema.structural import Schema
+from apiserver.vocabulary import GroupVersion
+from storage.errors import StorageUnavailable
+
+
+def no_schema() -> Schema:
+    raise AssertionError("a list needs no schema")
+
+
+WIDGETS: Final = ServedResource(
+    GroupVersion("shop.example.com", "v1"),
+    "widgets",
+    "Widget",
+    is_namespaced=True,
+    schema=no_schema,
+    columns=columns(AGE),
+)
 
 
 class Work:
@@ -35,6 +59,15 @@ class Work:
         for part in (b"a", b"b", b"c"):
             self.encoded += 1
             yield part
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Give the tasks that can go on their turns, however many that takes."""
+    for _ in range(100):
+        if is_so():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("nobody goes on")
 
 
 async def test_a_crowd_costs_the_making_of_one() -> None:
@@ -73,23 +106,60 @@ async def test_other_lists_are_others() -> None:
 
 
 async def test_who_waits_is_not_let_down_by_the_first() -> None:
-    """The first one's failure is its own, and so is its client's going away."""
+    """Its client's going away is its own: one of the others takes its place, for all of them."""
     shared, work = SharedLists(), Work()
-    work.fails = LookupError("of the first")
-    first, second = (asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(2))
-    await asyncio.sleep(0)
-    work.gate.set()
-    with pytest.raises(LookupError):
-        await first
-    assert b"".join(await second) == b"abc"
-    work.gate.clear()
-    gone, stays = (asyncio.create_task(shared.body("other", work.find, work.encode)) for _ in range(2))
+    gone, *stay = (asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(100))
     await asyncio.sleep(0)
     gone.cancel()
+    await until(lambda: work.found == 2)
+    work.gate.set()
+    assert len(set(await asyncio.gather(*stay))) == 1
+    assert gone.cancelled()
+    assert work.found == 2
+
+
+FAILURES = {
+    "the revision is gone": Expired("too old"),
+    "the store is away": StorageUnavailable("etcd ended"),
+    "a bug": LookupError("no such thing"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+async def test_what_fails_for_the_first_fails_for_those_who_wait(failure: Exception) -> None:
+    """They asked for the same at the same revision: a thousand would be told it one after another."""
+    shared, work = SharedLists(), Work()
+    work.fails = failure
+    crowd = [asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(100)]
     await asyncio.sleep(0)
     work.gate.set()
-    assert b"".join(await stays) == b"abc"
-    assert gone.cancelled()
+    assert set(await asyncio.gather(*crowd, return_exceptions=True)) == {failure}
+    assert work.found == 1
+    # It says nothing about whoever asks later.
+    assert b"".join(await shared.body("key", work.find, work.encode)) == b"abc"
+
+
+async def test_a_failure_that_nobody_waits_for_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """asyncio would log it a second time, as one that was never looked at."""
+    shared, work = SharedLists(), Work()
+    work.fails = LookupError("no such thing")
+    work.gate.set()
+    with pytest.raises(LookupError):
+        await shared.body("key", work.find, work.encode)
+    gc.collect()
+    assert not caplog.records
+
+
+async def test_a_form_that_no_list_has_is_refused_to_all_before_any_of_it_is_sent() -> None:
+    """Row D16: not by the first slice, when there is a body to share already."""
+    form = Form(JSON, "PartialObjectMetadata")
+    encoder = encoder_for(WIDGETS, form, Brand("example.com", "acme"), include_object="", now=lambda: 0.0)
+    shared, work = SharedLists(), Work()
+    crowd = [asyncio.create_task(shared.body("key", work.find, encoder.list)) for _ in range(2)]
+    await asyncio.sleep(0)
+    work.gate.set()
+    told = await asyncio.gather(*crowd, return_exceptions=True)
+    assert [type(each) for each in told] == [NotAcceptable, NotAcceptable]
 
 
 async def test_who_goes_away_takes_nobody_along() -> None:
@@ -123,6 +193,21 @@ async def test_large_bodies_are_not_held() -> None:
     body = await shared.body("key", work.find, work.encode)
     assert not isinstance(body, SharedBody)
     assert b"".join(body) == b"abc"
+
+
+async def test_who_waits_for_a_body_that_is_too_large_waits_once() -> None:
+    """All of them make their own at once, not one after another."""
+    shared, work = SharedLists(), Work(SHARED_BYTES_MAX + 1)
+    crowd = [asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(100)]
+    await asyncio.sleep(0)
+    assert work.found == 1
+    work.gate.set()
+    await crowd[0]
+    work.gate.clear()
+    await until(lambda: work.found == 100)
+    work.gate.set()
+    assert {b"".join(body) for body in await asyncio.gather(*crowd)} == {b"abc"}
+    assert work.found == 100
 
 
 async def test_all_bodies_together_have_a_bound() -> None:

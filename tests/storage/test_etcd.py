@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import grpc
+import grpc.aio
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -534,6 +536,93 @@ async def test_closing_cancels_nobody(own_etcd: EtcdProcess) -> None:
     assert kinds == [StorageUnavailable, StorageUnavailable, OutcomeUnknown, StorageUnavailable]
 
 
+class Mute:
+    """Accepts connections and says nothing."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.accepted = asyncio.Event()
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> Mute:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for writer in self._writers:
+            writer.close()
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        self.accepted.set()
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_closing_while_it_connects_ends_every_call(
+    call: Callable[[Storage], Awaitable[object]],
+) -> None:
+    """A server that accepts and says nothing: gRPC leaves some waiting for ever."""
+    async with Mute() as mute:
+        store = EtcdStore(EtcdClient([mute.url]), prefix="/registry")
+        calling: asyncio.Future[object] = asyncio.ensure_future(call(store))
+        await mute.accepted.wait()
+        await store.close()
+        with pytest.raises((StorageUnavailable, OutcomeUnknown)):
+            async with asyncio.timeout(5):
+                await calling
+
+
+async def test_what_was_begun_before_closing_says_that_the_store_is_closed(etcd: EtcdProcess) -> None:
+    """Not gRPC's UsageError, which no caller expects."""
+    client = EtcdClient([etcd.url])
+    store = EtcdStore(client, prefix="/registry")
+    begun, fresh = (store.watch(ALL, after=1) for _ in range(2))
+    async for _ in begun:
+        break
+    parts = client.snapshot()
+    await store.close()
+    calls: dict[str, Awaitable[object]] = {
+        "a watch that nobody has read from": anext(aiter(fresh)),
+        "its progress": fresh.request_progress(),
+        "the progress of one that was read from": begun.request_progress(),
+        "a renewal": client.keep_lease_alive(pb.LeaseKeepAliveRequest(id=1)),
+        "a write": client.put(pb.PutRequest(key=b"a")),
+        "a snapshot": anext(parts),
+        "the version": store.version(),
+    }
+    told = await asyncio.gather(*calls.values(), return_exceptions=True)
+    expected = (StorageUnavailable, "the store is closed")
+    assert {name: (type(each), str(each)) for name, each in zip(calls, told, strict=True)} == dict.fromkeys(
+        calls, expected
+    )
+
+
+@pytest.mark.parametrize("is_closed_first", [True, False], ids=["closed first", "cancelled first"])
+async def test_a_reader_who_is_cancelled_while_the_watch_is_closed_is_cancelled(
+    etcd: EtcdProcess, open_store: Stores, is_closed_first: bool
+) -> None:
+    """An error in place of the cancellation would keep a task going that was told to end."""
+    watch, is_established = open_store(etcd.url).watch(ALL, after=1), asyncio.Event()
+
+    async def follow() -> None:
+        async for _ in watch:
+            is_established.set()
+
+    task = asyncio.create_task(follow())
+    await is_established.wait()
+    if is_closed_first:
+        await watch.close()
+        task.cancel()
+    else:
+        task.cancel()
+        await watch.close()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_more_than_etcd_takes_is_too_large_and_not_unknown(
     etcd: EtcdProcess, open_store: Stores
 ) -> None:
@@ -816,6 +905,92 @@ ORDERED = {
 @pytest.mark.parametrize(("release", "is_ordered"), ORDERED.items())
 def test_whose_progress_reports_are_trusted(release: str, is_ordered: bool) -> None:
     assert EtcdVersion.parse(release).has_ordered_progress is is_ordered
+
+
+REPORTED_REVISION: Final = 100
+
+
+def _unary(answer: Callable[..., Any], request: type[Any]) -> Any:
+    return grpc.unary_unary_rpc_method_handler(
+        answer, request.FromString, lambda response: response.SerializeToString()
+    )
+
+
+class Release:
+    """Answers as an etcd of a release that changes; a watch has nothing but progress to report."""
+
+    def __init__(self) -> None:
+        self.version = ""
+        self.url = ""
+        self.fences = 0
+        self._server = grpc.aio.server()
+        methods = {
+            "Maintenance": {"Status": _unary(self._status, pb.StatusRequest)},
+            "KV": {"Put": _unary(self._put, pb.PutRequest)},
+            "Watch": {
+                "Watch": grpc.stream_stream_rpc_method_handler(
+                    self._watch, pb.WatchRequest.FromString, pb.WatchResponse.SerializeToString
+                )
+            },
+        }
+        self._server.add_generic_rpc_handlers(
+            [
+                grpc.method_handlers_generic_handler(f"etcdserverpb.{name}", its)
+                for name, its in methods.items()
+            ]
+        )
+
+    async def __aenter__(self) -> Release:
+        self.url = f"http://127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        await self._server.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._server.stop(None)
+
+    async def _status(self, request: pb.StatusRequest, context: object) -> pb.StatusResponse:
+        return pb.StatusResponse(version=self.version)
+
+    async def _put(self, request: pb.PutRequest, context: object) -> pb.PutResponse:
+        self.fences += 1
+        return pb.PutResponse()
+
+    async def _watch(
+        self, requests: AsyncIterator[pb.WatchRequest], context: object
+    ) -> AsyncIterator[pb.WatchResponse]:
+        async for request in requests:
+            yield pb.WatchResponse(
+                created=request.HasField("create_request"), header=pb.Header(revision=REPORTED_REVISION)
+            )
+
+
+async def test_each_watch_asks_what_the_server_is_now(
+    open_store: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Members are replaced one after another, by older ones, too, whose reports are not to be trusted."""
+    async with Release() as etcd, asyncio.timeout(10):
+        store = open_store(etcd.url)
+        seen: list[tuple[str, bool, int]] = []
+        for etcd.version in ("3.5.13", "3.5.1", "3.5.1", "3.6.0", "3.5.1", "3.5.2"):
+            etcd.fences, caplog_before = 0, len(caplog.records)
+            watch = store.watch(ALL, after=1)
+            batches = aiter(watch)
+            await anext(batches)
+            await watch.request_progress()
+            if not etcd.fences:
+                assert (await anext(batches)).revision == REPORTED_REVISION
+            await watch.close()
+            seen.append((etcd.version, not etcd.fences, len(caplog.records) - caplog_before))
+        await store.close()
+    # release, whether its report was trusted, how many warnings it was worth
+    assert seen == [
+        ("3.5.13", True, 0),
+        ("3.5.1", False, 1),
+        ("3.5.1", False, 0),
+        ("3.6.0", True, 0),
+        ("3.5.1", False, 1),
+        ("3.5.2", False, 1),
+    ]
 
 
 WARNED = {"3.4.30": True, "3.4.31": False, "3.5.2": True, "3.5.12": True, "3.5.13": False, "3.6.0": False}

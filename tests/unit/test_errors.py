@@ -15,7 +15,6 @@ from storage import errors as storage_errors
 from storage.errors import (
     DataDirectoryError,
     KeyExists,
-    KeyNotFound,
     LeaseNotFound,
     OutcomeUnknown,
     RevisionCompacted,
@@ -25,7 +24,6 @@ from storage.errors import (
     StorageFull,
     StorageUnavailable,
     ValueTooLarge,
-    WatchOverrun,
 )
 
 DEPLOYMENTS: Final = GroupResource("apps", "deployments")
@@ -272,7 +270,6 @@ def test_details_tell_the_resource_as_kind() -> None:
 
 # What storage raises -> code, reason, a part of the message, Retry-After.
 STORAGE: Final[dict[str, tuple[StorageError, int, str, str, int | None]]] = {
-    "no value": (KeyNotFound("/k"), 404, "NotFound", 'deployments.apps "a" not found', None),
     "a value already": (
         KeyExists("/k", mod_revision=3),
         409,
@@ -306,7 +303,6 @@ STORAGE: Final[dict[str, tuple[StorageError, int, str, str, int | None]]] = {
     "no room": (StorageFull("no room"), 503, "ServiceUnavailable", "no room", 1),
     "cut off": (OutcomeUnknown("cut"), 504, "Timeout", "the outcome of the write is unknown", None),
     "no lease": (LeaseNotFound(1), 500, "InternalError", "Internal error occurred: ", None),
-    "an overrun": (WatchOverrun(queued=1), 500, "InternalError", "Internal error occurred: ", None),
     "no files": (DataDirectoryError("in use"), 500, "InternalError", "Internal error occurred: ", None),
 }
 

@@ -1,0 +1,95 @@
+"""Waiting for a revision: who is woken, who is told that it takes too long, and what is held for them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+
+import pytest
+
+from storage.revision import REVISION_MAX
+from storage.watch_cache.progress import GONE_MAX, Progress
+
+KINDS = {"it exists": True, "it may come one day": False}
+SOON_S = 30.0  # A test that waits so long has failed.
+
+
+def futures() -> int:
+    """How many there are in this process that somebody holds."""
+    gc.collect()
+    return sum(type(each) is asyncio.Future for each in gc.get_objects())
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("exists", KINDS.values(), ids=KINDS)
+async def test_who_waits_is_woken_by_the_revision_and_not_before(exists: bool) -> None:
+    progress = Progress()
+    waits = {n: asyncio.create_task(progress.wait_for(n, SOON_S, exists=exists)) for n in (7, 5, 6, 9)}
+    await turns()
+    progress.advance(6)
+    assert all(await asyncio.gather(waits[5], waits[6]))
+    progress.advance(4)  # changes nothing
+    assert progress.revision == 6
+    assert not waits[7].done()
+    progress.restart(8)
+    assert await waits[7]
+    progress.advance(9)
+    assert await waits[9]
+    assert await progress.wait_for(9, 0, exists=exists), "what is reached needs no time"
+
+
+async def test_only_revisions_that_exist_are_asked_for() -> None:
+    progress = Progress()
+    wanted = asyncio.create_task(progress.until_wanted())
+    hoping = asyncio.create_task(progress.wait_for(REVISION_MAX, SOON_S, exists=False))
+    await turns()
+    assert not wanted.done()
+    waiting = asyncio.create_task(progress.wait_for(5, SOON_S))
+    await wanted
+    assert progress.is_wanted
+    waiting.cancel()
+    hoping.cancel()
+    await asyncio.gather(waiting, hoping, return_exceptions=True)
+    assert not progress.is_wanted
+
+
+GIVING_UP: dict[str, Callable[[asyncio.Task[bool]], object]] = {
+    "timed out": lambda task: None,
+    "cancelled": lambda task: task.cancel(),
+}
+
+
+@pytest.mark.parametrize("give_up", GIVING_UP.values(), ids=GIVING_UP)
+@pytest.mark.parametrize("exists", KINDS.values(), ids=KINDS)
+async def test_who_gave_up_is_not_held(exists: bool, give_up: Callable[[asyncio.Task[bool]], object]) -> None:
+    """A client that asks again and again for a huge resourceVersion costs nothing that stays."""
+    progress = Progress()
+    # Whoever waits for less is in front of them.
+    staying = [asyncio.create_task(progress.wait_for(n, SOON_S, exists=exists)) for n in range(1, 21)]
+    await turns()
+    before = futures()
+    for _ in range(100):
+        batch = [asyncio.create_task(progress.wait_for(REVISION_MAX, 0, exists=exists)) for _ in range(100)]
+        await asyncio.sleep(0)
+        for task in batch:
+            give_up(task)
+        assert not any(told is True for told in await asyncio.gather(*batch, return_exceptions=True))
+    del batch, task
+    await turns()  # The last batch has results that the loop lets go of then.
+    assert futures() - before <= len(staying) + GONE_MAX
+    progress.advance(20)
+    assert all(await asyncio.gather(*staying)), "nobody who stays is forgotten"
+
+
+@pytest.mark.parametrize("exists", KINDS.values(), ids=KINDS)
+async def test_a_crowd_that_gave_up_together_is_not_held(exists: bool) -> None:
+    """Nobody needs to come after them."""
+    progress = Progress()
+    before = futures()
+    await asyncio.gather(*(progress.wait_for(REVISION_MAX - n, 0, exists=exists) for n in range(10_000)))
+    assert futures() - before <= GONE_MAX

@@ -1,0 +1,118 @@
+"""Many askers, one call: fresh for everybody, and how long a call waits for more of them."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+
+import pytest
+
+from storage.errors import StorageUnavailable
+from storage.etcd.shared_call import GATHERING_S, GATHERING_TURNS, SharedCall
+
+
+class Turns:
+    """Counts the turns of the loop, each of which it keeps busy for a while."""
+
+    def __init__(self, busy_s: float = 0.0) -> None:
+        self.count = 0
+        self._busy_s = busy_s
+
+    async def __aenter__(self) -> Turns:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            ends = monotonic() + self._busy_s
+            while monotonic() < ends:
+                pass
+            self.count += 1
+            await asyncio.sleep(0)
+
+
+class Calls:
+    """Answers with the number of the call, at once or when told to."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.shared = SharedCall(self._call, lambda: StorageUnavailable("closed"))
+
+    async def _call(self) -> int:
+        self.count += 1
+        number = self.count
+        await self.gate.wait()
+        return number
+
+    async def crowd(self, size: int) -> None:
+        """One call that answers so many."""
+        assert len(set(await asyncio.gather(*(self.shared.get() for _ in range(size))))) == 1
+
+
+async def turns_until_called(calls: Calls, *, busy_s: float = 0.0) -> int:
+    """How many turns one who asks alone waits before the call is made."""
+    before = calls.count
+    async with Turns(busy_s) as turns:
+        await asyncio.sleep(0)
+        asked, began = asyncio.create_task(calls.shared.get()), turns.count
+        while calls.count == before:
+            await asyncio.sleep(0)
+        passed = turns.count - began
+        await asked
+    return passed
+
+
+async def test_who_asks_while_a_call_is_under_way_gets_the_next_one() -> None:
+    calls = Calls()
+    calls.gate.clear()
+    first = asyncio.create_task(calls.shared.get())
+    while not calls.count:
+        await asyncio.sleep(0)
+    late = [asyncio.create_task(calls.shared.get()) for _ in range(100)]
+    await asyncio.sleep(0)
+    calls.gate.set()
+    assert await first == 1
+    assert await asyncio.gather(*late) == [2] * 100
+
+
+async def test_who_asks_alone_waits_for_nobody() -> None:
+    calls = Calls()
+    await calls.shared.get()
+    alone = await turns_until_called(calls)
+    await calls.crowd(5)
+    assert alone < await turns_until_called(calls), "after a crowd there may be more to come"
+    assert await turns_until_called(calls) == alone
+
+
+async def test_a_crowd_is_waited_for_some_turns() -> None:
+    calls = Calls()
+    await calls.crowd(5)
+    assert await turns_until_called(calls) <= GATHERING_TURNS + 3
+
+
+async def test_a_busy_loop_is_not_waited_for() -> None:
+    """Its turns take longer than all that the waiting may take: one of them is the most."""
+    calls = Calls()
+    await calls.shared.get()
+    alone = await turns_until_called(calls, busy_s=2 * GATHERING_S)
+    await calls.crowd(5)
+    assert await turns_until_called(calls, busy_s=2 * GATHERING_S) <= alone + 1
+
+
+async def test_closing_tells_those_who_wait() -> None:
+    calls = Calls()
+    calls.gate.clear()
+    asked = [asyncio.create_task(calls.shared.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    asked.append(asyncio.create_task(calls.shared.get()))
+    await asyncio.sleep(0)
+    await calls.shared.close()
+    for each in asked:
+        with pytest.raises(StorageUnavailable, match="closed"):
+            await each
