@@ -129,6 +129,7 @@ class Stream:
 
     def __init__(self, call: Call, content_type: str) -> None:
         self._call = call
+        self._connection = call.connection
         self._is_chunked = call.request.version >= (1, 1)
         if not self._is_chunked:
             call.closes = True
@@ -140,8 +141,8 @@ class Stream:
     @property
     def can_write(self) -> bool:
         """False while the client has not taken what was written before, or is gone."""
-        transport = self._call.request.transport
-        return transport is not None and not self._call.connection.writing_paused
+        connection = self._connection
+        return not connection.writing_paused and connection.transport is not None
 
     def write(self, data: bytes) -> None:
         """Write some data as one chunk."""
@@ -164,7 +165,7 @@ class Stream:
             self._write_raw(_LAST_CHUNK)
 
     def _write_raw(self, data: bytes) -> None:
-        transport = self._call.request.transport
+        transport = self._connection.transport
         if transport is None:
             raise ConnectionResetError("the client is gone")
         transport.write(data)

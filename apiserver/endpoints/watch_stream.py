@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import Final
 
 import orjson
@@ -33,9 +35,44 @@ FLUSH_BYTES_MAX: Final = 256 * 1024
 TAKEN_AT_ONCE: Final = 16
 
 
+class Turns:
+    """Streams that have something to write, one after the other, for a little while in each turn of the loop.
+
+    A thousand watchers of one change would otherwise hold the loop for as long as it takes to write to all of
+    them. And under load it is kind to everybody: what happens before a stream's turn has come is written
+    together.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[WatchStream] = deque()
+
+    def add(self, stream: WatchStream) -> None:
+        """Have `stream` flushed, later in this turn of the loop at the earliest."""
+        if not self._waiting:
+            self._loop.call_soon(self._serve)
+        self._waiting.append(stream)
+
+    def _serve(self) -> None:
+        waiting = self._waiting
+        turn_ends = monotonic() + TURN_S
+        while waiting and monotonic() < turn_ends:
+            # It stays in the queue meanwhile: whoever comes then needs no other call.
+            stream = waiting[0]
+            try:
+                stream.flush()
+            except Exception:  # One stream's failure must not be the end of all others.
+                log.exception("a watch cannot be written")
+                stream.end()
+            waiting.popleft()
+        if waiting:
+            self._loop.call_soon(self._serve)
+
+
 class WatchStream:
     """One watch, from its first byte to its last.
 
+    turns: where it waits for its turn to write.
     ends_at: on the event loop's clock.
     """
 
@@ -45,6 +82,7 @@ class WatchStream:
         encoder: Encoder,
         resource: ServedResource,
         metrics: RequestMetrics,
+        turns: Turns,
         *,
         ends_at: float,
         clock: Callable[[], float],
@@ -53,6 +91,7 @@ class WatchStream:
         self._encoder = encoder
         self._resource = resource
         self._metrics = metrics
+        self._turns = turns
         self._ends_at = ends_at
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -64,10 +103,10 @@ class WatchStream:
         self._ended: asyncio.Future[None] = self._loop.create_future()
 
     def on_event(self) -> None:
-        """The watcher has something: write it once this turn of the loop is over."""
+        """The watcher has something: write it when this stream's turn comes."""
         if self._is_live and not self._is_flush_scheduled:
             self._is_flush_scheduled = True
-            self._loop.call_soon(self._flush)
+            self._turns.add(self)
 
     def end(self) -> None:
         """Let the stream end as if its time were up."""
@@ -102,7 +141,7 @@ class WatchStream:
         if bookmark_initial is not None:
             stream.write(self._encoder.bookmark(bookmark_initial, ends_initial_events=True))
         self._is_live = True
-        self._flush()
+        self.flush()
         await self._wait(revision if sends_bookmarks else None)
         self._is_live = False
         stream.finish()
@@ -112,7 +151,7 @@ class WatchStream:
         assert self._stream is not None
         pieces: list[bytes] = []
         size = 0
-        turn_ends = self._clock() + TURN_S
+        turn_ends = monotonic() + TURN_S  # The loop's own clock stands still until the turn is over.
         for version in initial:
             found = version.value
             if found is None:
@@ -127,9 +166,9 @@ class WatchStream:
                 pieces, size = [], 0
                 async with asyncio.timeout(STALLED_S):
                     await self._stream.drain()
-                if self._clock() > turn_ends:
+                if monotonic() > turn_ends:
                     await asyncio.sleep(0)
-                    turn_ends = self._clock() + TURN_S
+                    turn_ends = monotonic() + TURN_S
         if pieces:
             self._stream.write_chunks(b"".join(pieces))
         self._metrics.count_watch_events(self._resource, len(initial))
@@ -139,7 +178,7 @@ class WatchStream:
         self._has_sent_event = True
         return event
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Write all that waits, or leave it in the watcher's queue while the client does not read."""
         self._is_flush_scheduled = False
         watcher, stream = self._watcher, self._stream
@@ -167,16 +206,15 @@ class WatchStream:
 
     def _write_some(self, watcher: Watcher[StoredObject], stream: Stream) -> None:
         """In one write, and no more than others can wait for."""
-        pieces: list[bytes] = []
-        size = 0
-        turn_ends = self._clock() + TURN_S
-        while len(watcher):
-            for delivery in watcher.take(TAKEN_AT_ONCE):
-                piece = self._encoded(delivery)
-                pieces.append(piece)
-                size += len(piece)
-            if size >= FLUSH_BYTES_MAX or self._clock() > turn_ends:
-                break
+        encoded = self._encoded
+        pieces = [encoded(delivery) for delivery in watcher.take(TAKEN_AT_ONCE)]
+        if len(watcher):
+            size = sum(map(len, pieces))
+            turn_ends = monotonic() + TURN_S
+            while len(watcher) and size < FLUSH_BYTES_MAX and monotonic() < turn_ends:
+                more = [encoded(delivery) for delivery in watcher.take(TAKEN_AT_ONCE)]
+                size += sum(map(len, more))
+                pieces += more
         if pieces:
             stream.write_chunks(b"".join(pieces))
             self._metrics.count_watch_events(self._resource, len(pieces))
@@ -245,6 +283,7 @@ class Streams:
 
     def __init__(self, metrics: RequestMetrics) -> None:
         self._metrics = metrics
+        self.turns = Turns()
         self._open: set[WatchStream] = set()
         self._is_closing = False
 

@@ -50,7 +50,8 @@ def watch_handler(
         after = options.start_after
         if options.send_initial_events or not after:
             after = await cache.revision_at(options.at)
-        stream = WatchStream(call, encoder, resource, metrics, ends_at=clock() + lifetime_s, clock=clock)
+        ends_at = clock() + lifetime_s
+        stream = WatchStream(call, encoder, resource, metrics, streams.turns, ends_at=ends_at, clock=clock)
         try:
             # Before the state is read: what happens meanwhile waits, however long that takes.
             watcher = cache.watch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from storage.watch_cache.changes import Change
+from storage.watch_cache.changes import Change, Delivery
 from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
@@ -60,17 +60,18 @@ class Fanout(Generic[T]):
         """
         if not self._watchers:
             return
-        had_none: dict[Watcher[T], None] = {}
+        had_none: list[Watcher[T]] = []
         overrun: list[tuple[Watcher[T], Scope]] = []
         for change in changes:
+            delivery = Delivery(change.type, change)
+            late = len(overrun)
             for scope in scopes_of(change.version.key):
                 for watcher in self._watchers.get(scope, ()):
-                    was_empty = not len(watcher)
-                    if not watcher.offer(change):
+                    if watcher.offer(delivery):
+                        had_none.append(watcher)
+                    elif watcher.is_overrun:
                         overrun.append((watcher, scope))
-                    elif was_empty and len(watcher):
-                        had_none[watcher] = None
-            for watcher, scope in overrun:
+            for watcher, scope in overrun[late:]:
                 self.remove(watcher, scope)
         for watcher in had_none:
             watcher.notify()

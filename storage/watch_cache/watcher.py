@@ -65,18 +65,25 @@ class Watcher(Generic[T]):
         if history.newest > self.after:
             self._history, self._is_in_scope = history, is_in_scope
 
-    def offer(self, change: Change[T]) -> bool:
-        """Queue `change` if it concerns this watcher; False if it does and there is no room."""
-        if self._history is not None:
-            return True  # It will be found there.
-        kind = self._concern(change)
-        if kind is None:
-            return True
-        if len(self._queue) >= self._queued_max:
+    def offer(self, delivery: Delivery[T]) -> bool:
+        """Queue a change if it concerns this watcher; True if there is something to take after nothing was.
+
+        delivery: what the change is to all who see everything. If there is no room, the watcher is overrun.
+        """
+        change = delivery.change
+        if self._history is not None or change.version.revision <= self.after:
+            return False  # It will be found there, or is none of its business.
+        if self._predicate is not None:
+            kind = change.type_for(self._predicate)
+            if kind is None:
+                return False
+            delivery = Delivery(kind, change)
+        queue = self._queue
+        if len(queue) >= self._queued_max:
             self.is_overrun = True
             return False
-        self._queue.append(Delivery(kind, change))
-        return True
+        queue.append(delivery)
+        return len(queue) == 1
 
     def take(self, count: int | None = None) -> list[Delivery[T]]:
         """What waits, in order, or the first `count` of it; `len` tells whether there is more.
@@ -137,6 +144,4 @@ class Watcher(Generic[T]):
         )
 
     def _concern(self, change: Change[T]) -> EventType | None:
-        if change.version.revision <= self.after:
-            return None
         return change.type if self._predicate is None else change.type_for(self._predicate)
