@@ -82,13 +82,9 @@ class Discovery:
         for resource in self._table().group_versions[group_version]:
             resources.append(_resource(resource))
             resources += [_subresource(resource, sub) for sub in resource.subresources.values()]
-        document = {
-            "kind": "APIResourceList",
-            "apiVersion": "v1",
-            "groupVersion": str(group_version),
-            "resources": resources,
-        }
-        await send_document(call, document)
+        # As old as the core group is the habit to say no version there.
+        kind = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group_version.group else {})}
+        await send_document(call, {**kind, "groupVersion": str(group_version), "resources": resources})
 
     def _wants_aggregated(self, call: Call) -> bool:
         """Raises NotAcceptable."""
@@ -107,9 +103,7 @@ class Discovery:
         """The document of the core group or of the named ones, and its ETag."""
         groups = [
             {
-                "metadata": {"name": name, "creationTimestamp": None}
-                if name
-                else {"creationTimestamp": None},
+                "metadata": {"name": name} if name else {},
                 "versions": [
                     {
                         "version": gv.version,
@@ -154,7 +148,7 @@ def _resource(resource: ServedResource) -> Document:
         document["shortNames"] = list(resource.short_names)
     if resource.categories:
         document["categories"] = list(resource.categories)
-    if "list" in resource.verbs:
+    if "watch" in resource.verbs:  # what is not stored cannot be watched
         document["storageVersionHash"] = _storage_version_hash(resource)
     return document
 
@@ -174,7 +168,9 @@ def _subresource(resource: ServedResource, subresource: Subresource) -> Document
 
 def _storage_version_hash(resource: ServedResource) -> str:
     """Changes when objects are stored in another version. Source: apiserver pkg/endpoints/discovery."""
-    text = f"{resource.group_version.group}/{resource.storage_version}/{resource.kind}"
+    stored = resource.conversion
+    group = stored.group_resource.group if stored else resource.group_version.group
+    text = f"{group}/{resource.storage_version}/{stored.kind if stored else resource.kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,8 +26,8 @@ from tests.support.server_process import ServerProcess
 pytestmark = pytest.mark.kubectl
 
 WITHIN_S: Final = 30
-# Older ones read OpenAPI v2.
-OLDEST: Final = (1, 29)
+# The oldest that is supported; those before 1.29 also read OpenAPI v2.
+OLDEST: Final = (1, 28)
 
 DEPLOYMENT: Final = """\
 apiVersion: apps/v1
@@ -60,13 +61,18 @@ def kubectls() -> dict[str, str]:
     return found
 
 
+def usable_versions() -> list[str]:
+    """All that are supported, the oldest first."""
+    found = sorted((tuple(map(int, version.split("."))), version) for version in kubectls())
+    return [version for numbers, version in found if numbers >= OLDEST]
+
+
 def versions() -> list[str]:
-    """The oldest that learns from OpenAPI v3, the newest, the one of PATH; those between differ in little.
+    """The oldest, the one of PATH, the newest; those between differ in little.
 
     Where there is none at all: one that the fixture says so of.
     """
-    found = sorted((tuple(map(int, version.split("."))), version) for version in kubectls())
-    usable = [version for numbers, version in found if numbers >= OLDEST]
+    usable = usable_versions()
     on_path = [version for version in kubectls() if version in usable]
     return list(dict.fromkeys([*usable[:1], *on_path[:1], *usable[-1:]])) or ["missing"]
 
@@ -256,6 +262,76 @@ def test_what_the_server_is_and_has(kubectl: Kubectl) -> None:
     assert "replicas" in kubectl("explain", "deployment.spec")
     assert kubectl("get", "--raw", "/readyz") == "ok"
     assert kubectl("cluster-info").startswith("\x1b") or "is running at" in kubectl("cluster-info")
+
+
+def every_type(api: Api) -> list[tuple[str, str]]:
+    """Version and resource of every type that is served."""
+    versions = [*api.get("/api").ok()["versions"]]
+    versions += [
+        each["groupVersion"] for group in api.get("/apis").ok()["groups"] for each in group["versions"]
+    ]
+    return [
+        (version, each["name"])
+        for version in versions
+        for each in api.get(f"/apis/{version}" if "/" in version else f"/api/{version}").ok()["resources"]
+        if "/" not in each["name"]
+    ]
+
+
+def assert_explains_everything(kubectl: Kubectl, types: list[tuple[str, str]]) -> None:
+    """Row I20: what `explain` has learnt."""
+
+    def explain(each: tuple[str, str]) -> str:
+        version, name = each
+        return kubectl("explain", "--recursive", f"--api-version={version}", name)
+
+    kubectl("api-versions")  # Its cache is filled by one, not by four at the same time.
+    with ThreadPoolExecutor(4) as pool:
+        texts = dict(zip(types, pool.map(explain, types), strict=True))
+    for each, text in texts.items():
+        assert re.search(r"^KIND: +\w+$", text, re.MULTILINE), each
+        assert re.search(r"^FIELDS:$", text, re.MULTILINE), each
+        assert re.search(r"^  apiVersion\t+<string>$", text, re.MULTILINE), each
+    assert re.search(r"^ +livenessProbe\t+<Probe>$", texts["v1", "pods"], re.MULTILINE)
+    assert re.search(
+        r"^ +selector\t+<LabelSelector> -required-$", texts["apps/v1", "deployments"], re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(
+            each, marks=[] if each in (usable_versions()[0], usable_versions()[-1]) else pytest.mark.slow
+        )
+        for each in usable_versions()
+    ],
+)
+def test_every_type_is_explained(
+    version: str, server: ServerProcess, api: Api, namespace: str, tmp_path: Path
+) -> None:
+    kubectl = Kubectl(kubectls()[version], server.kubeconfig, namespace, tmp_path)
+    assert_explains_everything(kubectl, every_type(api))
+    # What is read in protobuf, from OpenAPI v2.
+    old = kubectl("explain", "--output=plaintext-openapiv2", "deployment.spec.template.spec.containers.ports")
+    assert re.search(r"^ +containerPort\t<integer> -required-", old, re.MULTILINE)
+
+
+def test_a_server_that_only_checks(kubectl: Kubectl) -> None:
+    """Row I20: old versions learn from OpenAPI that they may ask for this, and how lists merge."""
+    assert kubectl("create", "--dry-run=server", "-f", "-", stdin=DEPLOYMENT) == (
+        "deployment.apps/web created (server dry run)\n"
+    )
+    assert kubectl("create", "--dry-run=client", "--validate=strict", "-f", "-", stdin=DEPLOYMENT) == (
+        "deployment.apps/web created (dry run)\n"
+    )
+    wrong = DEPLOYMENT.replace("replicas: 2", "replica: 2")
+    end = kubectl.run("create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=wrong)
+    assert 'unknown field "spec.replica"' in end.stderr
+    assert kubectl("apply", "--dry-run=server", "-f", "-", stdin=DEPLOYMENT) == (
+        "deployment.apps/web created (server dry run)\n"
+    )
+    assert kubectl("get", "deployments", "-o", "name") == ""
 
 
 def test_a_namespace_comes_and_goes(kubectl: Kubectl, namespace: str) -> None:

@@ -1,0 +1,340 @@
+"""Documents of OpenAPI as protobuf messages, of which kubectl and client-go ask for v2 and v3.
+
+Only what our documents have is known here. Values of any form (extensions, enumerations, defaults in v2)
+are YAML in a string; JSON is YAML. Source of the numbers: google/gnostic-models, openapiv2/OpenAPIv2.proto
+and openapiv3/OpenAPIv3.proto.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from apiserver.vocabulary import Document
+from apiserver.wire.protobuf.encoding import BYTES, FIXED64, VARINT, delimited, key, varint
+
+V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+V3_TYPE: Final = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+
+# Writes a value as the field with a number, its key included.
+Write: TypeAlias = Callable[[int, Any], bytes]
+
+
+def text(number: int, value: str) -> bytes:
+    return delimited(key(number, BYTES), value.encode())
+
+
+def flag(number: int, value: bool) -> bytes:
+    return key(number, VARINT) + varint(int(value))
+
+
+def integer(number: int, value: int) -> bytes:
+    return key(number, VARINT) + varint(value)
+
+
+def double(number: int, value: float) -> bytes:
+    return key(number, FIXED64) + struct.pack("<d", value)
+
+
+def anything(number: int, value: Any) -> bytes:
+    return delimited(key(number, BYTES), text(2, orjson.dumps(value).decode()))
+
+
+def each(write: Write) -> Write:
+    """A repeated field."""
+    return lambda number, values: b"".join(write(number, value) for value in values)
+
+
+def named(write: Write) -> Write:
+    """A repeated field of pairs, for a map."""
+    return lambda number, values: b"".join(
+        delimited(key(number, BYTES), text(1, name) + write(2, value)) for name, value in values.items()
+    )
+
+
+def inside(inner: int, write: Write) -> Write:
+    """A message with one field."""
+    return lambda number, value: delimited(key(number, BYTES), write(inner, value))
+
+
+def choice(choose: Callable[[Any], tuple[int, Write]]) -> Write:
+    """A message with one field out of several, by the value."""
+
+    def write(number: int, value: Any) -> bytes:
+        inner, chosen = choose(value)
+        return delimited(key(number, BYTES), chosen(inner, value))
+
+    return write
+
+
+class Message:
+    """A message with a field for each key of a JSON object.
+
+    extensions: number of the field that has all keys beginning with `x-`.
+    """
+
+    def __init__(self, *, extensions: int = 0) -> None:
+        self._extensions = extensions
+        self._fields: Mapping[str, tuple[int, Write]] = {}
+
+    def has(self, fields: Mapping[str, tuple[int, Write]]) -> Message:
+        """Set later, for messages that hold themselves."""
+        self._fields = fields
+        return self
+
+    def __call__(self, number: int, value: Document) -> bytes:
+        return delimited(key(number, BYTES), self.content(value))
+
+    def content(self, value: Document) -> bytes:
+        """Raises KeyError for what the message has no field for."""
+        parts = []
+        for name, each_value in value.items():
+            if name.startswith("x-") and self._extensions:
+                pair = text(1, name) + anything(2, each_value)
+                parts.append(delimited(key(self._extensions, BYTES), pair))
+            else:
+                number, write = self._fields[name]
+                parts.append(write(number, each_value))
+        return b"".join(parts)
+
+
+def to_v2(document: Document) -> bytes:
+    """A document of OpenAPI v2."""
+    return _V2.content(document)
+
+
+def to_v3(document: Document) -> bytes:
+    """A document of OpenAPI v3."""
+    return _V3.content(document)
+
+
+def _is_reference(value: Any) -> bool:
+    return "$ref" in value
+
+
+# ---- v2
+
+
+def _v2() -> Message:
+    schema = Message(extensions=31)
+    properties = inside(1, named(schema))
+    schema.has(
+        {
+            "$ref": (1, text),
+            "format": (2, text),
+            "title": (3, text),
+            "description": (4, text),
+            "default": (5, anything),
+            "multipleOf": (6, double),
+            "maximum": (7, double),
+            "exclusiveMaximum": (8, flag),
+            "minimum": (9, double),
+            "exclusiveMinimum": (10, flag),
+            "maxLength": (11, integer),
+            "minLength": (12, integer),
+            "pattern": (13, text),
+            "maxItems": (14, integer),
+            "minItems": (15, integer),
+            "uniqueItems": (16, flag),
+            "maxProperties": (17, integer),
+            "minProperties": (18, integer),
+            "required": (19, each(text)),
+            "enum": (20, each(anything)),
+            "additionalProperties": (
+                21,
+                choice(lambda value: (2, flag) if isinstance(value, bool) else (1, schema)),
+            ),
+            "type": (22, inside(1, text)),
+            "items": (23, inside(1, schema)),
+            "allOf": (24, each(schema)),
+            "properties": (25, properties),
+            "readOnly": (27, flag),
+            "example": (30, anything),
+        }
+    )
+    body = Message(extensions=6).has(
+        {
+            "description": (1, text),
+            "name": (2, text),
+            "in": (3, text),
+            "required": (4, flag),
+            "schema": (5, schema),
+        }
+    )
+    shared: dict[str, tuple[int, Write]] = {
+        "required": (1, flag),
+        "in": (2, text),
+        "description": (3, text),
+        "name": (4, text),
+    }
+    query = Message(extensions=23).has(
+        {**shared, "type": (6, text), "format": (7, text), "uniqueItems": (20, flag)}
+    )
+    path = Message(extensions=22).has(
+        {**shared, "type": (5, text), "format": (6, text), "uniqueItems": (19, flag)}
+    )
+    simple = choice(lambda value: (3, query) if value["in"] == "query" else (4, path))
+    parameter = inside(1, choice(lambda value: (1, body) if value["in"] == "body" else (2, simple)))
+    response = Message(extensions=5).has({"description": (1, text), "schema": (2, inside(1, schema))})
+    operation = Message(extensions=13).has(
+        {
+            "tags": (1, each(text)),
+            "summary": (2, text),
+            "description": (3, text),
+            "operationId": (5, text),
+            "produces": (6, each(text)),
+            "consumes": (7, each(text)),
+            "parameters": (8, each(parameter)),
+            "responses": (9, inside(1, named(inside(1, response)))),
+            "schemes": (10, each(text)),
+            "deprecated": (11, flag),
+        }
+    )
+    item = Message(extensions=10).has(
+        {
+            "get": (2, operation),
+            "put": (3, operation),
+            "post": (4, operation),
+            "delete": (5, operation),
+            "options": (6, operation),
+            "head": (7, operation),
+            "patch": (8, operation),
+            "parameters": (9, each(parameter)),
+        }
+    )
+    api_key = Message(extensions=5).has(
+        {"type": (1, text), "name": (2, text), "in": (3, text), "description": (4, text)}
+    )
+    return Message(extensions=16).has(
+        {
+            "swagger": (1, text),
+            "info": (2, Message(extensions=7).has({"title": (1, text), "version": (2, text)})),
+            "paths": (8, inside(2, named(item))),
+            "definitions": (9, properties),
+            "security": (12, each(inside(1, named(inside(1, each(text)))))),
+            "securityDefinitions": (13, inside(1, named(inside(2, api_key)))),
+        }
+    )
+
+
+# ---- v3
+
+
+def _default_v3(number: int, value: Any) -> bytes:
+    """Scalars alone have a form."""
+    if isinstance(value, bool):
+        content = flag(2, value)
+    elif isinstance(value, int | float):
+        content = double(1, value)
+    elif isinstance(value, str):
+        content = text(3, value)
+    else:
+        return b""
+    return delimited(key(number, BYTES), content)
+
+
+def _v3() -> Message:
+    reference = Message().has({"$ref": (1, text), "description": (3, text)})
+    schema = Message(extensions=36)
+    schema_or_reference = choice(lambda value: (2, reference) if _is_reference(value) else (1, schema))
+    properties = inside(1, named(schema_or_reference))
+    schema.has(
+        {
+            "nullable": (1, flag),
+            "readOnly": (3, flag),
+            "writeOnly": (4, flag),
+            "example": (7, anything),
+            "deprecated": (8, flag),
+            "title": (9, text),
+            "multipleOf": (10, double),
+            "maximum": (11, double),
+            "exclusiveMaximum": (12, flag),
+            "minimum": (13, double),
+            "exclusiveMinimum": (14, flag),
+            "maxLength": (15, integer),
+            "minLength": (16, integer),
+            "pattern": (17, text),
+            "maxItems": (18, integer),
+            "minItems": (19, integer),
+            "uniqueItems": (20, flag),
+            "maxProperties": (21, integer),
+            "minProperties": (22, integer),
+            "required": (23, each(text)),
+            "enum": (24, each(anything)),
+            "type": (25, text),
+            "allOf": (26, each(schema_or_reference)),
+            "oneOf": (27, each(schema_or_reference)),
+            "anyOf": (28, each(schema_or_reference)),
+            "not": (29, schema),
+            "items": (30, inside(1, schema_or_reference)),
+            "properties": (31, properties),
+            "additionalProperties": (
+                32,
+                choice(lambda value: (2, flag) if isinstance(value, bool) else (1, schema_or_reference)),
+            ),
+            "default": (33, _default_v3),
+            "description": (34, text),
+            "format": (35, text),
+        }
+    )
+    parameter = Message(extensions=14).has(
+        {
+            "name": (1, text),
+            "in": (2, text),
+            "description": (3, text),
+            "required": (4, flag),
+            "schema": (10, schema_or_reference),
+        }
+    )
+    parameters = each(inside(1, parameter))
+    media_type = Message(extensions=5).has({"schema": (1, schema_or_reference)})
+    content = inside(1, named(media_type))
+    body = Message(extensions=4).has(
+        {"description": (1, text), "content": (2, content), "required": (3, flag)}
+    )
+    response = Message(extensions=5).has({"description": (1, text), "content": (3, content)})
+    operation = Message(extensions=13).has(
+        {
+            "tags": (1, each(text)),
+            "summary": (2, text),
+            "description": (3, text),
+            "operationId": (5, text),
+            "parameters": (6, parameters),
+            "requestBody": (7, inside(1, body)),
+            "responses": (8, inside(2, named(inside(1, response)))),
+            "deprecated": (10, flag),
+        }
+    )
+    item = Message(extensions=14).has(
+        {
+            "get": (4, operation),
+            "put": (5, operation),
+            "post": (6, operation),
+            "delete": (7, operation),
+            "options": (8, operation),
+            "head": (9, operation),
+            "patch": (10, operation),
+            "parameters": (13, parameters),
+        }
+    )
+    scheme = Message(extensions=9).has(
+        {"type": (1, text), "description": (2, text), "name": (3, text), "in": (4, text)}
+    )
+    components = Message(extensions=10).has(
+        {"schemas": (1, properties), "securitySchemes": (7, inside(1, named(inside(1, scheme))))}
+    )
+    return Message(extensions=9).has(
+        {
+            "openapi": (1, text),
+            "info": (2, Message(extensions=7).has({"title": (1, text), "version": (6, text)})),
+            "paths": (4, inside(1, named(item))),
+            "components": (5, components),
+        }
+    )
+
+
+_V2: Final = _v2()
+_V3: Final = _v3()

@@ -1,0 +1,399 @@
+"""The paths of a resource, and the operations on each, as OpenAPI v3 has them.
+
+Generators of clients make method names of the operations' ids, so these are built as Kubernetes builds them:
+`createCoreV1NamespacedPod`. Source: k8s.io/apiserver, pkg/endpoints/installer.go and pkg/endpoints/openapi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from apiserver.brand import Brand
+from apiserver.endpoints.openapi.schemas import META, reference
+from apiserver.registry.served_resource import ServedResource, Subresource
+from apiserver.vocabulary import Document, GroupVersion
+
+JSON: Final = "application/json"
+
+
+class _Verb(NamedTuple):
+    """method: of HTTP. prefix: of operation ids. action: what the operation is said to do. about: words."""
+
+    method: str
+    prefix: str
+    action: str
+    about: str
+
+
+_LIST: Final = _Verb("get", "list", "list", "list or watch objects of kind {kind}")
+_CREATE: Final = _Verb("post", "create", "post", "create {a} {kind}")
+_DELETE_COLLECTION: Final = _Verb("delete", "delete", "deletecollection", "delete collection of {kind}")
+_COLLECTION: Final = {"list": _LIST, "create": _CREATE, "deletecollection": _DELETE_COLLECTION}
+_ITEM: Final = {
+    "get": _Verb("get", "read", "get", "read {below}the specified {kind}"),
+    "update": _Verb("put", "replace", "put", "replace {below}the specified {kind}"),
+    "patch": _Verb("patch", "patch", "patch", "partially update {below}the specified {kind}"),
+    "delete": _Verb("delete", "delete", "delete", "delete {a} {kind}"),
+}
+_SUBRESOURCE: Final = {
+    **_ITEM,
+    "create": _Verb("post", "create", "post", "create {below}the specified {kind}"),
+}
+_METHODS: Final = {
+    verb: operation.method for verbs in (_COLLECTION, _SUBRESOURCE) for verb, operation in verbs.items()
+}
+
+
+class Operations:
+    """Tells the paths of resources.
+
+    media_types: in which documents are sent and read. patch_types: in which patches are read.
+    """
+
+    def __init__(self, brand: Brand, media_types: Sequence[str], patch_types: Sequence[str]) -> None:
+        self._brand = brand
+        self._media_types = tuple(media_types)
+        self._patch_types = tuple(patch_types)
+        self._gvk = brand.extension("group-version-kind")
+        self._action = brand.extension("action")
+
+    def of_version(self, group_version: GroupVersion) -> tuple[str, Document]:
+        """The path that tells the resources of a version."""
+        operation = {
+            "description": "get available resources",
+            "operationId": f"get{self._words(group_version)}APIResources",
+            "tags": self._tags(group_version),
+            "responses": self._answers({"200": "OK"}, f"{META}APIResourceList"),
+        }
+        return f"{root(group_version)}/", {"get": operation}
+
+    def of_resource(self, resource: ServedResource) -> Iterator[tuple[str, Document]]:
+        """Every path of a resource that answers something."""
+        for path, item in self._paths(resource):
+            if item.keys() > {"parameters"}:
+                yield path, item
+
+    def _paths(self, resource: ServedResource) -> Iterator[tuple[str, Document]]:
+        base = root(resource.group_version)
+        scope = "namespaces/{namespace}/" if resource.is_namespaced else ""
+        where = (_NAMESPACE,) if resource.is_namespaced else ()
+        collection = f"{base}/{scope}{resource.resource}"
+        item = f"{collection}/{{name}}"
+        named = (_name_of(resource), *where)
+        yield collection, self._item(resource, _COLLECTION, resource.verbs, (*where, _PRETTY))
+        yield item, self._item(resource, _ITEM, resource.verbs, (*named, _PRETTY))
+        for sub in resource.subresources.values():
+            below = f"{item}/{sub.name}"
+            if sub.update is None and not sub.definition:
+                yield from self._streams(below, resource, sub, named)
+            else:
+                verbs = {verb: _SUBRESOURCE[verb] for verb in sub.verbs}
+                yield below, self._item(resource, verbs, sub.verbs, (*named, _PRETTY), sub)
+        if resource.is_namespaced and "list" in resource.verbs:
+            operation = self._operation(resource, "list", _LIST, scope="")
+            operation["operationId"] += "ForAllNamespaces"
+            yield f"{base}/{resource.resource}", {"get": operation, "parameters": [_PRETTY]}
+        if "watch" in resource.verbs:
+            yield from self._watches(resource, base, scope, where, named)
+
+    def _item(
+        self,
+        resource: ServedResource,
+        known: Mapping[str, _Verb],
+        verbs: Iterable[str],
+        parameters: Sequence[Document],
+        sub: Subresource | None = None,
+    ) -> Document:
+        item: Document = {
+            known[verb].method: self._operation(resource, verb, known[verb], sub=sub)
+            for verb in verbs
+            if verb in known
+        }
+        item["parameters"] = list(parameters)
+        return item
+
+    def _operation(
+        self,
+        resource: ServedResource,
+        name: str,
+        verb: _Verb,
+        *,
+        scope: str | None = None,
+        sub: Subresource | None = None,
+    ) -> Document:
+        if scope is None:
+            scope = "Namespaced" if resource.is_namespaced else ""
+        collection = "Collection" if name == "deletecollection" else ""
+        below = f"{sub.name} of " if sub else ""
+        definition = definition_name(resource)
+        if sub and sub.definition:
+            definition = sub.definition
+        operation: Document = {
+            "description": verb.about.format(kind=resource.kind, a=_article(resource.kind), below=below),
+            "operationId": "".join(
+                (
+                    verb.prefix,
+                    self._words(resource.group_version),
+                    collection,
+                    scope,
+                    resource.kind,
+                    _title(sub.name) if sub else "",
+                )
+            ),
+            "tags": self._tags(resource.group_version),
+            self._action: verb.action,
+            self._gvk: _kind(resource, sub),
+            "parameters": list(_PARAMETERS.get(name, ())),
+            "responses": self._answers(_CODES.get(name, _CODES["get"]), _answered(name, definition)),
+        }
+        if not operation["parameters"]:
+            del operation["parameters"]
+        if body := self._body(name, definition):
+            operation["requestBody"] = body
+        return operation
+
+    def _streams(
+        self, path: str, resource: ServedResource, sub: Subresource, named: Sequence[Document]
+    ) -> Iterator[tuple[str, Document]]:
+        """What a node answers, in whatever form: logs and connections."""
+        options = list(_STREAM_PARAMETERS.get(sub.kind or sub.name, ()))
+        yield path, {**self._connections(resource, sub, ""), "parameters": [*named, *options]}
+        if sub.has_paths:
+            rest = _parameter("path", "string", "The path on the other side.", where="path")
+            below = self._connections(resource, sub, "WithPath")
+            yield f"{path}/{{path}}", {**below, "parameters": [*named, rest, *options]}
+
+    def _connections(self, resource: ServedResource, sub: Subresource, suffix: str) -> Document:
+        words = self._words(resource.group_version)
+        scope = "Namespaced" if resource.is_namespaced else ""
+        below = f"{scope}{resource.kind}{_title(sub.name)}{suffix}"
+        item: Document = {}
+        for verb in sub.verbs:
+            method = _METHODS[verb]
+            is_connection = bool(sub.kind)
+            about = f"connect {method.upper()} requests to" if is_connection else "read"
+            prefix = f"connect{words}{_title(method)}" if is_connection else f"read{words}"
+            item[method] = {
+                "description": f"{about} {sub.name} of {resource.kind}",
+                "operationId": f"{prefix}{below}",
+                "tags": self._tags(resource.group_version),
+                self._action: "connect" if is_connection else "get",
+                self._gvk: _kind(resource, sub),
+                "responses": {
+                    "200": {
+                        "description": "OK",
+                        "content": {"*/*" if is_connection else "text/plain": {"schema": {"type": "string"}}},
+                    },
+                    "401": _UNAUTHORIZED,
+                },
+            }
+        return item
+
+    def _watches(
+        self,
+        resource: ServedResource,
+        base: str,
+        scope: str,
+        where: Sequence[Document],
+        named: Sequence[Document],
+    ) -> Iterator[tuple[str, Document]]:
+        """The old paths of watches."""
+        words, kind = self._words(resource.group_version), resource.kind
+        spaced = "Namespaced" if resource.is_namespaced else ""
+        plural = f"{base}/watch/{scope}{resource.resource}"
+        paths = [
+            (plural, f"{spaced}{kind}List", "watchlist", where),
+            (f"{plural}/{{name}}", f"{spaced}{kind}", "watch", named),
+        ]
+        if resource.is_namespaced:
+            paths.append(
+                (f"{base}/watch/{resource.resource}", f"{kind}ListForAllNamespaces", "watchlist", ())
+            )
+        for path, below, action, parameters in paths:
+            what = "changes to an object" if action == "watch" else "individual changes to a list"
+            operation = {
+                "description": f"watch {what} of kind {kind}. deprecated: watch a list instead.",
+                "operationId": f"watch{words}{below}",
+                "tags": self._tags(resource.group_version),
+                self._action: action,
+                self._gvk: _kind(resource, None),
+                "responses": self._answers({"200": "OK"}, f"{META}WatchEvent", is_stream=True),
+            }
+            yield path, {"get": operation, "parameters": [*parameters, *_PARAMETERS["list"], _PRETTY]}
+
+    def _answers(self, codes: Mapping[str, str], definition: str, *, is_stream: bool = False) -> Document:
+        types = list(self._media_types)
+        if is_stream:
+            types += [f"{each};stream=watch" for each in types if each != "application/yaml"]
+        content = {each: {"schema": reference(definition)} for each in types}
+        answers: Document = {code: {"description": text, "content": content} for code, text in codes.items()}
+        answers["401"] = _UNAUTHORIZED
+        return answers
+
+    def _body(self, verb: str, definition: str) -> Document | None:
+        if verb in ("create", "update"):
+            return {"required": True, "content": {"*/*": {"schema": reference(definition)}}}
+        if verb == "patch":
+            schema = {"schema": reference(f"{META}Patch")}
+            return {"required": True, "content": dict.fromkeys(self._patch_types, schema)}
+        if verb in ("delete", "deletecollection"):
+            return {"content": {"*/*": {"schema": reference(f"{META}DeleteOptions")}}}
+        return None
+
+    def _words(self, group_version: GroupVersion) -> str:
+        """`RbacAuthorizationV1`"""
+        return _camel(self._short_group(group_version)) + _camel(group_version.version)
+
+    def _tags(self, group_version: GroupVersion) -> list[str]:
+        """`rbacAuthorization_v1`"""
+        group = _camel(self._short_group(group_version))
+        return [f"{group[:1].lower()}{group[1:]}_{group_version.version}"]
+
+    def _short_group(self, group_version: GroupVersion) -> str:
+        return group_version.group.removesuffix(f".{self._brand.group_domain}") or "core"
+
+
+def root(group_version: GroupVersion) -> str:
+    """`/apis/apps/v1`"""
+    return f"/apis/{group_version}" if group_version.group else f"/api/{group_version.version}"
+
+
+def definition_name(resource: ServedResource) -> str:
+    """The name of its schema; the group the other way around where it has none: `com.example.v1.Widget`."""
+    group, version = resource.group_version
+    return resource.definition or ".".join((*reversed(group.split(".")), version, resource.kind))
+
+
+def _answered(verb: str, definition: str) -> str:
+    if verb == "list":
+        return f"{definition}List"
+    return f"{META}Status" if verb in ("delete", "deletecollection") else definition
+
+
+def _kind(resource: ServedResource, sub: Subresource | None) -> Document:
+    group, version = resource.group_version
+    if sub is None or not sub.kind:
+        return {"group": group, "kind": resource.kind, "version": version}
+    group, version = sub.group_version or resource.group_version
+    return {"group": group, "kind": sub.kind, "version": version}
+
+
+def _camel(text: str) -> str:
+    return "".join(_title(part) for part in text.replace("-", ".").split("."))
+
+
+def _title(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _article(kind: str) -> str:
+    return "an" if kind[:1] in "AEIOU" else "a"
+
+
+# ---- parameters and answers
+
+
+def _parameter(name: str, kind: str, description: str, *, where: str = "query") -> Document:
+    parameter: Document = {"name": name, "in": where, "description": description}
+    if where == "path":
+        parameter["required"] = True
+    parameter["schema"] = {"type": kind, "uniqueItems": True}
+    return parameter
+
+
+def _name_of(resource: ServedResource) -> Document:
+    return _parameter("name", "string", f"name of the {resource.kind}", where="path")
+
+
+_NAMESPACE: Final = _parameter(
+    "namespace", "string", "The namespace that the request is about.", where="path"
+)
+_PRETTY: Final = _parameter("pretty", "string", "If 'true', the answer is indented.")
+_UNAUTHORIZED: Final = {"description": "Unauthorized"}
+
+_SELECTION: Final = (
+    _parameter("continue", "string", "The token with which to go on after a limited list."),
+    _parameter("fieldSelector", "string", "Select objects by the values of some fields."),
+    _parameter("labelSelector", "string", "Select objects by their labels."),
+    _parameter("limit", "integer", "The most objects to answer with; a token to go on comes with them."),
+    _parameter("resourceVersion", "string", "The version that is to be read, or to begin after."),
+    _parameter("resourceVersionMatch", "string", "How resourceVersion is meant: Exact or NotOlderThan."),
+    _parameter("sendInitialEvents", "boolean", "Begin a watch with the state there is."),
+    _parameter("timeoutSeconds", "integer", "How long the request may take, or the watch last."),
+)
+_WATCHING: Final = (
+    _parameter("allowWatchBookmarks", "boolean", "Let a watch send bookmarks."),
+    _parameter("watch", "boolean", "Send changes as they happen instead of a list."),
+)
+_DRY_RUN: Final = _parameter("dryRun", "string", "With 'All' nothing is stored, and everything else is done.")
+_WRITES: Final = (
+    _DRY_RUN,
+    _parameter("fieldManager", "string", "The name under which the changed fields are owned."),
+    _parameter("fieldValidation", "string", "What to do about unknown fields: Ignore, Warn or Strict."),
+)
+_DELETION: Final = (
+    _DRY_RUN,
+    _parameter("gracePeriodSeconds", "integer", "How long the object may take to end; 0 means at once."),
+    _parameter("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
+    _parameter(
+        "propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."
+    ),
+)
+_PARAMETERS: Final[Mapping[str, Sequence[Document]]] = MappingProxyType(
+    {
+        "list": (*_SELECTION, *_WATCHING),
+        "create": _WRITES,
+        "update": _WRITES,
+        "patch": (*_WRITES, _parameter("force", "boolean", "Take over fields that others own (apply only).")),
+        "delete": _DELETION,
+        "deletecollection": (*_SELECTION, *_DELETION),
+    }
+)
+_CODES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "get": {"200": "OK"},
+        "create": {"200": "OK", "201": "Created", "202": "Accepted"},
+        "update": {"200": "OK", "201": "Created"},
+        "patch": {"200": "OK", "201": "Created"},
+        "delete": {"200": "OK", "202": "Accepted"},
+        "deletecollection": {"200": "OK"},
+    }
+)
+_CONTAINER: Final = _parameter("container", "string", "The container that is meant, if there are several.")
+_STDIO: Final = (
+    _CONTAINER,
+    *(
+        _parameter(name, "boolean", f"Connect {text}.")
+        for name, text in (
+            ("stderr", "the standard error"),
+            ("stdin", "the standard input"),
+            ("stdout", "the standard output"),
+            ("tty", "a terminal"),
+        )
+    ),
+)
+_PROXY: Final = (_parameter("path", "string", "The path on the other side."),)
+_STREAM_PARAMETERS: Final[Mapping[str, Sequence[Document]]] = MappingProxyType(
+    {
+        "PodAttachOptions": _STDIO,
+        "PodExecOptions": (_parameter("command", "string", "The command, a part at a time."), *_STDIO),
+        "PodPortForwardOptions": (_parameter("ports", "integer", "The ports to forward."),),
+        "PodProxyOptions": _PROXY,
+        "ServiceProxyOptions": _PROXY,
+        "NodeProxyOptions": _PROXY,
+        "log": (
+            _CONTAINER,
+            _parameter("follow", "boolean", "Go on as the log grows."),
+            _parameter("insecureSkipTLSVerifyBackend", "boolean", "Do not check who the node is."),
+            _parameter("limitBytes", "integer", "The most bytes to answer with."),
+            _PRETTY,
+            _parameter("previous", "boolean", "Of the container before it was started again."),
+            _parameter("sinceSeconds", "integer", "Only what was written in so many last seconds."),
+            _parameter("stream", "string", "Which of the container's outputs: All, Stdout or Stderr."),
+            _parameter("tailLines", "integer", "Only so many lines at the end."),
+            _parameter("timestamps", "boolean", "Begin each line with its time."),
+        ),
+    }
+)

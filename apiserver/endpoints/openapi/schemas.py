@@ -1,0 +1,199 @@
+"""The definitions of kinds, as OpenAPI v3 has them.
+
+Source of the rules for defaults: kube-openapi, pkg/generators (what Go leaves at zero has zero as default).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from apiserver.brand import Brand
+from apiserver.schema.go_fields import GoField, fields_of
+from apiserver.vocabulary import Document, GroupVersion
+
+META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+REFERENCE: Final = "#/components/schemas/"
+_EXTENSION: Final = "x-kubernetes-"
+_DOMAIN: Final = ".k8s.io"
+_CORE: Final = "io.k8s.api.core.v1."
+
+# Kinds that every group is said to have.
+_EVERYWHERE: Final = frozenset({f"{META}DeleteOptions", f"{META}WatchEvent"})
+# What the definitions at hand say less exactly than clients need.
+_SPECIAL: Final[Mapping[str, Document]] = MappingProxyType(
+    {
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {
+            "format": "int-or-string",
+            "oneOf": [{"type": "integer"}, {"type": "string"}],
+        },
+        "io.k8s.apimachinery.pkg.api.resource.Quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    }
+)
+_ZEROS: Final[Mapping[str, Any]] = MappingProxyType(
+    {"string": "", "boolean": False, "integer": 0, "number": 0}
+)
+_NAMES_OBJECT: Final[Mapping[str, Any]] = MappingProxyType({"name": ""})
+# Defaults that API types declare beside their fields; clients merge by them where fields are keys of a list.
+_DECLARED: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        f"{_CORE}AzureDiskVolumeSource": {
+            "cachingMode": "ReadWrite",
+            "fsType": "ext4",
+            "kind": "Shared",
+            "readOnly": False,
+        },
+        f"{_CORE}ConfigMapEnvSource": _NAMES_OBJECT,
+        f"{_CORE}ConfigMapKeySelector": _NAMES_OBJECT,
+        f"{_CORE}ConfigMapProjection": _NAMES_OBJECT,
+        f"{_CORE}ConfigMapVolumeSource": _NAMES_OBJECT,
+        f"{_CORE}ContainerPort": {"protocol": "TCP"},
+        f"{_CORE}GRPCAction": {"service": ""},
+        f"{_CORE}ISCSIPersistentVolumeSource": {"iscsiInterface": "default"},
+        f"{_CORE}ISCSIVolumeSource": {"iscsiInterface": "default"},
+        f"{_CORE}LocalObjectReference": _NAMES_OBJECT,
+        f"{_CORE}RBDPersistentVolumeSource": {
+            "keyring": "/etc/ceph/keyring",
+            "pool": "rbd",
+            "user": "admin",
+        },
+        f"{_CORE}RBDVolumeSource": {"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"},
+        f"{_CORE}ScaleIOPersistentVolumeSource": {"fsType": "xfs", "storageMode": "ThinProvisioned"},
+        f"{_CORE}ScaleIOVolumeSource": {"fsType": "xfs", "storageMode": "ThinProvisioned"},
+        f"{_CORE}SecretEnvSource": _NAMES_OBJECT,
+        f"{_CORE}SecretKeySelector": _NAMES_OBJECT,
+        f"{_CORE}SecretProjection": _NAMES_OBJECT,
+        f"{_CORE}ServicePort": {"protocol": "TCP"},
+    }
+)
+
+
+def reference(name: str) -> Document:
+    return {"$ref": f"{REFERENCE}{name}"}
+
+
+class Components:
+    """Makes the schemas of a document from definitions in JSON Schema by name."""
+
+    def __init__(self, definitions: Mapping[str, Any], brand: Brand) -> None:
+        self._definitions = definitions
+        self._brand = brand
+
+    def closure(self, names: Iterable[str]) -> list[str]:
+        """The definitions by these names that are known, and all that they refer to, sorted."""
+        found: set[str] = set()
+        pending = [name for name in names if name in self._definitions]
+        while pending:
+            name = pending.pop()
+            if name not in found:
+                found.add(name)
+                pending += _references(self._definitions[name])
+        return sorted(found)
+
+    def schemas(self, names: Iterable[str], served: frozenset[GroupVersion]) -> dict[str, Document]:
+        """The closure of these names. served: the versions that kinds like DeleteOptions have."""
+        return {name: self._component(name, served) for name in self.closure(names)}
+
+    def _component(self, name: str, served: frozenset[GroupVersion]) -> Document:
+        definition = self._definitions[name]
+        if name in _SPECIAL:
+            about = {key: value for key, value in definition.items() if key == "description"}
+            return {**about, **_SPECIAL[name]}
+        rest = {key: value for key, value in definition.items() if key != "properties"}
+        schema: Document = self._schema(rest)
+        if properties := definition.get("properties"):
+            fields, declared = fields_of(name), _DECLARED.get(name, {})
+            schema["properties"] = {
+                key: self._property(key, value, fields.get(key), declared)
+                for key, value in properties.items()
+            }
+        key = self._brand.extension("group-version-kind")
+        if key in schema and name in _EVERYWHERE:
+            schema[key] = [kind for kind in schema[key] if (kind["group"], kind["version"]) in served]
+        return schema
+
+    def _property(
+        self, name: str, node: Document, field: GoField | None, declared: Mapping[str, Any]
+    ) -> Document:
+        schema: Document = self._schema(node)
+        if name in ("apiVersion", "kind"):
+            schema.pop("enum", None)  # an addition of the package that the definitions are from
+        if name in declared:
+            schema["default"] = declared[name]
+        elif field is not None and not field.is_pointer:
+            if "$ref" in node:
+                self._add_zero(schema, node)
+            elif field.shows_empty and schema.get("type") in _ZEROS and schema.get("format") != "byte":
+                schema["default"] = _ZEROS[schema["type"]]
+        if "$ref" in schema and len(schema) > 1:
+            # Beside a reference nothing counts in OpenAPI 3.0.
+            return {"allOf": [{"$ref": schema.pop("$ref")}], **schema}
+        return schema
+
+    def _add_zero(self, schema: Document, node: Document) -> None:
+        """To a reference that Go holds as a struct: empty is its default.
+
+        Kubernetes says so also of structs with required fields, which are not valid empty.
+        """
+        target = self._definitions.get(_target(node), {})
+        if "properties" in target and not target.get("required"):
+            schema["default"] = {}
+
+    def _element(self, node: Any) -> Any:
+        """The schema of list items and map values, which are never absent."""
+        if not isinstance(node, dict):
+            return node
+        schema: Document = self._schema(node)
+        if "$ref" in node:
+            self._add_zero(schema, node)
+            return {"allOf": [{"$ref": schema.pop("$ref")}], **schema} if len(schema) > 1 else schema
+        if schema.get("type") in _ZEROS and schema.get("format") != "byte":
+            schema["default"] = _ZEROS[schema["type"]]
+        return schema
+
+    def _schema(self, node: Document) -> Document:
+        schema: Document = {}
+        for key, value in node.items():
+            if key == "$ref":
+                schema[key] = f"{REFERENCE}{_target(node)}"
+            elif key == "type" and isinstance(value, list):
+                # The package lets every field be null; the server takes that as absent.
+                schema[key] = next(each for each in value if each != "null")
+            elif key in ("items", "additionalProperties"):
+                schema[key] = self._element(value)
+            elif key == "oneOf":
+                schema[key] = [self._schema(each) for each in value]
+            elif key == f"{_EXTENSION}group-version-kind":
+                schema[self._extension(key)] = [self._branded(kind) for kind in value]
+            elif key.startswith(_EXTENSION):
+                schema[self._extension(key)] = value
+            else:
+                schema[key] = value
+        return schema
+
+    def _extension(self, key: str) -> str:
+        return self._brand.extension(key.removeprefix(_EXTENSION))
+
+    def _branded(self, kind: Document) -> Document:
+        group = kind["group"]
+        if not group.endswith(_DOMAIN):
+            return kind
+        return {**kind, "group": self._brand.group(group.removesuffix(_DOMAIN))}
+
+
+def _target(node: Document) -> str:
+    name: str = node["$ref"]
+    return name.rpartition("/")[2]
+
+
+def _references(node: Any) -> Iterable[str]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == "$ref" and isinstance(value, str):
+                yield value.rpartition("/")[2]
+            elif isinstance(value, (dict, list)):
+                yield from _references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _references(value)

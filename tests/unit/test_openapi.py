@@ -1,0 +1,382 @@
+"""Documents of OpenAPI, from resources and definitions. Row I20.
+
+Source: k8s.io/kube-openapi; k8s.io/apiserver, pkg/endpoints/installer.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+
+import pytest
+
+from apiserver.brand import Brand
+from apiserver.catalogue.builtins import builtin_resources
+from apiserver.endpoints.openapi.documents import Documents
+from apiserver.endpoints.openapi.gnostic import V2_TYPE, V3_TYPE
+from apiserver.endpoints.openapi.operations import JSON, Operations
+from apiserver.endpoints.openapi.publisher import Publisher
+from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
+from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.schema.structural import Kind, Schema
+from apiserver.vocabulary import GroupVersion
+
+KUBERNETES: Final = Brand()
+OWN: Final = Brand(group_domain="example.org", vendor="acme")
+SCHEMAS: Final = BuiltinSchemas((1, 34))
+CORE: Final = GroupVersion("", "v1")
+APPS: Final = GroupVersion("apps", "v1")
+V1: Final = "io.k8s.api.core.v1."
+META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+PATCH_TYPES: Final = ("application/merge-patch+json",)
+
+
+@cache
+def builtins(brand: Brand) -> ResourceTable:
+    return builtin_resources(brand, SCHEMAS, event_ttl_s=3600)
+
+
+def operations(brand: Brand) -> Operations:
+    return Operations(brand, (JSON, "application/yaml"), PATCH_TYPES)
+
+
+@cache
+def v3(group_version: GroupVersion, brand: Brand = KUBERNETES) -> Any:
+    documents = Documents(SCHEMAS.definitions(), brand, operations(brand))
+    return documents.v3(group_version, builtins(brand).group_versions[group_version])
+
+
+@cache
+def v2() -> Any:
+    documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES))
+    return documents.v2(builtins(KUBERNETES).group_versions)
+
+
+def schema(name: str, group_version: GroupVersion = CORE) -> Any:
+    return v3(group_version)["components"]["schemas"][name]
+
+
+# ---- operations
+
+PODS: Final = "/api/v1/namespaces/{namespace}/pods"
+POD: Final = f"{PODS}/{{name}}"
+DEPLOYMENT: Final = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+# Names that generated clients have made well known.
+IDS: Final = {
+    ("get", "/api/v1/"): "getCoreV1APIResources",
+    ("get", "/apis/coordination.k8s.io/v1/"): "getCoordinationV1APIResources",
+    ("post", PODS): "createCoreV1NamespacedPod",
+    ("get", PODS): "listCoreV1NamespacedPod",
+    ("delete", PODS): "deleteCoreV1CollectionNamespacedPod",
+    ("get", "/api/v1/pods"): "listCoreV1PodForAllNamespaces",
+    ("get", POD): "readCoreV1NamespacedPod",
+    ("put", POD): "replaceCoreV1NamespacedPod",
+    ("patch", POD): "patchCoreV1NamespacedPod",
+    ("delete", POD): "deleteCoreV1NamespacedPod",
+    ("get", f"{POD}/status"): "readCoreV1NamespacedPodStatus",
+    ("get", f"{POD}/log"): "readCoreV1NamespacedPodLog",
+    ("post", f"{POD}/binding"): "createCoreV1NamespacedPodBinding",
+    ("post", f"{POD}/eviction"): "createCoreV1NamespacedPodEviction",
+    ("get", f"{POD}/exec"): "connectCoreV1GetNamespacedPodExec",
+    ("post", f"{POD}/portforward"): "connectCoreV1PostNamespacedPodPortforward",
+    ("put", f"{POD}/proxy"): "connectCoreV1PutNamespacedPodProxy",
+    ("get", f"{POD}/proxy/{{path}}"): "connectCoreV1GetNamespacedPodProxyWithPath",
+    ("get", "/api/v1/nodes"): "listCoreV1Node",
+    ("delete", "/api/v1/nodes"): "deleteCoreV1CollectionNode",
+    ("put", "/api/v1/namespaces/{name}/finalize"): "replaceCoreV1NamespaceFinalize",
+    (
+        "post",
+        "/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
+    ): "createCoreV1NamespacedServiceAccountToken",
+    ("get", "/api/v1/watch/pods"): "watchCoreV1PodListForAllNamespaces",
+    ("get", "/api/v1/watch/namespaces/{namespace}/pods"): "watchCoreV1NamespacedPodList",
+    ("get", "/api/v1/watch/namespaces/{namespace}/pods/{name}"): "watchCoreV1NamespacedPod",
+    ("get", "/api/v1/watch/nodes/{name}"): "watchCoreV1Node",
+    ("get", f"{DEPLOYMENT}/scale"): "readAppsV1NamespacedDeploymentScale",
+    (
+        "post",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+    ): "createAuthorizationV1SubjectAccessReview",
+}
+
+
+@pytest.mark.parametrize(("method", "path"), IDS, ids=IDS.values())
+def test_what_operations_are_called(method: str, path: str) -> None:
+    assert v2()["paths"][path][method]["operationId"] == IDS[method, path]
+
+
+def test_groups_lose_their_domain_in_names() -> None:
+    resource = replace_group("rbac.authorization.k8s.io")
+    paths = dict(operations(KUBERNETES).of_resource(resource))
+    collection = paths["/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/widgets"]
+    assert collection["post"]["operationId"] == "createRbacAuthorizationV1NamespacedWidget"
+    assert collection["post"]["tags"] == ["rbacAuthorization_v1"]
+    others = dict(operations(KUBERNETES).of_resource(replace_group("stable.example.com")))
+    collection = others["/apis/stable.example.com/v1/namespaces/{namespace}/widgets"]
+    assert collection["post"]["operationId"] == "createStableExampleComV1NamespacedWidget"
+
+
+ACTIONS: Final = {
+    "a list": (PODS, "get", "list", ("", "v1", "Pod")),
+    "a create": (PODS, "post", "post", ("", "v1", "Pod")),
+    "many deletes": (PODS, "delete", "deletecollection", ("", "v1", "Pod")),
+    "an update": (POD, "put", "put", ("", "v1", "Pod")),
+    "a status": (f"{POD}/status", "patch", "patch", ("", "v1", "Pod")),
+    "a scale": (f"{DEPLOYMENT}/scale", "get", "get", ("autoscaling", "v1", "Scale")),
+    "an eviction": (f"{POD}/eviction", "post", "post", ("policy", "v1", "Eviction")),
+    "a connection": (f"{POD}/exec", "get", "connect", ("", "v1", "PodExecOptions")),
+    "a log": (f"{POD}/log", "get", "get", ("", "v1", "Pod")),
+    "a watch": ("/api/v1/watch/pods", "get", "watchlist", ("", "v1", "Pod")),
+}
+
+
+@pytest.mark.parametrize(("path", "method", "action", "kind"), ACTIONS.values(), ids=ACTIONS)
+def test_what_operations_are_about(path: str, method: str, action: str, kind: tuple[str, str, str]) -> None:
+    operation = v2()["paths"][path][method]
+    assert operation["x-kubernetes-action"] == action
+    told = operation["x-kubernetes-group-version-kind"]
+    assert (told["group"], told["version"], told["kind"]) == kind
+
+
+PARAMETERS: Final = {
+    "lists": (PODS, "get", {"watch", "limit", "continue", "labelSelector", "sendInitialEvents"}),
+    "creates": (PODS, "post", {"dryRun", "fieldManager", "fieldValidation"}),
+    "patches": (POD, "patch", {"dryRun", "fieldManager", "fieldValidation", "force"}),
+    "deletes": (POD, "delete", {"dryRun", "gracePeriodSeconds", "propagationPolicy"}),
+    "of subresources": (f"{POD}/status", "put", {"dryRun", "fieldManager", "fieldValidation"}),
+    "commands": (f"{POD}/exec", "get", set()),
+}
+
+
+@pytest.mark.parametrize(("path", "method", "names"), PARAMETERS.values(), ids=PARAMETERS)
+def test_parameters(path: str, method: str, names: set[str]) -> None:
+    """kubectl asks whether a patch takes `dryRun` and `fieldValidation` before it sends them."""
+    item = v3(CORE)["paths"][path]
+    own = {each["name"]: each for each in item[method].get("parameters", ())}
+    assert names <= set(own)
+    shared = {each["name"]: each for each in item["parameters"]}
+    assert shared["namespace"]["in"] == "path"
+    assert shared["namespace"]["required"] is True
+    assert all(each["in"] == "query" for each in own.values())
+    whole = [(each["name"], each["in"]) for each in (*item["parameters"], *own.values())]
+    assert len(set(whole)) == len(whole)
+
+
+def test_bodies_and_answers() -> None:
+    item = v3(CORE)["paths"][POD]
+    pod = {"$ref": f"#/components/schemas/{V1}Pod"}
+    assert item["put"]["requestBody"] == {"required": True, "content": {"*/*": {"schema": pod}}}
+    assert list(item["patch"]["requestBody"]["content"]) == list(PATCH_TYPES)
+    assert item["delete"]["requestBody"]["content"]["*/*"]["schema"]["$ref"].endswith("DeleteOptions")
+    assert "required" not in item["delete"]["requestBody"]
+    answers = item["put"]["responses"]
+    assert list(answers) == ["200", "201", "401"]
+    assert answers["200"]["content"] == {type_: {"schema": pod} for type_ in (JSON, "application/yaml")}
+    watch = v3(CORE)["paths"]["/api/v1/watch/pods"]["get"]["responses"]["200"]["content"]
+    assert watch["application/json;stream=watch"]["schema"]["$ref"].endswith("v1.WatchEvent")
+    log = v3(CORE)["paths"][f"{POD}/log"]["get"]["responses"]["200"]["content"]
+    assert log == {"text/plain": {"schema": {"type": "string"}}}
+
+
+def test_an_operation_in_v2() -> None:
+    operation = v2()["paths"][PODS]["post"]
+    assert operation["parameters"][0] == {
+        "name": "body",
+        "in": "body",
+        "required": True,
+        "schema": {"$ref": f"#/definitions/{V1}Pod"},
+    }
+    dry_run = next(each for each in operation["parameters"] if each["name"] == "dryRun")
+    assert (dry_run["in"], dry_run["type"], "schema" in dry_run) == ("query", "string", False)
+    assert operation["produces"] == [JSON, "application/yaml"]
+    assert operation["consumes"] == ["*/*"]
+    assert v2()["paths"][POD]["patch"]["consumes"] == list(PATCH_TYPES)
+    assert operation["responses"]["201"]["schema"] == {"$ref": f"#/definitions/{V1}Pod"}
+    assert "requestBody" not in operation
+
+
+# ---- schemas
+
+
+def test_a_kind() -> None:
+    config_map = schema(f"{V1}ConfigMap")
+    assert config_map["x-kubernetes-group-version-kind"] == [
+        {"group": "", "kind": "ConfigMap", "version": "v1"}
+    ]
+    assert config_map["description"].startswith("ConfigMap holds")
+    assert config_map["properties"]["kind"]["type"] == "string"
+    assert "enum" not in config_map["properties"]["kind"]
+    assert config_map["properties"]["binaryData"]["additionalProperties"] == {
+        "format": "byte",
+        "type": "string",
+    }
+
+
+# Source: kube-openapi, pkg/generators: what Go cannot leave out has its zero as default.
+DEFAULTS: Final[Mapping[str, tuple[str, str, Any]]] = {
+    "a struct": ("Pod", "spec", None),  # It has required fields: nothing is not valid.
+    "a struct without required fields": ("Pod", "metadata", {}),
+    "a pointer": ("PodSpec", "securityContext", None),
+    "a text that is always shown": ("Container", "name", ""),
+    "a text that is left out when empty": ("Container", "image", None),
+    "a number": ("ContainerPort", "containerPort", 0),
+    "a declared one": ("ContainerPort", "protocol", "TCP"),
+    "a struct that is not a pointer": ("Container", "resources", {}),
+    "a time": ("Event", "firstTimestamp", None),
+    "a list": ("PodSpec", "containers", None),
+}
+
+
+@pytest.mark.parametrize(("name", "field", "default"), DEFAULTS.values(), ids=DEFAULTS)
+def test_defaults(name: str, field: str, default: Any) -> None:
+    assert schema(f"{V1}{name}")["properties"][field].get("default") == default
+
+
+def test_defaults_in_lists_and_maps() -> None:
+    assert schema(f"{V1}Container")["properties"]["args"]["items"] == {"type": "string", "default": ""}
+    labels = schema(f"{META}ObjectMeta")["properties"]["labels"]
+    assert labels["additionalProperties"] == {"type": "string", "default": ""}
+
+
+def test_how_lists_merge() -> None:
+    containers = schema(f"{V1}PodSpec")["properties"]["containers"]
+    assert containers["x-kubernetes-list-type"] == "map"
+    assert containers["x-kubernetes-list-map-keys"] == ["name"]
+    assert containers["x-kubernetes-patch-merge-key"] == "name"
+    assert containers["x-kubernetes-patch-strategy"] == "merge"
+    assert schema(f"{V1}PodSpec")["required"] == ["containers"]
+
+
+def test_beside_a_reference_nothing_stands_in_v3() -> None:
+    spec = schema(f"{V1}Pod")["properties"]["spec"]
+    assert spec["allOf"] == [{"$ref": f"#/components/schemas/{V1}PodSpec"}]
+    assert spec["description"]
+    assert "$ref" not in spec
+    assert v2()["definitions"][f"{V1}Pod"]["properties"]["spec"]["$ref"] == f"#/definitions/{V1}PodSpec"
+
+
+def test_numbers_or_texts() -> None:
+    name = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+    assert schema(name)["oneOf"] == [{"type": "integer"}, {"type": "string"}]
+    assert schema(name)["format"] == "int-or-string"
+    assert v2()["definitions"][name] == {
+        **{key: value for key, value in schema(name).items() if key == "description"},
+        "format": "int-or-string",
+        "type": "string",
+    }
+    assert v2()["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"]["type"] == "string"
+
+
+def test_options_are_of_the_version_that_is_told_of() -> None:
+    kinds = schema(f"{META}DeleteOptions", APPS)["x-kubernetes-group-version-kind"]
+    assert {(kind["group"], kind["version"]) for kind in kinds} == {("", "v1"), ("apps", "v1")}
+
+
+def test_another_brand() -> None:
+    group_version = GroupVersion("coordination.example.org", "v1")
+    document = v3(group_version, OWN)
+    lease = document["components"]["schemas"]["io.k8s.api.coordination.v1.Lease"]
+    assert lease["x-acme-group-version-kind"] == [
+        {"group": group_version.group, "kind": "Lease", "version": "v1"}
+    ]
+    path = "/apis/coordination.example.org/v1/namespaces/{namespace}/leases"
+    operation = document["paths"][path]["post"]
+    assert operation["operationId"] == "createCoordinationV1NamespacedLease"
+    assert operation["x-acme-action"] == "post"
+    assert "x-kubernetes-" not in str(document)
+
+
+def replace_group(group: str) -> ServedResource:
+    return ServedResource(
+        GroupVersion(group, "v1"),
+        "widgets",
+        "Widget",
+        is_namespaced=True,
+        schema=lambda: Schema(Kind.ANY_OBJECT, "object"),
+        subresources={"status": Subresource("status")},
+    )
+
+
+def test_a_kind_of_which_nothing_is_known() -> None:
+    widget = replace_group("stable.example.com")
+    documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES))
+    schemas = documents.v3(widget.group_version, [widget])["components"]["schemas"]
+    kind = {"group": "stable.example.com", "version": "v1"}
+    one, many = schemas["com.example.stable.v1.Widget"], schemas["com.example.stable.v1.WidgetList"]
+    assert one["x-kubernetes-group-version-kind"] == [{**kind, "kind": "Widget"}]
+    assert one["x-kubernetes-preserve-unknown-fields"] is True
+    assert many["x-kubernetes-group-version-kind"] == [{**kind, "kind": "WidgetList"}]
+    assert many["properties"]["items"]["items"]["$ref"].endswith("com.example.stable.v1.Widget")
+    assert f"{META}ObjectMeta" in schemas
+
+
+# ---- what is kept
+
+
+def publisher() -> Publisher:
+    return Publisher(KUBERNETES, SCHEMAS, operations(KUBERNETES))
+
+
+async def test_a_version_that_keeps_its_resources_keeps_its_document() -> None:
+    kept, table = publisher(), builtins(KUBERNETES)
+    first = {each: await kept.version(table, each, JSON) for each in (CORE, APPS)}
+    before = await kept.digests(table)
+    pods = next(each for each in table.resources if each.resource == "pods")
+    without_pods = ResourceTable(tuple(each for each in table.resources if each is not pods))
+    after = await kept.digests(without_pods)
+    assert {name for name in after if after[name] != before[name]} == {"api/v1"}
+    assert (await kept.version(without_pods, APPS, JSON)).compressed is first[APPS].compressed
+    assert b"NamespacedPodStatus" not in (await kept.version(without_pods, CORE, JSON)).plain()
+
+
+async def test_a_version_comes_and_goes() -> None:
+    kept, table = publisher(), ResourceTable(tuple(builtins(KUBERNETES).group_versions[APPS]))
+    widget = replace_group("stable.example.com")
+    more = table.with_resources([widget])
+    assert list(await kept.digests(table)) == ["apis/apps/v1"]
+    digests = await kept.digests(more)
+    assert list(digests) == ["apis/apps/v1", "apis/stable.example.com/v1"]
+    assert b"com.example.stable.v1.Widget" in (await kept.everything(more, JSON)).plain()
+    assert await kept.digests(table) == {"apis/apps/v1": digests["apis/apps/v1"]}
+    assert b"com.example.stable.v1.Widget" not in (await kept.everything(table, JSON)).plain()
+
+
+async def test_the_digest_is_of_the_content() -> None:
+    one, other, table = publisher(), publisher(), builtins(KUBERNETES)
+    assert await one.digests(table) == await other.digests(table)
+    changed = [replace(each, short_names=("x",)) for each in table.group_versions[APPS]]
+    assert (await one.digests(ResourceTable(tuple(changed))))["apis/apps/v1"] == (
+        (await other.version(table, APPS, JSON)).digest
+    )
+
+
+async def test_all_forms_have_one_digest_and_are_made_once() -> None:
+    kept, table = publisher(), builtins(KUBERNETES)
+    together = await asyncio.gather(*(kept.version(table, APPS, V3_TYPE) for _ in range(3)))
+    assert len({id(each.compressed) for each in together}) == 1
+    assert together[0].digest == (await kept.version(table, APPS, JSON)).digest
+    v2_forms = [await kept.everything(table, form) for form in (JSON, V2_TYPE, JSON)]
+    assert len({each.digest for each in v2_forms}) == 1
+    assert v2_forms[0].compressed is v2_forms[2].compressed
+
+
+async def test_the_loop_goes_on_meanwhile() -> None:
+    kept, table = publisher(), builtins(KUBERNETES)
+    making = asyncio.create_task(kept.everything(table, JSON))
+    turns = 0
+    while not making.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 100
+
+
+@pytest.mark.slow
+async def test_all_documents_are_made_in_seconds() -> None:
+    kept, table = publisher(), builtins(KUBERNETES)
+    began = time.process_time()
+    await kept.digests(table)
+    assert time.process_time() - began < 3
