@@ -28,6 +28,25 @@ class GroupVersion(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
+class Deprecation(NamedTuple):
+    """An API that will go, or stays but should not be used any more. Rows S05-S07.
+
+    since, removed_in: releases, as `1.33`; removed_in is empty if it stays. replacement: as
+    `discovery.k8s.io/v1 EndpointSlice`, or empty.
+    """
+
+    since: str
+    removed_in: str = ""
+    replacement: str = ""
+
+    def warning(self, api: str) -> str:
+        """api: what is deprecated, as `v1 Endpoints`."""
+        text = f"{api} is deprecated in v{self.since}+"
+        if self.removed_in:
+            text += f", unavailable in v{self.removed_in}+"
+        return f"{text}; use {self.replacement}" if self.replacement else text
+
+
 class GroupResource(NamedTuple):
     """A resource without its version, as messages name it: `deployments.apps`."""
 

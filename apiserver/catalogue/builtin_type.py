@@ -12,7 +12,7 @@ from apiserver.meta import table
 from apiserver.meta.table import Columns
 from apiserver.registry.served_resource import ALL_VERBS, FieldGetter, Subresource
 from apiserver.registry.strategy import DEFAULT_STRATEGY, STATUS, Strategy
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Deprecation, Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class BuiltinType:
     columns: Columns = table.DEFAULT
     selectable_fields: Mapping[str, FieldGetter] = dataclasses.field(default_factory=dict)
     stored_as: StoredAs | None = None
+    deprecation: Deprecation | None = None
     in_runtime_config: bool = False  # served only where --runtime-config asks for it
 
 

@@ -2,34 +2,92 @@
 
 from __future__ import annotations
 
+import ipaddress
+import random
 from collections.abc import Iterable
 from functools import partial
 from types import MappingProxyType
+from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue import apps, batch, coordination, core
+from apiserver.catalogue import (
+    admissionregistration,
+    apiregistration,
+    apps,
+    authentication,
+    authorization,
+    autoscaling,
+    batch,
+    certificates,
+    coordination,
+    core,
+    discovery_group,
+    events_group,
+    flowcontrol,
+    networking,
+    node,
+    policy,
+    rbac,
+    resource,
+    scheduling,
+    storage_group,
+)
 from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
+from apiserver.catalogue.rules import rbac as rbac_rules
 from apiserver.catalogue.rules.defaults import DEFAULTS
+from apiserver.catalogue.rules.service_pools import ServicePools, service_pools
 from apiserver.registry.served_resource import Conversion, ResourceTable, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Walks
 from apiserver.vocabulary import GroupResource, GroupVersion
 
+EVENT_TTL_S: Final = 3600
+DEFAULT_POOLS: Final = service_pools(
+    (ipaddress.ip_network("10.0.0.0/16"),), (30_000, 32_767), random.SystemRandom().randint
+)
 
-def builtin_resources(brand: Brand, schemas: BuiltinSchemas, *, event_ttl_s: int) -> ResourceTable:
-    """All built-in resources, in the order of discovery."""
+
+def builtin_resources(
+    brand: Brand,
+    schemas: BuiltinSchemas,
+    *,
+    event_ttl_s: int = EVENT_TTL_S,
+    pools: ServicePools = DEFAULT_POOLS,
+) -> ResourceTable:
+    """All built-in resources, in the order of discovery.
+
+    event_ttl_s: how long Events are kept. pools: from where Services get addresses and ports.
+    """
     types = (
-        *core.types(brand, event_ttl_s=event_ttl_s),
+        *core.types(brand, event_ttl_s=event_ttl_s, service_pools=pools),
+        *apiregistration.types(),
         *apps.types(),
+        *events_group.types(event_ttl_s=event_ttl_s),
+        *authentication.types(),
+        *authorization.types(),
+        *autoscaling.types(),
         *batch.types(),
+        *certificates.types(),
+        *networking.types(),
+        *policy.types(),
+        *rbac.types(brand),
+        *storage_group.types(),
+        *admissionregistration.types(),
+        *scheduling.types(),
         *coordination.types(),
+        *node.types(),
+        *discovery_group.types(),
+        *flowcontrol.types(),
+        *resource.types(),
     )
     return ResourceTable(tuple(_served(types, brand, schemas)))
 
 
 def _served(types: Iterable[BuiltinType], brand: Brand, schemas: BuiltinSchemas) -> Iterable[ServedResource]:
-    walks = Walks(DEFAULTS)
+    walks = Walks({**DEFAULTS, **rbac_rules.defaults(brand.group(rbac.GROUP))})
     for builtin in types:
+        if builtin.in_runtime_config:
+            continue
         group = _full_group(builtin.group, brand)
         yield ServedResource(
             group_version=GroupVersion(group, builtin.version),
@@ -41,13 +99,16 @@ def _served(types: Iterable[BuiltinType], brand: Brand, schemas: BuiltinSchemas)
             short_names=builtin.short_names,
             categories=builtin.categories,
             verbs=builtin.verbs,
-            subresources=MappingProxyType({sub.name: sub for sub in builtin.subresources}),
+            subresources=MappingProxyType(
+                {sub.name: sub for sub in sorted(builtin.subresources, key=lambda sub: sub.name)}
+            ),
             strategy=builtin.strategy,
             columns=builtin.columns,
             selectable_fields=builtin.selectable_fields,
             storage_version=builtin.stored_as.version if builtin.stored_as else builtin.version,
             conversion=_conversion(builtin.stored_as, brand) if builtin.stored_as else None,
             definition=builtin.definition,
+            deprecation=builtin.deprecation,
             walks=walks,
         )
 

@@ -1,10 +1,11 @@
-"""The group `coordination`."""
+"""The group `coordination.k8s.io`."""
 
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.rules import leases
 from apiserver.meta.table import AGE, Column, columns, path
-from apiserver.registry.strategy import Strategy
+from apiserver.registry.strategy import Strategy, UpdateStrategy
 
 
 def types() -> tuple[BuiltinType, ...]:
@@ -15,7 +16,12 @@ def types() -> tuple[BuiltinType, ...]:
             "leases",
             "Lease",
             "io.k8s.api.coordination.v1.Lease",
-            strategy=Strategy(creates_on_update=True),
+            strategy=Strategy(
+                prepare_create=leases.prepare_lease,
+                validate=leases.validate_lease,
+                update=UpdateStrategy(prepare=leases.prepare_lease),
+                creates_on_update=True,
+            ),
             columns=columns(
                 Column("Holder", path("spec", "holderIdentity"), description="Who holds the lease."), AGE
             ),

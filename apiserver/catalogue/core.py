@@ -2,122 +2,166 @@
 
 from __future__ import annotations
 
-import base64
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from apiserver.brand import Brand
+from apiserver.catalogue import core_columns, pods, subresources
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, field, fields
-from apiserver.field_errors import FieldError, invalid
-from apiserver.meta import names, object_meta, table
-from apiserver.meta.table import AGE, Column, Columns, columns, path
+from apiserver.catalogue.rules import (
+    config_maps,
+    endpoints,
+    events,
+    limit_ranges,
+    namespaces,
+    nodes,
+    persistent_volumes,
+    quotas,
+    replication_controllers,
+    secrets,
+    service_accounts,
+    services,
+)
+from apiserver.catalogue.rules.service_pools import ServicePools
+from apiserver.field_errors import FieldError
+from apiserver.meta import names
+from apiserver.meta.table import AGE, columns
 from apiserver.registry.served_resource import Subresource
-from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, keep_status
-from apiserver.vocabulary import Document
+from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy
+from apiserver.vocabulary import Deprecation, Document
 
 _PACKAGE: Final = "io.k8s.api.core.v1."
 
 
-def types(brand: Brand, *, event_ttl_s: int) -> tuple[BuiltinType, ...]:
+def types(brand: Brand, *, event_ttl_s: int, service_pools: ServicePools) -> tuple[BuiltinType, ...]:
     return (
+        _core("bindings", "Binding", verbs=("create",)),
+        _core(
+            "componentstatuses",
+            "ComponentStatus",
+            is_namespaced=False,
+            short_names=("cs",),
+            verbs=("get", "list"),  # Nobody makes one.
+            deprecation=Deprecation("1.19"),
+            columns=core_columns.COMPONENT_STATUSES,
+        ),
         _core(
             "configmaps",
             "ConfigMap",
             short_names=("cm",),
-            columns=columns(Column("Data", table.count("data", "binaryData"), description=_DATA_TEXT), AGE),
+            strategy=Strategy(
+                validate=config_maps.validate_config_map,
+                update=UpdateStrategy(validate=config_maps.validate_config_map_update),
+            ),
+            columns=core_columns.CONFIG_MAPS,
         ),
         _core(
             "endpoints",
             "Endpoints",
+            deprecation=Deprecation("1.33", "", f"{brand.group('discovery')}/v1 EndpointSlice"),
             short_names=("ep",),
-            strategy=Strategy(creates_on_update=True),
-            columns=columns(Column("Endpoints", _endpoints, description=_SUBSETS_TEXT), AGE),
+            strategy=Strategy(
+                validate=endpoints.validate_endpoints,
+                warn=endpoints.warn_endpoints,
+                creates_on_update=True,
+            ),
+            columns=core_columns.ENDPOINTS,
         ),
+        _events(event_ttl_s),
         _core(
-            "events",
-            "Event",
-            short_names=("ev",),
-            strategy=Strategy(creates_on_update=True, ttl_s=event_ttl_s),
-            columns=_EVENT_COLUMNS,
-            selectable_fields={
-                **fields(
-                    "involvedObject.kind",
-                    "involvedObject.namespace",
-                    "involvedObject.name",
-                    "involvedObject.uid",
-                    "involvedObject.apiVersion",
-                    "involvedObject.resourceVersion",
-                    "involvedObject.fieldPath",
-                    "reason",
-                    "reportingComponent",
-                    "type",
-                ),
-                "source": field("source", "component"),
-            },
+            "limitranges",
+            "LimitRange",
+            short_names=("limits",),
+            strategy=Strategy(validate=limit_ranges.validate_limit_range, creates_on_update=True),
         ),
         _namespaces(brand),
+        _nodes(),
         _core(
-            "pods",
-            "Pod",
-            short_names=("po",),
-            categories=("all",),
-            subresources=(STATUS_SUBRESOURCE,),
+            "persistentvolumeclaims",
+            "PersistentVolumeClaim",
+            short_names=("pvc",),
+            subresources=(_status(persistent_volumes.validate_claim_status),),
             strategy=Strategy(
-                prepare_create=_prepare_pod,
-                update=UpdateStrategy(prepare=keep_status),
-                has_generation=True,
-                grace_period_s=_pod_grace_period_s,
+                prepare_create=persistent_volumes.prepare_claim_create,
+                validate=persistent_volumes.validate_claim,
+                warn=persistent_volumes.warn_claim,
+                update=UpdateStrategy(
+                    persistent_volumes.prepare_claim_update, persistent_volumes.validate_claim_update
+                ),
                 returns_deleted=True,
             ),
-            columns=_POD_COLUMNS,
-            selectable_fields={
-                **fields(
-                    "spec.nodeName",
-                    "spec.restartPolicy",
-                    "spec.schedulerName",
-                    "spec.serviceAccountName",
-                    "status.phase",
-                    "status.podIP",
-                    "status.nominatedNodeName",
+            columns=core_columns.PERSISTENT_VOLUME_CLAIMS,
+        ),
+        _core(
+            "persistentvolumes",
+            "PersistentVolume",
+            is_namespaced=False,
+            short_names=("pv",),
+            subresources=(STATUS_SUBRESOURCE,),
+            strategy=Strategy(
+                prepare_create=persistent_volumes.prepare_volume_create,
+                validate=persistent_volumes.validate_volume,
+                warn=persistent_volumes.warn_volume,
+                update=UpdateStrategy(
+                    persistent_volumes.prepare_volume_update, persistent_volumes.validate_volume_update
                 ),
-                "spec.hostNetwork": field("spec", "hostNetwork", default="false"),
-            },
+                returns_deleted=True,
+            ),
+            columns=core_columns.PERSISTENT_VOLUMES,
+        ),
+        pods.pod_type(),
+        _core(
+            "podtemplates",
+            "PodTemplate",
+            strategy=Strategy(
+                validate=replication_controllers.validate_pod_template,
+                warn=replication_controllers.warn_pod_template,
+                has_generation=True,
+                returns_deleted=True,
+            ),
+            columns=core_columns.POD_TEMPLATES,
+        ),
+        _replication_controllers(),
+        _core(
+            "resourcequotas",
+            "ResourceQuota",
+            short_names=("quota",),
+            subresources=(STATUS_SUBRESOURCE,),
+            strategy=Strategy(
+                prepare_create=quotas.prepare_quota_create,
+                validate=quotas.validate_quota,
+                update=UpdateStrategy(quotas.prepare_quota_update, quotas.validate_quota_update),
+                returns_deleted=True,
+            ),
+            columns=core_columns.RESOURCE_QUOTAS,
         ),
         _core(
             "secrets",
             "Secret",
             strategy=Strategy(
-                prepare_create=_prepare_secret, update=UpdateStrategy(prepare=_prepare_secret_update)
+                prepare_create=secrets.prepare_secret,
+                validate=secrets.validate_secret,
+                update=UpdateStrategy(secrets.prepare_secret_update, secrets.validate_secret_update),
             ),
-            columns=columns(
-                Column("Type", path("type"), description=_TYPE_TEXT),
-                Column("Data", table.count("data"), description=_DATA_TEXT),
-                AGE,
-            ),
+            columns=core_columns.SECRETS,
             selectable_fields=fields("type"),
         ),
         _core(
             "serviceaccounts",
             "ServiceAccount",
             short_names=("sa",),
-            strategy=Strategy(returns_deleted=True),
-            columns=columns(AGE),
-        ),
-        _core(
-            "services",
-            "Service",
-            short_names=("svc",),
-            categories=("all",),
-            subresources=(STATUS_SUBRESOURCE,),
+            subresources=(subresources.service_account_token(brand),),
             strategy=Strategy(
-                name_rule=names.dns_label,
-                prepare_create=_prepare_service,
-                update=UpdateStrategy(prepare=keep_status),
+                prepare_create=service_accounts.prepare_service_account,
+                warn=service_accounts.warn_service_account,
+                update=UpdateStrategy(service_accounts.prepare_service_account_update),
                 returns_deleted=True,
             ),
-            columns=_SERVICE_COLUMNS,
-            selectable_fields=fields("spec.clusterIP", "spec.type"),
+            columns=columns(AGE),
         ),
+        _services(service_pools),
     )
 
 
@@ -125,33 +169,42 @@ def _core(resource: str, kind: str, **more: Any) -> BuiltinType:
     return BuiltinType("", "v1", resource, kind, _PACKAGE + kind, **more)
 
 
-# ---- Namespace
+def _status(validate: Callable[[Document, Document], list[FieldError]]) -> Subresource:
+    return replace(STATUS_SUBRESOURCE, update=replace(STATUS, validate=validate))
+
+
+def _events(ttl_s: int) -> BuiltinType:
+    return _core(
+        "events",
+        "Event",
+        short_names=("ev",),
+        strategy=Strategy(
+            name_rule=names.path_segment,
+            validate=events.validate_event,
+            creates_on_update=True,
+            ttl_s=ttl_s,
+        ),
+        columns=core_columns.EVENTS,
+        selectable_fields={
+            **fields(
+                "involvedObject.kind",
+                "involvedObject.namespace",
+                "involvedObject.name",
+                "involvedObject.uid",
+                "involvedObject.apiVersion",
+                "involvedObject.resourceVersion",
+                "involvedObject.fieldPath",
+                "reason",
+                "reportingComponent",
+                "type",
+            ),
+            "source": field("source", "component"),
+        },
+    )
 
 
 def _namespaces(brand: Brand) -> BuiltinType:
     label = brand.namespace_name_label
-
-    def set_name_label(document: Document) -> None:
-        meta = document["metadata"]
-        if name := meta.get("name"):
-            meta["labels"] = {**meta.get("labels", {}), label: name}
-
-    def prepare_create(document: Document) -> None:
-        finalizers = document.setdefault("spec", {}).setdefault("finalizers", [])
-        if _NAMESPACE_FINALIZER not in finalizers:
-            finalizers.append(_NAMESPACE_FINALIZER)
-        document["status"] = {"phase": "Active"}
-        set_name_label(document)
-
-    def prepare_update(new: Document, old: Document) -> None:
-        keep_status(new, old)
-        new["spec"] = old.get("spec", {})
-        set_name_label(new)
-
-    def prepare_finalize(new: Document, old: Document) -> None:
-        keep_status(new, old)
-        set_name_label(new)
-
     return _core(
         "namespaces",
         "Namespace",
@@ -159,310 +212,88 @@ def _namespaces(brand: Brand) -> BuiltinType:
         short_names=("ns",),
         verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
         subresources=(
-            replace(STATUS_SUBRESOURCE, update=replace(STATUS, validate=_validate_phase)),
-            Subresource("finalize", verbs=("update",), update=UpdateStrategy(prepare=prepare_finalize)),
+            _status(namespaces.validate_namespace_status),
+            Subresource(
+                "finalize",
+                verbs=("update",),
+                update=UpdateStrategy(partial(namespaces.prepare_namespace_finalize, label=label)),
+            ),
         ),
         strategy=Strategy(
             name_rule=names.dns_label,
-            prepare_create=prepare_create,
-            validate=_validate_namespace,
-            update=UpdateStrategy(prepare=prepare_update),
-            mark_deleted=_mark_namespace_deleted,
-            blockers=_namespace_blockers,
+            prepare_create=partial(namespaces.prepare_namespace_create, label=label),
+            validate=namespaces.validate_namespace,
+            update=UpdateStrategy(partial(namespaces.prepare_namespace_update, label=label)),
+            mark_deleted=namespaces.mark_namespace_deleted,
+            blockers=namespaces.namespace_blockers,
         ),
-        columns=columns(Column("Status", path("status", "phase"), description=_PHASE_TEXT), AGE),
+        columns=core_columns.NAMESPACES,
         selectable_fields=fields("status.phase"),
     )
 
 
-_NAMESPACE_FINALIZER: Final = "kubernetes"
-
-
-def _validate_namespace(document: Document) -> list[FieldError]:
-    errors = []
-    for index, name in enumerate(document.get("spec", {}).get("finalizers") or ()):
-        where = f"spec.finalizers[{index}]"
-        errors += [invalid(where, name, problem) for problem in names.qualified_name(name)]
-        errors += object_meta.validate_finalizer_name(name, where)
-    return errors
-
-
-def _validate_phase(new: Document, old: Document) -> list[FieldError]:
-    """A namespace terminates if it is being deleted, and only then."""
-    phase = new.get("status", {}).get("phase", "")
-    expected = "Terminating" if "deletionTimestamp" in new["metadata"] else "Active"
-    if phase == expected:
-        return []
-    state = "not empty" if expected == "Active" else "empty"
-    other = "Terminating" if expected == "Active" else "Active"
-    return [invalid("status.Phase", phase, f"may only be '{other}' if `deletionTimestamp` is {state}")]
-
-
-def _mark_namespace_deleted(document: Document, now: str) -> None:
-    document["metadata"]["deletionTimestamp"] = now
-    document["status"] = {**document.get("status", {}), "phase": "Terminating"}
-
-
-def _namespace_blockers(document: Document) -> list[str]:
-    return [*object_meta.finalizers(document), *(document.get("spec", {}).get("finalizers") or ())]
-
-
-# ---- Pod
-
-
-def _prepare_pod(document: Document) -> None:
-    document["status"] = {"phase": "Pending"}
-
-
-_DEFAULT_GRACE_PERIOD_S: Final = 30
-
-
-def _pod_grace_period_s(document: Document, asked_s: int | None) -> int:
-    """Nobody has to stop a pod that has no node, or has ended."""
-    spec = document.get("spec", {})
-    if not spec.get("nodeName") or document.get("status", {}).get("phase") in ("Succeeded", "Failed"):
-        return 0
-    grace_s = asked_s if asked_s is not None else spec.get("terminationGracePeriodSeconds")
-    if grace_s is None:
-        return _DEFAULT_GRACE_PERIOD_S
-    return int(grace_s) if grace_s >= 0 else 1
-
-
-def _pod_ready(document: Document, now: float) -> str:
-    statuses = document.get("status", {}).get("containerStatuses") or ()
-    ready = sum(1 for status in statuses if status.get("ready"))
-    return f"{ready}/{len(document.get('spec', {}).get('containers') or ())}"
-
-
-def _pod_status(document: Document, now: float) -> str:
-    """What is the matter with the pod: the phase, unless a container or the deletion says more."""
-    status = document.get("status", {})
-    reason: str = status.get("reason") or status.get("phase") or "Unknown"
-    for container in reversed(status.get("containerStatuses") or []):
-        state = container.get("state", {})
-        waiting, terminated = state.get("waiting") or {}, state.get("terminated") or {}
-        if waiting.get("reason"):
-            reason = waiting["reason"]
-        elif terminated.get("reason"):
-            reason = terminated["reason"]
-        elif terminated.get("signal"):
-            reason = f"Signal:{terminated['signal']}"
-        elif "exitCode" in terminated:
-            reason = f"ExitCode:{terminated['exitCode']}"
-    if document["metadata"].get("deletionTimestamp"):
-        return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
-    return reason
-
-
-def _pod_restarts(document: Document, now: float) -> str:
-    statuses = document.get("status", {}).get("containerStatuses") or ()
-    return str(sum(status.get("restartCount", 0) for status in statuses))
-
-
-def _pod_readiness_gates(document: Document, now: float) -> str:
-    gates = document.get("spec", {}).get("readinessGates") or ()
-    if not gates:
-        return "<none>"
-    conditions = {
-        condition.get("type"): condition.get("status")
-        for condition in document.get("status", {}).get("conditions") or ()
-    }
-    passed = sum(1 for gate in gates if conditions.get(gate.get("conditionType")) == "True")
-    return f"{passed}/{len(gates)}"
-
-
-_POD_COLUMNS: Final = columns(
-    Column("Ready", _pod_ready, description="How many of the pod's containers are ready, of how many."),
-    Column("Status", _pod_status, description="The phase of the pod, or what keeps it from the next one."),
-    Column(
-        "Restarts",
-        _pod_restarts,
-        description="How often the containers in this pod have been started again, all together.",
-    ),
-    AGE,
-    Column(
-        "IP",
-        path("status", "podIP", default="<none>"),
-        priority=1,
-        description="The address that was given to the pod; other pods can reach it there.",
-    ),
-    Column(
+def _nodes() -> BuiltinType:
+    return _core(
+        "nodes",
         "Node",
-        path("spec", "nodeName", default="<none>"),
-        priority=1,
-        description="The node that runs the pod, or is asked to; empty until a scheduler has chosen one.",
-    ),
-    Column(
-        "Nominated Node",
-        path("status", "nominatedNodeName", default="<none>"),
-        priority=1,
-        description="The node on which lower-priority pods are being removed so that this one fits.",
-    ),
-    Column(
-        "Readiness Gates",
-        _pod_readiness_gates,
-        priority=1,
-        description="How many of the further conditions that the pod's readiness depends on hold.",
-    ),
-)
-
-
-# ---- Secret
-
-
-def _prepare_secret(document: Document) -> None:
-    """`stringData` is a way to write `data`; it is never stored."""
-    for key, text in (document.pop("stringData", None) or {}).items():
-        document.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()
-    document.setdefault("type", "Opaque")
-
-
-def _prepare_secret_update(new: Document, old: Document) -> None:
-    _prepare_secret(new)
-
-
-# ---- Service, Endpoints
-
-
-def _prepare_service(document: Document) -> None:
-    document["status"] = {"loadBalancer": {}}
-
-
-def _service_external_ip(document: Document, now: float) -> str:
-    spec = document.get("spec", {})
-    kind = spec.get("type") or "ClusterIP"
-    if kind == "ExternalName":
-        return str(spec.get("externalName", ""))
-    addresses = list(spec.get("externalIPs") or ())
-    if kind == "LoadBalancer":
-        ingress = document.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
-        addresses = [each.get("ip") or each.get("hostname") or "" for each in ingress] + addresses
-        return ",".join(addresses) or "<pending>"
-    return ",".join(addresses) or "<none>"
-
-
-def _service_ports(document: Document, now: float) -> str:
-    texts = []
-    for port in document.get("spec", {}).get("ports") or ():
-        node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
-        texts.append(f"{port.get('port')}{node_port}/{port.get('protocol') or 'TCP'}")
-    return ",".join(texts) or "<none>"
-
-
-def _service_selector(document: Document, now: float) -> str:
-    return table.selector_text({"matchLabels": document.get("spec", {}).get("selector") or {}})
-
-
-_SERVICE_COLUMNS: Final = columns(
-    Column(
-        "Type",
-        path("spec", "type", default="ClusterIP"),
-        description="How the service is exposed: ClusterIP, NodePort, LoadBalancer or ExternalName.",
-    ),
-    Column(
-        "Cluster-IP",
-        path("spec", "clusterIP", default="<none>"),
-        description="The service's address inside the cluster, or None if it has no single one.",
-    ),
-    Column(
-        "External-IP",
-        _service_external_ip,
-        description="Where the service can be reached from outside, if it can.",
-    ),
-    Column("Port(s)", _service_ports, description="The ports that the service offers, and their protocols."),
-    AGE,
-    Column(
-        "Selector",
-        _service_selector,
-        priority=1,
-        description="The labels by which the service finds the pods that it sends traffic to.",
-    ),
-)
-
-_ENDPOINTS_SHOWN_MAX: Final = 3
-
-
-def _endpoints(document: Document, now: float) -> str:
-    found = []
-    for subset in document.get("subsets") or ():
-        addresses = subset.get("addresses") or ()
-        ports = subset.get("ports") or ()
-        found += [f"{a.get('ip')}:{p.get('port')}" for p in ports for a in addresses]
-        if not ports:
-            found += [str(a.get("ip")) for a in addresses]
-    if not found:
-        return "<none>"
-    shown = ",".join(found[:_ENDPOINTS_SHOWN_MAX])
-    hidden = len(found) - _ENDPOINTS_SHOWN_MAX
-    return f"{shown} + {hidden} more..." if hidden > 0 else shown
-
-
-# ---- Event
-
-
-def _last_seen(document: Document, now: float) -> str:
-    series = document.get("series") or {}
-    moment = (
-        series.get("lastObservedTime")
-        or document.get("lastTimestamp")
-        or document.get("eventTime")
-        or document.get("firstTimestamp")
-    )
-    return table.age_of(moment, now)
-
-
-def _first_seen(document: Document, now: float) -> str:
-    return table.age_of(document.get("firstTimestamp") or document.get("eventTime"), now)
-
-
-def _event_object(document: Document, now: float) -> str:
-    involved = document.get("involvedObject", {})
-    kind, name = str(involved.get("kind", "")).lower(), str(involved.get("name", ""))
-    return f"{kind}/{name}" if kind else name
-
-
-def _event_source(document: Document, now: float) -> str:
-    source = document.get("source") or {}
-    component = source.get("component") or document.get("reportingComponent") or ""
-    host = source.get("host") or document.get("reportingInstance") or ""
-    return f"{component}, {host}" if component and host else component or host
-
-
-def _event_count(document: Document, now: float) -> int:
-    series = document.get("series") or {}
-    return int(series.get("count") or document.get("count") or 1)
-
-
-_EVENT_COLUMNS: Final = Columns(
-    (
-        Column("Last Seen", _last_seen, description="When this happened the last time."),
-        Column("Type", path("type"), description="Normal, or Warning if somebody should look."),
-        Column("Reason", path("reason"), description="Why it happened, as one word for programs to test."),
-        Column("Object", _event_object, description="What it happened to."),
-        Column(
-            "Subobject",
-            path("involvedObject", "fieldPath"),
-            priority=1,
-            description="Which part of the object it concerns, if not all of it.",
+        is_namespaced=False,
+        short_names=("no",),
+        subresources=(subresources.NODE_PROXY, _status(nodes.validate_node_update)),
+        strategy=Strategy(
+            prepare_create=nodes.prepare_node_create,
+            validate=nodes.validate_node,
+            warn=nodes.warn_node,
+            update=UpdateStrategy(nodes.prepare_node_update, nodes.validate_node_update),
         ),
-        Column("Source", _event_source, priority=1, description="Who reports it."),
-        Column("Message", lambda d, now: str(d.get("message", "")).strip(), description="What happened."),
-        Column("First Seen", _first_seen, priority=1, description="When this happened for the first time."),
-        Column("Count", _event_count, priority=1, description="How often it has happened."),
-        Column("Name", table.name_of, format="name", priority=1, description="The event's own name."),
+        columns=core_columns.NODES,
+        selectable_fields={"spec.unschedulable": field("spec", "unschedulable", default="false")},
     )
-)
 
-_DATA_TEXT: Final = (
-    "How many entries the object holds. Their keys consist of letters, digits, '-', '_' and '.'; what they "
-    "contain is shown only when it is asked for."
-)
-_TYPE_TEXT: Final = (
-    "What the secret is for, which lets programs handle it and decides which keys it must have; Opaque if it "
-    "is nothing special."
-)
-_PHASE_TEXT: Final = "The phase of the namespace: Active, or Terminating while its contents are removed."
-_SUBSETS_TEXT: Final = (
-    "The addresses and ports behind the service that are ready, the first few of them. Those that are not "
-    "ready are left out."
-)
+
+def _replication_controllers() -> BuiltinType:
+    return _core(
+        "replicationcontrollers",
+        "ReplicationController",
+        short_names=("rc",),
+        categories=("all",),
+        subresources=(
+            subresources.REPLICATION_CONTROLLER_SCALE,
+            _status(replication_controllers.validate_controller_status),
+        ),
+        strategy=Strategy(
+            prepare_create=replication_controllers.prepare_controller_create,
+            validate=replication_controllers.validate_controller,
+            warn=replication_controllers.warn_controller,
+            update=UpdateStrategy(replication_controllers.prepare_controller_update),
+            has_generation=True,
+            orphans_dependents=True,
+        ),
+        columns=core_columns.REPLICATION_CONTROLLERS,
+        selectable_fields={"status.replicas": field("status", "replicas", default="0")},
+    )
+
+
+def _services(pools: ServicePools) -> BuiltinType:
+    families = tuple(pools.networks)
+    return _core(
+        "services",
+        "Service",
+        short_names=("svc",),
+        categories=("all",),
+        subresources=(subresources.SERVICE_PROXY, _status(services.validate_service_status)),
+        strategy=Strategy(
+            name_rule=names.dns_label,
+            prepare_create=partial(services.prepare_service_create, families=families),
+            validate=partial(services.validate_service, families=families),
+            warn=services.warn_service,
+            update=UpdateStrategy(
+                partial(services.prepare_service_update, families=families),
+                services.validate_service_update,
+            ),
+            creates_on_update=True,
+            returns_deleted=True,
+            holding=pools,
+        ),
+        columns=core_columns.SERVICES,
+        selectable_fields=fields("spec.clusterIP", "spec.type"),
+    )

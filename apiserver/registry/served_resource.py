@@ -14,12 +14,30 @@ from apiserver.registry.stored_object import StoredObject, encode, head_of, with
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy
 from apiserver.schema.compile import Walk, Walks
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document, GroupKind, GroupResource, GroupVersion
-from apiserver.wire.protobuf import Decoder
+from apiserver.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion
+from apiserver.wire.protobuf import Decoder, Encoder
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 FieldGetter = Callable[[Document], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleFields:
+    """Where a resource has what its scale shows.
+
+    selector: the text by which the pods are found, of a document; empty if there is none.
+    replicas, status_replicas: paths of numbers.
+    default: what absent replicas mean; None if they must be there.
+    checks_replicas: a scale with fewer than none is refused as a scale; else the resource's own rules see to
+        that.
+    """
+
+    selector: Callable[[Document], str]
+    replicas: tuple[str, ...] = ("spec", "replicas")
+    status_replicas: tuple[str, ...] = ("status", "replicas")
+    default: int | None = 1
+    checks_replicas: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +46,9 @@ class Subresource:
 
     update: how it takes updates and patches of the object; None where it is something else.
     kind, group_version: what it speaks, where that is not the parent's kind.
+    definition: its schema's name. What is no view of the object and has none connects to a node.
+    scale: of the subresource that is one.
+    has_paths: any path may follow.
     """
 
     name: str
@@ -35,6 +56,9 @@ class Subresource:
     update: UpdateStrategy | None = None
     kind: str = ""
     group_version: GroupVersion | None = None
+    definition: str = ""
+    scale: ScaleFields | None = None
+    has_paths: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +109,7 @@ class ServedResource:
     storage_version: str = ""
     conversion: Conversion | None = None
     definition: str = ""  # the schema's name in OpenAPI
+    deprecation: Deprecation | None = None
     walks: Walks = field(default_factory=Walks)
 
     @cached_property
@@ -102,6 +127,11 @@ class ServedResource:
     @cached_property
     def list_kind(self) -> str:
         return f"{self.kind}List"
+
+    @cached_property
+    def deprecation_warning(self) -> str:
+        """What clients are told with each answer; empty for nearly all."""
+        return self.deprecation.warning(f"{self.api_version} {self.kind}") if self.deprecation else ""
 
     @cached_property
     def head(self) -> bytes:
@@ -150,6 +180,18 @@ class ServedResource:
     def from_protobuf(self) -> Decoder:
         """Decodes a message of this kind. Raises LookupError for kinds without a form in protobuf."""
         return Decoder(self.schema())
+
+    @cached_property
+    def to_protobuf(self) -> Encoder:
+        """Encodes a document as a message. Raises LookupError for kinds without a form in protobuf."""
+        return Encoder(self.schema())
+
+    @cached_property
+    def has_protobuf(self) -> bool:
+        try:
+            return self.to_protobuf is not None
+        except LookupError:
+            return False
 
     @cached_property
     def known_fields(self) -> frozenset[str]:

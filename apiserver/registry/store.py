@@ -24,6 +24,7 @@ from apiserver.errors import (
 from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.meta import names, object_meta, timestamps
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
+from apiserver.registry.claims import NO_CHANGE, Change, Holder, Refused
 from apiserver.registry.guard import Guard
 from apiserver.registry.results import Deleted, ObjectList
 from apiserver.registry.selection import Selection, select
@@ -34,7 +35,17 @@ from apiserver.registry.uids import UidSource
 from apiserver.vocabulary import Document
 from storage.continue_token import ContinueToken, InvalidToken, decode_token
 from storage.errors import KeyExists, LeaseNotFound, RevisionCompacted, RevisionMismatch
-from storage.interface import ANY, MOST_RECENT, NO_LEASE, Condition, KeyRange, Put, ReadAt, Storage
+from storage.interface import (
+    ANY,
+    MOST_RECENT,
+    NO_LEASE,
+    Condition,
+    Delete,
+    KeyRange,
+    Put,
+    ReadAt,
+    Storage,
+)
 from storage.keys import object_key, resource_prefix
 from storage.lease_pool import LeasePool
 from storage.revision import InvalidRevision, parse_revision
@@ -48,6 +59,8 @@ NAME_ATTEMPTS_MAX: Final = 8
 # A list of more objects lets others have their turn before anything is done with all of them.
 LIST_TURN_OBJECTS: Final = 10_000
 CONVERTED_AT_ONCE: Final = 50
+# Nobody reads more, and a body may have a million things wrong.
+ERRORS_MAX: Final = 1_000
 
 Transform = Callable[[StoredObject], Document]
 # The stored form of an object as it would be, and as it is (None for a new one): the last word about a write.
@@ -213,29 +226,62 @@ class Registry:
             await admit(document, None)
         name = meta["name"]
         key = self.key(resource, namespace, name)
-        value = self._encode(resource, document)
+        holder = self._holder(resource, key)
+        if holder is None:
+            return await self._put_new(resource, key, document, options, guard, NO_CHANGE)
+        try:
+            while True:
+                filled = copy.deepcopy(document)
+                change = await holder.fill(filled, None, is_dry_run=options.dry_run)
+                try:
+                    return await self._put_new(resource, key, filled, options, guard, change)
+                except KeyExists as error:
+                    if not await holder.has_lost(error.key):
+                        raise
+        except Refused as refused:
+            raise self._invalid(resource, name, [refused.error]) from None
+
+    async def _put_new(
+        self,
+        resource: ServedResource,
+        key: str,
+        document: Document,
+        options: WriteOptions,
+        guard: Guard | None,
+        change: Change,
+    ) -> StoredObject:
+        """Raises KeyExists if something that `change` adds is there already."""
+        value, name = self._encode(resource, document), document["metadata"]["name"]
         if options.dry_run:
             if await self.cache.get(key) is not None:
                 raise AlreadyExists(resource.group_resource, name)
             return StoredObject(key, resource.stored_head, value[len(resource.stored_head) :])
         try:
             revision = await self._with_lease(
-                resource, lambda lease: self._create_guarded(key, value, lease, guard)
+                resource, lambda lease: self._create_guarded(key, value, lease, guard, change)
             )
-        except KeyExists:
+        except KeyExists as error:
+            if error.key != key:
+                raise
             existing = await self.cache.get(key)
             raise AlreadyExists(
                 resource.group_resource, name, is_terminating=_is_terminating(existing)
             ) from None
         return _stored(resource, key, value, revision)
 
-    async def _create_guarded(self, key: str, value: bytes, lease: int, guard: Guard | None) -> int:
+    async def _create_guarded(
+        self, key: str, value: bytes, lease: int, guard: Guard | None, change: Change
+    ) -> int:
         if guard is None:
-            return await self._store.create(key, value, lease=lease)
+            if not change.writes:
+                return await self._store.create(key, value, lease=lease)
+            conditions: tuple[Condition, ...] = (Condition(key, 0), *change.conditions)
+            return await self._store.transact(conditions, (Put(key, value, lease), *change.writes))
         condition = guard.condition
         while True:
+            conditions = (condition, Condition(key, 0), *change.conditions)
             try:
-                return await self._store.transact((condition, Condition(key, 0)), (Put(key, value, lease),))
+                return await self._store.transact(conditions, (Put(key, value, lease), *change.writes))
             except RevisionMismatch:
                 condition = await guard.renew()
 
@@ -294,6 +340,7 @@ class Registry:
         """Returns the object as it is stored. told: takes the warnings of the last attempt."""
         key = self.key(resource, namespace, name)
         rules = strategy or resource.strategy.update
+        holder, change = self._holder(resource, key), NO_CHANGE
         current, is_fresh = self.cache.peek(key), False
         while True:
             if current is None:
@@ -311,7 +358,11 @@ class Registry:
                 told[:] = resource.strategy.warn(new, old)
                 if admit is not None:
                     await admit(new, old)
-            except Exception:
+                if holder is not None:
+                    change = await holder.fill(new, old, is_dry_run=options.dry_run)
+            except Exception as error:
+                if is_fresh and isinstance(error, Refused):
+                    raise self._invalid(resource, name, [error.error]) from None
                 if is_fresh:
                     raise
                 current = None  # A stale copy may fail where the stored object passes.
@@ -329,11 +380,18 @@ class Registry:
                 return _stored(resource, key, value, int(version))
             try:
                 if is_removal:
-                    await self._store.compare_and_delete(key, expected=current.revision)
+                    await self._remove(resource, key, old, expected=current.revision)
                     return _stored(resource, key, value, int(version))
-                revision = await self._put(resource, key, value, expected=current.revision)
+                revision = await self._put(resource, key, value, expected=current.revision, change=change)
                 return _stored(resource, key, value, revision)
             except RevisionMismatch:
+                current = None
+            except KeyExists as error:
+                assert holder is not None  # Nothing else of an update creates a key.
+                try:
+                    await holder.has_lost(error.key)
+                except Refused as refused:
+                    raise self._invalid(resource, name, [refused.error]) from None
                 current = None
 
     def _prepare_update(
@@ -430,21 +488,23 @@ class Registry:
                 revision = await self._store.compare_and_put(key, value, expected=revision)
             found = _stored(resource, key, value, revision)
             if is_removed and not options.dry_run:
-                await self._remove_marked(resource, key, revision, uid)
+                await self._remove_marked(resource, key, marked, revision, uid)
         elif options.dry_run:
             pass
         elif is_removed:
-            await self._store.compare_and_delete(key, expected=revision)
+            await self._remove(resource, key, document, expected=revision)
         else:
             # Nothing changes, which only the stored object can tell.
             await self._store.transact((Condition(key, revision),), ())
         return Deleted(resource.view(found), is_removed, uid)
 
-    async def _remove_marked(self, resource: ServedResource, key: str, revision: int, uid: str) -> None:
+    async def _remove_marked(
+        self, resource: ServedResource, key: str, document: Document, revision: int, uid: str
+    ) -> None:
         """Remove an object that this deletion has marked and that has nothing to wait for."""
         while True:
             try:
-                await self._store.compare_and_delete(key, expected=revision)
+                await self._remove(resource, key, document, expected=revision)
             except RevisionMismatch:
                 current = await self.cache.get(key)
                 if current is None or current.value is None:
@@ -519,11 +579,31 @@ class Registry:
     def _may_be_removed(self, resource: ServedResource, document: Document) -> bool:
         return not resource.strategy.blockers(document) and _grace_s(document) == 0
 
-    async def _put(self, resource: ServedResource, key: str, value: bytes, *, expected: int) -> int:
+    def _holder(self, resource: ServedResource, key: str) -> Holder | None:
+        holding = resource.strategy.holding
+        if holding is None:
+            return None
+        return Holder(self._store, holding, prefix=self._prefix, owner=key)
+
+    async def _put(
+        self, resource: ServedResource, key: str, value: bytes, *, expected: int, change: Change
+    ) -> int:
+        if change.writes:
+            conditions = (Condition(key, expected), *change.conditions)
+            return await self._store.transact(conditions, (Put(key, value), *change.writes))
         return await self._with_lease(
             resource,
             lambda lease: self._store.compare_and_put(key, value, expected=expected, lease=lease),
         )
+
+    async def _remove(self, resource: ServedResource, key: str, document: Document, *, expected: int) -> None:
+        """Delete the object, and with it what it holds. document: it, as it is stored now."""
+        holder = self._holder(resource, key)
+        released = holder.release(document) if holder is not None else ()
+        if released:
+            await self._store.transact((Condition(key, expected),), (Delete(key), *released))
+        else:
+            await self._store.compare_and_delete(key, expected=expected)
 
     async def _with_lease(self, resource: ServedResource, write: Callable[[int], Awaitable[int]]) -> int:
         """Do `write` with the lease that the resource's objects have, if any."""
@@ -545,7 +625,7 @@ class Registry:
             raise BadRequest("the object is nested too deeply to be stored") from None
 
     def _invalid(self, resource: ServedResource, name: str, errors: Sequence[FieldError]) -> Invalid:
-        return Invalid(resource.group_kind, name, errors)
+        return Invalid(resource.group_kind, name, errors[:ERRORS_MAX])
 
     # ---- chunks
 

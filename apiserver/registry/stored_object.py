@@ -42,9 +42,10 @@ class StoredObject:
     """One version of one object, ready to be sent. What else is asked of it is worked out once.
 
     A damaged value has an empty head; whoever reads it is told by `CorruptObject`.
+    forms: what others have made of it and may take away again at any time, by keys of theirs.
     """
 
-    __slots__ = ("_fields", "_labels", "head", "key", "tail")
+    __slots__ = ("__weakref__", "_fields", "_labels", "_metadata_end", "forms", "head", "key", "tail")
 
     def __init__(self, key: str, head: bytes, tail: bytes) -> None:
         self.key = key
@@ -52,6 +53,8 @@ class StoredObject:
         self.tail = tail
         self._labels: dict[str, str] | None = None
         self._fields: dict[str, str] | None = None
+        self._metadata_end = 0
+        self.forms: dict[object, Any] | None = None
 
     @classmethod
     def of(cls, stored: Stored) -> StoredObject:
@@ -86,6 +89,16 @@ class StoredObject:
             raise CorruptObject(self.key) from error
         assert isinstance(document, dict)
         return document
+
+    def metadata(self) -> bytes:
+        """The metadata alone, as JSON. Raises CorruptObject."""
+        if self._metadata_end:
+            return self.tail[: self._metadata_end]
+        encoded = orjson.dumps(self.document()["metadata"])
+        # The tail begins with it, byte by byte, unless somebody else's encoder wrote it.
+        if self.tail.startswith(encoded):
+            self._metadata_end = len(encoded)
+        return encoded
 
     def labels(self) -> Mapping[str, str]:
         if self._labels is None:

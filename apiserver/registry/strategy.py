@@ -13,6 +13,7 @@ from typing import Final
 from apiserver.field_errors import FieldError
 from apiserver.meta import names, object_meta
 from apiserver.meta.names import NameRule
+from apiserver.registry.claims import Holding
 from apiserver.vocabulary import Document
 
 
@@ -62,6 +63,7 @@ class Strategy:
     orphans_dependents: what a delete that names no policy does (Jobs).
     returns_deleted: a delete answers with the object instead of a Status.
     ttl_s: objects expire this long after their last write (Events).
+    holding: what objects hold that no other may have (Services).
     """
 
     name_rule: NameRule = names.dns_subdomain
@@ -78,6 +80,7 @@ class Strategy:
     orphans_dependents: bool = False
     returns_deleted: bool = False
     ttl_s: int | None = None
+    holding: Holding | None = None
     delete_warning: str = ""
 
 

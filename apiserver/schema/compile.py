@@ -211,7 +211,7 @@ class _Compiler:
                     shown.append((name, None if go_field.is_pointer else _SHOWN_EMPTY.get(child.kind)))
             elif child.kind is Kind.STRUCT:
                 shown.append((name, self.walk(child)))
-            elif child.kind in _SHOWN_EMPTY or child.kind is Kind.TIME:
+            elif child.kind in _SHOWN_EMPTY or child.kind in (Kind.TIME, Kind.MICRO_TIME):
                 shown.append((name, _SHOWN_EMPTY.get(child.kind)))
         return shown
 

@@ -1,0 +1,24 @@
+"""The group `authentication.k8s.io`: questions about who somebody is. Nothing of it is stored."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+
+PACKAGE: Final = "io.k8s.api.authentication.v1."
+
+
+def types() -> tuple[BuiltinType, ...]:
+    return tuple(
+        BuiltinType(
+            "authentication.",
+            "v1",
+            resource,
+            kind,
+            PACKAGE + kind,
+            is_namespaced=False,
+            verbs=("create",),
+        )
+        for resource, kind in (("selfsubjectreviews", "SelfSubjectReview"), ("tokenreviews", "TokenReview"))
+    )

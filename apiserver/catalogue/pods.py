@@ -1,0 +1,258 @@
+"""The type of pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from apiserver.catalogue import subresources
+from apiserver.catalogue.builtin_type import BuiltinType, field, fields
+from apiserver.catalogue.rules.pod_updates import (
+    prepare_ephemeral_containers,
+    prepare_pod_status,
+    prepare_resize,
+    validate_ephemeral_containers_update,
+    validate_pod_status,
+    validate_pod_update,
+    validate_resize,
+)
+from apiserver.catalogue.rules.pods import prepare_pod_create, validate_pod_create, warn_pod
+from apiserver.meta import table
+from apiserver.meta.table import AGE, Column, Columns, columns, path
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.vocabulary import Document
+
+
+def pod_type() -> BuiltinType:
+    return BuiltinType(
+        "",
+        "v1",
+        "pods",
+        "Pod",
+        "io.k8s.api.core.v1.Pod",
+        short_names=("po",),
+        categories=("all",),
+        subresources=(
+            subresources.POD_ATTACH,
+            subresources.POD_BINDING,
+            Subresource(
+                "ephemeralcontainers",
+                update=UpdateStrategy(prepare_ephemeral_containers, validate_ephemeral_containers_update),
+            ),
+            subresources.POD_EVICTION,
+            subresources.POD_EXEC,
+            subresources.POD_LOG,
+            subresources.POD_PORT_FORWARD,
+            subresources.POD_PROXY,
+            Subresource("resize", update=UpdateStrategy(prepare_resize, validate_resize)),
+            Subresource("status", update=UpdateStrategy(prepare_pod_status, validate_pod_status)),
+        ),
+        # What a pod is in itself is checked with what changes of it, in Kubernetes' order; a change of its
+        # status does not ask for the former.
+        strategy=Strategy(
+            prepare_create=prepare_pod_create,
+            validate_create=validate_pod_create,
+            warn=warn_pod,
+            update=UpdateStrategy(keep_status, validate_pod_update),
+            has_generation=True,
+            grace_period_s=_grace_period_s,
+            returns_deleted=True,
+        ),
+        columns=_COLUMNS,
+        selectable_fields={
+            **fields(
+                "spec.nodeName",
+                "spec.restartPolicy",
+                "spec.schedulerName",
+                "spec.serviceAccountName",
+                "status.phase",
+                "status.podIP",
+                "status.nominatedNodeName",
+            ),
+            "spec.hostNetwork": field("spec", "hostNetwork", default="false"),
+        },
+    )
+
+
+_DEFAULT_GRACE_PERIOD_S: Final = 30
+
+
+def _grace_period_s(document: Document, asked_s: int | None) -> int:
+    """Nobody has to stop a pod that has no node, or has ended."""
+    spec = document.get("spec", {})
+    if not spec.get("nodeName") or document.get("status", {}).get("phase") in _ENDED:
+        return 0
+    grace_s = asked_s if asked_s is not None else spec.get("terminationGracePeriodSeconds")
+    if grace_s is None:
+        return _DEFAULT_GRACE_PERIOD_S
+    return int(grace_s) if grace_s >= 0 else 1
+
+
+_ENDED: Final = ("Succeeded", "Failed")
+
+# ---- columns. Source: pkg/printers/internalversion, printPod
+
+
+@dataclass(slots=True)
+class _Summary:
+    """What the containers of a pod add up to."""
+
+    reason: str
+    ready: int = 0
+    total: int = 0
+    restarts: int = 0
+    last_restart: str = ""
+
+    def count_restarts(self, status: Document) -> None:
+        self.restarts += status.get("restartCount", 0)
+        finished = ((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or ""
+        self.last_restart = max(self.last_restart, finished)
+
+
+def _summary(document: Document) -> _Summary:
+    spec, status = document.get("spec", {}), document.get("status", {})
+    conditions = {each.get("type"): each for each in status.get("conditions") or ()}
+    sidecars = {
+        container.get("name")
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    }
+    summary = _Summary(status.get("reason") or status.get("phase") or "Unknown")
+    if conditions.get("PodScheduled", {}).get("reason") == "SchedulingGated":
+        summary.reason = "SchedulingGated"
+    summary.total = len(spec.get("containers") or ()) + len(sidecars)
+    of_sidecars = _Summary("")
+    is_initializing = _look_at_init_containers(summary, of_sidecars, document, sidecars)
+    if not is_initializing or conditions.get("Initialized", {}).get("status") == "True":
+        summary.restarts, summary.last_restart = of_sidecars.restarts, of_sidecars.last_restart
+        has_running = _look_at_containers(summary, status.get("containerStatuses") or [])
+        if summary.reason == "Completed" and has_running:
+            is_ready = conditions.get("Ready", {}).get("status") == "True"
+            summary.reason = "Running" if is_ready else "NotReady"
+    if document["metadata"].get("deletionTimestamp"):
+        if status.get("reason") == "NodeLost":
+            summary.reason = "Unknown"
+        elif status.get("phase") not in _ENDED:
+            summary.reason = "Terminating"
+    return summary
+
+
+def _look_at_init_containers(
+    summary: _Summary, of_sidecars: _Summary, document: Document, sidecars: set[str | None]
+) -> bool:
+    """Whether the pod waits for one of them."""
+    total = len(document.get("spec", {}).get("initContainers") or ())
+    for index, each in enumerate(document.get("status", {}).get("initContainerStatuses") or ()):
+        is_sidecar = each.get("name") in sidecars
+        summary.count_restarts(each)
+        if is_sidecar:
+            of_sidecars.count_restarts(each)
+        state = each.get("state") or {}
+        waiting, terminated = state.get("waiting") or {}, state.get("terminated")
+        if terminated is not None and not terminated.get("exitCode"):
+            continue
+        if is_sidecar and each.get("started"):
+            summary.ready += bool(each.get("ready"))
+            continue
+        if terminated is not None:
+            summary.reason = f"Init:{_end(terminated)}"
+        elif waiting.get("reason") not in (None, "", "PodInitializing"):
+            summary.reason = f"Init:{waiting['reason']}"
+        else:
+            summary.reason = f"Init:{index}/{total}"
+        return True
+    return False
+
+
+def _look_at_containers(summary: _Summary, statuses: Iterable[Document]) -> bool:
+    """Whether one of them runs and is ready. The first that has something to say is heard."""
+    has_running = False
+    for each in reversed([*statuses]):
+        summary.count_restarts(each)
+        state = each.get("state") or {}
+        terminated = state.get("terminated")
+        if (state.get("waiting") or {}).get("reason"):
+            summary.reason = state["waiting"]["reason"]
+        elif terminated is not None:
+            summary.reason = _end(terminated)
+        elif each.get("ready") and state.get("running") is not None:
+            has_running = True
+            summary.ready += 1
+    return has_running
+
+
+def _end(terminated: Document) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _ready(document: Document, now: float) -> str:
+    summary = _summary(document)
+    return f"{summary.ready}/{summary.total}"
+
+
+def _status(document: Document, now: float) -> str:
+    return _summary(document).reason
+
+
+def _restarts(document: Document, now: float) -> str:
+    summary = _summary(document)
+    if not summary.restarts or not summary.last_restart:
+        return str(summary.restarts)
+    return f"{summary.restarts} ({table.age_of(summary.last_restart, now)} ago)"
+
+
+def _readiness_gates(document: Document, now: float) -> str:
+    gates = document.get("spec", {}).get("readinessGates") or ()
+    if not gates:
+        return "<none>"
+    conditions = {
+        condition.get("type"): condition.get("status")
+        for condition in document.get("status", {}).get("conditions") or ()
+    }
+    passed = sum(1 for gate in gates if conditions.get(gate.get("conditionType")) == "True")
+    return f"{passed}/{len(gates)}"
+
+
+_COLUMNS: Final[Columns] = columns(
+    Column("Ready", _ready, description="How many of the pod's containers are ready, of how many."),
+    Column("Status", _status, description="The phase of the pod, or what keeps it from the next one."),
+    Column(
+        "Restarts",
+        _restarts,
+        description=(
+            "How often the containers in this pod have been started again, all together, and when this "
+            "happened the last time."
+        ),
+    ),
+    AGE,
+    Column(
+        "IP",
+        path("status", "podIP", default="<none>"),
+        priority=1,
+        description="The address that was given to the pod; other pods can reach it there.",
+    ),
+    Column(
+        "Node",
+        path("spec", "nodeName", default="<none>"),
+        priority=1,
+        description="The node that runs the pod, or is asked to; empty until a scheduler has chosen one.",
+    ),
+    Column(
+        "Nominated Node",
+        path("status", "nominatedNodeName", default="<none>"),
+        priority=1,
+        description="The node on which lower-priority pods are being removed so that this one fits.",
+    ),
+    Column(
+        "Readiness Gates",
+        _readiness_gates,
+        priority=1,
+        description="How many of the further conditions that the pod's readiness depends on hold.",
+    ),
+)

@@ -1,0 +1,151 @@
+"""Which requests webhooks and policies are asked about. Source: pkg/apis/admissionregistration/validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from apiserver.catalogue.rules.common import Errors, items, label_selector, one_of, setting
+from apiserver.field_errors import duplicate, invalid, not_supported, required, too_many
+from apiserver.meta import names
+from apiserver.schema.compile import Default
+from apiserver.vocabulary import Document
+
+FAILURE_POLICIES: Final = ("Fail", "Ignore")
+MATCH_POLICIES: Final = ("Equivalent", "Exact")
+_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_SCOPES: Final = ("*", "Cluster", "Namespaced")
+_CONDITIONS_MAX: Final = 64
+
+
+def complete_selectors(value: Document) -> None:
+    """An absent selector selects everything."""
+    for field in ("namespaceSelector", "objectSelector"):
+        if value.get(field) is None:
+            value[field] = {}
+
+
+def _complete_match(value: Document) -> None:
+    value["matchPolicy"] = value.get("matchPolicy") or "Equivalent"
+    complete_selectors(value)
+
+
+def defaults(version: str) -> Mapping[str, Default]:
+    """Those of one version of the group."""
+    package = f"io.k8s.api.admissionregistration.{version}."
+    return {
+        f"{package}RuleWithOperations": setting(scope="*"),
+        f"{package}NamedRuleWithOperations": setting(scope="*"),
+        f"{package}MatchResources": _complete_match,
+    }
+
+
+# ---- rules
+
+
+def named_rules(path: str, value: Document, field: str) -> Errors:
+    errors: Errors = []
+    for where, rule in items(value, field, path):
+        seen: set[str] = set()
+        for name_path, name in items(rule, "resourceNames", where):
+            errors += [invalid(name_path, name, problem) for problem in names.path_segment(name)]
+            if name in seen:
+                errors.append(duplicate(name_path, name))
+            seen.add(name)
+        errors += operation_rule(where, rule)
+    return errors
+
+
+def operation_rule(path: str, rule: Document) -> Errors:
+    errors = _alone(f"{path}.operations", rule.get("operations") or [], "operations")
+    errors += [
+        not_supported(where, operation, _OPERATIONS)
+        for where, operation in items(rule, "operations", path)
+        if operation not in _OPERATIONS
+    ]
+    errors += _alone(f"{path}.apiGroups", rule.get("apiGroups") or [], "API groups")
+    errors += _alone(f"{path}.apiVersions", rule.get("apiVersions") or [], "API versions")
+    errors += [required(where) for where, version in items(rule, "apiVersions", path) if not version]
+    errors += _resources(f"{path}.resources", rule.get("resources") or [])
+    if (scope := rule.get("scope")) is not None:
+        errors += one_of(f"{path}.scope", scope, _SCOPES)
+    return errors
+
+
+def _alone(path: str, values: Sequence[str], what: str) -> Errors:
+    """There is something; and where there is a `*`, there is nothing else."""
+    if not values:
+        return [required(path)]
+    if len(values) > 1 and "*" in values:
+        return [invalid(path, values, f"if '*' is present, must not specify other {what}")]
+    return []
+
+
+def _resources(path: str, resources: Sequence[str]) -> Errors:
+    if not resources:
+        return [required(path)]
+    errors: Errors = []
+    with_all_subresources: set[str] = set()  # x of x/*
+    of_all_resources: set[str] = set()  # x of */x
+    has_plain = False
+    for index, text in enumerate(resources):
+        where = f"{path}[{index}]"
+        if not text:
+            errors.append(required(where))
+            continue
+        resource, slash, subresource = text.partition("/")
+        if not slash:
+            has_plain = text != "*"
+            continue
+        if resource in with_all_subresources:
+            told = f"if '{resource}/*' is present, must not specify {text}"
+            errors.append(invalid(where, text, told))
+        if subresource in of_all_resources:
+            told = f"if '*/{subresource}' is present, must not specify {text}"
+            errors.append(invalid(where, text, told))
+        if subresource == "*":
+            with_all_subresources.add(resource)
+        if resource == "*":
+            of_all_resources.add(subresource)
+    if len(resources) > 1 and "*/*" in resources:
+        told = "if '*/*' is present, must not specify other resources"
+        errors.append(invalid(path, resources, told))
+    if "*" in resources and has_plain:
+        told = "if '*' is present, must not specify other resources without subresources"
+        errors.append(invalid(path, resources, told))
+    return errors
+
+
+# ---- what policies and bindings match
+
+
+def match_resources(path: str, match: Document | None) -> Errors:
+    if match is None:
+        return []
+    return [
+        *one_of(f"{path}.matchPolicy", match.get("matchPolicy"), MATCH_POLICIES, required_text=""),
+        *label_selector(f"{path}.namespaceSelector", match.get("namespaceSelector")),
+        *label_selector(f"{path}.objectSelector", match.get("objectSelector")),
+        *named_rules(path, match, "resourceRules"),
+        *named_rules(path, match, "excludeResourceRules"),
+    ]
+
+
+def match_conditions(path: str, value: Document) -> Errors:
+    """The expressions themselves are not looked at here."""
+    where = f"{path}.matchConditions"
+    count = len(value.get("matchConditions") or ())
+    errors: Errors = [too_many(where, count, _CONDITIONS_MAX)] if count > _CONDITIONS_MAX else []
+    seen: set[str] = set()
+    for item_path, condition in items(value, "matchConditions", path):
+        name = condition.get("name", "")
+        if not condition.get("expression", "").strip():
+            errors.append(required(f"{item_path}.expression"))
+        if not name:
+            errors.append(required(f"{item_path}.name"))
+            continue
+        errors += [invalid(f"{item_path}.name", name, problem) for problem in names.qualified_name(name)]
+        if name in seen:
+            errors.append(duplicate(f"{item_path}.name", name))
+        seen.add(name)
+    return errors

@@ -1,0 +1,92 @@
+"""APIServices. Source: kube-aggregator, pkg/apis/apiregistration/validation and pkg/registry/apiservice."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Final
+
+from apiserver.catalogue.rules.common import Errors, items, one_of, setting
+from apiserver.field_errors import invalid, required
+from apiserver.meta import names
+from apiserver.schema.compile import Default
+from apiserver.vocabulary import Document
+from storage.quoting import go_quote
+
+_GROUP_PRIORITY_MAX: Final = 20_000
+_VERSION_PRIORITY_MAX: Final = 1_000
+_TRUTHS: Final = ("True", "False", "Unknown")
+
+DEFAULTS: Final[Mapping[str, Default]] = {
+    "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference": setting(port=443)
+}
+
+
+def prepare_api_service_create(document: Document) -> None:
+    """What this server serves itself is available at once."""
+    document["status"] = {}
+    if document.get("spec", {}).get("service") is None:
+        document["status"] = {
+            "conditions": [
+                {
+                    "type": "Available",
+                    "status": "True",
+                    "lastTransitionTime": document["metadata"].get("creationTimestamp"),
+                    "reason": "Local",
+                    "message": "Local APIServices are always available",
+                }
+            ]
+        }
+
+
+def validate_api_service(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    group, version = spec.get("group", ""), spec.get("version", "")
+    errors = _name(document["metadata"].get("name", ""), f"{version}.{group}")
+    if group:
+        errors += [invalid("spec.group", group, problem) for problem in names.dns_subdomain(group)]
+    elif version != "v1":
+        text = "only v1 may have an empty group and it better be legacy kube"
+        errors.append(required("spec.group", text))
+    errors += [invalid("spec.version", version, problem) for problem in names.dns1035_label(version)]
+    errors += _priority("spec.groupPriorityMinimum", spec.get("groupPriorityMinimum", 0), _GROUP_PRIORITY_MAX)
+    errors += _priority("spec.versionPriority", spec.get("versionPriority", 0), _VERSION_PRIORITY_MAX)
+    return errors + _service(spec)
+
+
+def validate_api_service_status_update(new: Document, old: Document) -> Errors:
+    return [
+        error
+        for where, condition in items(new.get("status", {}), "conditions", "status")
+        for error in one_of(f"{where}.status", condition.get("status"), _TRUTHS)
+    ]
+
+
+def _name(name: str, expected: str) -> Errors:
+    if not name or names.path_segment(name) or name == expected:
+        return []  # what is wrong with it is told with the metadata
+    text = f'must be `spec.version+"."+spec.group`: {go_quote(expected)}'
+    return [invalid("metadata.name", name, text)]
+
+
+def _priority(path: str, value: int, limit: int) -> Errors:
+    return [] if 0 < value <= limit else [invalid(path, value, f"must be positive and less than {limit}")]
+
+
+def _service(spec: Document) -> Errors:
+    service, bundle = spec.get("service"), spec.get("caBundle")
+    skips_tls = bool(spec.get("insecureSkipTLSVerify"))
+    tls_path = "spec.insecureSkipTLSVerify"
+    errors: Errors = []
+    if service is None:
+        if bundle:
+            size = f"{len(base64.b64decode(bundle))} bytes"
+            errors.append(invalid("spec.caBundle", size, "local APIServices may not have a caBundle"))
+        if skips_tls:
+            text = "local APIServices may not have insecureSkipTLSVerify"
+            errors.append(invalid(tls_path, True, text))
+        return errors
+    errors += [required(f"spec.service.{field}") for field in ("namespace", "name") if not service.get(field)]
+    if skips_tls and bundle:
+        errors.append(invalid(tls_path, True, "may not be true if caBundle is present"))
+    return errors

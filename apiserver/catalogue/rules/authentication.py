@@ -1,0 +1,30 @@
+"""What is set and what is checked of token requests. Source: pkg/apis/authentication."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from apiserver.catalogue.rules.common import Errors, setting
+from apiserver.field_errors import invalid
+from apiserver.schema.compile import Default
+from apiserver.vocabulary import Document
+
+EXPIRATION_S_DEFAULT: Final = 3600
+EXPIRATION_S_MIN: Final = 600
+EXPIRATION_S_MAX: Final = 1 << 32
+
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
+    {"io.k8s.api.authentication.v1.TokenRequestSpec": setting(expirationSeconds=EXPIRATION_S_DEFAULT)}
+)
+
+
+def validate_token_request(document: Document) -> Errors:
+    seconds = document["spec"]["expirationSeconds"]
+    path = "spec.expirationSeconds"
+    if seconds < EXPIRATION_S_MIN:
+        return [invalid(path, seconds, "may not specify a duration less than 10 minutes")]
+    if seconds > EXPIRATION_S_MAX:
+        return [invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
+    return []

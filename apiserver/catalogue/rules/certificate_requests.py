@@ -1,0 +1,320 @@
+"""CertificateSigningRequests. Source: pkg/apis/certificates/validation, pkg/registry/certificates.
+
+Who asks is said by the server. What is asked for never changes; whether it is approved is written through
+one subresource, the certificate through another.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+
+from apiserver.catalogue.rules.common import Errors, at, items
+from apiserver.catalogue.rules.lengths import byte_length
+from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
+from apiserver.meta import names
+from apiserver.registry.strategy import UpdateStrategy
+from apiserver.vocabulary import Document, UserInfo
+from storage.quoting import go_quote
+
+_EXPIRATION_S_MIN: Final = 600
+_LEGACY_SIGNER: Final = "kubernetes.io/legacy-unknown"
+_SIGNER_BYTES_MAX: Final = 571  # domain/namespace.name
+_USAGES: Final = tuple(
+    sorted(
+        (
+            "signing",
+            "digital signature",
+            "content commitment",
+            "key encipherment",
+            "key agreement",
+            "data encipherment",
+            "cert sign",
+            "crl sign",
+            "encipher only",
+            "decipher only",
+            "any",
+            "server auth",
+            "client auth",
+            "code signing",
+            "email protection",
+            "s/mime",
+            "ipsec end system",
+            "ipsec tunnel",
+            "ipsec user",
+            "timestamping",
+            "ocsp signing",
+            "microsoft sgc",
+            "netscape sgc",
+        )
+    )
+)
+_APPROVALS: Final = ("Approved", "Denied")
+_LASTING: Final = (*_APPROVALS, "Failed")
+_TRUTHS: Final = ("False", "True", "Unknown")
+_IDENTITY: Final = ("username", "uid", "groups", "extra")
+
+
+# ---- create
+
+
+def prepare_certificate_request_create(document: Document) -> None:
+    """Nobody can say who asks, nor bring a request that is approved already."""
+    for field in _IDENTITY:
+        document.get("spec", {}).pop(field, None)
+    document["status"] = {}
+
+
+def request_by(user: UserInfo, document: Document) -> None:
+    """Write into a new request who asks."""
+    spec = document.setdefault("spec", {})
+    said: dict[str, Any] = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra},
+    }
+    spec.update({field: value for field, value in said.items() if value})
+
+
+def validate_certificate_request(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    errors: Errors = []
+    request = spec.get("request") or ""
+    if problem := _request_problem(request):
+        errors.append(invalid("spec.request", request, problem))
+    usages = spec.get("usages") or []
+    if not usages:
+        errors.append(required("spec.usages"))
+    errors += [
+        not_supported(where, usage, _USAGES)
+        for where, usage in items(spec, "usages", "spec")
+        if usage not in _USAGES
+    ]
+    errors += _repeated("spec.usages", usages)
+    errors += _signer("spec.signerName", spec.get("signerName", ""))
+    seconds = spec.get("expirationSeconds")
+    if seconds is not None and seconds < _EXPIRATION_S_MIN:
+        text = f"may not specify a duration less than {_EXPIRATION_S_MIN} seconds (10 minutes)"
+        errors.append(invalid("spec.expirationSeconds", seconds, text))
+    return errors
+
+
+def _repeated(path: str, values: Sequence[str]) -> Errors:
+    seen: set[str] = set()
+    errors: Errors = []
+    for index, value in enumerate(values):
+        if value in seen:
+            errors.append(duplicate(f"{path}[{index}]", value))
+        seen.add(value)
+    return errors
+
+
+def _request_problem(text: str) -> str:
+    """What is wrong with a request of PKCS#10, in PEM, in base64; empty if nothing is."""
+    blocks = _pem_blocks(text)
+    if not blocks or blocks[0][0] != "CERTIFICATE REQUEST":
+        return "PEM block type must be CERTIFICATE REQUEST"
+    try:
+        request = x509.load_der_x509_csr(blocks[0][1])
+        is_signed = request.is_signature_valid
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        return f"asn1: structure error: {error}"
+    return "" if is_signed else "x509: signature is not valid"
+
+
+def _pem_blocks(text: str) -> list[tuple[str, bytes]]:
+    """The blocks of a PEM file in base64: label and content. What is between them is not looked at."""
+    lines = base64.b64decode(text).decode("latin-1").splitlines()
+    blocks: list[tuple[str, bytes]] = []
+    label = ""
+    body: list[str] = []
+    for line in map(str.strip, lines):
+        if not label and line.startswith("-----BEGIN ") and line.endswith("-----"):
+            label, body = line[len("-----BEGIN ") : -len("-----")], []
+        elif label and line == f"-----END {label}-----":
+            try:
+                blocks.append((label, base64.b64decode("".join(body), validate=True)))
+            except binascii.Error:
+                blocks.append((label, b""))
+            label = ""
+        elif label:
+            body.append(line)
+    return blocks
+
+
+def _signer(path: str, name: str) -> Errors:
+    """`domain/path`, both of dotted parts. Source: ValidateSignerName."""
+    if not name:
+        return [required(path)]
+    if name == _LEGACY_SIGNER:
+        return [invalid(path, name, "the legacy signerName is not allowed via this API version")]
+    segments = name.split("/")
+    if len(segments) != 2:
+        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+        return [invalid(path, name, text)]
+    domain, rest = segments
+    errors: Errors = []
+    if byte_length(domain) > names.SUBDOMAIN_MAX:
+        errors.append(too_long(path, names.SUBDOMAIN_MAX))
+    errors += _first_bad_part(path, domain, names.dns_label)
+    if "." not in domain:
+        text = "should be a domain with at least two segments separated by dots"
+        errors.append(invalid(path, domain, text))
+    errors += _first_bad_part(path, rest, names.dns_subdomain)
+    if byte_length(name) > _SIGNER_BYTES_MAX:
+        errors.append(too_long(path, _SIGNER_BYTES_MAX))
+    return errors
+
+
+def _first_bad_part(path: str, value: str, rule: names.NameRule) -> Errors:
+    for part in value.split("."):
+        if problems := rule(part):
+            texts = [f"validating label {go_quote(part)}: {problem}" for problem in problems]
+            return [invalid(path, value, text) for text in texts]
+    return []
+
+
+# ---- update
+
+
+def _keep_all(new: Document, old: Document) -> None:
+    """Update: only metadata changes."""
+    new["spec"], new["status"] = old.get("spec", {}), old.get("status", {})
+
+
+def _take_status(new: Document, old: Document) -> None:
+    """Status: all of it, but conditions that tell of approval stay as they are.
+
+    If some are added or removed none can be put in its place; that is an error.
+    """
+    new["spec"] = old.get("spec", {})
+    for kind in _APPROVALS:
+        before = _of_type(old, kind)
+        if len(_of_type(new, kind)) == len(before):
+            rest = iter(before)
+            conditions = [next(rest) if c.get("type") == kind else c for c in _conditions(new)]
+            _set_conditions(new, conditions)
+
+
+def _take_conditions(new: Document, old: Document) -> None:
+    """Approval: nothing but the conditions."""
+    conditions = _conditions(new)
+    new["spec"] = old.get("spec", {})
+    new["status"] = dict(old.get("status", {}))
+    _set_conditions(new, conditions)
+
+
+def _set_conditions(document: Document, conditions: list[Document]) -> None:
+    status = document.setdefault("status", {})
+    if conditions:
+        status["conditions"] = conditions
+    else:
+        status.pop("conditions", None)
+
+
+def _conditions(document: Document) -> list[Document]:
+    found: list[Document] = at(document, "status", "conditions") or []
+    return found
+
+
+def date_conditions(now: str, new: Document, old: Document | None) -> None:
+    """Write into conditions when they were last seen, and when they became what they are, if nobody says so.
+
+    now: as documents have it. Source: populateConditionTimestamps.
+    """
+    before = {(c.get("type"), c.get("status")): c for c in (_conditions(old) if old else ())}
+    for condition in _conditions(new):
+        condition["lastUpdateTime"] = condition.get("lastUpdateTime") or now
+        if not condition.get("lastTransitionTime"):
+            same = before.get((condition.get("type"), condition.get("status")), {})
+            condition["lastTransitionTime"] = same.get("lastTransitionTime") or now
+
+
+def validate_certificate_request_update(
+    new: Document, old: Document, *, sets_approval: bool = False, sets_certificate: bool = False
+) -> Errors:
+    errors = _validate_conditions(new, old) + _validate_certificate(new, old)
+    changes = [(kind, _of_type(new, kind), _of_type(old, kind)) for kind in _LASTING]
+    path = "status.conditions"
+    errors += [
+        forbidden(path, f"updates may not remove a condition of type {go_quote(kind)}")
+        for kind, after, before in changes
+        if len(after) < len(before)
+    ]
+    if not sets_approval:
+        for kind, after, before in changes[: len(_APPROVALS)]:
+            verb = "add" if len(after) > len(before) else "modify"
+            if len(after) >= len(before) and after != before:
+                text = f"updates may not {verb} a condition of type {go_quote(kind)}"
+                errors.append(forbidden(path, text))
+    if (before := at(old, "status", "certificate")) != at(new, "status", "certificate"):
+        path = "status.certificate"
+        if not sets_certificate:
+            errors.append(forbidden(path, "updates may not set certificate content"))
+        elif before:
+            errors.append(forbidden(path, "updates may not modify existing certificate content"))
+    return errors
+
+
+def _of_type(document: Document, kind: str) -> list[Document]:
+    return [condition for condition in _conditions(document) if condition.get("type") == kind]
+
+
+def _validate_conditions(new: Document, old: Document) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    both_before = all(_of_type(old, kind) for kind in _APPROVALS)
+    for where, condition in items(new.get("status", {}), "conditions", "status"):
+        kind, status = condition.get("type", ""), condition.get("status", "")
+        if not kind:
+            errors.append(required(f"{where}.type"))
+        allowed = ("True",) if kind in _LASTING else _TRUTHS
+        if not status:
+            errors.append(required(f"{where}.status"))
+        elif status not in allowed:
+            errors.append(not_supported(f"{where}.status", status, allowed))
+        if kind in _APPROVALS and not both_before and seen & (set(_APPROVALS) - {kind}):
+            text = "Approved and Denied conditions are mutually exclusive"
+            errors.append(invalid(f"{where}.type", kind, text))
+        if kind in seen:
+            errors.append(duplicate(f"{where}.type", kind))
+        seen.add(kind)
+    return errors
+
+
+def _validate_certificate(new: Document, old: Document) -> Errors:
+    text = at(new, "status", "certificate") or ""
+    if not text or text == at(old, "status", "certificate"):
+        return []
+    problem = _certificate_problem(text)
+    return [invalid("status.certificate", "<certificate data>", problem)] if problem else []
+
+
+def _certificate_problem(text: str) -> str:
+    blocks = _pem_blocks(text)
+    if not blocks:
+        return "must contain at least one CERTIFICATE PEM block"
+    for label, content in blocks:
+        if label != "CERTIFICATE":
+            return f"only CERTIFICATE PEM blocks are allowed, found {go_quote(label)}"
+        try:
+            x509.load_der_x509_certificate(content)
+        except ValueError as error:
+            return f"x509: malformed certificate: {error}"
+    return ""
+
+
+UPDATE: Final = UpdateStrategy(_keep_all, validate_certificate_request_update)
+STATUS_UPDATE: Final = UpdateStrategy(
+    _take_status, partial(validate_certificate_request_update, sets_certificate=True)
+)
+APPROVAL_UPDATE: Final = UpdateStrategy(
+    _take_conditions, partial(validate_certificate_request_update, sets_approval=True)
+)

@@ -1,0 +1,421 @@
+"""Containers of pods: the regular ones, those that run first, and those that are added to look inside.
+
+Source: pkg/apis/core/validation, validateContainers, validateInitContainers, validateEphemeralContainers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from apiserver.catalogue.rules import resource_requirements
+from apiserver.catalogue.rules.common import (
+    Errors,
+    at,
+    items,
+    named,
+    one_of,
+    port_name,
+    port_number,
+)
+from apiserver.catalogue.rules.field_references import field_reference, resource_reference
+from apiserver.catalogue.rules.pod_security import container_context
+from apiserver.catalogue.rules.probes import validate_lifecycle, validate_probes
+from apiserver.catalogue.rules.volumes import PULL_POLICIES, descending_path, no_backsteps
+from apiserver.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
+from apiserver.meta import names
+from apiserver.vocabulary import Document
+
+PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What of its pod a container's rules depend on.
+
+    volumes: those that are valid, by name. claims: the names of its resource claims.
+    """
+
+    volumes: Mapping[str, Document]
+    claims: frozenset[str]
+    grace_s: int | None
+    restart_policy: str
+    has_host_users: bool
+
+
+# ---- the three lists
+
+
+def validate_containers(path: str, spec: Document, pod: Surroundings) -> Errors:
+    """path: of the pod spec."""
+    if not spec.get("containers"):
+        return [required(f"{path}.containers")]
+    errors: Errors = []
+    seen: set[str] = set()
+    for where, container in items(spec, "containers", path):
+        errors += _container(where, container, pod)
+        errors += _unique_name(where, container, seen)
+        errors += _started_and_asked(where, container, pod)
+        if "restartPolicy" in container:
+            errors.append(forbidden(f"{where}.restartPolicy", "may not be set for non-init containers"))
+    return errors + _host_ports(f"{path}.containers", spec["containers"])
+
+
+def validate_init_containers(path: str, spec: Document, pod: Surroundings) -> Errors:
+    errors: Errors = []
+    seen = {container.get("name", "") for container in spec.get("containers") or ()}
+    for where, container in items(spec, "initContainers", path):
+        errors += _container(where, container, pod)
+        policy = container.get("restartPolicy")
+        if policy is not None:
+            errors += one_of(f"{where}.restartPolicy", policy, ("Always",))
+        errors += _unique_name(where, container, seen)
+        # They run one after the other: ports are in nobody's way but their own.
+        errors += _host_ports(f"{path}.initContainers", [container])
+        if policy == "Always":
+            errors += _started_and_asked(where, container, pod)
+        else:
+            text = "may not be set for init containers without restartPolicy=Always"
+            errors += [
+                forbidden(f"{where}.{field}", text)
+                for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+                if field in container
+            ]
+    return errors
+
+
+_NOT_EPHEMERAL: Final = (
+    *("ports", "resources", "resizePolicy", "restartPolicy", "livenessProbe", "readinessProbe"),
+    *("startupProbe", "lifecycle"),
+)
+
+
+def validate_ephemeral_containers(path: str, spec: Document, pod: Surroundings) -> Errors:
+    errors: Errors = []
+    targets = {
+        container.get("name", "")
+        for field in ("containers", "initContainers")
+        for container in spec.get(field) or ()
+    }
+    seen = set(targets)
+    text = "cannot be set for an Ephemeral Container"
+    for where, container in items(spec, "ephemeralContainers", path):
+        errors += _container(where, container, pod)
+        errors += image_of_pod(where, container)
+        errors += _unique_name(where, container, seen)
+        target = container.get("targetContainerName")
+        if target and target not in targets:
+            errors.append(not_found(f"{where}.targetContainerName", target))
+        errors += [
+            forbidden(f"{where}.{field}", text)
+            for field in _NOT_EPHEMERAL
+            if field in container and (field != "resources" or container[field])
+        ]
+        for place, mount in items(container, "volumeMounts", where):
+            errors += [
+                forbidden(f"{place}.{field}", text)
+                for field in ("subPath", "subPathExpr")
+                if mount.get(field)
+            ]
+    return errors
+
+
+def image_of_pod(path: str, container: Document) -> Errors:
+    """Of pods, and not of templates."""
+    image = container.get("image", "")
+    if image == image.strip():
+        return []
+    return [invalid(f"{path}.image", image, "must not have leading or trailing whitespace")]
+
+
+def _unique_name(path: str, container: Document, seen: set[str]) -> Errors:
+    name = container.get("name", "")
+    if name in seen:
+        return [duplicate(f"{path}.name", name)]
+    seen.add(name)
+    return []
+
+
+def _started_and_asked(path: str, container: Document, pod: Surroundings) -> Errors:
+    errors: Errors = []
+    if "lifecycle" in container:
+        errors += validate_lifecycle(f"{path}.lifecycle", container["lifecycle"], pod.grace_s)
+    return errors + validate_probes(path, container, pod.grace_s)
+
+
+# ---- what all containers have in common
+
+
+def _container(path: str, container: Document, pod: Surroundings) -> Errors:
+    errors = named(f"{path}.name", container.get("name"), names.dns_label)
+    if not container.get("image"):
+        errors.append(required(f"{path}.image"))
+    errors += one_of(
+        f"{path}.terminationMessagePolicy",
+        container.get("terminationMessagePolicy"),
+        ("File", "FallbackToLogsOnError"),
+        required_text="",
+    )
+    errors += _ports(path, container)
+    errors += _env(path, container)
+    errors += _env_from(path, container)
+    errors += _mounts(path, container, pod)
+    errors += _devices(path, container, pod)
+    errors += one_of(
+        f"{path}.imagePullPolicy", container.get("imagePullPolicy"), PULL_POLICIES, required_text=""
+    )
+    errors += resource_requirements.requirements(f"{path}.resources", container["resources"], pod.claims)
+    errors += _resize_policy(path, container, pod)
+    return errors + container_context(
+        f"{path}.securityContext", container.get("securityContext"), has_host_users=pod.has_host_users
+    )
+
+
+def _ports(path: str, container: Document) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for where, port in items(container, "ports", path):
+        if name := port.get("name"):
+            if problems := port_name(name):
+                errors += [invalid(f"{where}.name", name, problem) for problem in problems]
+            elif name in seen:
+                errors.append(duplicate(f"{where}.name", name))
+            else:
+                seen.add(name)
+        if not port.get("containerPort"):
+            errors.append(required(f"{where}.containerPort"))
+        else:
+            errors += port_number(f"{where}.containerPort", port["containerPort"])
+        if port.get("hostPort"):
+            errors += port_number(f"{where}.hostPort", port["hostPort"])
+        errors += one_of(f"{where}.protocol", port.get("protocol"), PROTOCOLS, required_text="")
+    return errors
+
+
+def _host_ports(path: str, containers: Iterable[Document]) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for index, container in enumerate(containers):
+        for where, port in items(container, "ports", f"{path}[{index}]"):
+            if number := port.get("hostPort"):
+                place = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{number}"
+                if place in seen:
+                    errors.append(duplicate(f"{where}.hostPort", place))
+                seen.add(place)
+    return errors
+
+
+def _resize_policy(path: str, container: Document, pod: Surroundings) -> Errors:
+    where = f"{path}.resizePolicy"
+    errors: Errors = []
+    seen: set[str] = set()
+    for place, policy in items(container, "resizePolicy", path):
+        resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
+        if resource in seen:
+            errors.append(duplicate(place, resource))
+        seen.add(resource)
+        errors += one_of(where, resource, ("cpu", "memory"), required_text="")
+        errors += one_of(where, restart, ("NotRequired", "RestartContainer"), required_text="")
+        if pod.restart_policy == "Never" and restart != "NotRequired":
+            text = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            errors.append(invalid(where, restart, text))
+    return errors
+
+
+# ---- environment
+
+_is_env_name = re.compile(r"[ -<>-~]*").fullmatch
+_is_key = re.compile(r"[-._a-zA-Z0-9]+").fullmatch
+_KEY_LENGTH_MAX: Final = 253
+_ENV_TEXT: Final = (
+    "a valid environment variable name must consist only of printable ASCII characters other than '='"
+)
+_KEY_TEXT: Final = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_ENV_FIELDS: Final = (
+    *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
+    *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
+)
+
+
+def data_key(key: str) -> list[str]:
+    """A key in a ConfigMap or a Secret: what is wrong with it. Source: validation.IsConfigMapKey."""
+    problems = []
+    if len(key) > _KEY_LENGTH_MAX:
+        problems.append(f"must be no more than {_KEY_LENGTH_MAX} characters")
+    if not _is_key(key):
+        problems.append(_KEY_TEXT)
+    if key in (".", ".."):
+        problems.append(f"must not be '{key}'")
+    elif key.startswith(".."):
+        problems.append("must not start with '..'")
+    return problems
+
+
+def _env_name(path: str, name: str) -> Errors:
+    return [] if _is_env_name(name) else [invalid(path, name, _ENV_TEXT)]
+
+
+def _env(path: str, container: Document) -> Errors:
+    errors: Errors = []
+    for where, variable in items(container, "env", path):
+        name = variable.get("name", "")
+        errors += _env_name(f"{where}.name", name) if name else [required(f"{where}.name")]
+        if "valueFrom" in variable:
+            errors += _value_from(f"{where}.valueFrom", variable["valueFrom"], variable.get("value", ""))
+    return errors
+
+
+def _value_from(path: str, source: Document, value: str) -> Errors:
+    errors: Errors = []
+    if "fieldRef" in source:
+        errors += field_reference(f"{path}.fieldRef", source["fieldRef"], _ENV_FIELDS)
+    if "resourceFieldRef" in source:
+        where = f"{path}.resourceFieldRef"
+        errors += resource_reference(where, source["resourceFieldRef"], needs_container=False)
+    for field in ("configMapKeyRef", "secretKeyRef"):
+        if (reference := source.get(field)) is not None:
+            name, key = reference.get("name", ""), reference.get("key", "")
+            errors += [invalid(f"{path}.{field}.name", name, text) for text in names.dns_subdomain(name)]
+            errors += named(f"{path}.{field}.key", key, data_key)
+    if not source:
+        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        errors.append(invalid(path, "", text))
+    elif value:
+        errors.append(invalid(path, "", "may not be specified when `value` is not empty"))
+    elif len(source) > 1:
+        errors.append(invalid(path, "", "may not have more than one field specified at a time"))
+    return errors
+
+
+def _env_from(path: str, container: Document) -> Errors:
+    errors: Errors = []
+    for where, source in items(container, "envFrom", path):
+        errors += _env_name(f"{where}.prefix", source.get("prefix", ""))
+        given = [field for field in ("configMapRef", "secretRef") if field in source]
+        for field in given:
+            errors += named(f"{where}.{field}.name", source[field].get("name"), _prefix)
+        if not given:
+            text = "must specify one of: `configMapRef` or `secretRef`"
+            errors.append(invalid(f"{path}.envFrom", "", text))
+        elif len(given) > 1:
+            text = "may not have more than one field specified at a time"
+            errors.append(invalid(f"{path}.envFrom", "", text))
+    return errors
+
+
+def _prefix(name: str) -> list[str]:
+    """A name, or the beginning of one: a dash may stand at its end."""
+    return names.dns_subdomain(name[:-1] + "a" if len(name) > 1 and name.endswith("-") else name)
+
+
+# ---- mounts and devices
+
+_PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
+_RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
+
+
+def _mounts(path: str, container: Document, pod: Surroundings) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    devices = {
+        each.get("name", ""): each.get("devicePath", "") for each in container.get("volumeDevices") or ()
+    }
+    device_paths = set(devices.values())
+    list_path = f"{path}.volumeMounts"
+    for where, mount in items(container, "volumeMounts", path):
+        name, mount_path = mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            errors.append(required(f"{where}.name"))
+        if name not in pod.volumes:
+            errors.append(not_found(f"{where}.name", name))
+        if not mount_path:
+            errors.append(required(f"{where}.mountPath"))
+        if mount_path in seen:
+            errors.append(invalid(f"{where}.mountPath", mount_path, "must be unique"))
+        seen.add(mount_path)
+        if name in devices:
+            errors.append(invalid(f"{where}.name", name, "must not already exist in volumeDevices"))
+        if mount_path in device_paths:
+            text = "must not already exist as a path in volumeDevices"
+            errors.append(invalid(f"{where}.mountPath", mount_path, text))
+        errors += _sub_path(list_path, where, mount)
+        errors += _propagation(f"{list_path}.mountPropagation", mount, container)
+        errors += _recursive_read_only(f"{list_path}.recursiveReadOnly", mount)
+    return errors
+
+
+def _sub_path(list_path: str, path: str, mount: Document) -> Errors:
+    sub_path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
+    errors = descending_path(f"{list_path}.subPath", sub_path) if sub_path else []
+    if expression:
+        if sub_path:
+            text = "subPathExpr and subPath are mutually exclusive"
+            errors.append(invalid(f"{path}.subPathExpr", expression, text))
+        errors += descending_path(f"{list_path}.subPathExpr", expression)
+    return errors
+
+
+def _propagation(path: str, mount: Document, container: Document) -> Errors:
+    mode = mount.get("mountPropagation")
+    if mode is None:
+        return []
+    errors = one_of(path, mode, _PROPAGATIONS)
+    if mode == "Bidirectional" and not at(container, "securityContext", "privileged"):
+        text = "Bidirectional mount propagation is available only to privileged containers"
+        errors.append(forbidden(path, text))
+    return errors
+
+
+def _recursive_read_only(path: str, mount: Document) -> Errors:
+    mode = mount.get("recursiveReadOnly", "Disabled")
+    if mode not in _RECURSIVE:
+        return [not_supported(path, mode, _RECURSIVE)]
+    errors: Errors = []
+    if mode != "Disabled":
+        if not mount.get("readOnly"):
+            errors.append(forbidden(path, "may only be specified when readOnly is true"))
+        if mount.get("mountPropagation", "None") != "None":
+            text = "may only be specified when mountPropagation is None or not specified"
+            errors.append(forbidden(path, text))
+    return errors
+
+
+def _devices(path: str, container: Document, pod: Surroundings) -> Errors:
+    errors: Errors = []
+    seen_names: set[str] = set()
+    seen_paths: set[str] = set()
+    mounts = {each.get("name", ""): each.get("mountPath", "") for each in container.get("volumeMounts") or ()}
+    mount_paths = set(mounts.values())
+    for where, device in items(container, "volumeDevices", path):
+        name, device_path = device.get("name", ""), device.get("devicePath", "")
+        volume = pod.volumes.get(name)
+        if not name:
+            errors.append(required(f"{where}.name"))
+        if name in seen_names:
+            errors.append(invalid(f"{where}.name", name, "must be unique"))
+        if volume is None:
+            errors.append(not_found(f"{where}.name", name))
+        elif "persistentVolumeClaim" not in volume and "ephemeral" not in volume:
+            text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+            errors.append(invalid(f"{where}.name", name, text))
+        if not device_path:
+            errors.append(required(f"{where}.devicePath"))
+        if device_path in seen_paths:
+            errors.append(invalid(f"{where}.devicePath", device_path, "must be unique"))
+        if no_backsteps("", device_path):
+            errors.append(invalid(f"{where}.devicePath", device_path, "can not contain backsteps ('..')"))
+        else:
+            seen_paths.add(device_path)
+        if name in mounts:
+            errors.append(invalid(f"{where}.name", name, "must not already exist in volumeMounts"))
+        if device_path in mount_paths:
+            text = "must not already exist as a path in volumeMounts"
+            errors.append(invalid(f"{where}.devicePath", device_path, text))
+        if name:
+            seen_names.add(name)
+    return errors

@@ -1,0 +1,185 @@
+"""EndpointSlices. Source: pkg/apis/discovery/validation, pkg/registry/discovery/endpointslice."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from apiserver.catalogue.rules.common import Errors, immutable, items, named
+from apiserver.field_errors import duplicate, invalid, not_supported, required, too_many
+from apiserver.meta import names, object_meta
+from apiserver.schema.compile import Default
+from apiserver.vocabulary import Document
+
+_ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_ENDPOINTS_MAX: Final = 1000
+_ADDRESSES_MAX: Final = 100
+_PORTS_MAX: Final = 100
+_TOPOLOGY_MAX: Final = 16
+_HINTS_MAX: Final = 8
+
+
+def _complete_port(port: Document) -> None:
+    if port.get("name") is None:
+        port["name"] = ""
+    if port.get("protocol") is None:
+        port["protocol"] = "TCP"
+
+
+DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.discovery.v1.EndpointPort": _complete_port}
+
+
+def prepare_endpoint_slice_update(new: Document, old: Document) -> None:
+    """A change of labels counts as a change of what the slice says."""
+    meta, before = new["metadata"], old["metadata"]
+    if (meta.get("labels") or {}) != (before.get("labels") or {}):
+        meta["generation"] = before.get("generation", 0) + 1
+
+
+def validate_endpoint_slice(document: Document) -> Errors:
+    kind = document.get("addressType", "")
+    errors: Errors = []
+    if not kind:
+        errors.append(required("addressType"))
+    elif kind not in _ADDRESS_TYPES:
+        errors.append(not_supported("addressType", kind, _ADDRESS_TYPES))
+    return errors + _endpoints(document, kind) + _ports(document)
+
+
+def validate_endpoint_slice_update(new: Document, old: Document) -> Errors:
+    return immutable("addressType", new.get("addressType", ""), old.get("addressType", ""))
+
+
+def _endpoints(document: Document, kind: str) -> Errors:
+    count = len(document.get("endpoints") or ())
+    if count > _ENDPOINTS_MAX:
+        return [too_many("endpoints", count, _ENDPOINTS_MAX)]
+    check = _ADDRESS_CHECKS.get(kind)
+    errors: Errors = []
+    for where, endpoint in items(document, "endpoints", ""):
+        count = len(endpoint.get("addresses") or ())
+        if not count:
+            errors.append(required(f"{where}.addresses", "must contain at least 1 address"))
+        elif count > _ADDRESSES_MAX:
+            errors.append(too_many(f"{where}.addresses", count, _ADDRESSES_MAX))
+        elif check is not None:
+            for address_path, address in items(endpoint, "addresses", where):
+                errors += check(address_path, address)
+        topology = endpoint.get("deprecatedTopology") or {}
+        if len(topology) > _TOPOLOGY_MAX:
+            errors.append(too_many(f"{where}.deprecatedTopology", len(topology), _TOPOLOGY_MAX))
+        errors += object_meta.validate_labels(topology, f"{where}.deprecatedTopology")
+        if (host := endpoint.get("hostname")) is not None:
+            errors += [invalid(f"{where}.hostname", host, problem) for problem in names.dns_label(host)]
+        errors += _hints(f"{where}.hints", endpoint.get("hints") or {})
+    return errors
+
+
+def _hints(path: str, hints: Document) -> Errors:
+    errors: Errors = []
+    for field in ("forZones", "forNodes"):
+        count = len(hints.get(field) or ())
+        if count > _HINTS_MAX:
+            errors.append(too_many(f"{path}.{field}", count, _HINTS_MAX))
+            continue
+        seen: set[str] = set()
+        for where, hint in items(hints, field, path):
+            name = hint.get("name", "")
+            if name in seen:
+                errors.append(duplicate(f"{where}.name", name))
+            seen.add(name)
+            errors += [invalid(f"{where}.name", name, problem) for problem in names.dns_subdomain(name)]
+    return errors
+
+
+def _ports(document: Document) -> Errors:
+    count = len(document.get("ports") or ())
+    if count > _PORTS_MAX:
+        return [too_many("ports", count, _PORTS_MAX)]
+    errors: Errors = []
+    seen: set[str] = set()
+    for where, port in items(document, "ports", ""):
+        name, protocol = port.get("name") or "", port.get("protocol")
+        errors += named(f"{where}.name", name, names.dns_label, is_required=False)
+        if name in seen:
+            errors.append(duplicate(f"{where}.name", name))
+        seen.add(name)
+        if protocol not in _PROTOCOLS:
+            errors.append(not_supported(f"{where}.protocol", protocol or "", _PROTOCOLS))
+        if (application := port.get("appProtocol")) is not None:
+            problems = names.qualified_name(application)
+            errors += [invalid(f"{where}.appProtocol", application, problem) for problem in problems]
+    return errors
+
+
+# ---- addresses
+
+
+def _ipv4(path: str, text: str) -> Errors:
+    return _ip(path, text, 4)
+
+
+def _ipv6(path: str, text: str) -> Errors:
+    return _ip(path, text, 6)
+
+
+def _ip(path: str, text: str, version: int) -> Errors:
+    address = _parsed(text)
+    errors: Errors = []
+    if address is None or address.version != version:
+        errors.append(invalid(path, text, f"must be a valid IPv{version} address"))
+    if address is None:
+        errors.append(invalid(path, text, "must be a valid IP address"))
+    else:
+        errors += [invalid(path, text, problem) for problem in _special(address, text)]
+    return errors
+
+
+_LINK_LOCAL_MULTICAST: Final = (
+    ipaddress.ip_network("224.0.0.0/24"),
+    ipaddress.ip_network("ff02::/16"),
+)
+
+
+def _special(address: ipaddress.IPv4Address | ipaddress.IPv6Address, text: str) -> list[str]:
+    """Addresses that no endpoint can have."""
+    problems = []
+    if address.is_unspecified:
+        problems.append(f"may not be unspecified ({text})")
+    if address.is_loopback:
+        problems.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if address.is_link_local:
+        problems.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    if any(address in network for network in _LINK_LOCAL_MULTICAST):
+        problems.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+    return problems
+
+
+def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text) if "%" not in text else None
+    except ValueError:
+        return None
+
+
+def _domain(path: str, text: str) -> Errors:
+    if not text:
+        return [required(path)]
+    name = text.removesuffix(".")
+    if problems := names.dns_subdomain(name):
+        return [invalid(path, name, ",".join(problems))]
+    labels = name.split(".")
+    if len(labels) < 2:
+        return [invalid(path, name, "should be a domain with at least two segments separated by dots")]
+    return [
+        invalid(path, label, ",".join(problems)) for label in labels if (problems := names.dns_label(label))
+    ]
+
+
+_ADDRESS_CHECKS: Final[Mapping[str, Callable[[str, str], Errors]]] = {
+    "IPv4": _ipv4,
+    "IPv6": _ipv6,
+    "FQDN": _domain,
+}

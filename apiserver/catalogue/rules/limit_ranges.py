@@ -1,0 +1,134 @@
+"""What is set and what is checked of LimitRanges.
+
+Source: pkg/apis/core/v1/defaults.go, and pkg/apis/core/validation, ValidateLimitRange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, Final
+
+from apiserver.catalogue.rules.common import CORE, Errors, items, quantity_of
+from apiserver.catalogue.rules.resource_requirements import (
+    container_resource_name,
+    may_be_overcommitted,
+    resource_name,
+)
+from apiserver.field_errors import duplicate, forbidden, invalid, required
+from apiserver.meta import names
+from apiserver.schema.compile import Default
+from apiserver.vocabulary import Document
+
+_TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
+_AMOUNTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+
+
+def _default_item(item: Document) -> None:
+    """Limits of containers: what is not said of a resource follows from what is."""
+    if item.get("type") != "Container":
+        return
+    limits, requests = item.get("default") or {}, item.get("defaultRequest") or {}
+    limits = {**(item.get("max") or {}), **limits}
+    requests = {**(item.get("min") or {}), **limits, **requests}
+    if limits:
+        item["default"] = limits
+    if requests:
+        item["defaultRequest"] = requests
+
+
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}LimitRangeItem": _default_item})
+
+
+def validate_limit_range(document: Document) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for path, item in items(document.get("spec") or {}, "limits", "spec"):
+        kind = item.get("type", "")
+        errors += _type(f"{path}.type", kind)
+        if kind in seen:
+            errors.append(duplicate(f"{path}.type", kind))
+        seen.add(kind)
+        errors += _names(path, item, kind)
+        for name in dict.fromkeys(name for field in _AMOUNTS for name in _amounts(item, kind, field)):
+            errors += _fit(path, name, {field: _amounts(item, kind, field).get(name) for field in _AMOUNTS})
+    return errors
+
+
+def _amounts(item: Document, kind: str, field: str) -> Mapping[str, Any]:
+    """Pods as a whole have no defaults, which is told once."""
+    return {} if kind == "Pod" and field.startswith("default") else item.get(field) or {}
+
+
+def _type(path: str, kind: str) -> Errors:
+    errors = [invalid(path, kind, problem) for problem in names.qualified_name(kind)]
+    if not errors and "/" not in kind and kind not in _TYPES:
+        errors.append(invalid(path, kind, "must be a standard limit type or fully qualified"))
+    return errors
+
+
+def _names(path: str, item: Document, kind: str) -> Errors:
+    check = container_resource_name if kind in ("Pod", "Container") else resource_name
+    errors: Errors = []
+    for field in _AMOUNTS:
+        if kind == "Pod" and field.startswith("default") and item.get(field):
+            errors.append(forbidden(f"{path}.{field}", "may not be specified when `type` is 'Pod'"))
+        if field == "maxLimitRequestRatio":
+            errors += _storage_bound(path, item, kind)
+        for name in _amounts(item, kind, field):
+            errors += check(f"{path}.{field}[{name}]", name)
+    return errors
+
+
+def _storage_bound(path: str, item: Document, kind: str) -> Errors:
+    if kind != "PersistentVolumeClaim" or any("storage" in (item.get(each) or ()) for each in ("min", "max")):
+        return []
+    text = "either minimum or maximum storage value is required, but neither was provided"
+    return [required(f"{path}.limits", text)]
+
+
+# Of two amounts of a resource, the first may not be greater than the second: where that is told, the amount
+# shown, and what the two are called.
+_ORDER: Final = (
+    ("min", "max", "min", "min", "min value", "max value"),
+    ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value", "default request value"),
+    ("defaultRequest", "max", "defaultRequest", "defaultRequest", "default request value", "max value"),
+    (
+        "defaultRequest", "default", "defaultRequest", "defaultRequest",
+        "default request value", "default limit value",
+    ),
+    ("min", "default", "default", "min", "min value", "default value"),
+    ("default", "max", "default", "max", "default value", "max value"),
+)  # fmt: skip
+
+
+def _fit(path: str, name: str, of: Mapping[str, Any]) -> Errors:
+    """Whether the amounts of one resource fit together; of: None where nothing is said."""
+    errors: Errors = []
+    for low, high, field, shown, low_text, high_text in _ORDER:
+        if of[low] is not None and of[high] is not None and quantity_of(of[low]) > quantity_of(of[high]):
+            text = f"{low_text} {of[low]} is greater than {high_text} {of[high]}"
+            errors.append(invalid(f"{path}.{field}[{name}]", of[shown], text))
+    if of["maxLimitRequestRatio"] is not None:
+        errors += _ratio(f"{path}.maxLimitRequestRatio[{name}]", of)
+    default, request = of["default"], of["defaultRequest"]
+    if may_be_overcommitted(name) or default is None or request is None:
+        return errors
+    if quantity_of(default) != quantity_of(request):
+        text = f"default value {default} must equal to defaultRequest value {request} in {name}"
+        errors.append(invalid(f"{path}.defaultRequest[{name}]", request, text))
+    return errors
+
+
+def _ratio(path: str, of: Mapping[str, Any]) -> Errors:
+    shown, ratio = of["maxLimitRequestRatio"], quantity_of(of["maxLimitRequestRatio"]).value
+    errors: Errors = []
+    if ratio < 1:
+        errors.append(invalid(path, shown, f"ratio {shown} is less than 1"))
+    if of["min"] is not None and of["max"] is not None:
+        low, high = quantity_of(of["min"]).value, quantity_of(of["max"]).value
+        limit = high / low if low else Decimal("Infinity")
+        if ratio > limit:
+            errors.append(invalid(path, shown, f"ratio {shown} is greater than max/min = {limit:.6f}"))
+    return errors

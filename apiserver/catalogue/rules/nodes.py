@@ -1,0 +1,170 @@
+"""What is set, checked and told of Nodes.
+
+Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation (ValidateNode), pkg/registry/core/node, and
+plugin/pkg/admission/nodetaint for the taint of new nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from apiserver.catalogue.rules import common
+from apiserver.catalogue.rules.common import CORE, Errors, items, one_of
+from apiserver.catalogue.rules.config_maps import key
+from apiserver.catalogue.rules.resource_requirements import amount
+from apiserver.catalogue.rules.scheduling_rules import TAINT_EFFECTS
+from apiserver.catalogue.rules.service_addresses import family_of
+from apiserver.field_errors import FieldError, duplicate, forbidden, invalid, required
+from apiserver.meta import names
+from apiserver.registry.strategy import keep_status
+from apiserver.schema.compile import Default
+from apiserver.vocabulary import Document
+
+_NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_POD_CIDRS_KEPT: Final = 'node updates may not change podCIDR except from "" to valid'
+_PROVIDER_KEPT: Final = 'node updates may not change providerID except from "" to valid'
+
+
+def _default_spec(spec: Document) -> None:
+    """`podCIDR` is the first of `podCIDRs`; where they disagree, it is meant."""
+    cidr, cidrs = spec.get("podCIDR"), spec.get("podCIDRs")
+    if cidr and (not cidrs or cidrs[0] != cidr):
+        spec["podCIDRs"] = [cidr]
+    elif cidrs:
+        spec["podCIDR"] = cidrs[0]
+
+
+def _default_status(status: Document) -> None:
+    """Where nothing is kept back, pods can have all there is."""
+    if status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = dict(status["capacity"])
+
+
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
+    {f"{CORE}NodeSpec": _default_spec, f"{CORE}NodeStatus": _default_status}
+)
+
+
+def prepare_node_create(document: Document) -> None:
+    """Nothing is scheduled to a node until somebody has found it ready."""
+    taints = document.setdefault("spec", {}).get("taints") or []
+    if not any(_identity(taint) == _identity(_NOT_READY) for taint in taints):
+        document["spec"]["taints"] = [*taints, dict(_NOT_READY)]
+
+
+prepare_node_update: Final = keep_status
+
+
+def validate_node(document: Document) -> Errors:
+    spec = document.get("spec") or {}
+    errors = _taints("metadata.taints", spec.get("taints") or ()) + _resources(document)
+    cidrs = spec.get("podCIDRs") or []
+    for path, each in items(spec, "podCIDRs", "spec"):
+        errors += common.cidr(path, each)
+    if len(cidrs) > 1:
+        families = {family_of(each.partition("/")[0]) for each in cidrs}
+        if len(cidrs) > 2 or len(families) < 2:
+            text = "may specify no more than one CIDR for each IP family"
+            errors.append(invalid("spec.podCIDRs", cidrs, text))
+        seen: set[str] = set()
+        for index, each in enumerate(cidrs):
+            if each in seen:
+                errors.append(duplicate(f"spec.podCIDRs[{index}]", each))
+            seen.add(each)
+    return errors
+
+
+def _resources(document: Document) -> Errors:
+    errors: Errors = []
+    for field in ("capacity", "allocatable"):
+        for name, value in (common.at(document, "status", field) or {}).items():
+            errors += amount(f"status.{field}.{name}", name, value)
+    return errors
+
+
+def _identity(taint: Mapping[str, str]) -> tuple[str, str]:
+    return taint.get("key", ""), taint.get("effect", "")
+
+
+def _taints(path: str, taints: Sequence[Document]) -> Errors:
+    errors: Errors = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        where, name, value = f"{path}[{index}]", taint.get("key", ""), taint.get("value", "")
+        errors += [invalid(f"{where}.key", name, problem) for problem in names.qualified_name(name)]
+        if problems := names.label_value(value):
+            errors.append(invalid(f"{where}.value", value, ";".join(problems)))
+        errors += one_of(f"{where}.effect", taint.get("effect"), TAINT_EFFECTS, required_text="")
+        if _identity(taint) in seen:
+            shown = {
+                "Key": name,
+                "Value": value,
+                "Effect": taint.get("effect", ""),
+                "TimeAdded": taint.get("timeAdded"),
+            }
+            told = duplicate(where, shown)
+            text = f"{told.message}: taints must be unique by key and effect pair"
+            errors.append(FieldError(where, told.reason, text))
+        seen.add(_identity(taint))
+    return errors
+
+
+def validate_node_update(new: Document, old: Document) -> Errors:
+    """Of the node, and of its status."""
+    spec, old_spec = new.get("spec") or {}, old.get("spec") or {}
+    errors: Errors = []
+    seen: set[tuple[str, str]] = set()
+    for path, address in items(new.get("status") or {}, "addresses", "status"):
+        identity = (address.get("type", ""), address.get("address", ""))
+        if identity in seen:
+            errors.append(duplicate(path, {"Type": identity[0], "Address": identity[1]}))
+        seen.add(identity)
+    cidrs, old_cidrs = spec.get("podCIDRs") or [], old_spec.get("podCIDRs") or []
+    if old_cidrs and cidrs != old_cidrs:
+        errors.append(forbidden("spec.podCIDRs", _POD_CIDRS_KEPT))
+    if old_spec.get("providerID") and spec.get("providerID") != old_spec["providerID"]:
+        errors.append(forbidden("spec.providerID", _PROVIDER_KEPT))
+    if (source := spec.get("configSource")) is not None:
+        errors += _config_source("spec.configSource", source, is_status=False)
+    for path, source in (common.at(new, "status", "config") or {}).items():
+        if path in ("assigned", "active", "lastKnownGood"):
+            errors += _config_source(f"status.config.{path}", source, is_status=True)
+    if spec.get("externalID", "") != old_spec.get("externalID", ""):
+        errors.append(forbidden("spec.externalID", "may not be updated"))
+    return errors
+
+
+def _config_source(path: str, source: Document, *, is_status: bool) -> Errors:
+    """A field that no longer does anything, and is still checked."""
+    found = source.get("configMap")
+    if found is None:
+        return [invalid(path, source, "exactly one reference subfield must be non-nil")]
+    path = f"{path}.configMap"
+    errors: Errors = []
+    for field in ("uid", "resourceVersion"):
+        if is_status and not found.get(field):
+            errors.append(required(f"{path}.{field}", f"{field} must be set in status"))
+        if not is_status and found.get(field):
+            errors.append(forbidden(f"{path}.{field}", f"{field} must not be set in spec"))
+    for field, rule in (
+        ("namespace", names.dns_label),
+        ("name", names.dns_subdomain),
+        ("kubeletConfigKey", key),
+    ):
+        if not (text := found.get(field, "")):
+            errors.append(required(f"{path}.{field}", f"{field} must be set"))
+        else:
+            errors += [invalid(f"{path}.{field}", text, problem) for problem in rule(text)]
+    return errors
+
+
+def warn_node(new: Document, old: Document | None) -> list[str]:
+    spec = new.get("spec") or {}
+    told = []
+    if spec.get("configSource") is not None:
+        told.append("spec.configSource: the feature is removed")
+    if spec.get("externalID"):
+        told.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    return told

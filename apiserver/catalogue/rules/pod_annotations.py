@@ -1,0 +1,146 @@
+"""Annotations of pods that mean something, most of them older names of fields.
+
+Source: pkg/apis/core/validation, ValidatePodSpecificAnnotations and what calls it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from apiserver.catalogue.rules.common import Errors, at
+from apiserver.catalogue.rules.pod_security import all_containers
+from apiserver.catalogue.rules.volumes import descending_path
+from apiserver.field_errors import forbidden, invalid, too_long
+from apiserver.meta import names
+from apiserver.meta.object_meta import ANNOTATIONS_BYTES_MAX, ERRORS_MAX
+from apiserver.vocabulary import Document
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
+APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+_LOCAL: Final = "localhost/"
+_is_cost = re.compile(r"-?\d{1,10}", re.ASCII).fullmatch
+
+
+def validate_keys(path: str, annotations: Mapping[str, str]) -> Errors:
+    """The rules for annotations of all objects, elsewhere than in an object's own metadata."""
+    errors: Errors = []
+    for key in annotations:
+        errors += [invalid(path, key, problem) for problem in names.qualified_name(key.lower())]
+        if len(errors) >= ERRORS_MAX:
+            return errors
+    if sum(len(k.encode()) + len(v.encode()) for k, v in annotations.items()) > ANNOTATIONS_BYTES_MAX:
+        errors.append(too_long(path, ANNOTATIONS_BYTES_MAX))
+    return errors
+
+
+def validate_meaning(path: str, annotations: Mapping[str, str], spec: Document) -> Errors:
+    errors: Errors = []
+    if MIRROR in annotations and not spec.get("nodeName"):
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        errors.append(invalid(f"{path}[{MIRROR}]", annotations[MIRROR], text))
+    cost = annotations.get(_DELETION_COST, "0")
+    if not _is_cost(cost) or cost.startswith("-0") or (cost[0] == "0" and cost != "0") or not _is_int32(cost):
+        errors.append(invalid(f"{path}[{_DELETION_COST}]", cost, "must be a 32bit integer"))
+    containers: set[str] | None = None
+    for key, value in sorted(annotations.items()):
+        if key == SECCOMP_POD or key.startswith(SECCOMP_CONTAINER):
+            errors += _seccomp(f"{path}.{key}", value)
+        elif key.startswith(APP_ARMOR):
+            if containers is None:
+                containers = {container.get("name", "") for _, container in all_containers("", spec)}
+            name = key.removeprefix(APP_ARMOR)
+            if name not in containers:
+                errors.append(invalid(f"{path}[{key}]", name, "container not found"))
+            if value not in ("", "runtime/default", "unconfined") and not value.startswith(_LOCAL):
+                text = f'invalid AppArmor profile name: "{value}"'
+                errors.append(invalid(f"{path}[{key}]", value, text))
+    return errors
+
+
+def _is_int32(text: str) -> bool:
+    return -(1 << 31) <= int(text) < 1 << 31
+
+
+def _seccomp(path: str, profile: str) -> Errors:
+    if profile in ("runtime/default", "docker/default", "unconfined"):
+        return []
+    if profile.startswith(_LOCAL):
+        return descending_path(path, profile.removeprefix(_LOCAL))
+    return [invalid(path, profile, "must be a valid seccomp profile")]
+
+
+def validate_changes(path: str, new: Mapping[str, str], old: Mapping[str, str]) -> Errors:
+    """Those that kubelets rely on stay as they are."""
+    errors: Errors = []
+    for key in [*old, *(key for key in new if key not in old)]:
+        if new.get(key) == old.get(key):
+            continue
+        text = "may not remove or update" if key in old else "may not add"
+        if key.startswith(APP_ARMOR):
+            errors.append(forbidden(f"{path}[{key}]", f"{text} AppArmor annotations"))
+        if key == MIRROR:
+            errors.append(forbidden(f"{path}[{key}]", f"{text} mirror pod annotation"))
+    return errors
+
+
+def validate_seccomp_fields(annotations: Mapping[str, str], path: str, spec: Document) -> Errors:
+    """Where an annotation and its field are both there they agree. path: of the spec."""
+    errors = _agree("seccomp", path, spec, annotations.get(SECCOMP_POD))
+    for where, container in all_containers(path, spec):
+        annotation = annotations.get(SECCOMP_CONTAINER + container.get("name", ""))
+        errors += _agree("seccomp", where, container, annotation)
+    return errors
+
+
+def validate_app_armor_fields(annotations: Mapping[str, str], path: str, spec: Document) -> Errors:
+    if at(spec, "os", "name") == "windows":
+        return []
+    of_pod = at(spec, "securityContext", "appArmorProfile")
+    errors: Errors = []
+    for where, container in all_containers(path, spec):
+        profile = at(container, "securityContext", "appArmorProfile") or of_pod
+        annotation = annotations.get(APP_ARMOR + container.get("name", ""))
+        owner = {"securityContext": {"appArmorProfile": profile}}
+        errors += _agree("apparmor", where, owner, annotation)
+    return errors
+
+
+_NAMES_OF_TYPES: Final = {
+    "Unconfined": ("unconfined",),
+    "RuntimeDefault": ("runtime/default", "docker/default"),
+}
+
+
+def _agree(what: str, path: str, owner: Document, annotation: str | None) -> Errors:
+    field = "seccompProfile" if what == "seccomp" else "appArmorProfile"
+    profile = at(owner, "securityContext", field)
+    if profile is None or annotation is None:
+        return []
+    where, kind = f"{path}.securityContext.{field}", profile.get("type", "")
+    if kind == "Localhost":
+        if annotation.startswith(_LOCAL):
+            if annotation.removeprefix(_LOCAL) == profile.get("localhostProfile"):
+                return []
+            text = f"{what} profile in annotation and field must match"
+            return [forbidden(f"{where}.localhostProfile", text)]
+    elif annotation in _NAMES_OF_TYPES.get(kind, (annotation,)):
+        return []
+    return [forbidden(f"{where}.type", f"{what} type in annotation and field must match")]
+
+
+def app_armor_profile(annotation: str) -> Document | None:
+    """The field that an annotation stands for; None if it stands for none."""
+    match annotation:
+        case "unconfined":
+            return {"type": "Unconfined"}
+        case "runtime/default":
+            return {"type": "RuntimeDefault"}
+    local = annotation.removeprefix(_LOCAL)
+    if local in ("", annotation) or local != local.strip():
+        return None
+    return {"type": "Localhost", "localhostProfile": local}

@@ -1,0 +1,174 @@
+"""The defaults of pods and of everything inside a pod's spec.
+
+Source: pkg/apis/core/v1/defaults.go, the +default markers of k8s.io/api/core/v1, and what conversion to the
+internal version and back does to fields that are told twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import ROUND_UP, Decimal
+from types import MappingProxyType
+from typing import Final
+
+from apiserver.catalogue.rules import resource_requirements
+from apiserver.catalogue.rules.common import CORE, setting
+from apiserver.quantity import Quantity, parse_quantity
+from apiserver.schema.compile import Default
+from apiserver.vocabulary import Document
+
+# ---- Images
+
+# Nobody's registry is that deep; longer texts are no images.
+_IMAGE_LENGTH_MAX: Final = 1_024
+_HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_COMPONENT: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_IMAGE: Final = re.compile(
+    rf"(?:(?:{_HOST}(?:\.{_HOST})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
+    r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
+    re.ASCII,
+)
+
+
+def pull_policy(image: str) -> str:
+    """How an image is pulled if nobody says: only `latest` means another one tomorrow."""
+    match = _IMAGE.fullmatch(image) if len(image) <= _IMAGE_LENGTH_MAX else None
+    is_latest = match is not None and (match["tag"] or (not match["digest"] and "latest")) == "latest"
+    return "Always" if is_latest else "IfNotPresent"
+
+
+# ---- Containers
+
+
+def _container(container: Document) -> None:
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    if "imagePullPolicy" not in container:
+        container["imagePullPolicy"] = pull_policy(container.get("image", ""))
+
+
+def _round_up(quantities: Document | None) -> None:
+    """Nothing finer than a thousandth is kept of resources."""
+    for name, text in (quantities or {}).items():
+        if text[-1:] in ("n", "u") or "e-" in text:
+            quantity = parse_quantity(text)
+            rounded = quantity.value.quantize(Decimal("0.001"), rounding=ROUND_UP)
+            quantities[name] = str(Quantity(rounded, quantity.form))  # type: ignore[index]
+
+
+def _resources(resources: Document) -> None:
+    _round_up(resources.get("limits"))
+    _round_up(resources.get("requests"))
+
+
+# ---- Volumes
+
+_FILE_MODE: Final = 0o644
+
+
+def _volume(volume: Document) -> None:
+    if volume.keys() <= {"name"}:
+        volume["emptyDir"] = {}
+    image = volume.get("image")
+    if image is not None and not image.get("pullPolicy"):
+        image["pullPolicy"] = pull_policy(image.get("reference", ""))
+
+
+# ---- Pods
+
+
+def _pod_spec(spec: Document) -> None:
+    for name, value in (
+        ("dnsPolicy", "ClusterFirst"),
+        ("restartPolicy", "Always"),
+        ("terminationGracePeriodSeconds", 30),
+        ("schedulerName", "default-scheduler"),
+    ):
+        spec.setdefault(name, value)
+    spec.setdefault("securityContext", {})
+    # The older of two names for one thing follows the newer.
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    _round_up(spec.get("overhead"))
+
+
+def _pod_status(status: Document) -> None:
+    """The first of the addresses, and the address that stands alone, are the same."""
+    alone, addresses = status.get("podIP"), status.get("podIPs") or [{}]
+    if not alone:
+        alone = addresses[0].get("ip")
+    elif addresses[0].get("ip") != alone:
+        status["podIPs"] = [{"ip": alone}]
+    if alone:
+        status["podIP"] = alone
+
+
+def _pod(pod: Document) -> None:
+    """What is set in pods, and not in templates of pods."""
+    spec = pod["spec"]
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    for container in containers:
+        resources = container["resources"]
+        if limits := resources.get("limits"):
+            resources["requests"] = {**limits, **resources.get("requests", {})}
+    _pod_level_resources(spec)
+    spec.setdefault("enableServiceLinks", True)
+    if spec.get("hostNetwork"):
+        for container in containers:
+            for port in container.get("ports") or ():
+                if number := port.get("containerPort"):
+                    port.setdefault("hostPort", number)
+
+
+def _pod_level_resources(spec: Document) -> None:
+    """What a pod asks for as a whole follows from its containers, or from its own limits."""
+    resources = spec.get("resources")
+    if not resources or not (resources.get("limits") or resources.get("requests")):
+        return
+    limits, requests = dict(resources.get("limits", {})), dict(resources.get("requests", {}))
+    for name, amount in resource_requirements.of_all_containers(spec, "limits").items():
+        if name.startswith("hugepages-") and name not in requests:
+            limits.setdefault(name, str(amount))
+    if limits:
+        for name, amount in resource_requirements.of_all_containers(spec, "requests").items():
+            if name in ("cpu", "memory"):
+                requests.setdefault(name, str(amount))
+        for name, limit in limits.items():
+            if resource_requirements.is_of_pods(name):
+                requests.setdefault(name, limit)
+    resources.update({k: v for k, v in (("limits", limits), ("requests", requests)) if v})
+
+
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
+    {
+        CORE + name: default
+        for name, default in {
+            "AzureDiskVolumeSource": setting(
+                cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"
+            ),
+            "ConfigMapVolumeSource": setting(defaultMode=_FILE_MODE),
+            "Container": _container,
+            "ContainerPort": setting(protocol="TCP"),
+            "DownwardAPIVolumeSource": setting(defaultMode=_FILE_MODE),
+            "EphemeralContainer": _container,
+            "GRPCAction": setting(service=""),
+            "HTTPGetAction": setting(path="/", scheme="HTTP"),
+            "HostPathVolumeSource": setting(type=""),
+            "ISCSIVolumeSource": setting(iscsiInterface="default"),
+            "ObjectFieldSelector": setting(apiVersion="v1"),
+            "Pod": _pod,
+            "PodSpec": _pod_spec,
+            "PodStatus": _pod_status,
+            "Probe": setting(timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3),
+            "ProjectedVolumeSource": setting(defaultMode=_FILE_MODE),
+            "RBDVolumeSource": setting(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
+            "ResourceRequirements": _resources,
+            "ScaleIOVolumeSource": setting(storageMode="ThinProvisioned", fsType="xfs"),
+            "SecretVolumeSource": setting(defaultMode=_FILE_MODE),
+            "ServiceAccountTokenProjection": setting(expirationSeconds=3600),
+            "Volume": _volume,
+        }.items()
+    }
+)

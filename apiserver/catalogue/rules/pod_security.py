@@ -1,0 +1,302 @@
+"""What containers may do to their host: security contexts of pods and of containers, and operating systems.
+
+Source: pkg/apis/core/validation, validatePodSpecSecurityContext, ValidateSecurityContext, validateOS.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from apiserver.catalogue.rules.common import Errors, at, in_range, one_of
+from apiserver.catalogue.rules.volumes import descending_path
+from apiserver.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from apiserver.meta import names
+from apiserver.vocabulary import Document
+
+CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
+_ID_MAX: Final = (1 << 31) - 1
+
+
+def all_containers(path: str, spec: Document) -> Iterator[tuple[str, Document]]:
+    """The containers of a pod spec, each with its path, in the order in which Kubernetes visits them."""
+    for field in CONTAINER_LISTS:
+        for index, container in enumerate(spec.get(field) or ()):
+            yield f"{path}.{field}[{index}]", container
+
+
+def _id(path: str, value: int | None) -> Errors:
+    """A user or a group."""
+    return in_range(path, value, 0, _ID_MAX)
+
+
+# ---- Pods
+
+
+def pod_context(path: str, spec: Document) -> Errors:
+    """path: of the pod spec."""
+    context = spec.get("securityContext") or {}
+    where = f"{path}.securityContext"
+    errors: Errors = []
+    for field in ("fsGroup", "runAsUser", "runAsGroup"):
+        errors += _id(f"{where}.{field}", context.get(field))
+    for index, group in enumerate(context.get("supplementalGroups") or ()):
+        errors += _id(f"{where}.supplementalGroups[{index}]", group)
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        text = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(invalid(f"{where}.shareProcessNamespace", True, text))
+    errors += _sysctls(f"{where}.sysctls", context.get("sysctls") or (), spec)
+    errors += _optional(where, context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"))
+    errors += _seccomp(f"{where}.seccompProfile", context.get("seccompProfile"))
+    errors += _windows_options(f"{where}.windowsOptions", context.get("windowsOptions"))
+    errors += app_armor(f"{where}.appArmorProfile", context.get("appArmorProfile"))
+    errors += _optional(where, context, "supplementalGroupsPolicy", ("Merge", "Strict"))
+    return errors + _optional(where, context, "seLinuxChangePolicy", ("MountOption", "Recursive"))
+
+
+def _optional(path: str, context: Document, field: str, supported: tuple[str, ...]) -> Errors:
+    return one_of(f"{path}.{field}", context[field], supported) if field in context else []
+
+
+_SYSCTL_SEGMENT: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL: Final = rf"({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}"
+_SYSCTL_LENGTH_MAX: Final = 253
+_is_sysctl = re.compile(_SYSCTL, re.ASCII).fullmatch
+_IPC_SYSCTLS: Final = ("kernel.shm", "kernel.msg", "fs.mqueue.")
+
+
+def _sysctls(path: str, sysctls: Any, spec: Document) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for index, sysctl in enumerate(sysctls):
+        name, where = sysctl.get("name", ""), f"{path}[{index}].name"
+        if not name:
+            errors.append(required(where))
+        elif len(name) > _SYSCTL_LENGTH_MAX or not _is_sysctl(name):
+            text = f"must have at most {_SYSCTL_LENGTH_MAX} characters and match regex ^{_SYSCTL}$"
+            errors.append(invalid(where, name, text))
+        elif name in seen:
+            errors.append(duplicate(where, name))
+        dotted = _dotted(name)
+        if spec.get("hostNetwork") and dotted.startswith("net."):
+            errors.append(invalid(where, name, "may not be specified when 'hostNetwork' is true"))
+        elif spec.get("hostIPC") and (dotted.startswith(_IPC_SYSCTLS) or dotted == "kernel.sem"):
+            errors.append(invalid(where, name, "may not be specified when 'hostIPC' is true"))
+        seen.add(name)
+    return errors
+
+
+def _dotted(name: str) -> str:
+    """Names may be written with slashes, and dots for slashes, if a slash comes first."""
+    separator = re.search(r"[./]", name)
+    return name.translate({46: 47, 47: 46}) if separator and separator[0] == "/" else name
+
+
+def host_users(path: str, spec: Document) -> Errors:
+    """A pod with users of its own shares no other namespace with its host."""
+    if spec.get("hostUsers", True):
+        return []
+    return [
+        forbidden(f"{path}.{shown}", "when `pod.Spec.HostUsers` is false")
+        for field, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC"))
+        if spec.get(field)
+    ]
+
+
+# ---- Containers
+
+
+def container_context(path: str, context: Document | None, *, has_host_users: bool) -> Errors:
+    if context is None:
+        return []
+    errors = _id(f"{path}.runAsUser", context.get("runAsUser"))
+    errors += _id(f"{path}.runAsGroup", context.get("runAsGroup"))
+    if "procMount" in context:
+        errors += one_of(f"{path}.procMount", context["procMount"], ("Default", "Unmasked"))
+        if has_host_users and context["procMount"] == "Unmasked":
+            text = "`hostUsers` must be false to use `Unmasked`"
+            errors.append(invalid(f"{path}.procMount", "Unmasked", text))
+    errors += _seccomp(f"{path}.seccompProfile", context.get("seccompProfile"))
+    if context.get("allowPrivilegeEscalation") is False:
+        text = "cannot set `allowPrivilegeEscalation` to false and "
+        if context.get("privileged"):
+            errors.append(invalid(path, context, f"{text}`privileged` to true"))
+        if "CAP_SYS_ADMIN" in (at(context, "capabilities", "add") or ()):
+            errors.append(invalid(path, context, f"{text}`capabilities.Add` CAP_SYS_ADMIN"))
+    errors += _windows_options(f"{path}.windowsOptions", context.get("windowsOptions"))
+    return errors + app_armor(f"{path}.appArmorProfile", context.get("appArmorProfile"))
+
+
+# ---- Profiles
+
+_PROFILES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
+_PROFILE_LENGTH_MAX: Final = 4_095
+
+
+def _seccomp(path: str, profile: Document | None) -> Errors:
+    if profile is None:
+        return []
+    kind, local = profile.get("type", ""), profile.get("localhostProfile")
+    errors = one_of(
+        f"{path}.type", kind, _PROFILES, required_text="type is required when seccompProfile is set"
+    )
+    if kind != "Localhost":
+        if local is not None:
+            text = "can only be set when seccomp type is Localhost"
+            errors.append(invalid(f"{path}.localhostProfile", profile, text))
+    elif local is None:
+        errors.append(required(f"{path}.localhostProfile", "must be set when seccomp type is Localhost"))
+    else:
+        errors += descending_path(f"{path}.localhostProfile", local)
+    return errors
+
+
+def app_armor(path: str, profile: Document | None) -> Errors:
+    if profile is None:
+        return []
+    kind, local, where = profile.get("type", ""), profile.get("localhostProfile"), f"{path}.localhostProfile"
+    errors: Errors = []
+    if kind == "Localhost":
+        if not local:
+            errors.append(required(where, "must be set when AppArmor type is Localhost"))
+        elif local != local.strip():
+            errors.append(invalid(where, local, "must not be padded with whitespace"))
+        if local and len(local.encode()) > _PROFILE_LENGTH_MAX:
+            errors.append(too_long(where, _PROFILE_LENGTH_MAX))
+    elif kind in _PROFILES:
+        if local is not None:
+            errors.append(invalid(where, local, "can only be set when AppArmor type is Localhost"))
+    elif kind:
+        errors.append(not_supported(f"{path}.type", kind, _PROFILES))
+    else:
+        errors.append(required(f"{path}.type", "type is required when appArmorProfile is set"))
+    return errors
+
+
+# ---- Windows
+
+_CREDENTIAL_KIB_MAX: Final = 64
+_DOMAIN_LENGTH_MAX: Final = 256
+_USER_LENGTH_MAX: Final = 104
+_has_control = re.compile(r"[\x00-\x1f\x7f]").search
+_is_netbios = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}').fullmatch
+_DNS_LABEL: Final = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+_is_dns = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*").fullmatch
+_has_bad_character = re.compile(r'["/\\:;|=,+*?<>@\[\]]').search
+_is_dots = re.compile(r"[. ]+").fullmatch
+
+
+def _windows_options(path: str, options: Document | None) -> Errors:
+    if options is None:
+        return []
+    errors: Errors = []
+    name, spec = options.get("gmsaCredentialSpecName"), options.get("gmsaCredentialSpec")
+    where = f"{path}.gmsaCredentialSpec"
+    if name is not None:
+        errors += [invalid(f"{where}Name", name, problem) for problem in names.dns_subdomain(name)]
+    if spec == "":
+        errors.append(invalid(where, spec, "gmsaCredentialSpec cannot be an empty string"))
+    elif spec is not None and len(spec.encode()) > _CREDENTIAL_KIB_MAX * 1024:
+        text = f"gmsaCredentialSpec size must be under {_CREDENTIAL_KIB_MAX} KiB"
+        errors.append(invalid(where, spec, text))
+    user = options.get("runAsUserName")
+    if user is not None:
+        errors += [
+            invalid(f"{path}.runAsUserName", user, f"runAsUserName{text}") for text in _user_problems(user)
+        ]
+    return errors
+
+
+def _user_problems(name: str) -> list[str]:
+    r"""`DOMAIN\USER`, or a user alone."""
+    if not name:
+        return [" cannot be an empty string"]
+    if _has_control(name):
+        return [" cannot contain control characters"]
+    if name.count("\\") > 1:
+        return [" cannot contain more than one backslash"]
+    domain, backslash, user = name.rpartition("\\")
+    checks = {
+        f"'s Domain length must be under {_DOMAIN_LENGTH_MAX} characters": len(domain) >= _DOMAIN_LENGTH_MAX,
+        "'s Domain doesn't match the NetBios nor the DNS format": bool(backslash)
+        and not (_is_netbios(domain) or _is_dns(domain)),
+        "'s User cannot be empty": not user,
+        f"'s User length must not be longer than {_USER_LENGTH_MAX} characters": len(user) > _USER_LENGTH_MAX,
+        "'s User cannot contain only periods or spaces": bool(_is_dots(user)),
+        "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]": bool(_has_bad_character(user)),
+    }
+    return [text for text, is_wrong in checks.items() if is_wrong]
+
+
+def host_process(path: str, spec: Document) -> Errors:
+    """Windows: processes of the host, in all containers or in none."""
+    of_pod = at(spec, "securityContext", "windowsOptions", "hostProcess")
+    errors: Errors = []
+    kinds = []
+    for where, container in all_containers(path, spec):
+        own = at(container, "securityContext", "windowsOptions", "hostProcess")
+        if of_pod is not None and own is not None and own != of_pod:
+            shown = str(of_pod).lower()
+            text = f"pod hostProcess value must be identical if both are specified, was {shown}"
+            errors.append(invalid(f"{where}.securityContext.windowsOptions.hostProcess", own, text))
+        kinds.append(bool(of_pod if own is None else own))
+    if any(kinds):
+        if not all(kinds):
+            text = "If pod contains any hostProcess containers then all containers must be HostProcess"
+            errors.append(invalid(path, "", f"{text} containers"))
+        if not spec.get("hostNetwork"):
+            text = "hostNetwork must be true if pod contains any hostProcess containers"
+            errors.append(invalid(f"{path}.hostNetwork", False, text))
+    return errors
+
+
+# ---- Operating systems
+
+_NOT_FOR_WINDOWS: Final = (
+    *("securityContext.appArmorProfile", "securityContext.seLinuxOptions", "hostUsers", "hostPID", "hostIPC"),
+    *("securityContext.seccompProfile", "securityContext.fsGroup", "securityContext.fsGroupChangePolicy"),
+    *("securityContext.sysctls", "shareProcessNamespace", "securityContext.runAsUser"),
+    *("securityContext.runAsGroup", "securityContext.supplementalGroups"),
+    *("securityContext.supplementalGroupsPolicy", "securityContext.seLinuxChangePolicy"),
+)
+_NOT_FOR_WINDOWS_CONTAINERS: Final = (
+    *("appArmorProfile", "seLinuxOptions", "seccompProfile", "capabilities", "readOnlyRootFilesystem"),
+    *("privileged", "allowPrivilegeEscalation", "procMount", "runAsUser", "runAsGroup"),
+)
+
+
+def operating_system(path: str, spec: Document) -> Errors:
+    """What a pod asks for exists where it says that it runs."""
+    if "os" not in spec:
+        return []
+    name = spec["os"].get("name", "")
+    if not name:
+        return [required(f"{path}.os.name", "cannot be empty")]
+    if name not in ("linux", "windows"):
+        return [not_supported(f"{path}.os", name, ("linux", "windows"))]
+    fields, of_containers, text = (
+        (_NOT_FOR_WINDOWS, _NOT_FOR_WINDOWS_CONTAINERS, "cannot be set for a windows pod")
+        if name == "windows"
+        else (
+            ("securityContext.windowsOptions",),
+            ("windowsOptions",),
+            "windows options cannot be set for a linux pod",
+        )
+    )
+    errors = [
+        forbidden(f"{path}.{field}", text) for field in fields if at(spec, *field.split(".")) is not None
+    ]
+    for where, container in all_containers(path, spec):
+        context = container.get("securityContext") or {}
+        errors += [
+            forbidden(f"{where}.securityContext.{field}", text) for field in of_containers if field in context
+        ]
+    return errors

@@ -1,0 +1,191 @@
+"""Pod specs, of pods and of templates.
+
+Source: pkg/apis/core/validation, ValidatePodSpec.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from apiserver.catalogue.rules import pod_security, resource_requirements, scheduling_rules
+from apiserver.catalogue.rules.common import Errors, in_range, ip_address, items, named, one_of
+from apiserver.catalogue.rules.containers import (
+    Surroundings,
+    validate_containers,
+    validate_ephemeral_containers,
+    validate_init_containers,
+)
+from apiserver.catalogue.rules.volumes import validate_volumes
+from apiserver.field_errors import duplicate, invalid, required
+from apiserver.meta import names, object_meta
+from apiserver.vocabulary import Document
+
+RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_SECONDS_MAX: Final = (1 << 31) - 1
+
+
+def validate_spec(path: str, spec: Document, *, pod_name: str = "", is_pod: bool = False) -> Errors:
+    """pod_name: if there is one yet. is_pod: the spec is that of a pod, which knows more than a template."""
+    volumes, errors = validate_volumes(path, spec, pod_name, is_pod=is_pod)
+    pod = Surroundings(
+        volumes=volumes,
+        claims=frozenset(claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")),
+        grace_s=spec.get("terminationGracePeriodSeconds"),
+        restart_policy=spec.get("restartPolicy", ""),
+        has_host_users=spec.get("hostUsers", True),
+    )
+    errors += _resource_claims(path, spec)
+    errors += validate_containers(path, spec, pod)
+    errors += validate_init_containers(path, spec, pod)
+    errors += validate_ephemeral_containers(path, spec, pod)
+    errors += resource_requirements.of_pod(f"{path}.resources", spec, pod.claims)
+    errors += _host_network_ports(path, spec, is_pod)
+    errors += one_of(f"{path}.restartPolicy", pod.restart_policy, RESTART_POLICIES, required_text="")
+    errors += one_of(f"{path}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES, required_text="")
+    errors += object_meta.validate_labels(spec.get("nodeSelector"), f"{path}.nodeSelector")
+    errors += pod_security.pod_context(path, spec)
+    errors += _scheduling(path, spec, is_pod)
+    errors += pod_security.host_process(path, spec)
+    errors += pod_security.host_users(path, spec)
+    errors += _names(path, spec, ("serviceAccountName", "nodeName"))
+    errors += in_range(f"{path}.activeDeadlineSeconds", spec.get("activeDeadlineSeconds"), 1, _SECONDS_MAX)
+    for field in ("hostname", "subdomain"):
+        errors += named(f"{path}.{field}", spec.get(field), names.dns_label, is_required=False)
+    errors += scheduling_rules.tolerations(f"{path}.tolerations", spec.get("tolerations") or ())
+    errors += _host_aliases(path, spec)
+    errors += _names(path, spec, ("priorityClassName",))
+    if "runtimeClassName" in spec:
+        name = spec["runtimeClassName"]
+        errors += [invalid(f"{path}.runtimeClassName", name, text) for text in names.dns_subdomain(name)]
+    if "preemptionPolicy" in spec:
+        policies = ("PreemptLowerPriority", "Never")
+        errors += one_of(f"{path}.preemptionPolicy", spec["preemptionPolicy"], policies, required_text="")
+    errors += resource_requirements.overhead(f"{path}.overhead", spec.get("overhead") or {})
+    return errors + pod_security.operating_system(path, spec)
+
+
+def _names(path: str, spec: Document, fields: tuple[str, ...]) -> Errors:
+    errors: Errors = []
+    for field in fields:
+        errors += named(f"{path}.{field}", spec.get(field), names.dns_subdomain, is_required=False)
+    return errors
+
+
+def _scheduling(path: str, spec: Document, is_pod: bool) -> Errors:
+    errors = scheduling_rules.affinity(f"{path}.affinity", spec.get("affinity") or {})
+    errors += _dns_config(f"{path}.dnsConfig", spec)
+    errors += scheduling_rules.readiness_gates(f"{path}.readinessGates", spec.get("readinessGates") or ())
+    errors += scheduling_rules.scheduling_gates(f"{path}.schedulingGates", spec.get("schedulingGates") or ())
+    return errors + scheduling_rules.topology_spread(
+        f"{path}.topologySpreadConstraints",
+        spec.get("topologySpreadConstraints") or [],
+        are_keys_merged=is_pod,
+    )
+
+
+def _resource_claims(path: str, spec: Document) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    sources = ("resourceClaimName", "resourceClaimTemplateName")
+    for where, claim in items(spec, "resourceClaims", path):
+        name = claim.get("name", "")
+        if name and name in seen:
+            errors.append(duplicate(f"{where}.name", name))
+        else:
+            errors += named(f"{where}.name", name, names.dns_label)
+        seen.add(name)
+        given = [field for field in sources if field in claim]
+        if len(given) > 1:
+            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            errors.append(invalid(where, claim, text))
+        elif not given:
+            text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            errors.append(invalid(where, claim, text))
+        for field in given:
+            value = claim[field]
+            errors += [invalid(f"{where}.{field}", value, problem) for problem in names.dns_subdomain(value)]
+    return errors
+
+
+def _host_network_ports(path: str, spec: Document, is_pod: bool) -> Errors:
+    """On its host's network a container's port is its host's. Templates may leave the latter to the pod."""
+    errors: Errors = []
+    if spec.get("hostNetwork"):
+        for place, container in items(spec, "containers", path):
+            for where, port in items(container, "ports", place):
+                of_host = port.get("hostPort", 0)
+                if (is_pod or of_host) and of_host != port.get("containerPort", 0):
+                    text = "must match `containerPort` when `hostNetwork` is true"
+                    errors.append(invalid(f"{where}.hostPort", of_host, text))
+    return errors
+
+
+# ---- names of hosts
+
+_NAMESERVERS_MAX: Final = 3
+_SEARCHES_MAX: Final = 32
+_SEARCH_LENGTH_MAX: Final = 2_048
+_DOMAIN_LENGTH_MAX: Final = 253
+_DOMAIN_LABEL: Final = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_DOMAIN: Final = rf"{_DOMAIN_LABEL}(\.{_DOMAIN_LABEL})*"
+_DOMAIN_TEXT: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and "
+    "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    f"'{_DOMAIN}')"
+)
+_is_domain = re.compile(_DOMAIN).fullmatch
+
+
+def _search_domain(name: str) -> list[str]:
+    """A DNS subdomain in which underscores are allowed."""
+    if len(name) > _DOMAIN_LENGTH_MAX:
+        return [f"must be no more than {_DOMAIN_LENGTH_MAX} characters"]
+    if _is_domain(name):
+        return []
+    return [_DOMAIN_TEXT]
+
+
+def _dns_config(path: str, spec: Document) -> Errors:
+    config = spec.get("dnsConfig")
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
+        if not config.get("nameservers"):
+            text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            return [required(f"{path}.nameservers", text)]
+    if config is None:
+        return []
+    errors: Errors = []
+    servers, searches = config.get("nameservers") or [], config.get("searches") or []
+    if len(servers) > _NAMESERVERS_MAX:
+        text = f"must not have more than {_NAMESERVERS_MAX} nameservers"
+        errors.append(invalid(f"{path}.nameservers", servers, text))
+    for where, server in items(config, "nameservers", path):
+        errors += ip_address(where, server)
+    if len(searches) > _SEARCHES_MAX:
+        text = f"must not have more than {_SEARCHES_MAX} search paths"
+        errors.append(invalid(f"{path}.searches", searches, text))
+    if len(" ".join(searches)) > _SEARCH_LENGTH_MAX:
+        text = (
+            f"must not have more than {_SEARCH_LENGTH_MAX} characters (including spaces) in the search list"
+        )
+        errors.append(invalid(f"{path}.searches", searches, text))
+    for where, search in items(config, "searches", path):
+        if search != ".":
+            domain = search.removesuffix(".")
+            errors += [invalid(where, domain, problem) for problem in _search_domain(domain)]
+    for where, option in items(config, "options", path):
+        if not option.get("name"):
+            errors.append(required(where, "must not be empty"))
+    return errors
+
+
+def _host_aliases(path: str, spec: Document) -> Errors:
+    errors: Errors = []
+    for where, alias in items(spec, "hostAliases", path):
+        errors += ip_address(f"{where}.ip", alias.get("ip"))
+        for place, name in items(alias, "hostnames", where):
+            errors += [invalid(place, name, problem) for problem in names.dns_subdomain(name)]
+    return errors

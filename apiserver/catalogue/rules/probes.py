@@ -1,0 +1,115 @@
+"""How kubelets ask containers, and what they tell them: probes and lifecycle handlers.
+
+Source: pkg/apis/core/validation, validateProbe, validateLifecycle and validateHandler.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from apiserver.catalogue.rules.common import (
+    Errors,
+    in_range,
+    non_negative,
+    one_of,
+    port_number_or_name,
+)
+from apiserver.field_errors import forbidden, invalid, required
+from apiserver.vocabulary import Document
+
+_ActionCheck: TypeAlias = Callable[[str, Document, int | None], Errors]
+
+_is_header_name = re.compile(r"[-A-Za-z0-9]+").fullmatch
+_HEADER_TEXT: Final = (
+    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used "
+    "for validation is '[-A-Za-z0-9]+')"
+)
+_NUMBERS: Final = (
+    *("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"),
+)
+
+
+def validate_probes(path: str, container: Document, grace_s: int | None) -> Errors:
+    """The probes of a container. grace_s: the pod's."""
+    errors: Errors = []
+    for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if kind in container:
+            errors += _probe(f"{path}.{kind}", kind, container[kind], grace_s)
+    return errors
+
+
+def _probe(path: str, kind: str, probe: Document, grace_s: int | None) -> Errors:
+    errors = _handler(path, {k: v for k, v in probe.items() if k != "sleep"}, grace_s)
+    for field in _NUMBERS:
+        errors += non_negative(f"{path}.{field}", probe.get(field))
+    own_grace_s = probe.get("terminationGracePeriodSeconds")
+    where = f"{path}.terminationGracePeriodSeconds"
+    if own_grace_s is not None and own_grace_s <= 0:
+        errors.append(invalid(where, own_grace_s, "must be greater than 0"))
+    if kind == "readinessProbe":
+        if own_grace_s is not None:
+            errors.append(invalid(where, own_grace_s, "must not be set for readinessProbes"))
+    elif probe.get("successThreshold", 0) != 1:
+        errors.append(invalid(f"{path}.successThreshold", probe.get("successThreshold", 0), "must be 1"))
+    return errors
+
+
+def validate_lifecycle(path: str, lifecycle: Document, grace_s: int | None) -> Errors:
+    errors: Errors = []
+    for moment in ("postStart", "preStop"):
+        if moment in lifecycle:
+            errors += _handler(f"{path}.{moment}", lifecycle[moment], grace_s)
+    return errors
+
+
+def _handler(path: str, handler: Document, grace_s: int | None) -> Errors:
+    """Exactly one action."""
+    errors: Errors = []
+    given = [field for field in _ACTIONS if field in handler]
+    for field in given[:1]:
+        errors += _ACTIONS[field](f"{path}.{field}", handler[field], grace_s)
+    errors += [
+        forbidden(f"{path}.{field}", "may not specify more than 1 handler type") for field in given[1:]
+    ]
+    return errors if given else [required(path, "must specify a handler type")]
+
+
+def _exec(path: str, action: Document, grace_s: int | None) -> Errors:
+    return [] if action.get("command") else [required(f"{path}.command")]
+
+
+def _http_get(path: str, action: Document, grace_s: int | None) -> Errors:
+    errors = [] if action.get("path") else [required(f"{path}.path")]
+    errors += port_number_or_name(f"{path}.port", action.get("port"))
+    errors += one_of(f"{path}.scheme", action.get("scheme"), ("HTTP", "HTTPS"))
+    for header in action.get("httpHeaders") or ():
+        if not _is_header_name(header.get("name", "")):
+            errors.append(invalid(f"{path}.httpHeaders", header.get("name", ""), _HEADER_TEXT))
+    return errors
+
+
+def _port(path: str, action: Document, grace_s: int | None) -> Errors:
+    return port_number_or_name(f"{path}.port", action.get("port"))
+
+
+def _grpc(path: str, action: Document, grace_s: int | None) -> Errors:
+    return in_range(f"{path}.port", action.get("port", 0), 1, 65_535)
+
+
+def _sleep(path: str, action: Document, grace_s: int | None) -> Errors:
+    seconds = action.get("seconds", 0)
+    if grace_s is None or 0 <= seconds <= grace_s:
+        return []
+    text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_s})"
+    return [invalid(path, seconds, text)]
+
+
+_ACTIONS: Final[Mapping[str, _ActionCheck]] = {
+    "exec": _exec,
+    "httpGet": _http_get,
+    "tcpSocket": _port,
+    "grpc": _grpc,
+    "sleep": _sleep,
+}

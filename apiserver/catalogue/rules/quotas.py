@@ -1,0 +1,132 @@
+"""What is checked of ResourceQuotas. Source: pkg/apis/core/validation, ValidateResourceQuota."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from apiserver.catalogue.rules.common import IMMUTABLE, Errors
+from apiserver.catalogue.rules.resource_requirements import amount, resource_name
+from apiserver.field_errors import invalid, required
+from apiserver.registry.strategy import keep_status
+from apiserver.schema.compile import Default
+from apiserver.vocabulary import Document
+
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})
+
+_MEASURED: Final = ("cpu", "memory", "ephemeral-storage")
+_OF_PODS: Final = frozenset(
+    {"pods", *(f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory"))}
+)
+_OF_CLAIMS: Final = frozenset({"persistentvolumeclaims", "requests.storage"})
+_STANDARD: Final = _OF_CLAIMS | {
+    *(f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in _MEASURED),
+    *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps"),
+    *("services.nodeports", "services.loadbalancers"),
+}
+# The resources that each scope can be about.
+_SCOPES: Final[Mapping[str, frozenset[str]]] = {
+    "Terminating": _OF_PODS,
+    "NotTerminating": _OF_PODS,
+    "BestEffort": frozenset({"pods"}),
+    "NotBestEffort": _OF_PODS,
+    "PriorityClass": _OF_PODS,
+    "CrossNamespacePodAffinity": _OF_PODS,
+    "VolumeAttributesClass": _OF_CLAIMS,
+}
+# Scopes that have no values to choose among.
+_BARE: Final = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")
+_CONFLICTS: Final = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
+
+
+def prepare_quota_create(document: Document) -> None:
+    document["status"] = {}
+
+
+prepare_quota_update: Final = keep_status
+
+
+def validate_quota(document: Document) -> Errors:
+    spec, status = document.get("spec") or {}, document.get("status") or {}
+    errors = _amounts("spec.hard", spec.get("hard")) + _scopes(spec) + _scope_selector(spec)
+    return errors + _amounts("status.hard", status.get("hard")) + _amounts("status.used", status.get("used"))
+
+
+def _is_standard(name: str) -> bool:
+    return name in _STANDARD or name.removeprefix("requests.").startswith("hugepages-")
+
+
+def _amounts(path: str, amounts: Mapping[str, Any] | None) -> Errors:
+    errors: Errors = []
+    for name, value in (amounts or {}).items():
+        where = f"{path}[{name}]"
+        errors += resource_name(where, name)
+        if "/" not in name and not _is_standard(name):
+            errors.append(invalid(where, name, "must be a standard resource for quota"))
+        errors += amount(where, name, value)
+    return errors
+
+
+def _misfitting(spec: Document) -> set[str]:
+    """The scopes that some of the quota's resources cannot have."""
+    standard = {name for name in spec.get("hard") or () if _is_standard(name)}
+    return {scope for scope, fitting in _SCOPES.items() if not standard <= fitting}
+
+
+def _scopes(spec: Document) -> Errors:
+    """What is wrong with several scopes is told once: each time it would show all of them."""
+    scopes, path = spec.get("scopes") or [], "spec.scopes"
+    errors: Errors = []
+    if not _SCOPES.keys() >= set(scopes):
+        errors.append(invalid(path, scopes, "unsupported scope"))
+    if not _misfitting(spec).isdisjoint(scopes):
+        errors.append(invalid(path, scopes, "unsupported scope applied to resource"))
+    return errors + _conflicts(scopes, scopes)
+
+
+def _scope_selector(spec: Document) -> Errors:
+    selector = spec.get("scopeSelector") or {}
+    path = "spec.scopeSelector.matchExpressions"
+    errors: Errors = []
+    requirements = selector.get("matchExpressions") or ()
+    scopes = [requirement.get("scopeName", "") for requirement in requirements]
+    if not _misfitting(spec).isdisjoint(scopes):
+        errors.append(invalid(path, selector, "unsupported scope applied to resource"))
+    for scope, requirement in zip(scopes, requirements, strict=True):
+        operator = requirement.get("operator", "")
+        if scope not in _SCOPES:
+            errors.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
+        if scope in _BARE and operator != "Exists":
+            text = (
+                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+                "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
+                "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+            )
+            errors.append(invalid(f"{path}.operator", operator, text))
+        errors += _values(path, operator, requirement.get("values") or [])
+    return errors + _conflicts(scopes, spec.get("scopes") or [])
+
+
+def _values(path: str, operator: str, values: list[str]) -> Errors:
+    if operator in ("In", "NotIn"):
+        text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+        return [] if values else [required(f"{path}.values", text)]
+    if operator in ("Exists", "DoesNotExist"):
+        text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+        return [invalid(f"{path}.values", values, text)] if values else []
+    return [invalid(f"{path}.operator", operator, "not a valid selector operator")]
+
+
+def _conflicts(named: Iterable[str], shown: list[str]) -> Errors:
+    found = set(named)
+    return [
+        invalid("spec.scopes", shown, "conflicting scopes") for pair in _CONFLICTS if found.issuperset(pair)
+    ]
+
+
+def validate_quota_update(new: Document, old: Document) -> Errors:
+    scopes = (new.get("spec") or {}).get("scopes") or []
+    if set(scopes) == set((old.get("spec") or {}).get("scopes") or ()):
+        return []
+    return [invalid("spec.scopes", scopes, IMMUTABLE)]

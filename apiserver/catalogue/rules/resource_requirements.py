@@ -1,0 +1,276 @@
+"""Resources that containers and pods ask for and are limited to: their names, amounts and how they fit.
+
+Source: pkg/apis/core/validation, validateResourceRequirements, and pkg/apis/core/helper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from apiserver.catalogue.rules.common import Errors, items, quantity_of
+from apiserver.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from apiserver.meta import names
+from apiserver.quantity import InvalidQuantity, Quantity, parse_quantity
+from apiserver.vocabulary import Document
+
+_NameCheck: TypeAlias = Callable[[str, str], Errors]
+
+_HUGE_PAGES: Final = "hugepages-"
+# Of a pod's claims, in an answer to who asks for another one.
+_CLAIMS_LISTED_MAX: Final = 32
+_OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+# Counted, not measured.
+_OBJECTS: Final = frozenset(
+    {
+        *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps"),
+        *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
+    }
+)
+_STANDARD: Final = frozenset(
+    {
+        *(f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in _OF_CONTAINERS),
+        *("storage", "requests.storage"),
+        *_OBJECTS,
+    }
+)
+
+
+# ---- names
+
+
+def is_huge_pages(name: str) -> bool:
+    return name.startswith(_HUGE_PAGES)
+
+
+def is_native(name: str) -> bool:
+    """One of Kubernetes' own."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def is_extended(name: str) -> bool:
+    """One that somebody else has defined, as `example.com/gpu`."""
+    return (
+        not is_native(name)
+        and not name.startswith("requests.")
+        and not names.qualified_name(f"requests.{name}")
+    )
+
+
+def is_whole(name: str) -> bool:
+    """It comes in whole numbers only."""
+    return name in _OBJECTS or is_extended(name)
+
+
+def may_be_overcommitted(name: str) -> bool:
+    return is_native(name) and not is_huge_pages(name)
+
+
+def is_of_pods(name: str) -> bool:
+    """A pod as a whole can ask for it."""
+    return name in ("cpu", "memory") or is_huge_pages(name)
+
+
+def resource_name(path: str, name: str) -> Errors:
+    """A name of any resource."""
+    errors = [invalid(path, name, problem) for problem in names.qualified_name(name)]
+    if errors or "/" in name or name in _STANDARD or name.removeprefix("requests.").startswith(_HUGE_PAGES):
+        return errors
+    return [invalid(path, name, "must be a standard resource type or fully qualified")]
+
+
+def container_resource_name(path: str, name: str) -> Errors:
+    errors = resource_name(path, name)
+    if "/" not in name:
+        if name not in _OF_CONTAINERS and not is_huge_pages(name):
+            errors.append(invalid(path, name, "must be a standard resource for containers"))
+    elif not is_native(name) and not is_extended(name):
+        errors.append(invalid(path, name, "doesn't follow extended resource name standard"))
+    return errors
+
+
+def _pod_resource_name(path: str, name: str) -> Errors:
+    errors = resource_name(path, name)
+    if not errors and not is_of_pods(name):
+        errors.append(not_supported(path, name, ("cpu", _HUGE_PAGES, "memory")))
+    return errors
+
+
+# ---- amounts
+
+
+def amount(path: str, name: str, value: Any) -> Errors:
+    """An amount of a resource."""
+    quantity = quantity_of(value)
+    errors = []
+    if quantity.value < 0:
+        errors.append(invalid(path, value, "must be greater than or equal to 0"))
+    if is_whole(name) and _fraction(quantity):
+        errors.append(invalid(path, value, "must be an integer"))
+    return errors
+
+
+def _fraction(quantity: Quantity) -> bool:
+    return quantity.value != quantity.value.to_integral_value()
+
+
+def _huge_pages_amount(path: str, name: str, value: Any) -> Errors:
+    try:
+        size = parse_quantity(name.removeprefix(_HUGE_PAGES))
+    except InvalidQuantity:
+        size = Quantity(Decimal(0))
+    if size.value > 0 and not _fraction(size) and quantity_of(value).rounded_up() % size.rounded_up() == 0:
+        return []
+    return [invalid(path, value, f"{value} is not positive integer multiple of {name}")]
+
+
+# ---- requirements
+
+
+def requirements(path: str, value: Document, claims: Collection[str] = ()) -> Errors:
+    """A container's ResourceRequirements; claims: the names of those that its pod has."""
+    return _requirements(path, value, claims, container_resource_name)
+
+
+def overhead(path: str, value: Document) -> Errors:
+    return _requirements(path, {"limits": value}, (), container_resource_name)
+
+
+def _requirements(path: str, value: Document, claims: Collection[str], name_check: _NameCheck) -> Errors:
+    limits, requests = value.get("limits") or {}, value.get("requests") or {}
+    errors: Errors = []
+    for field, amounts in (("limits", limits), ("requests", requests)):
+        for name, each in sorted(amounts.items()):
+            where = f"{path}.{field}[{name}]"
+            errors += name_check(where, name)
+            errors += amount(where, name, each)
+            if field == "requests":
+                errors += _fits(path, name, each, limits)
+            if is_huge_pages(name):
+                errors += _huge_pages_amount(where, name, each)
+    asked = limits.keys() | requests.keys()
+    if any(map(is_huge_pages, asked)) and not asked & {"cpu", "memory"}:
+        errors.append(forbidden(path, "HugePages require cpu or memory"))
+    return errors + _claims(f"{path}.claims", value.get("claims") or (), claims)
+
+
+def _fits(path: str, name: str, request: Any, limits: Mapping[str, Any]) -> Errors:
+    """A request does not exceed its limit; where nothing can be overcommitted it is its limit."""
+    limit, may_differ = limits.get(name), may_be_overcommitted(name)
+    if limit is None:
+        if may_differ:
+            return []
+        return [required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
+    asked, allowed = quantity_of(request), quantity_of(limit)
+    if asked != allowed and not may_differ:
+        return [invalid(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")]
+    if asked > allowed:
+        return [
+            invalid(f"{path}.requests", request, f"must be less than or equal to {name} limit of {limit}")
+        ]
+    return []
+
+
+def _claims(path: str, asked: Collection[Document], known: Collection[str]) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()  # claims, and `claim/request`
+    in_part: set[str] = set()  # claims of which some request is seen
+    listed = ""
+    for where, claim in items({"claims": asked}, "claims", path.removesuffix(".claims")):
+        name, request = claim.get("name", ""), claim.get("request", "")
+        if not name:
+            errors.append(required(where))
+            continue
+        key = f"{name}/{request}" if request else name
+        if name in seen:
+            errors.append(duplicate(where, name))
+        else:
+            if request:
+                errors += [invalid(f"{where}.request", request, text) for text in names.dns_label(request)]
+            if key in seen or (not request and name in in_part):
+                errors.append(duplicate(where, key))
+            seen.add(key)
+            if request:
+                in_part.add(name)
+        if name not in known:
+            listed = listed or _listed(known)
+            error = not_found(where, name)
+            text = f"{error.message}: must be one of the names in pod.spec.resourceClaims{listed}"
+            errors.append(replace(error, message=text))
+    return errors
+
+
+def _listed(names_of_claims: Collection[str]) -> str:
+    if not names_of_claims:
+        return " which is empty"
+    shown = sorted(names_of_claims)[: _CLAIMS_LISTED_MAX + 1]
+    return ": " + ", ".join(
+        [*shown[:_CLAIMS_LISTED_MAX], *(["..."] if len(shown) > _CLAIMS_LISTED_MAX else [])]
+    )
+
+
+# ---- pods as a whole
+
+
+def of_pod(path: str, spec: Document, claims: Collection[str]) -> Errors:
+    """The resources of a pod spec as a whole, which its containers fit into."""
+    resources = spec.get("resources")
+    if resources is None:
+        return []
+    errors: Errors = []
+    if resources.get("claims"):
+        errors.append(forbidden(f"{path}.claims", "claims cannot be set for Resources at pod-level"))
+    errors += _requirements(path, resources, claims, _pod_resource_name)
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    for name, needed in sorted(of_all_containers(spec, "requests").items()):
+        if needed > quantity_of(requests.get(name)):
+            text = f"must be greater than or equal to aggregate container requests of {needed}"
+            errors.append(invalid(f"{path}.requests[{name}]", requests.get(name, "0"), text))
+    for where, container in items(spec, "containers", path):
+        for name, limit in sorted((container["resources"].get("limits") or {}).items()):
+            if name in limits and quantity_of(limit) > quantity_of(limits[name]):
+                text = f"must be less than or equal to pod limits of {limits[name]}"
+                errors.append(invalid(f"{where}[{name}].limits", limit, text))
+    return errors
+
+
+def of_all_containers(spec: Document, field: str) -> dict[str, Quantity]:
+    """What containers need together: those that run side by side, or the greediest of those that come first.
+
+    field: `requests` or `limits`. Source: component-helpers, resource.AggregateContainerRequests.
+    """
+    total: dict[str, Quantity] = {}
+    for container in spec.get("containers") or ():
+        _add(total, container, field)
+    sidecars: dict[str, Quantity] = {}
+    peak: dict[str, Quantity] = {}
+    for container in spec.get("initContainers") or ():
+        alone: dict[str, Quantity] = {}
+        _add(alone, container, field)
+        if container.get("restartPolicy") == "Always":
+            _add(total, container, field)
+            _add(sidecars, container, field)
+            at_start = {name: sidecars[name] for name in alone}
+        else:
+            at_start = {name: _sum(each, sidecars.get(name)) for name, each in alone.items()}
+        for name, each in at_start.items():
+            peak[name] = max(peak.get(name, each), each)
+    return {name: max(each[name] for each in (total, peak) if name in each) for name in {**total, **peak}}
+
+
+def _add(total: dict[str, Quantity], container: Document, field: str) -> None:
+    for name, value in (container["resources"].get(field) or {}).items():
+        total[name] = _sum(quantity_of(value), total.get(name))
+
+
+def _sum(one: Quantity, other: Quantity | None) -> Quantity:
+    return one if other is None else Quantity(one.value + other.value, other.form)

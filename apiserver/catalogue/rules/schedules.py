@@ -1,0 +1,145 @@
+"""Schedules of cron jobs: five fields, or a word, as `*/5 8-18 * * mon-fri` or `@daily`.
+
+Source: github.com/robfig/cron v3, ParseStandard, whose texts these are.
+"""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from apiserver.field_errors import SHOWN_LENGTH_MAX, quote
+from apiserver.meta.durations import parse_duration
+
+
+class InvalidSchedule(ValueError):
+    """The text is no schedule; the message is the client's."""
+
+
+class _Field(NamedTuple):
+    low: int
+    high: int
+    names: Mapping[str, int] = MappingProxyType({})
+
+
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FIELDS: Final = (
+    _Field(0, 59),
+    _Field(0, 23),
+    _Field(1, 31),
+    _Field(1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    _Field(0, 6, {name: number for number, name in enumerate(_DAYS)}),
+)
+_WORDS: Final = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
+_EVERY: Final = "@every "
+
+
+def check_schedule(text: str) -> None:
+    """Raises InvalidSchedule."""
+    if not text:
+        raise InvalidSchedule("empty spec string")
+    if text.startswith(("TZ=", "CRON_TZ=")):
+        zone, space, text = text.partition(" ")
+        zone = zone.partition("=")[2]
+        if not space:
+            raise InvalidSchedule(f"provided bad location {_short(zone)}: a schedule must follow")
+        if not is_zone(zone):
+            raise InvalidSchedule(f"provided bad location {_short(zone)}: unknown time zone {_short(zone)}")
+        text = text.strip()
+    if text.startswith("@"):
+        _check_word(text)
+        return
+    fields = text.split()
+    if len(fields) != len(_FIELDS):
+        found = _short(f"[{' '.join(fields)}]")
+        raise InvalidSchedule(f"expected exactly {len(_FIELDS)} fields, found {len(fields)}: {found}")
+    for field, bounds in zip(fields, _FIELDS, strict=True):
+        for part in field.split(","):
+            if part:
+                _check_range(part, bounds)
+
+
+def _check_word(text: str) -> None:
+    if text.startswith(_EVERY):
+        span = text.removeprefix(_EVERY)
+        try:
+            parse_duration(span.lstrip("+-"))
+        except ValueError:
+            problem = f"time: invalid duration {quote(span)}"
+            raise InvalidSchedule(f"failed to parse duration {_short(text)}: {problem}") from None
+    elif text not in _WORDS:
+        raise InvalidSchedule(f"unrecognized descriptor: {_short(text)}")
+
+
+def _check_range(text: str, bounds: _Field) -> None:
+    """A number, a range, or all of it, and maybe every how many."""
+    shown = _short(text)
+    limits, *steps = text.split("/")
+    first, *others = limits.split("-")
+    if first in ("*", "?"):
+        low, high = bounds.low, bounds.high
+    else:
+        low = high = _number(first, bounds.names)
+        if others:
+            high = _number(others[0], bounds.names)
+        if len(others) > 1:
+            raise InvalidSchedule(f"too many hyphens: {shown}")
+    step = 1
+    if steps:
+        step = _number(steps[0])
+        if not others:
+            high = bounds.high
+    if len(steps) > 1:
+        raise InvalidSchedule(f"too many slashes: {shown}")
+    if low < bounds.low:
+        raise InvalidSchedule(f"beginning of range ({low}) below minimum ({bounds.low}): {shown}")
+    if high > bounds.high:
+        raise InvalidSchedule(f"end of range ({high}) above maximum ({bounds.high}): {shown}")
+    if low > high:
+        raise InvalidSchedule(f"beginning of range ({low}) beyond end of range ({high}): {shown}")
+    if step == 0:
+        raise InvalidSchedule(f"step of range should be a positive number: {shown}")
+
+
+_is_integer = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
+_INT64_DIGITS: Final = 18
+
+
+def _number(text: str, names: Mapping[str, int] = MappingProxyType({})) -> int:
+    named = names.get(text.lower())
+    if named is not None:
+        return named
+    if not _is_integer(text) or len(text) > _INT64_DIGITS:
+        problem = "value out of range" if _is_integer(text) else "invalid syntax"
+        raise InvalidSchedule(
+            f"failed to parse int from {_short(text)}: strconv.Atoi: parsing {quote(text)}: {problem}"
+        )
+    if int(text) < 0:
+        raise InvalidSchedule(f"negative number ({int(text)}) not allowed: {text}")
+    return int(text)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}..."
+
+
+# ---- time zones
+
+_is_zone_part = re.compile(r"(?!-)[A-Za-z.\-_0-9+]{1,14}").fullmatch
+
+
+@lru_cache(maxsize=1024)
+def is_zone(name: str) -> bool:
+    """Whether it is a time zone of the IANA's that this machine, or the package tzdata, knows."""
+    if any(part in (".", "..") or not _is_zone_part(part) for part in name.split("/")):
+        return False
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return name == "UTC"
+    return True

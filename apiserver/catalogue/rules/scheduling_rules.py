@@ -1,0 +1,305 @@
+"""Where pods may run: tolerations, affinity, selectors of nodes, spreading, gates.
+
+Source: pkg/apis/core/validation, ValidateTolerations, validateAffinity, validateTopologySpreadConstraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from apiserver.catalogue.rules.common import Errors, items, label_selector, one_of
+from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required
+from apiserver.meta import names
+from apiserver.vocabulary import Document
+
+TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def _label_name(path: str, name: str) -> Errors:
+    return [invalid(path, name, problem) for problem in names.qualified_name(name)]
+
+
+# ---- tolerations
+
+
+def tolerations(path: str, values: Iterable[Document]) -> Errors:
+    errors: Errors = []
+    for index, toleration in enumerate(values):
+        errors += _toleration(f"{path}[{index}]", toleration)
+    return errors
+
+
+def _toleration(path: str, toleration: Document) -> Errors:
+    key, operator = toleration.get("key", ""), toleration.get("operator", "")
+    value, effect = toleration.get("value", ""), toleration.get("effect", "")
+    errors = _label_name(f"{path}.key", key) if key else []
+    if not key and operator != "Exists":
+        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        errors.append(invalid(f"{path}.operator", operator, text))
+    if "tolerationSeconds" in toleration and effect != "NoExecute":
+        text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        errors.append(invalid(f"{path}.effect", effect, text))
+    if operator in ("", "Equal"):
+        if problems := names.label_value(value):
+            errors.append(invalid(f"{path}.operator", value, ";".join(problems)))
+    elif operator == "Exists":
+        if value:
+            errors.append(
+                invalid(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'")
+            )
+    else:
+        errors.append(not_supported(f"{path}.operator", operator, ("Equal", "Exists")))
+    return errors + (one_of(f"{path}.effect", effect, TAINT_EFFECTS) if effect else [])
+
+
+# ---- affinity
+
+
+def affinity(path: str, value: Document) -> Errors:
+    errors: Errors = []
+    if "nodeAffinity" in value:
+        errors += _node_affinity(f"{path}.nodeAffinity", value["nodeAffinity"])
+    for field in ("podAffinity", "podAntiAffinity"):
+        for where, term in items(value.get(field) or {}, _REQUIRED, f"{path}.{field}"):
+            errors += _pod_term(where, term)
+        for where, weighted in items(value.get(field) or {}, _PREFERRED, f"{path}.{field}"):
+            errors += _weight(where, weighted)
+            errors += _pod_term(f"{where}.podAffinityTerm", weighted.get("podAffinityTerm") or {})
+    return errors
+
+
+def _node_affinity(path: str, value: Document) -> Errors:
+    errors: Errors = []
+    if _REQUIRED in value:
+        errors += node_selector(f"{path}.{_REQUIRED}", value[_REQUIRED])
+    for where, preferred in items(value, _PREFERRED, path):
+        errors += _weight(where, preferred)
+        preference = preferred.get("preference") or {}
+        errors += _node_term(f"{where}.preference", preference, allows_invalid_values=True)
+    return errors
+
+
+def _weight(path: str, value: Document) -> Errors:
+    weight = value.get("weight", 0)
+    return [] if 0 < weight <= 100 else [invalid(f"{path}.weight", weight, "must be in the range 1-100")]
+
+
+def node_selector(path: str, selector: Document) -> Errors:
+    """A NodeSelector: terms of which one has to match."""
+    if not selector.get("nodeSelectorTerms"):
+        return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
+    errors: Errors = []
+    for where, term in items(selector, "nodeSelectorTerms", path):
+        errors += _node_term(where, term, allows_invalid_values=False)
+    return errors
+
+
+def _node_term(path: str, term: Document, *, allows_invalid_values: bool) -> Errors:
+    errors: Errors = []
+    for where, requirement in items(term, "matchExpressions", path):
+        errors += _node_requirement(where, requirement, allows_invalid_values)
+    for where, requirement in items(term, "matchFields", path):
+        errors += _node_field_requirement(where, requirement)
+    return errors
+
+
+_NO_OPERATOR: Final = "not a valid selector operator"
+
+
+def _node_requirement(path: str, requirement: Document, allows_invalid_values: bool) -> Errors:
+    operator, values = requirement.get("operator", ""), requirement.get("values") or []
+    errors: Errors = []
+    match operator:
+        case "In" | "NotIn":
+            if not values:
+                text = "must be specified when `operator` is 'In' or 'NotIn'"
+                errors.append(required(f"{path}.values", text))
+        case "Exists" | "DoesNotExist":
+            if values:
+                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                errors.append(forbidden(f"{path}.values", text))
+        case "Gt" | "Lt":
+            if len(values) != 1:
+                text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                errors.append(required(f"{path}.values", text))
+        case _:
+            errors.append(invalid(f"{path}.operator", operator, _NO_OPERATOR))
+    errors += _label_name(f"{path}.key", requirement.get("key", ""))
+    return errors if allows_invalid_values else errors + _values(path, values, names.label_value)
+
+
+def _node_field_requirement(path: str, requirement: Document) -> Errors:
+    operator, values = requirement.get("operator", ""), requirement.get("values") or []
+    errors: Errors = []
+    if operator not in ("In", "NotIn"):
+        errors.append(invalid(f"{path}.operator", operator, _NO_OPERATOR))
+    elif len(values) != 1:
+        text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        errors.append(required(f"{path}.values", text))
+    key = requirement.get("key", "")
+    if key != "metadata.name":
+        return [*errors, invalid(f"{path}.key", key, "not a valid field selector key")]
+    return errors + _values(path, values, names.dns_subdomain)
+
+
+def _values(path: str, values: Iterable[str], rule: Callable[[str], list[str]]) -> Errors:
+    return [
+        invalid(f"{path}.values[{index}]", value, problem)
+        for index, value in enumerate(values)
+        for problem in rule(value)
+    ]
+
+
+def _pod_term(path: str, term: Document) -> Errors:
+    selector = term.get("labelSelector")
+    errors = label_selector(f"{path}.labelSelector", selector)
+    errors += label_selector(f"{path}.namespaceSelector", term.get("namespaceSelector"))
+    for name in term.get("namespaces") or ():
+        errors += [invalid(f"{path}.namespace", name, problem) for problem in names.dns_label(name)]
+    errors += _label_keys(path, term, selector)
+    topology = term.get("topologyKey", "")
+    if not topology:
+        errors.append(required(f"{path}.topologyKey", "can not be empty"))
+    return errors + _label_name(f"{path}.topologyKey", topology)
+
+
+def _label_keys(path: str, term: Document, selector: Document | None) -> Errors:
+    """Labels of the pod itself whose values the selected pods share, or do not share."""
+    errors: Errors = []
+    for field in ("matchLabelKeys", "mismatchLabelKeys"):
+        if term.get(field) and selector is None:
+            text = "must not be specified when labelSelector is not set"
+            errors.append(forbidden(f"{path}.{field}", text))
+        elif selector is not None:
+            for where, key in items(term, field, path):
+                errors += _label_name(where, key)
+    keys = {key: index for index, key in enumerate(term.get("matchLabelKeys") or ())}
+    selected = set((selector or {}).get("matchLabels") or ())
+    for expression in (selector or {}).get("matchExpressions") or ():
+        # What the keys themselves select is among these by now; only the second mention is one too many.
+        key = expression.get("key", "")
+        if key in keys and key in selected:
+            text = "exists in both matchLabelKeys and labelSelector"
+            errors.append(invalid(f"{path}[{keys[key]}]", key, text))
+        selected.add(key)
+    mismatched = set(term.get("mismatchLabelKeys") or ())
+    for where, key in items(term, "matchLabelKeys", path):
+        if key in mismatched:
+            errors.append(invalid(where, key, "exists in both matchLabelKeys and mismatchLabelKeys"))
+    return errors
+
+
+# ---- spreading
+
+
+def topology_spread(path: str, constraints: list[Document], *, are_keys_merged: bool) -> Errors:
+    """are_keys_merged: what matchLabelKeys select has been put into the selectors: this is a pod."""
+    errors: Errors = []
+    last = {_kind_of_spread(constraint): index for index, constraint in enumerate(constraints)}
+    for index, constraint in enumerate(constraints):
+        where = f"{path}[{index}]"
+        action, skew = constraint.get("whenUnsatisfiable", ""), constraint.get("maxSkew", 0)
+        if skew <= 0:
+            errors.append(invalid(f"{where}.maxSkew", skew, "must be greater than zero"))
+        if not constraint.get("topologyKey"):
+            errors.append(required(f"{where}.topologyKey", "can not be empty"))
+        errors += one_of(f"{where}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
+        if last[_kind_of_spread(constraint)] > index:
+            kind = f"{{{constraint.get('topologyKey', '')}, {action}}}"
+            errors.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", kind))
+        errors += _min_domains(f"{where}.minDomains", constraint.get("minDomains"), action)
+        for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            if field in constraint:
+                errors += one_of(f"{where}.{field}", constraint[field], ("Honor", "Ignore"))
+        errors += _spread_keys(f"{where}.matchLabelKeys", constraint, are_keys_merged)
+        errors += label_selector(f"{where}.labelSelector", constraint.get("labelSelector"))
+    return errors
+
+
+def _kind_of_spread(constraint: Document) -> tuple[str, str]:
+    return constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
+
+
+def _min_domains(path: str, number: int | None, action: str) -> Errors:
+    errors: Errors = []
+    if number is not None and number <= 0:
+        errors.append(invalid(path, number, "must be greater than zero"))
+    if number is not None and action != "DoNotSchedule":
+        text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        errors.append(invalid(path, number, text))
+    return errors
+
+
+def _spread_keys(path: str, constraint: Document, are_keys_merged: bool) -> Errors:
+    keys, selector = constraint.get("matchLabelKeys") or (), constraint.get("labelSelector")
+    if not keys:
+        return []
+    errors: Errors = []
+    if selector is None:
+        errors.append(forbidden(path, "must not be specified when labelSelector is not set"))
+    mentions: dict[str, int] = {}
+    for key in (
+        *((selector or {}).get("matchLabels") or ()),
+        *(each.get("key", "") for each in (selector or {}).get("matchExpressions") or ()),
+    ):
+        mentions[key] = mentions.get(key, 0) + 1
+    for index, key in enumerate(keys):
+        errors += _label_name(f"{path}[{index}]", key)
+        if mentions.get(key, 0) > (1 if are_keys_merged else 0):
+            text = "exists in both matchLabelKeys and labelSelector"
+            errors.append(invalid(f"{path}[{index}]", key, text))
+    return errors
+
+
+def merge_label_keys(spec: Document, labels: Document) -> None:
+    """A new pod: what keys of its labels mean becomes part of the selectors.
+
+    Source: pkg/registry/core/pod, mutatePodAffinity and mutateTopologySpreadConstraints.
+    """
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        _merge(constraint, labels)
+    for field in ("podAffinity", "podAntiAffinity"):
+        pods = (spec.get("affinity") or {}).get(field) or {}
+        for term in pods.get(_REQUIRED) or ():
+            _merge(term, labels)
+        for weighted in pods.get(_PREFERRED) or ():
+            _merge(weighted.get("podAffinityTerm") or {}, labels)
+
+
+def _merge(term: Document, labels: Document) -> None:
+    selector = term.get("labelSelector")
+    if selector is None:
+        return
+    added = [
+        {"key": key, "operator": operator, "values": [labels[key]]}
+        for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        for key in term.get(field) or ()
+        if key in labels
+    ]
+    if added:
+        selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *added]
+
+
+# ---- gates
+
+
+def readiness_gates(path: str, gates: Iterable[Document]) -> Errors:
+    errors: Errors = []
+    for index, gate in enumerate(gates):
+        errors += _label_name(f"{path}[{index}].conditionType", gate.get("conditionType", ""))
+    return errors
+
+
+def scheduling_gates(path: str, gates: Iterable[Document]) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for index, gate in enumerate(gates):
+        name = gate.get("name", "")
+        errors += _label_name(f"{path}[{index}]", name)
+        if name in seen:
+            errors.append(duplicate(f"{path}[{index}]", name))
+        seen.add(name)
+    return errors

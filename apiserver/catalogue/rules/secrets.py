@@ -1,0 +1,78 @@
+"""What is set and what is checked of Secrets. Source: pkg/apis/core/validation, ValidateSecret."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import orjson
+
+from apiserver.catalogue.rules.common import CORE, Errors, immutable, setting
+from apiserver.catalogue.rules.config_maps import SIZE_MAX, decoded_size, key, unchanged_if_immutable
+from apiserver.field_errors import invalid, required, too_long
+from apiserver.schema.compile import Default
+from apiserver.vocabulary import Document
+
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}Secret": setting(type="Opaque")})
+
+_ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
+# The keys that a secret of a type must have.
+_KEYS_OF_TYPES: Final = {"kubernetes.io/tls": ("tls.crt", "tls.key")}
+# The key that a secret of a type must have, and under which an object in JSON stands.
+_JSON_OF_TYPES: Final = {
+    "kubernetes.io/dockercfg": ".dockercfg",
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+}
+
+
+def prepare_secret(document: Document) -> None:
+    """`stringData` is a way to write `data`; it is never stored."""
+    for name, text in (document.pop("stringData", None) or {}).items():
+        document.setdefault("data", {})[name] = base64.b64encode(text.encode()).decode()
+
+
+def prepare_secret_update(new: Document, old: Document) -> None:
+    prepare_secret(new)
+
+
+def validate_secret(document: Document) -> Errors:
+    data = document.get("data") or {}
+    errors = [invalid(f"data[{name}]", name, problem) for name in data for problem in key(name)]
+    if sum(map(decoded_size, data.values())) > SIZE_MAX:
+        errors.append(too_long("data", SIZE_MAX))
+    return errors + _of_type(document, data)
+
+
+def validate_secret_update(new: Document, old: Document) -> Errors:
+    errors = immutable("type", new.get("type", ""), old.get("type", ""))
+    return errors + unchanged_if_immutable(new, old, ("data",))
+
+
+def _of_type(document: Document, data: Mapping[str, str]) -> Errors:
+    kind = document.get("type", "")
+    if kind == "kubernetes.io/service-account-token":
+        account = (document["metadata"].get("annotations") or {}).get(_ACCOUNT_ANNOTATION)
+        return [] if account else [required(f"metadata.annotations[{_ACCOUNT_ANNOTATION}]")]
+    if kind in _JSON_OF_TYPES:
+        return _json(data, _JSON_OF_TYPES[kind])
+    if kind == "kubernetes.io/basic-auth":
+        keys = ("username", "password")
+        return [] if data.keys() & set(keys) else [required(f"data[{name}]") for name in keys]
+    if kind == "kubernetes.io/ssh-auth":
+        return [] if data.get("ssh-privatekey") else [required("data[ssh-privatekey]")]
+    return [required(f"data[{name}]") for name in _KEYS_OF_TYPES.get(kind, ()) if name not in data]
+
+
+def _json(data: Mapping[str, str], name: str) -> Errors:
+    where = f"data[{name}]"
+    if name not in data:
+        return [required(where)]
+    try:
+        is_object = isinstance(orjson.loads(base64.b64decode(data[name])), dict | None)
+        problem = "" if is_object else "json: cannot unmarshal into Go value of type map[string]interface {}"
+    except orjson.JSONDecodeError as error:
+        problem = f"{error}"
+    # Whatever it is, it was meant to be secret.
+    return [invalid(where, "<secret contents redacted>", problem)] if problem else []

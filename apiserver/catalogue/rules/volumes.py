@@ -1,0 +1,518 @@
+"""Volumes of pods: each has one source, and each source its rules.
+
+Source: pkg/apis/core/validation, ValidateVolumes and validateVolumeSource.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from apiserver.catalogue.rules.common import (
+    Errors,
+    at,
+    in_range,
+    items,
+    join,
+    label_selector,
+    named,
+    one_of,
+    quantity_of,
+)
+from apiserver.catalogue.rules.field_references import field_reference, resource_reference
+from apiserver.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from apiserver.meta import names, object_meta
+from apiserver.vocabulary import Document
+
+_Check: TypeAlias = Callable[[str, Document], Errors]
+
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+_HOST_PATH_TYPES: Final = (
+    *("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"),
+)
+_CACHING_MODES: Final = ("None", "ReadOnly", "ReadWrite")
+_DISK_KINDS: Final = ("Dedicated", "Managed", "Shared")
+_MANAGED_DISK: Final = (
+    "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+)
+_BLOB_DISK: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+_ISCSI_NAMES: Final = {
+    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.[A-Za-z0-9-.]+:[^,;*&$|\s]+", re.ASCII),
+    "eui": re.compile(r"eui.[A-Za-z0-9]+", re.ASCII),
+    "naa": re.compile(r"naa.[A-Za-z0-9]+", re.ASCII),
+}
+_MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
+
+
+def validate_volumes(
+    path: str, spec: Document, pod_name: str, *, is_pod: bool
+) -> tuple[dict[str, Document], Errors]:
+    """The volumes that can be mounted, by name, and what is wrong with all.
+
+    path: of the pod spec. pod_name: empty where there is no pod yet, but a template.
+    """
+    errors: Errors = []
+    good: dict[str, Document] = {}
+    volumes = spec.get("volumes") or ()
+    claims = {f"{pod_name}-{v.get('name', '')}" for v in volumes if "ephemeral" in v} if pod_name else set()
+    for where, volume in items(spec, "volumes", path):
+        name = volume.get("name", "")
+        wrong = _source(where, volume, pod_name, is_pod)
+        wrong += named(f"{where}.name", name, names.dns_label)
+        if name in good:
+            wrong.append(duplicate(f"{where}.name", name))
+        if not wrong:
+            good[name] = volume
+        errors += wrong
+        claim = at(volume, "persistentVolumeClaim", "claimName")
+        if claim in claims:
+            text = "must not reference a PVC that gets created for an ephemeral volume"
+            errors.append(invalid(f"{where}.persistentVolumeClaim.claimName", claim, text))
+    return good, errors
+
+
+def _source(path: str, volume: Document, pod_name: str, is_pod: bool) -> Errors:
+    errors: Errors = []
+    found = 0
+    for field, check in _SOURCES.items():
+        source = volume.get(field)
+        if source is None:
+            continue
+        found += 1
+        if found > 1:
+            errors.append(forbidden(join(path, _PATHS_OF_SECOND.get(field, field)), _MORE_THAN_ONE))
+        else:
+            errors += check(join(path, _PATHS.get(field, field)), source)
+            if field == "ephemeral":
+                errors += _claim_name(path, volume.get("name", ""), pod_name)
+            elif field == "image":
+                errors += _image(join(path, field), source, is_pod)
+        if field == "iscsi" and "initiatorName" in source:
+            errors += _portal_length(path, volume.get("name", ""), source)
+    if not found:
+        errors.append(required(path, "must specify a volume type"))
+    return errors
+
+
+# ---- checks that sources share
+
+
+def needs(*fields: str) -> _Check:
+    """These texts or lists are there."""
+    return lambda path, source: [required(f"{path}.{field}") for field in fields if not source.get(field)]
+
+
+def _all_of(*checks: _Check) -> _Check:
+    return lambda path, source: [error for check in checks for error in check(path, source)]
+
+
+def _partition(path: str, source: Document) -> Errors:
+    number = source.get("partition", 0)
+    if 0 <= number <= 255:
+        return []
+    return [invalid(f"{path}.partition", number, "must be between 1 and 255, inclusive")]
+
+
+def _secret_name(path: str, source: Document) -> Errors:
+    secret = source.get("secretRef")
+    return [required(f"{path}.secretRef.name")] if secret is not None and not secret.get("name") else []
+
+
+def file_mode(path: str, mode: int | None) -> Errors:
+    if mode is None or 0 <= mode <= 0o777:
+        return []
+    return [invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")]
+
+
+# ---- paths
+
+
+def no_backsteps(path: str, value: str) -> Errors:
+    return [invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
+
+
+def descending_path(path: str, value: str) -> Errors:
+    """A relative path that never leaves where it begins."""
+    errors = [invalid(path, value, "must be a relative path")] if value.startswith("/") else []
+    return errors + no_backsteps(path, value)
+
+
+def local_path(path: str, value: str) -> Errors:
+    """Like `descending_path`, and does not begin like what kubelets keep for themselves."""
+    errors = descending_path(path, value)
+    if value.startswith("..") and not value.startswith("../"):
+        errors.append(invalid(path, value, "must not start with '..'"))
+    return errors
+
+
+# ---- sources
+
+
+def _empty_dir(path: str, source: Document) -> Errors:
+    if quantity_of(source.get("sizeLimit")).value < 0:
+        return [forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
+    return []
+
+
+def host_path(path: str, source: Document) -> Errors:
+    if not source.get("path"):
+        return [required(f"{path}.path")]
+    errors = no_backsteps(f"{path}.path", source["path"])
+    if "type" in source:
+        errors += one_of(f"{path}.type", source["type"], _HOST_PATH_TYPES)
+    return errors
+
+
+def _git_repo(path: str, source: Document) -> Errors:
+    return needs("repository")(path, source) + descending_path(
+        f"{path}.directory", source.get("directory", "")
+    )
+
+
+def _keys(path: str, source: Document) -> Errors:
+    errors = file_mode(f"{path}.defaultMode", source.get("defaultMode"))
+    for where, item in items(source, "items", path):
+        errors += _key_to_path(where, item)
+    return errors
+
+
+def _key_to_path(path: str, item: Document) -> Errors:
+    errors = needs("key", "path")(path, item)
+    errors += local_path(f"{path}.path", item.get("path", ""))
+    return errors + file_mode(f"{path}.mode", item.get("mode"))
+
+
+def nfs(path: str, source: Document) -> Errors:
+    errors = needs("server", "path")(path, source)
+    if not source.get("path", "").startswith("/"):
+        errors.append(invalid(f"{path}.path", source.get("path", ""), "must be an absolute path"))
+    return errors
+
+
+def iscsi(path: str, source: Document) -> Errors:
+    errors = needs("targetPortal", "iqn")(path, source)
+    if source.get("iqn"):
+        errors += _iscsi_name(f"{path}.iqn", source["iqn"])
+    errors += in_range(f"{path}.lun", source.get("lun"), 0, 255)
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and "secretRef" not in source:
+        errors.append(required(f"{path}.secretRef"))
+    if "initiatorName" in source:
+        errors += _iscsi_name(f"{path}.initiatorname", source["initiatorName"])
+    return errors
+
+
+def _iscsi_name(path: str, name: str) -> Errors:
+    shape = _ISCSI_NAMES.get(name[:3])
+    if shape is None:
+        return [invalid(path, name, "must be valid format starting with iqn, eui, or naa")]
+    return [] if shape.fullmatch(name) else [invalid(path, name, "must be valid format")]
+
+
+def _portal_length(path: str, name: str, source: Document) -> Errors:
+    if len(f"{name}:{source.get('targetPortal', '')}") <= 64:
+        return []
+    text = (
+        "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
+        "iscsi.initiatorName is specified."
+    )
+    return [invalid(f"{path}.name", name, text)]
+
+
+def fc(path: str, source: Document) -> Errors:
+    targets, ids = source.get("targetWWNs"), source.get("wwids")
+    errors: Errors = []
+    if not targets and not ids:
+        errors.append(required(f"{path}.targetWWNs", "must specify either targetWWNs or wwids, but not both"))
+    if targets and ids:
+        text = "targetWWNs and wwids can not be specified simultaneously"
+        errors.append(invalid(f"{path}.targetWWNs", targets, text))
+    if targets and "lun" not in source:
+        errors.append(required(f"{path}.lun", "lun is required if targetWWNs is specified"))
+    elif targets:
+        errors += in_range(f"{path}.lun", source["lun"], 0, 255)
+    return errors
+
+
+def flocker(path: str, source: Document) -> Errors:
+    name, uuid = source.get("datasetName", ""), source.get("datasetUUID", "")
+    errors: Errors = []
+    if not name and not uuid:
+        errors.append(required(path, "one of datasetName and datasetUUID is required"))
+    if name and uuid:
+        errors.append(
+            invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously")
+        )
+    if "/" in name:
+        errors.append(invalid(f"{path}.datasetName", name, "must not contain '/'"))
+    return errors
+
+
+_PAIRS_TEXT: Final = "must be a host:port pair or multiple pairs separated by commas"
+
+
+def quobyte(path: str, source: Document) -> Errors:
+    registry = source.get("registry", "")
+    errors: Errors = []
+    if not registry:
+        errors.append(required(f"{path}.registry", _PAIRS_TEXT))
+    elif len(source.get("tenant", "")) >= 65:
+        errors.append(
+            required(f"{path}.tenant", "must be a UUID and may not exceed a length of 64 characters")
+        )
+    elif not all(re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*):[^:\[\]]*", pair) for pair in registry.split(",")):
+        errors.append(invalid(f"{path}.registry", registry, _PAIRS_TEXT))
+    return errors + needs("volume")(path, source)
+
+
+def flex_volume(path: str, source: Document) -> Errors:
+    errors = needs("driver")(path, source)
+    for key in source.get("options") or ():
+        owner = f".{key.partition('/')[0].lower()}"
+        if owner.endswith((".kubernetes.io", ".k8s.io")):
+            text = "kubernetes.io and k8s.io namespaces are reserved"
+            errors.append(invalid(f"{path}.options[{key}]", key, text))
+    return errors
+
+
+def azure_disk(path: str, source: Document) -> Errors:
+    errors = needs("diskName", "diskURI")(path, source)
+    kind, uri = source.get("kind"), source.get("diskURI", "")
+    if "cachingMode" in source:
+        errors += one_of(f"{path}.cachingMode", source["cachingMode"], _CACHING_MODES)
+    if kind is not None:
+        errors += one_of(f"{path}.kind", kind, _DISK_KINDS)
+    if kind == "Managed" and not uri.startswith("/subscriptions/"):
+        errors.append(not_supported(f"{path}.diskURI", uri, (_MANAGED_DISK,)))
+    if kind not in (None, "Managed") and not uri.startswith("https://"):
+        errors.append(not_supported(f"{path}.diskURI", uri, (_BLOB_DISK,)))
+    return errors
+
+
+def _storage_os(path: str, source: Document) -> Errors:
+    errors = named(f"{path}.volumeName", source.get("volumeName"), names.dns_label)
+    errors += named(
+        f"{path}.volumeNamespace", source.get("volumeNamespace"), names.dns_label, is_required=False
+    )
+    return errors + _secret_name(path, source)
+
+
+def csi_driver_name(path: str, name: str) -> Errors:
+    errors = [] if name else [required(path)]
+    if len(name) > 63:
+        errors.append(too_long(path, 63))
+    return errors + [invalid(path, name, problem) for problem in names.dns_subdomain(name.lower())]
+
+
+def _csi(path: str, source: Document) -> Errors:
+    errors = csi_driver_name(f"{path}.driver", source.get("driver", ""))
+    secret = source.get("nodePublishSecretRef")
+    if secret is not None and not secret.get("name"):
+        errors.append(required(f"{path}.nodePublishSecretRef.name"))
+    elif secret is not None:
+        errors += named(f"{path}.name", secret["name"], names.dns_subdomain)
+    return errors
+
+
+def _image(path: str, source: Document, is_pod: bool) -> Errors:
+    errors = [required(f"{path}.reference")] if is_pod and not source.get("reference") else []
+    return errors + one_of(f"{path}.pullPolicy", source.get("pullPolicy"), PULL_POLICIES, required_text="")
+
+
+# ---- the downward API, and several sources in one
+
+_DOWNWARD_FIELDS: Final = (
+    *("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"),
+)
+
+
+def _downward_file(path: str, item: Document) -> Errors:
+    errors = needs("path")(path, item) + local_path(f"{path}.path", item.get("path", ""))
+    if "fieldRef" in item:
+        errors += field_reference(f"{path}.fieldRef", item["fieldRef"], _DOWNWARD_FIELDS)
+        if "resourceFieldRef" in item:
+            text = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            errors.append(invalid(path, "resource", text))
+    elif "resourceFieldRef" in item:
+        where = f"{path}.resourceFieldRef"
+        errors += resource_reference(where, item["resourceFieldRef"], needs_container=True)
+    else:
+        errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
+    return errors + file_mode(f"{path}.mode", item.get("mode"))
+
+
+def _downward_api(path: str, source: Document) -> Errors:
+    errors = file_mode(f"{path}.defaultMode", source.get("defaultMode"))
+    for item in source.get("items") or ():  # Kubernetes names no index here.
+        errors += _downward_file(path, item)
+    return errors
+
+
+def _projected(path: str, source: Document) -> Errors:
+    errors = file_mode(f"{path}.defaultMode", source.get("defaultMode"))
+    files: set[str] = set()
+
+    def take(file: str, value: Any) -> None:
+        if file in files:
+            errors.append(invalid(path, value, "conflicting duplicate paths"))
+        files.add(file)
+
+    for where, projection in items(source, "sources", path):
+        for field in ("secret", "configMap"):
+            if (keys := projection.get(field)) is not None:
+                errors += needs("name")(f"{where}.{field}", keys)
+                for place, item in items(keys, "items", f"{where}.{field}"):
+                    errors += _key_to_path(place, item)
+                    if item.get("path"):
+                        take(item["path"], keys.get("name", ""))
+        if (downward := projection.get("downwardAPI")) is not None:
+            for item in downward.get("items") or ():
+                errors += _downward_file(f"{where}.downwardAPI", item)
+                if item.get("path"):
+                    take(item["path"], item["path"])
+        if (token := projection.get("serviceAccountToken")) is not None:
+            errors += _account_token(path, f"{where}.serviceAccountToken", token)
+        if (bundle := projection.get("clusterTrustBundle")) is not None:
+            errors += _trust_bundle(f"{where}.clusterTrustBundle", bundle)
+            take(bundle.get("path", ""), bundle.get("path", ""))
+        if len(projection) > 1:
+            errors.append(forbidden(where, "may not specify more than 1 volume type per source"))
+    return errors
+
+
+def _account_token(path: str, where: str, token: Document) -> Errors:
+    seconds, file = token.get("expirationSeconds", 0), token.get("path", "")
+    errors: Errors = []
+    if seconds < 600:
+        text = "may not specify a duration less than 10 minutes"
+        errors.append(invalid(f"{where}.expirationSeconds", seconds, text))
+    if seconds > 1 << 32:
+        text = "may not specify a duration larger than 2^32 seconds"
+        errors.append(invalid(f"{where}.expirationSeconds", seconds, text))
+    return errors + (local_path(f"{path}.path", file) if file else [required(f"{path}.path")])
+
+
+def _trust_bundle(path: str, bundle: Document) -> Errors:
+    name, signer, selector = bundle.get("name"), bundle.get("signerName"), bundle.get("labelSelector")
+    errors: Errors = []
+    if name is not None and signer is not None:
+        errors.append(invalid(path, bundle, "only one of name and signerName may be used"))
+    elif name is not None:
+        if not name:
+            errors.append(required(f"{path}.name", "must be a valid object name"))
+        if selector is not None:
+            text = "labelSelector must be unset if name is specified"
+            errors.append(invalid(f"{path}.labelSelector", selector, text))
+    elif signer is not None:
+        if not signer:
+            errors.append(required(f"{path}.signerName", "must be a valid signer name"))
+        errors += label_selector(f"{path}.labelSelector", selector)
+    else:
+        errors.append(required(path, "either name or signerName must be specified"))
+    return errors + needs("path")(path, bundle) + local_path(f"{path}.path", bundle.get("path", ""))
+
+
+# ---- claims made from a template
+
+_NOT_IN_TEMPLATES: Final = (
+    *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation"),
+    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    *("ownerReferences", "finalizers", "managedFields"),
+)
+
+
+def _ephemeral(path: str, source: Document) -> Errors:
+    template = source.get("volumeClaimTemplate")
+    where = f"{path}.volumeClaimTemplate"
+    if template is None:
+        return [required(where)]
+    meta = template.get("metadata") or {}
+    errors = object_meta.validate_labels(meta.get("labels"), f"{where}.metadata.labels")
+    errors += [
+        forbidden(f"{where}.metadata.{'uID' if field == 'uid' else field}", "cannot be set")
+        for field in _NOT_IN_TEMPLATES
+        if meta.get(field)
+    ]
+    return errors + _claim_spec(f"{where}.spec", template.get("spec") or {})
+
+
+_ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+
+
+def _claim_spec(path: str, spec: Document) -> Errors:
+    """Source: ValidatePersistentVolumeClaimSpec, without data sources."""
+    modes = spec.get("accessModes") or ()
+    errors: Errors = []
+    if not modes:
+        errors.append(required(f"{path}.accessModes", "at least 1 access mode is required"))
+    errors += label_selector(f"{path}.selector", spec.get("selector"))
+    errors += [error for mode in modes for error in one_of(f"{path}.accessModes", mode, _ACCESS_MODES)]
+    if "ReadWriteOncePod" in modes and set(modes) & set(_ACCESS_MODES[:3]):
+        text = "may not use ReadWriteOncePod with other access modes"
+        errors.append(forbidden(f"{path}.accessModes", text))
+    size, where = at(spec, "resources", "requests", "storage"), f"{path}.resources[storage]"
+    if size is None:
+        errors.append(required(where))
+    elif quantity_of(size).value <= 0:
+        errors.append(invalid(where, size, "must be greater than zero"))
+    for field in ("storageClassName", "volumeAttributesClassName"):
+        errors += named(f"{path}.{field}", spec.get(field), names.dns_subdomain, is_required=False)
+    if "volumeMode" in spec:
+        errors += one_of(f"{path}.volumeMode", spec["volumeMode"], ("Block", "Filesystem"))
+    return errors
+
+
+def _claim_name(path: str, name: str, pod_name: str) -> Errors:
+    """The claim is called after the pod and the volume."""
+    if not pod_name or not name:
+        return []
+    claim = f"{pod_name}-{name}"
+    return [
+        invalid(f"{path}.name", name, f'PVC name "{claim}": {problem}')
+        for problem in names.dns_subdomain(claim)
+    ]
+
+
+# In the order in which Kubernetes looks for them: the first is the volume's source, others are too many.
+_SOURCES: Final[Mapping[str, _Check]] = {
+    "emptyDir": _empty_dir,
+    "hostPath": host_path,
+    "gitRepo": _git_repo,
+    "gcePersistentDisk": _all_of(needs("pdName"), _partition),
+    "awsElasticBlockStore": _all_of(needs("volumeID"), _partition),
+    "secret": _all_of(needs("secretName"), _keys),
+    "nfs": nfs,
+    "iscsi": iscsi,
+    "glusterfs": needs("endpoints", "path"),
+    "flocker": flocker,
+    "persistentVolumeClaim": needs("claimName"),
+    "rbd": needs("monitors", "image"),
+    "cinder": _all_of(needs("volumeID"), _secret_name),
+    "cephfs": needs("monitors"),
+    "quobyte": quobyte,
+    "downwardAPI": _downward_api,
+    "fc": fc,
+    "flexVolume": flex_volume,
+    "configMap": _all_of(needs("name"), _keys),
+    "azureFile": needs("secretName", "shareName"),
+    "vsphereVolume": needs("volumePath"),
+    "photonPersistentDisk": needs("pdID"),
+    "portworxVolume": needs("volumeID"),
+    "azureDisk": azure_disk,
+    "storageos": _storage_os,
+    "projected": _projected,
+    "scaleIO": needs("gateway", "system", "volumeName"),
+    "csi": _csi,
+    "ephemeral": _ephemeral,
+    "image": lambda path, source: [],  # what is checked depends on where the volume stands
+}
+# Paths that Kubernetes spells in its own way.
+_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
+_PATHS_OF_SECOND: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}

@@ -1,0 +1,144 @@
+"""What is checked of access reviews and of token requests.
+
+Source: k8s.io/kubernetes, pkg/apis/{authorization,authentication}/validation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from apiserver import EMULATED_VERSION
+from apiserver.catalogue.rules import authentication
+from apiserver.catalogue.rules.authentication import validate_token_request
+from apiserver.catalogue.rules.authorization import (
+    validate_local_review,
+    validate_review,
+    validate_self_review,
+)
+from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.schema.compile import Walks
+from apiserver.vocabulary import Document
+
+RESOURCE: Final = {"namespace": "ns", "verb": "list", "resource": "pods"}
+PATH: Final = {"path": "/x", "verb": "get"}
+BOTH: Final = (
+    'Invalid value: {"Path":"/x","Verb":"get"}: cannot be specified in combination with resourceAttributes'
+)
+NEITHER: Final = (
+    "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified"
+)
+NO_SUBJECT: Final = 'Invalid value: "": at least one of user or group must be specified'
+SELECTOR: Final = "spec.resourceAttributes.fieldSelector"
+
+# metadata, spec -> field and message of each error
+Case = tuple[Document, Document, list[tuple[str, str]]]
+SELF: Final[dict[str, Case]] = {
+    "about a resource": ({}, {"resourceAttributes": RESOURCE}, []),
+    "about a path": ({}, {"nonResourceAttributes": PATH}, []),
+    "about nothing": ({}, {}, [("spec.resourceAttributes", NEITHER)]),
+    "about both": (
+        {},
+        {"resourceAttributes": RESOURCE, "nonResourceAttributes": PATH},
+        [("spec.nonResourceAttributes", BOTH)],
+    ),
+    "with a name": (
+        {"name": "a"},
+        {"resourceAttributes": RESOURCE},
+        [("metadata", 'Invalid value: {"name":"a"}: must be empty')],
+    ),
+    "an empty selector": (
+        {},
+        {"resourceAttributes": {**RESOURCE, "fieldSelector": {}}},
+        [
+            (
+                f"{SELECTOR}.requirements",
+                f"Required value: when {SELECTOR} is specified, requirements or rawSelector is required",
+            )
+        ],
+    ),
+    "a selector in two ways": (
+        {},
+        {"resourceAttributes": {**RESOURCE, "fieldSelector": {"rawSelector": "a=b", "requirements": [{}]}}},
+        [
+            (
+                f"{SELECTOR}.rawSelector",
+                'Invalid value: "a=b": may not specified at the same time as requirements',
+            )
+        ],
+    ),
+}
+OF_OTHERS: Final[dict[str, Case]] = {
+    "a user": ({}, {"resourceAttributes": RESOURCE, "user": "bob"}, []),
+    "a group": ({}, {"nonResourceAttributes": PATH, "groups": ["dev"]}, []),
+    "of nobody": ({}, {"resourceAttributes": RESOURCE}, [("spec.user", NO_SUBJECT)]),
+    "of nobody about nothing": ({}, {}, [("spec.resourceAttributes", NEITHER), ("spec.user", NO_SUBJECT)]),
+    "in a namespace": (
+        {"namespace": "ns"},
+        {"resourceAttributes": RESOURCE, "user": "bob"},
+        [("metadata", 'Invalid value: {"namespace":"ns"}: must be empty')],
+    ),
+}
+LOCAL: Final[dict[str, Case]] = {
+    "in its namespace": ({"namespace": "ns"}, {"resourceAttributes": RESOURCE, "user": "bob"}, []),
+    "about another namespace": (
+        {"namespace": "other"},
+        {"resourceAttributes": RESOURCE, "user": "bob"},
+        [("spec.resourceAttributes.namespace", 'Invalid value: "ns": must match metadata.namespace')],
+    ),
+    "about a path": (
+        {"namespace": "ns"},
+        {"nonResourceAttributes": PATH, "user": "bob"},
+        [
+            (
+                "spec.nonResourceAttributes",
+                'Invalid value: {"Path":"/x","Verb":"get"}: disallowed on this kind of request',
+            )
+        ],
+    ),
+}
+ALL: Final = {
+    f"{name}: {sentence}": (validate, *case)
+    for name, validate, cases in (
+        ("self", validate_self_review, SELF),
+        ("subject", validate_review, OF_OTHERS),
+        ("local", validate_local_review, LOCAL),
+    )
+    for sentence, case in cases.items()
+}
+
+
+@pytest.mark.parametrize(("validate", "meta", "spec", "expected"), ALL.values(), ids=ALL)
+def test_access_reviews(
+    validate: Any, meta: Document, spec: Document, expected: list[tuple[str, str]]
+) -> None:
+    errors = validate({"metadata": meta, "spec": spec})
+    assert [(each.field, each.message) for each in errors] == expected
+
+
+TIMES: Final = {
+    "the least": (600, ""),
+    "less": (599, "Invalid value: 599: may not specify a duration less than 10 minutes"),
+    "less than nothing": (-1, "Invalid value: -1: may not specify a duration less than 10 minutes"),
+    "the most": (1 << 32, ""),
+    "more": (
+        (1 << 32) + 1,
+        "Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds",
+    ),
+}
+
+
+@pytest.mark.parametrize(("seconds", "message"), TIMES.values(), ids=TIMES)
+def test_a_token_lives_for_some_time(seconds: int, message: str) -> None:
+    errors = validate_token_request({"spec": {"expirationSeconds": seconds}})
+    assert [(each.field, each.message) for each in errors] == (
+        [("spec.expirationSeconds", message)] if message else []
+    )
+
+
+def test_a_token_lives_for_an_hour_if_nobody_says() -> None:
+    schema = BuiltinSchemas(EMULATED_VERSION).get("io.k8s.api.authentication.v1.TokenRequest")
+    document: Document = {"metadata": {}}
+    Walks(authentication.DEFAULTS).of(schema)(document)
+    assert document["spec"] == {"audiences": None, "expirationSeconds": 3600, "boundObjectRef": None}

@@ -1,0 +1,57 @@
+"""Pods as they are once they have been decoded: what the tables of pod rules change."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+from apiserver.catalogue.rules.pods import DEFAULTS
+from apiserver.field_errors import FieldError
+from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.schema.compile import Walk, Walks
+
+Document: TypeAlias = dict[str, Any]
+# Field, reason without `FieldValue`, and a part of the message.
+Expected: TypeAlias = tuple[str, str, str]
+
+RELEASE = (1, 34)
+
+
+@cache
+def _walk(kind: str) -> Walk:
+    return Walks(DEFAULTS).of(BuiltinSchemas(RELEASE).get(f"io.k8s.api.core.v1.{kind}"))
+
+
+def decoded(document: Document, kind: str = "Pod") -> Document:
+    """With everything set that is set by default."""
+    document = copy.deepcopy(document)
+    _walk(kind)(document)
+    return document
+
+
+def container(**more: Any) -> Document:
+    return {"name": "c", "image": "img:1", **more}
+
+
+def pod(meta: Document | None = None, status: Document | None = None, **spec: Any) -> Document:
+    """A valid pod, decoded, with other metadata and another spec."""
+    document = {
+        "metadata": {"name": "p", "namespace": "n", **(meta or {})},
+        "spec": {"containers": [container()], **spec},
+        "status": status or {},
+    }
+    return decoded(document)
+
+
+def shown(errors: Sequence[FieldError]) -> list[tuple[str, str, str]]:
+    return [(e.field, e.reason.removeprefix("FieldValue"), e.message) for e in errors]
+
+
+def agrees(errors: Sequence[FieldError], expected: Sequence[Expected]) -> bool:
+    """Whether these are the errors, in this order."""
+    return len(errors) == len(expected) and all(
+        (error.field, error.reason) == (field, f"FieldValue{reason}") and part in error.message
+        for error, (field, reason, part) in zip(errors, expected, strict=True)
+    )

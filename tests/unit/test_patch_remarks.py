@@ -1,0 +1,66 @@
+"""What is said of the text of a patch: members that are there twice, and those that mean nothing. E07-E09."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+import pytest
+
+from apiserver.patch import remarks
+
+JSON_PATCHES: Final = {
+    # recorded: fieldvalidation/patch-json-default
+    "a value with a member twice": (
+        b'[{"op":"add","path":"/bogus","value":1},{"op":"add","path":"/data","value":{"k":"1","k":"2"}}]',
+        ['json patch duplicate field "[1].value.k"', 'duplicate field "data.k"'],
+    ),
+    "an operation with a member twice, and one too many": (
+        b'[{"op":"add","path":"/metadata/labels","value":{"x":"1"},"extra":1,"op":"add"}]',
+        ['json patch unknown field "[0].extra"', 'json patch duplicate field "[0].op"'],
+    ),
+    "items of lists": (
+        b'[{"op":"replace","path":"/spec/containers/0","value":{"env":[{"name":"a","name":"b"}]}}]',
+        [
+            'json patch duplicate field "[0].value.env[0].name"',
+            'duplicate field "spec.containers[0].env[0].name"',
+        ],
+    ),
+    "a path with escapes": (
+        b'[{"op":"add","path":"/metadata/annotations/a~1b","value":{"k":1,"k":2}}]',
+        ['json patch duplicate field "[0].value.k"', 'duplicate field "metadata.annotations.a/b.k"'],
+    ),
+    "a test puts nothing anywhere": (
+        b'[{"op":"test","path":"/data","value":{"k":"1","k":"2"}}]',
+        ['json patch duplicate field "[0].value.k"'],
+    ),
+    "a path that is none": (
+        b'[{"op":"add","path":"data","value":{"k":"1","k":"2"}}]',
+        ['json patch duplicate field "[0].value.k"'],
+    ),
+    "nothing to say": (b'[{"op":"remove","path":"/data"},{"op":"copy","from":"/a","path":"/b"}]', []),
+    "no operations": (b"[]", []),
+    "null": (b"null", []),
+}
+
+
+@pytest.mark.parametrize(("body", "said"), JSON_PATCHES.values(), ids=JSON_PATCHES)
+def test_json_patches(body: bytes, said: list[str]) -> None:
+    assert remarks.of_json_patch(body, orjson.loads(body)) == said
+
+
+MERGE_PATCHES: Final = {
+    "a member twice": (b'{"data":{"k":"1"},"data":{"k":"2"}}', ['duplicate field "data"']),
+    "deeper": (b'{"data":{"k":"1","k":"2"}}', ['duplicate field "data.k"']),
+    "unknown fields are the schema's to find": (b'{"bogus":1}', []),
+}
+
+
+@pytest.mark.parametrize(("body", "said"), MERGE_PATCHES.values(), ids=MERGE_PATCHES)
+def test_merge_patches(body: bytes, said: list[str]) -> None:
+    assert remarks.of_merge_patch(body, orjson.loads(body)) == said
+
+
+def test_what_is_said_is_bounded() -> None:
+    patch = [{"op": "remove", "path": "/a", f"m{number}": 1} for number in range(10_000)]
+    assert len(remarks.of_json_patch(orjson.dumps(patch), patch)) == remarks.REMARKS_MAX

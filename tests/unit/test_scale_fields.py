@@ -1,0 +1,98 @@
+"""The scale of objects that have their numbers where they like. Rows A17, I13.
+
+Source of the paths: CustomResourceSubresourceScale of apiextensions.k8s.io.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from apiserver import EMULATED_VERSION
+from apiserver.brand import Brand
+from apiserver.catalogue.subresources import REPLICATION_CONTROLLER_SCALE, SCALE, WORKLOAD_SCALE, text_at
+from apiserver.errors import Invalid
+from apiserver.handlers.spoken import spoken_types
+from apiserver.handlers.subresources.scale import scale_of
+from apiserver.registry.served_resource import ScaleFields, ServedResource
+from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.schema.structural import Kind, Schema
+from apiserver.vocabulary import GroupVersion
+
+META: Final = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7", "labels": {"x": "y"}}
+CUSTOM: Final = ScaleFields(
+    text_at("status", "sel"),
+    replicas=("spec", "size", "wanted"),
+    status_replicas=("status", "have"),
+    default=None,
+    checks_replicas=False,
+)
+assert WORKLOAD_SCALE.scale is not None
+assert REPLICATION_CONTROLLER_SCALE.scale is not None
+WORKLOAD: Final = WORKLOAD_SCALE.scale
+CONTROLLER: Final = REPLICATION_CONTROLLER_SCALE.scale
+EXPRESSION: Final = {"key": "b", "operator": "In", "values": ["z", "y"]}
+
+# fields, spec, status -> replicas wanted, replicas there, selector
+SHOWN: Final[dict[str, tuple[ScaleFields, dict[str, Any], dict[str, Any], tuple[int, int, str]]]] = {
+    "a workload": (
+        WORKLOAD,
+        {"replicas": 3, "selector": {"matchLabels": {"a": "b"}, "matchExpressions": [EXPRESSION]}},
+        {"replicas": 2},
+        (3, 2, "a=b,b in (y,z)"),
+    ),
+    "a workload that does not say": (WORKLOAD, {}, {}, (1, 0, "")),
+    "a selector of labels alone": (
+        CONTROLLER,
+        {"replicas": 0, "selector": {"b": "c", "a": "b"}},
+        {},
+        (0, 0, "a=b,b=c"),
+    ),
+    "numbers where they like": (
+        CUSTOM,
+        {"size": {"wanted": 5}},
+        {"have": 4, "sel": "a=b"},
+        (5, 4, "a=b"),
+    ),
+    "none of it there yet": (CUSTOM, {"size": {"wanted": 5}}, {}, (5, 0, "")),
+    "a selector that is no text": (CUSTOM, {"size": {"wanted": 1}}, {"sel": {"a": "b"}}, (1, 0, "")),
+    "a number that is none": (CUSTOM, {"size": {"wanted": 1}}, {"have": "many"}, (1, 0, "")),
+}
+
+
+@pytest.fixture(scope="module")
+def scale() -> ServedResource:
+    return spoken_types(BuiltinSchemas(EMULATED_VERSION), Brand())[SCALE]
+
+
+WIDGETS: Final = ServedResource(
+    GroupVersion("example.com", "v1"), "widgets", "Widget", True, lambda: Schema(Kind.ANY_OBJECT, "")
+)
+
+
+@pytest.mark.parametrize(("fields", "spec", "status", "expected"), SHOWN.values(), ids=SHOWN)
+def test_what_a_scale_shows(
+    scale: ServedResource,
+    fields: ScaleFields,
+    spec: dict[str, Any],
+    status: dict[str, Any],
+    expected: tuple[int, int, str],
+) -> None:
+    shown = scale_of({"metadata": META, "spec": spec, "status": status}, WIDGETS, fields, scale)
+    assert shown == {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: value for key, value in META.items() if key != "labels"},
+        "spec": {"replicas": expected[0]},
+        "status": {"replicas": expected[1], "selector": expected[2]},
+    }
+
+
+@pytest.mark.parametrize("wanted", [None, "5", True, 1 << 31, 1.5, {}], ids=repr)
+def test_an_object_without_its_number_has_no_scale(scale: ServedResource, wanted: Any) -> None:
+    """kube-apiserver answers 500 here."""
+    document = {"metadata": META, "spec": {"size": {"wanted": wanted}}}
+    with pytest.raises(Invalid) as refused:
+        scale_of(document, WIDGETS, CUSTOM, scale)
+    assert 'Widget.example.com "a" is invalid: .spec.size.wanted: Required value' in refused.value.message
