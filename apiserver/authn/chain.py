@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from apiserver.errors import Unauthorized
@@ -21,8 +21,9 @@ class Credentials:
     authorization: str
 
 
-# Returns who it is, or None if it is shown nothing it understands. Raises Unauthorized.
-Authenticator = Callable[[Credentials], UserInfo | None]
+# Returns who it is, at once or when it has looked, or None if it is shown nothing it understands.
+# Raises Unauthorized.
+Authenticator = Callable[[Credentials], UserInfo | Awaitable[UserInfo] | None]
 
 
 class AuthenticationChain:
@@ -32,12 +33,12 @@ class AuthenticationChain:
         self._authenticators = tuple(authenticators)
         self._allows_anonymous = allows_anonymous
 
-    def __call__(self, credentials: Credentials) -> UserInfo:
+    async def __call__(self, credentials: Credentials) -> UserInfo:
         """Raises Unauthorized."""
         for authenticator in self._authenticators:
             user = authenticator(credentials)
             if user is not None:
-                return user
+                return user if isinstance(user, UserInfo) else await user
         if not self._allows_anonymous:
             raise Unauthorized
         return _ANONYMOUS_USER

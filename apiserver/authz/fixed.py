@@ -1,15 +1,18 @@
-"""What holds whatever rules are stored: masters may do everything, and some paths are for everybody.
+"""What holds whatever rules are stored: masters may do everything, some paths are for everybody, and whoever
+has said who they are may ask about themselves.
 
 The paths are those of Kubernetes' default roles `system:public-info-viewer`, `system:discovery` and
-`system:monitoring`.
+`system:monitoring`, the questions those of `system:basic-user`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Verdict
-from apiserver.vocabulary import AUTHENTICATED, MASTERS
+from apiserver.authz.attributes import NO_OPINION, Attributes, Authorizer, Decision, Verdict
+from apiserver.authz.rules import NonResourceRule, ResourceRule, RuleResolver, RuleSet
+from apiserver.brand import Brand
+from apiserver.vocabulary import AUTHENTICATED, MASTERS, UserInfo
 
 _PUBLIC: Final = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 _DISCOVERY: Final = frozenset({"/api", "/apis", "/openapi"})
@@ -36,3 +39,52 @@ def authorize_public_paths(attributes: Attributes) -> Verdict:
     if top in _MONITORING and _MONITORS in groups:
         return _ALLOW
     return NO_OPINION
+
+
+def self_reviews(brand: Brand) -> Authorizer:
+    """Whoever has said who they are may ask who they are, and what they may do."""
+    reviews = {rule.api_groups[0]: rule.resources for rule in _review_rules(brand)}
+
+    def authorize(attributes: Attributes) -> Verdict:
+        if (
+            attributes.verb == "create"
+            and attributes.resource in reviews.get(attributes.group, ())
+            and not attributes.subresource
+            and AUTHENTICATED in attributes.user.groups
+        ):
+            return _ALLOW
+        return NO_OPINION
+
+    return authorize
+
+
+def _review_rules(brand: Brand) -> tuple[ResourceRule, ...]:
+    return (
+        ResourceRule(
+            ("create",),
+            (brand.group("authorization"),),
+            ("selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+        ),
+        ResourceRule(("create",), (brand.group("authentication"),), ("selfsubjectreviews",)),
+    )
+
+
+def fixed_rules(brand: Brand) -> RuleResolver:
+    """All of the above as rules."""
+
+    def resolve(user: UserInfo, namespace: str) -> RuleSet:
+        resources: list[ResourceRule] = []
+        paths = [NonResourceRule(("get",), tuple(sorted(_PUBLIC)))]
+        if MASTERS in user.groups:
+            resources.append(ResourceRule(("*",), ("*",), ("*",)))
+            paths.append(NonResourceRule(("*",), ("*",)))
+        if AUTHENTICATED in user.groups:
+            resources += _review_rules(brand)
+            below = [path for top in sorted(_DISCOVERY) for path in (top, f"{top}/*")]
+            paths.append(NonResourceRule(("get",), tuple(below)))
+        if _MONITORS in user.groups:
+            below = [path for top in sorted(_MONITORING) for path in (top, f"{top}/*")]
+            paths.append(NonResourceRule(("get",), tuple(below)))
+        return RuleSet(resources, paths)
+
+    return resolve

@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import orjson
-
 from apiserver.brand import Brand
-from apiserver.endpoints import bodies
-from apiserver.endpoints.negotiation import JSON, base_type
-from apiserver.errors import BadRequest, UnsupportedMediaType
+from apiserver.endpoints.bodies import BodyParser, MalformedBody
+from apiserver.errors import BadRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.compile import TypeMismatch, json_type
-from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
-from apiserver.wire.protobuf import NotProtobuf, open_envelope
 
 # So much of a body that cannot be understood is shown.
-SHOWN_BYTES: Final = 64
+SHOWN_BYTES: Final = 30
 
 
 class Decoder:
     """Bodies to documents, for one brand of the API."""
 
-    def __init__(self, brand: Brand) -> None:
-        self._protobuf = brand.protobuf_media_type
-        self.accepted = (JSON, self._protobuf)
+    def __init__(self, brand: Brand, *, has_cbor: bool = False) -> None:
+        self._parser = BodyParser(brand, has_cbor=has_cbor)
 
     def object(
         self,
@@ -43,11 +37,12 @@ class Decoder:
         warnings: takes what field validation has to say.
         Raises UnsupportedMediaType, BadRequest.
         """
-        media_type = base_type(content_type) or JSON
-        document = _require_kind(self._parse(body, media_type, resource), resource)
-        repeated: list[str] = []
-        if media_type == JSON and field_validation != "Ignore":
-            repeated = duplicate_fields(body, document)
+        try:
+            parsed = self._parser.parse(body, content_type, lambda raw: resource.from_protobuf(raw))
+        except MalformedBody as error:
+            raise _unrecognized(resource, str(error), body) from None
+        document = _require_kind(parsed.document, resource)
+        repeated = parsed.repeated() if field_validation != "Ignore" else []
         try:
             check(
                 document,
@@ -65,30 +60,20 @@ class Decoder:
             )
         return document
 
-    def _parse(self, body: bytes, media_type: str, resource: ServedResource) -> Any:
-        try:
-            if media_type == JSON:
-                return orjson.loads(body)
-            if media_type == self._protobuf:
-                envelope = open_envelope(body)
-                document = resource.from_protobuf(envelope.raw)
-                return {"apiVersion": envelope.api_version, "kind": envelope.kind, **document}
-        except orjson.JSONDecodeError as error:
-            raise _unrecognized(
-                resource, f"couldn't get version/kind; json parse error: {bodies.describe(error, body)}", body
-            ) from None
-        except NotProtobuf as error:
-            raise _unrecognized(resource, str(error), body) from None
-        except LookupError:
-            pass  # This kind has no form in protobuf.
-        raise UnsupportedMediaType.none_of(self.accepted)
-
 
 def _unrecognized(resource: ServedResource, why: str, body: bytes) -> BadRequest:
-    shown = body[:SHOWN_BYTES].hex() or "<empty>"
     return BadRequest(
-        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({shown})"
+        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({_summary(body)})"
     )
+
+
+def _summary(body: bytes) -> str:
+    """The beginning of a body, as text if it looks like JSON."""
+    if not body:
+        return "<empty>"
+    shown = body[:SHOWN_BYTES]
+    text = shown.decode("utf-8", "replace") if body.startswith(b"{") else shown.hex()
+    return text if len(body) <= SHOWN_BYTES else f"{text} ..."
 
 
 def _require_kind(document: Any, resource: ServedResource) -> Document:
@@ -99,18 +84,24 @@ def _require_kind(document: Any, resource: ServedResource) -> Document:
             f"{json_type(document)} into Go value of type struct {{ APIVersion string; Kind string }}"
         )
     api_version, kind = document.get("apiVersion"), document.get("kind")
+    if isinstance(kind, str) and kind and kind != resource.kind:
+        version = api_version if isinstance(api_version, str) and api_version else resource.api_version
+        version = version.rpartition("/")[2]
+        raise BadRequest(
+            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
+            f"converting ({version}.{kind}) to ({_package(resource)}.{resource.kind}): unknown conversion"
+        )
     if isinstance(api_version, str) and api_version and api_version != resource.api_version:
         raise BadRequest(
             f"the API version in the data ({api_version}) does not match the expected API version "
             f"({resource.api_version})"
         )
-    if isinstance(kind, str) and kind and kind != resource.kind:
-        version = resource.group_version.version
-        raise BadRequest(
-            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
-            f"converting ({version}.{kind}) to ({version}.{resource.kind}): unknown conversion"
-        )
     return document
+
+
+def _package(resource: ServedResource) -> str:
+    """Where Kubernetes has the kind's internal type."""
+    return resource.group_version.group.partition(".")[0] or "core"
 
 
 def check(
@@ -123,10 +114,10 @@ def check(
 ) -> None:
     """Check a document against the schema and prune it.
 
-    repeated: the paths of fields that its text has more than once.
+    repeated: what is to be said of fields that its text has more than once.
     Raises TypeMismatch; BadRequest for unknown and repeated fields, if they are not allowed.
     """
-    problems = [f'duplicate field "{path}"' for path in repeated]
+    problems = [*repeated]
     problems += [f'unknown field "{path}"' for path in resource.check(document)]
     if problems and field_validation == "Strict":
         raise BadRequest(_cannot_be_handled(resource, f"strict decoding error: {', '.join(problems)}"))

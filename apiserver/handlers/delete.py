@@ -12,12 +12,10 @@ from apiserver.admission.chain import AdmissionChain, Operation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
-from apiserver.endpoints import bodies
-from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.bodies import BodyParser, MalformedBody, read_body
 from apiserver.endpoints.call import Call, Handler
-from apiserver.endpoints.negotiation import JSON, base_type
-from apiserver.endpoints.responses import send_document
-from apiserver.errors import BadRequest, NotFound, UnsupportedMediaType, details_of
+from apiserver.endpoints.responses import send_status
+from apiserver.errors import BadRequest, NotFound, details_of
 from apiserver.handlers.create import write_of
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
@@ -28,7 +26,7 @@ from apiserver.registry.store import Registry
 from apiserver.schema.compile import TypeMismatch, Walk
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
-from apiserver.wire.protobuf import Decoder, NotProtobuf, open_envelope
+from apiserver.wire.protobuf import Decoder
 
 # Objects of a collection that are deleted at the same time.
 WORKERS: Final = 16
@@ -58,7 +56,7 @@ def delete_handler(
         if not deleted.is_removed or resource.strategy.returns_deleted:
             await send_object(call, encoder, deleted.found)
             return
-        await send_document(call, _success(resource, info.name, deleted.uid))
+        await send_status(call, _success(resource, info.name, deleted.uid))
 
     return delete
 
@@ -109,19 +107,21 @@ async def _all(workers: Iterable[Coroutine[None, None, None]]) -> None:
 class OptionsReader:
     """Gets DeleteOptions from the body if there is one, else from the query (row G09)."""
 
-    def __init__(self, brand: Brand, schema: Schema, deviations: Deviations) -> None:
+    def __init__(
+        self, brand: Brand, schema: Schema, deviations: Deviations, *, has_cbor: bool = False
+    ) -> None:
         """schema: of DeleteOptions."""
         self._takes_bare_dry_run = deviations.bare_dry_run
         self._brand = brand
         self._check = Walk(schema)
         self._from_protobuf = Decoder(schema)
+        self._parser = BodyParser(brand, has_cbor=has_cbor)
 
     async def read(self, call: Call) -> DeleteOptions:
         """Raises BadRequest, UnsupportedMediaType, Invalid."""
         body = await read_body(call)
         if body:
-            media_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, "")) or JSON
-            document = self._decode(body, media_type)
+            document = self._decode(body, call.request.headers.get(hdrs.CONTENT_TYPE, ""))
             options = DeleteOptions.from_body(
                 document, self._brand.meta_group, takes_bare_dry_run=self._takes_bare_dry_run
             )
@@ -132,34 +132,21 @@ class OptionsReader:
         call.warnings += options.warnings
         return options
 
-    def _decode(self, body: bytes, media_type: str) -> Document:
-        if media_type == self._brand.protobuf_media_type:
-            try:
-                document = self._from_protobuf(open_envelope(body).raw)
-            except NotProtobuf as error:
-                raise BadRequest(str(error)) from None
-        elif media_type == JSON:
-            document = _from_json(body)
-        else:
-            raise UnsupportedMediaType.none_of((JSON, self._brand.protobuf_media_type))
+    def _decode(self, body: bytes, content_type: str) -> Document:
+        try:
+            document = self._parser.parse(body, content_type, self._from_protobuf).document
+        except MalformedBody as error:
+            raise BadRequest(str(error)) from None
+        if not isinstance(document, dict):
+            raise BadRequest("couldn't get version/kind; json parse error: the body is not an object")
+        if (document.get("kind") or "DeleteOptions") != "DeleteOptions":
+            kind, version = document["kind"], document.get("apiVersion", "")
+            raise BadRequest(f'no kind "{kind}" is registered for version "{version}"')
         try:
             self._check(document)
         except TypeMismatch as mismatch:
             raise BadRequest(str(mismatch)) from None
         return document
-
-
-def _from_json(body: bytes) -> Document:
-    try:
-        document = bodies.decode_json(body)
-    except BadRequest as error:
-        raise BadRequest(f"couldn't get version/kind; json parse error: {error.message}") from None
-    if not isinstance(document, dict):
-        raise BadRequest("couldn't get version/kind; json parse error: the body is not an object")
-    if (document.get("kind") or "DeleteOptions") != "DeleteOptions":
-        kind, version = document["kind"], document.get("apiVersion", "")
-        raise BadRequest(f'no kind "{kind}" is registered for version "{version}"')
-    return document
 
 
 def _success(resource: ServedResource, name: str, uid: str) -> Document:

@@ -10,26 +10,60 @@ from aiohttp import hdrs
 from apiserver.brand import Brand
 from apiserver.endpoints.call import Call
 from apiserver.endpoints.negotiation import Form, Negotiator, object_targets
-from apiserver.endpoints.representation import Encoder, encoder_for
+from apiserver.endpoints.representation import Encoder, KeptForms, MetaMessages, encoder_for
 from apiserver.meta.options import first
 from apiserver.registry.served_resource import ServedResource
+from apiserver.wire.forms import JSON, YAML, media_types
 
 
 class Encoders:
     """Chooses by the Accept header; keeps encoders, which have no state of their own."""
 
-    def __init__(self, brand: Brand, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, brand: Brand, clock: Callable[[], float], meta: MetaMessages, *, has_cbor: bool = False
+    ) -> None:
+        """meta: the messages that kinds share in protobuf."""
         self._brand = brand
         self._clock = clock
-        self._negotiator = Negotiator(object_targets(brand))
+        self._meta = meta
+        self._kept = KeptForms()
+        self._negotiators = {
+            (has_protobuf, streams): _negotiator(
+                brand, has_protobuf=has_protobuf, has_cbor=has_cbor, streams=streams
+            )
+            for has_protobuf in (False, True)
+            for streams in (False, True)
+        }
         self._encoder = lru_cache(maxsize=1024)(self._make)
 
-    def of(self, call: Call) -> Encoder:
-        """Raises NotAcceptable, BadRequest."""
-        assert call.resource is not None
-        form = self._negotiator.form_for(call.request.headers.get(hdrs.ACCEPT, ""))
+    def of(self, call: Call, spoken: ServedResource | None = None) -> Encoder:
+        """spoken: the kind of the answer, if not the resource's own. Raises NotAcceptable, BadRequest."""
+        resource = spoken or call.resource
+        assert resource is not None
+        accept = call.request.headers.get(hdrs.ACCEPT, "")
+        streams = call.info.verb == "watch"
+        # Whether a kind has messages takes a while to find out, the first time.
+        has_protobuf = accept not in ("", "*/*", JSON) and resource.has_protobuf
+        form = self._negotiators[has_protobuf, streams].form_for(accept)
         include_object = first(call.query, "includeObject") if form.kind == "Table" else ""
-        return self._encoder(call.resource, form, include_object)
+        return self._encoder(resource, form, include_object)
 
     def _make(self, resource: ServedResource, form: Form, include_object: str) -> Encoder:
-        return encoder_for(resource, form, self._brand, include_object=include_object, now=self._clock)
+        return encoder_for(
+            resource,
+            form,
+            self._brand,
+            include_object=include_object,
+            now=self._clock,
+            kept=self._kept,
+            meta=self._meta,
+        )
+
+
+def _negotiator(brand: Brand, *, has_protobuf: bool, has_cbor: bool, streams: bool) -> Negotiator:
+    types = media_types(brand, has_protobuf=has_protobuf, has_cbor=has_cbor)
+    if streams:
+        types = tuple(each for each in types if each != YAML)  # Its documents cannot follow each other.
+    return Negotiator(
+        object_targets(brand), types, without_tables=(brand.protobuf_media_type,), streams=streams
+    )

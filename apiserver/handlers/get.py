@@ -6,11 +6,12 @@ import orjson
 
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.representation import Encoder
-from apiserver.endpoints.responses import is_pretty, send
+from apiserver.endpoints.responses import is_pretty, send_body
 from apiserver.handlers.encoders import Encoders
 from apiserver.meta.options import read_at_for_get
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
+from apiserver.wire.forms import JSON
 
 
 def get_handler(registry: Registry, encoders: Encoders) -> Handler:
@@ -29,6 +30,6 @@ def get_handler(registry: Registry, encoders: Encoders) -> Handler:
 async def send_object(call: Call, encoder: Encoder, found: StoredObject, status: int = 200) -> None:
     """An object as the whole answer."""
     body = encoder.object(found)
-    if is_pretty(call):
+    if encoder.media_type == JSON and is_pretty(call):
         body = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
-    await send(call, status, body, encoder.media_type)
+    await send_body(call, status, body, encoder.media_type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -13,7 +13,7 @@ import orjson
 from apiserver.brand import Brand
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.representation import Encoder
-from apiserver.endpoints.responses import is_pretty, send, send_slices
+from apiserver.endpoints.responses import accepts_gzip, gzipped, is_pretty, send_body, send_slices
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.shared_lists import SharedLists
@@ -21,6 +21,7 @@ from apiserver.meta.options import ListOptions
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
+from apiserver.wire.forms import JSON
 from storage.interface import Consistency, ReadAt
 
 ATTEMPTS_MAX: Final = 5
@@ -38,23 +39,23 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handle
         # Row J10. None, and what kube-apiserver takes for none, is no bound.
         async with asyncio.timeout(options.timeout_s or None):
             is_exact = options.at.consistency is Consistency.EXACT or bool(options.continue_token)
-            if is_exact or is_pretty(call) or not cache.serves_snapshots:
+            if is_exact or _is_indented(call, encoder) or not cache.serves_snapshots:
                 await send_list(call, encoder, await registry.list(resource, namespace, options))
             else:
-                body = await shared_body(resource, namespace, options, encoder)
+                body = await shared_body(resource, namespace, options, encoder, accepts_gzip(call))
                 await send_slices(call, body, encoder.media_type)
 
     async def shared_body(
-        resource: ServedResource, namespace: str, options: ListOptions, encoder: Encoder
+        resource: ServedResource, namespace: str, options: ListOptions, encoder: Encoder, gzip: bool
     ) -> Iterable[bytes]:
         """All that is asked for at one revision is the same, whoever asks."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             at = ReadAt.exactly(await cache.revision_at(options.at))
             try:
                 return await shared.body(
-                    (encoder, namespace, options.labels, options.fields, options.limit, at.revision),
+                    (encoder, gzip, namespace, options.labels, options.fields, options.limit, at.revision),
                     partial(registry.list, resource, namespace, replace(options, at=at)),
-                    encoder.list,
+                    partial(_slices, encoder, gzip),
                 )
             except Expired:
                 # The store forgets faster than we list; whoever asked for no version need not know of any.
@@ -67,9 +68,17 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handle
 
 async def send_list(call: Call, encoder: Encoder, found: ObjectList) -> None:
     """A collection as the whole answer, in slices if it is large."""
-    slices = encoder.list(found)
-    if is_pretty(call):
-        document = orjson.loads(b"".join(slices))
-        await send(call, 200, orjson.dumps(document, option=orjson.OPT_INDENT_2), encoder.media_type)
+    if _is_indented(call, encoder):
+        document = orjson.loads(b"".join(encoder.list(found)))
+        await send_body(call, 200, orjson.dumps(document, option=orjson.OPT_INDENT_2), encoder.media_type)
     else:
-        await send_slices(call, slices, encoder.media_type)
+        await send_slices(call, _slices(encoder, accepts_gzip(call), found), encoder.media_type)
+
+
+def _slices(encoder: Encoder, gzip: bool, found: ObjectList) -> Iterator[bytes]:
+    slices = encoder.list(found)
+    return gzipped(slices) if gzip else slices
+
+
+def _is_indented(call: Call, encoder: Encoder) -> bool:
+    return encoder.media_type == JSON and is_pretty(call)

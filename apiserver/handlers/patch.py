@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 from aiohttp import hdrs
@@ -30,7 +30,7 @@ from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
 from apiserver.handlers.update import require_name, update_rules
 from apiserver.meta.options import WriteOptions
-from apiserver.patch import json_patch, merge_patch
+from apiserver.patch import json_patch, merge_patch, remarks
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -41,8 +41,12 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 ACCEPTED: Final = (JSON_PATCH, MERGE_PATCH)
 
-# document, which may be changed -> new document
-Apply = Callable[[Document], Any]
+
+class Patch(NamedTuple):
+    """apply: a document, which may be changed -> the new one. remarks: what is to be said of its text."""
+
+    apply: Callable[[Document], Any]
+    remarks: Sequence[str] = ()
 
 
 def patch_handler(
@@ -61,17 +65,17 @@ def patch_handler(
             call.query, "PatchOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
         )
         call.warnings += options.warnings
-        apply = parse_patch(await read_body(call), content_type)
-        condition = _condition(call) if content_type == JSON_PATCH and deviations.if_match else None
+        patch = parse_patch(await read_body(call), content_type, field_validation=options.field_validation)
+        condition = version_condition(call, content_type, deviations)
 
         def transform(current: StoredObject) -> Document:
             if condition is not None and current.resource_version != condition:
                 raise Conflict(resource.group_resource, info.name)
             warnings: list[str] = []
-            patched = apply(current.document())
-            document = _checked(patched, resource, options, warnings)
+            patched = patch.apply(current.document())
+            document = checked_patch(patched, resource, options, warnings, patch.remarks)
             require_name(document, info.name)
-            _require_namespace(document, info.namespace)
+            require_namespace(document, info.namespace)
             warn_of_duplicate_owners(call, document)
             call.warnings += [text for text in warnings if text not in call.warnings]
             return document
@@ -93,11 +97,9 @@ def patch_handler(
     return patch
 
 
-def parse_patch(body: bytes, content_type: str) -> Apply:
-    """The patch as a function of documents. Raises BadRequest, RequestEntityTooLarge.
-
-    The function raises UnprocessablePatch.
-    """
+def parse_patch(body: bytes, content_type: str, *, field_validation: str) -> Patch:
+    """Raises BadRequest, RequestEntityTooLarge. What is returned raises UnprocessablePatch."""
+    is_checked = field_validation != "Ignore"
     try:
         patch = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -109,7 +111,10 @@ def parse_patch(body: bytes, content_type: str) -> Apply:
                 "map[string]interface {}"
             )
         # Merged values become part of the document; a second try must find the patch as it was.
-        return lambda document: merge_patch.apply(document, orjson.loads(body))
+        return Patch(
+            lambda document: merge_patch.apply(document, orjson.loads(body)),
+            remarks.of_merge_patch(body, patch) if is_checked else (),
+        )
     try:
         json_patch.check(patch)
     except json_patch.TooManyOperations as error:
@@ -125,11 +130,17 @@ def parse_patch(body: bytes, content_type: str) -> Apply:
         except json_patch.CannotApply:
             raise UnprocessablePatch from None
 
-    return apply
+    return Patch(apply, remarks.of_json_patch(body, patch) if is_checked else ())
 
 
-def _checked(patched: Any, resource: ServedResource, options: WriteOptions, warnings: list[str]) -> Document:
-    """The patched document against the schema. Raises Invalid, BadRequest."""
+def checked_patch(
+    patched: Any,
+    resource: ServedResource,
+    options: WriteOptions,
+    warnings: list[str],
+    said: Sequence[str] = (),
+) -> Document:
+    """The patched document against the schema. said: on the patch's text. Raises Invalid, BadRequest."""
     try:
         if not isinstance(patched, dict):
             raise TypeMismatch(
@@ -140,7 +151,13 @@ def _checked(patched: Any, resource: ServedResource, options: WriteOptions, warn
                 raise TypeMismatch(
                     f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
                 )
-        check(patched, resource, field_validation=options.field_validation, warnings=warnings)
+        check(
+            patched,
+            resource,
+            field_validation=options.field_validation,
+            warnings=warnings,
+            repeated=said,
+        )
     except TypeMismatch as mismatch:
         try:
             shown = orjson.dumps(patched).decode()
@@ -153,14 +170,16 @@ def _checked(patched: Any, resource: ServedResource, options: WriteOptions, warn
     return patched
 
 
-def _require_namespace(document: Document, namespace: str) -> None:
+def require_namespace(document: Document, namespace: str) -> None:
     if document["metadata"].get("namespace") not in (None, "", namespace):
         raise BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
 
 
-def _condition(call: Call) -> str | None:
-    """Row L04: the resourceVersion that If-Match asks for."""
+def version_condition(call: Call, content_type: str, deviations: Deviations) -> str | None:
+    """Row L04: the resourceVersion that If-Match on a JSON patch asks for."""
+    if content_type != JSON_PATCH or not deviations.if_match:
+        return None
     header = call.request.headers.get(hdrs.IF_MATCH)
     return header.strip().strip('"') if header and header.strip() != "*" else None

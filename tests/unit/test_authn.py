@@ -213,29 +213,31 @@ def chain(*authenticators: Authenticator, allows_anonymous: bool = True) -> Auth
     return AuthenticationChain(authenticators, allows_anonymous=allows_anonymous)
 
 
-def test_the_first_who_knows_the_caller_wins(tokens: TokenAuthenticator) -> None:
+async def test_the_first_who_knows_the_caller_wins(tokens: TokenAuthenticator) -> None:
     both = shown("Bearer b-token", certificate_user=ALICE)
-    assert chain(client_cert.authenticate, tokens)(both) == ALICE
-    assert chain(tokens, client_cert.authenticate)(both) == BOB
+    assert await chain(client_cert.authenticate, tokens)(both) == ALICE
+    assert await chain(tokens, client_cert.authenticate)(both) == BOB
 
 
-def test_one_who_knows_nothing_passes_on(tokens: TokenAuthenticator) -> None:
+async def test_one_who_knows_nothing_passes_on(tokens: TokenAuthenticator) -> None:
     asked = chain(client_cert.authenticate, tokens)
-    assert asked(shown("Bearer a-token")) == ALICE
-    assert asked(shown(certificate_user=BOB)) == BOB
+    assert await asked(shown("Bearer a-token")) == ALICE
+    assert await asked(shown(certificate_user=BOB)) == BOB
 
 
-def test_a_wrong_token_is_never_anonymous(tokens: TokenAuthenticator) -> None:
+async def test_a_wrong_token_is_never_anonymous(tokens: TokenAuthenticator) -> None:
     with pytest.raises(Unauthorized):
-        chain(tokens)(shown("Bearer wrong"))
+        await chain(tokens)(shown("Bearer wrong"))
 
 
 @pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer"])
-def test_who_shows_nothing_is_anonymous_if_that_is_allowed(tokens: TokenAuthenticator, header: str) -> None:
-    assert chain(tokens)(shown(header)) == NOBODY
+async def test_who_shows_nothing_is_anonymous_if_that_is_allowed(
+    tokens: TokenAuthenticator, header: str
+) -> None:
+    assert await chain(tokens)(shown(header)) == NOBODY
     with pytest.raises(Unauthorized):
-        chain(tokens, allows_anonymous=False)(shown(header))
+        await chain(tokens, allows_anonymous=False)(shown(header))
 
 
-def test_no_way_of_authentication_at_all() -> None:
-    assert chain()(shown("Bearer x")) == NOBODY
+async def test_no_way_of_authentication_at_all() -> None:
+    assert await chain()(shown("Bearer x")) == NOBODY

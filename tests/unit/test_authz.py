@@ -15,7 +15,14 @@ from apiserver.authz.attributes import (
     Verdict,
     forbidden,
 )
-from apiserver.authz.fixed import authorize_masters, authorize_public_paths
+from apiserver.authz.fixed import (
+    authorize_masters,
+    authorize_public_paths,
+    fixed_rules,
+    self_reviews,
+)
+from apiserver.authz.rules import NonResourceRule, ResourceRule, RuleSet, all_rules
+from apiserver.brand import Brand
 from apiserver.errors import Forbidden
 from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo
 
@@ -189,3 +196,82 @@ def test_refusals(attributes: Attributes, message: str) -> None:
 def test_a_refusal_names_the_object_in_its_details() -> None:
     refused = forbidden(Attributes(BOB, "get", True, "", "apps", "deployments", "", "ns", "web"))
     assert refused.status()["details"] == {"name": "web", "group": "apps", "kind": "deployments"}
+
+
+# ---- questions about oneself: the default role system:basic-user
+
+ABOUT_ONESELF: Final = {
+    "what may I": ("authorization.k8s.io", "selfsubjectaccessreviews", "create", True),
+    "what may I at all": ("authorization.k8s.io", "selfsubjectrulesreviews", "create", True),
+    "who am I": ("authentication.k8s.io", "selfsubjectreviews", "create", True),
+    "what may another": ("authorization.k8s.io", "subjectaccessreviews", "create", False),
+    "whose is a token": ("authentication.k8s.io", "tokenreviews", "create", False),
+    "the name in another group": ("", "selfsubjectreviews", "create", False),
+    "another verb": ("authentication.k8s.io", "selfsubjectreviews", "list", False),
+}
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "verb", "is_allowed"), ABOUT_ONESELF.values(), ids=ABOUT_ONESELF
+)
+def test_whoever_has_said_who_they_are_may_ask_about_themselves(
+    group: str, resource: str, verb: str, is_allowed: bool
+) -> None:
+    expected = Decision.ALLOW if is_allowed else Decision.NO_OPINION
+    asked = self_reviews(Brand())
+    assert asked(Attributes(BOB, verb, True, "", group, resource)).decision is expected
+    assert asked(Attributes(NOBODY, verb, True, "", group, resource)).decision is Decision.NO_OPINION
+
+
+def test_questions_are_asked_in_the_groups_of_the_deployment() -> None:
+    acme = Attributes(BOB, "create", True, "", "authentication.acme.example", "selfsubjectreviews")
+    assert self_reviews(Brand("acme.example", "acme"))(acme).decision is Decision.ALLOW
+    assert self_reviews(Brand())(acme).decision is Decision.NO_OPINION
+
+
+# ---- what is fixed, as rules
+
+
+@pytest.mark.parametrize("user", [ADMIN, BOB, NOBODY], ids=["a master", "somebody", "nobody"])
+def test_rules_say_what_the_authorizers_allow(user: UserInfo) -> None:
+    found = fixed_rules(Brand())(user, "default")
+    chain = AuthorizationChain((authorize_masters, authorize_public_paths, self_reviews(Brand())))
+
+    def may(attributes: Attributes) -> bool:
+        return chain(attributes).decision is Decision.ALLOW
+
+    def told(attributes: Attributes) -> bool:
+        if attributes.is_resource:
+            return any(
+                {attributes.verb, "*"} & set(rule.verbs)
+                and {attributes.group, "*"} & set(rule.api_groups)
+                and {attributes.resource, "*"} & set(rule.resources)
+                for rule in found.resource_rules
+            )
+        return any(
+            {attributes.verb, "*"} & set(rule.verbs)
+            and any(
+                url in (attributes.path, "*") or (url.endswith("*") and attributes.path.startswith(url[:-1]))
+                for url in rule.urls
+            )
+            for rule in found.non_resource_rules
+        )
+
+    asked = [
+        path(user, each) for each in ("/version", "/api", "/apis/apps/v1", "/metrics", "/logs", "/livez")
+    ]
+    asked += [configmaps(user), path(user, "/version", "post")]
+    asked += [
+        Attributes(user, verb, True, "", group, resource)
+        for group, resource, verb, _ in ABOUT_ONESELF.values()
+    ]
+    assert [told(each) for each in asked] == [may(each) for each in asked]
+
+
+def test_rules_of_several_are_put_together() -> None:
+    first = RuleSet([ResourceRule(("get",), ("",), ("pods",))], [NonResourceRule(("get",), ("/a",))])
+    second = RuleSet([ResourceRule(("list",), ("",), ("pods",))], is_incomplete=True, problems=["why"])
+    resolve = all_rules([lambda user, namespace: first, lambda user, namespace: second])
+    assert resolve(BOB, "default") == RuleSet(
+        [*first.resource_rules, *second.resource_rules], [*first.non_resource_rules], True, ["why"]
+    )

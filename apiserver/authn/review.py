@@ -1,0 +1,33 @@
+"""Whose a token is, asked by somebody else than who shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apiserver.authn.chain import AuthenticationChain, Credentials
+from apiserver.authn.service_account import Identity, ServiceAccountAuthenticator
+from apiserver.errors import Unauthorized
+
+
+class TokenReviewer:
+    """Asks all that know tokens. audiences: the server's own, for which tokens of other kinds are meant."""
+
+    def __init__(
+        self,
+        chain: AuthenticationChain,
+        service_accounts: ServiceAccountAuthenticator,
+        audiences: Sequence[str],
+    ) -> None:
+        self._chain, self._service_accounts = chain, service_accounts
+        self._audiences = tuple(audiences)
+
+    async def __call__(self, token: str, audiences: Sequence[str]) -> Identity:
+        """audiences: those that the token should be meant for, or the server's own. Raises Unauthorized."""
+        wanted = tuple(audiences) or self._audiences
+        identity = await self._service_accounts.identify(token, wanted)
+        if identity is not None:
+            return identity
+        shared = tuple(each for each in wanted if each in self._audiences)
+        if not shared:
+            raise Unauthorized
+        return Identity(await self._chain(Credentials(lambda: None, f"Bearer {token}")), shared)

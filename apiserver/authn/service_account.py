@@ -1,0 +1,308 @@
+"""Tokens of service accounts: JSON Web Tokens that this server signs, and believes as long as what they name
+is there.
+
+Claims are those of k8s.io/kubernetes, pkg/serviceaccount/claims.go; rows O01, O08.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from apiserver.authn.chain import Credentials, authenticated
+from apiserver.authn.token import bearer_token
+from apiserver.errors import Unauthorized
+from apiserver.meta import timestamps
+from apiserver.vocabulary import Document, UserInfo
+
+PrivateKey: TypeAlias = EllipticCurvePrivateKey | RSAPrivateKey
+PublicKey: TypeAlias = EllipticCurvePublicKey | RSAPublicKey
+
+# Clocks of replicas may differ; kube-apiserver allows as much.
+LEEWAY_S: Final = 60
+# Tokens whose signature has been looked at. Anybody can show any number of others, which are not kept.
+KNOWN_TOKENS_MAX: Final = 4096
+# No token that fits into a header is longer.
+TOKEN_LENGTH_MAX: Final = 16 * 1024
+USER_PREFIX: Final = "system:serviceaccount:"
+GROUP: Final = "system:serviceaccounts"
+_CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+# What a token may be bound to, by the claim that names it: the resource.
+_BOUND: Final = {"pod": "pods", "secret": "secrets", "node": "nodes"}
+
+
+class UnusableKey(ValueError):
+    """The text holds no key with which tokens can be signed or proved."""
+
+
+class Reference(NamedTuple):
+    """One object that a token names."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a token says, once its signature has been found to be right.
+
+    bound: what must exist besides the service account, by claim: pod, secret or node.
+    """
+
+    namespace: str
+    account: Reference
+    audiences: tuple[str, ...]
+    expires_at: int
+    not_before: int
+    token_id: str
+    bound: tuple[tuple[str, Reference], ...] = ()
+
+
+class Identity(NamedTuple):
+    """Who shows a token, and for which of the audiences that were asked for it is meant."""
+
+    user: UserInfo
+    audiences: tuple[str, ...]
+
+
+# (resource of the core group, namespace, name, whether only the newest state will do) -> the object, or None
+Find: TypeAlias = Callable[[str, str, str, bool], Awaitable[Document | None]]
+
+
+# ---- keys
+
+
+def read_private_key(pem: bytes) -> PrivateKey:
+    """Raises UnusableKey."""
+    try:
+        key = serialization.load_pem_private_key(pem, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise UnusableKey(f"no private key: {error}") from None
+    if not isinstance(key, PrivateKey):
+        raise UnusableKey("the key is neither RSA nor ECDSA")
+    _algorithm(key)
+    return key
+
+
+def read_public_keys(pem: bytes) -> list[PublicKey]:
+    """The keys in a file of public keys, or of one private key. Raises UnusableKey."""
+    if b"PRIVATE KEY" in pem:
+        return [read_private_key(pem).public_key()]
+    end = b"-----END PUBLIC KEY-----"
+    keys: list[PublicKey] = []
+    for block in pem.split(end)[:-1]:
+        try:
+            key = serialization.load_pem_public_key(block + end)
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise UnusableKey(f"no public key: {error}") from None
+        if not isinstance(key, PublicKey):
+            raise UnusableKey("the key is neither RSA nor ECDSA")
+        _algorithm(key)
+        keys.append(key)
+    if not keys:
+        raise UnusableKey("there is no key in it")
+    return keys
+
+
+def _algorithm(key: PrivateKey | PublicKey) -> str:
+    if isinstance(key, RSAPrivateKey | RSAPublicKey):
+        return "RS256"
+    name = key.curve.name
+    if name not in _CURVES:
+        raise UnusableKey(f"the curve {name} is not supported")
+    return _CURVES[name]
+
+
+def _key_id(key: PublicKey) -> str:
+    """The same for the same key everywhere, so that others find it."""
+    encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return base64.urlsafe_b64encode(hashlib.sha256(encoded).digest()).rstrip(b"=").decode()
+
+
+# ---- issuing
+
+
+class TokenIssuer:
+    """Signs tokens. issuer: the claim `iss`. claim: the name of the claim that holds what is ours."""
+
+    def __init__(self, key: PrivateKey, *, issuer: str, claim: str) -> None:
+        self._key, self._issuer, self._claim = key, issuer, claim
+        self._algorithm = _algorithm(key)
+        self._headers = {"kid": _key_id(key.public_key())}
+
+    def issue(self, claims: Claims, *, now: int) -> str:
+        namespace, account = claims.namespace, claims.account
+        own: dict[str, Any] = {"namespace": namespace}
+        for kind, reference in claims.bound:
+            own[kind] = {"name": reference.name, **({"uid": reference.uid} if reference.uid else {})}
+        own["serviceaccount"] = {"name": account.name, "uid": account.uid}
+        payload = {
+            "aud": list(claims.audiences),
+            "exp": claims.expires_at,
+            "iat": now,
+            "iss": self._issuer,
+            "jti": claims.token_id,
+            self._claim: own,
+            "nbf": claims.not_before,
+            "sub": f"{USER_PREFIX}{namespace}:{account.name}",
+        }
+        return jwt.encode(payload, self._key, algorithm=self._algorithm, headers=self._headers)
+
+
+def new_token_id() -> str:
+    return str(uuid.uuid4())
+
+
+# ---- believing
+
+
+class ServiceAccountAuthenticator:
+    """Knows the service accounts behind tokens.
+
+    keys: with any of which a token may be signed. issuers: who may have signed it.
+    audiences: for one of which it must be meant, if nobody asks for others.
+    claim: as in TokenIssuer. extra_prefix: of the keys of what else is known of a user.
+    clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[PublicKey],
+        *,
+        issuers: Sequence[str],
+        audiences: Sequence[str],
+        claim: str,
+        extra_prefix: str,
+        find: Find,
+        clock: Callable[[], float],
+    ) -> None:
+        self._keys = {_key_id(key): (key, _algorithm(key)) for key in keys}
+        self._issuers, self._audiences = frozenset(issuers), tuple(audiences)
+        self._claim, self._extra_prefix = claim, extra_prefix
+        self._find, self._clock = find, clock
+        self._known: OrderedDict[str, Claims] = OrderedDict()  # those used last at the end
+
+    def __call__(self, credentials: Credentials) -> Awaitable[UserInfo] | None:
+        """None for what is no token of ours. The awaitable raises Unauthorized."""
+        claims = self._claims(bearer_token(credentials.authorization))
+        return None if claims is None else self._user(claims)
+
+    async def identify(self, token: str, audiences: Sequence[str]) -> Identity | None:
+        """As a call, for other audiences. Raises Unauthorized."""
+        claims = self._claims(token)
+        return None if claims is None else await self._identity(claims, audiences)
+
+    async def _user(self, claims: Claims) -> UserInfo:
+        return (await self._identity(claims, self._audiences)).user
+
+    async def _identity(self, claims: Claims, audiences: Sequence[str]) -> Identity:
+        now = self._clock()
+        if not claims.not_before - LEEWAY_S <= now <= claims.expires_at + LEEWAY_S:
+            raise Unauthorized
+        shared = tuple(each for each in audiences if each in claims.audiences)
+        if not shared:
+            raise Unauthorized
+        named = [("serviceaccounts", claims.namespace, claims.account)]
+        named += [
+            (_BOUND[kind], "" if kind == "node" else claims.namespace, reference)
+            for kind, reference in claims.bound
+            # A pod's token names the pod's node, too, which is told but not looked for.
+            if kind != "node" or len(claims.bound) == 1
+        ]
+        for resource, namespace, reference in named:
+            if not await self._exists(resource, namespace, reference, now):
+                raise Unauthorized
+        return Identity(self._user_of(claims), shared)
+
+    async def _exists(self, resource: str, namespace: str, reference: Reference, now: float) -> bool:
+        for is_fresh in (False, True):  # It may have been made a moment ago, elsewhere.
+            found = await self._find(resource, namespace, reference.name, is_fresh)
+            if found is not None and found["metadata"]["uid"] == reference.uid:
+                deleted_at = timestamps.from_text(found["metadata"].get("deletionTimestamp", ""))
+                return deleted_at is None or now <= deleted_at + LEEWAY_S
+        return False
+
+    def _user_of(self, claims: Claims) -> UserInfo:
+        extra = [("credential-id", f"JTI={claims.token_id}")] if claims.token_id else []
+        for kind, reference in claims.bound:
+            if kind in ("pod", "node"):
+                extra.append((f"{kind}-name", reference.name))
+                if reference.uid:
+                    extra.append((f"{kind}-uid", reference.uid))
+        namespace, account = claims.namespace, claims.account
+        user = authenticated(
+            f"{USER_PREFIX}{namespace}:{account.name}", (GROUP, f"{GROUP}:{namespace}"), account.uid
+        )
+        named = tuple((f"{self._extra_prefix}/{key}", (value,)) for key, value in extra)
+        return UserInfo(user.name, user.groups, user.uid, named)
+
+    # ---- signatures
+
+    def _claims(self, token: str) -> Claims | None:
+        """What a token says, if it is signed with one of our keys by one of our issuers; else None."""
+        if token.count(".") != 2 or len(token) > TOKEN_LENGTH_MAX:
+            return None
+        known = self._known.get(token)
+        if known is not None:
+            self._known.move_to_end(token)
+            return known
+        payload = self._verified(token)
+        claims = None if payload is None else self._read(payload)
+        if claims is not None:
+            self._known[token] = claims
+            if len(self._known) > KNOWN_TOKENS_MAX:
+                self._known.popitem(last=False)
+        return claims
+
+    def _verified(self, token: str) -> Document | None:
+        try:
+            key_id = jwt.get_unverified_header(token).get("kid")
+            candidates = [self._keys[key_id]] if key_id in self._keys else list(self._keys.values())
+        except (jwt.InvalidTokenError, RecursionError):
+            return None
+        for key, algorithm in candidates:
+            try:
+                payload: Document = jwt.decode(token, key, algorithms=[algorithm], options=_SIGNATURE_ONLY)
+            except jwt.InvalidTokenError:
+                continue
+            return payload if payload.get("iss") in self._issuers else None
+        return None
+
+    def _read(self, payload: Document) -> Claims | None:
+        try:
+            own, audiences = payload[self._claim], payload["aud"]
+            claims = Claims(
+                namespace=own["namespace"],
+                account=_reference(own["serviceaccount"]),
+                audiences=tuple([audiences] if isinstance(audiences, str) else audiences),
+                expires_at=int(payload["exp"]),
+                not_before=int(payload.get("nbf", 0)),
+                token_id=payload.get("jti", ""),
+                bound=tuple((kind, _reference(own[kind])) for kind in _BOUND if kind in own),
+            )
+        except (KeyError, TypeError, ValueError):
+            return None  # Signed with our key, but of another kind.
+        subject = f"{USER_PREFIX}{claims.namespace}:{claims.account.name}"
+        return claims if payload.get("sub") == subject else None
+
+
+# Times, audience and issuer are looked at here: with our clock, and each time a token is shown.
+_SIGNATURE_ONLY: Final[Any] = {
+    "verify_signature": True,
+    **{f"verify_{claim}": False for claim in ("aud", "exp", "iat", "iss", "jti", "nbf", "sub")},
+}
+
+
+def _reference(claim: Document) -> Reference:
+    return Reference(claim["name"], claim.get("uid", ""))

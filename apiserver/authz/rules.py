@@ -1,0 +1,50 @@
+"""What somebody may do, as a list of rules: the answer to a SelfSubjectRulesReview."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from apiserver.vocabulary import UserInfo
+
+
+class ResourceRule(NamedTuple):
+    verbs: tuple[str, ...]
+    api_groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    resource_names: tuple[str, ...] = ()
+
+
+class NonResourceRule(NamedTuple):
+    verbs: tuple[str, ...]
+    urls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """is_incomplete: there may be more that could not be found out; problems say why."""
+
+    resource_rules: Sequence[ResourceRule] = ()
+    non_resource_rules: Sequence[NonResourceRule] = ()
+    is_incomplete: bool = False
+    problems: Sequence[str] = field(default=())
+
+
+# (user, namespace) -> what they may do there
+RuleResolver: TypeAlias = Callable[[UserInfo, str], RuleSet]
+
+
+def all_rules(resolvers: Sequence[RuleResolver]) -> RuleResolver:
+    """What all resolvers together know."""
+
+    def resolve(user: UserInfo, namespace: str) -> RuleSet:
+        found = [resolver(user, namespace) for resolver in resolvers]
+        return RuleSet(
+            [rule for each in found for rule in each.resource_rules],
+            [rule for each in found for rule in each.non_resource_rules],
+            any(each.is_incomplete for each in found),
+            [problem for each in found for problem in each.problems],
+        )
+
+    return resolve

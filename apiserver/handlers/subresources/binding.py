@@ -1,0 +1,98 @@
+"""Putting a pod on a node, once. Source: k8s.io/kubernetes, pkg/registry/core/pod/storage, BindingREST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.catalogue.rules.common import Errors
+from apiserver.endpoints.call import Call, Handler
+from apiserver.errors import BadRequest, Conflict, Invalid
+from apiserver.field_errors import not_supported, required
+from apiserver.handlers.spoken import Speech, send_success
+from apiserver.handlers.subresources.conditions import set_condition
+from apiserver.meta import timestamps
+from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.strategy import UpdateStrategy
+from apiserver.vocabulary import Document, GroupResource
+
+_PODS_BINDING = GroupResource("", "pods/binding")
+# What is set here is the server's doing: the rules for changes by clients do not apply.
+_ASSIGNED = UpdateStrategy(change_checks=0, object_checks=1)
+
+
+def binding_handlers(
+    registry: Registry,
+    table: Callable[[], ResourceTable],
+    speech: Speech,
+    spoken: ServedResource,
+    lifecycle: NamespaceLifecycle,
+    clock: Callable[[], float],
+) -> Mapping[str, Handler]:
+    """POST to pods/{name}/binding, or to the collection bindings. clock: seconds since 1970."""
+
+    async def create(call: Call) -> None:
+        info = call.info
+        pods = table().find("", "v1", "pods")
+        assert pods is not None
+        options = speech.options(call, "CreateOptions")
+        binding = await speech.read(call, spoken, options)
+        meta = binding["metadata"]
+        name = meta.get("name", "")
+        if info.name and info.name != name:
+            raise BadRequest("name in URL does not match name in Binding object")
+        if errors := validate_binding(binding):
+            # kube-apiserver answers 500 here.
+            raise Invalid(spoken.group_kind, name, errors)
+        await lifecycle.check_create(pods, info.namespace, name)
+        await speech.admit(call, name, binding, options)
+
+        def assign(current: StoredObject) -> Document:
+            pod = current.document()
+            _require_free(pod)
+            if meta.get("uid") and meta["uid"] != pod["metadata"]["uid"]:
+                raise _conflict(
+                    name,
+                    f"Precondition failed: UID in precondition: {meta['uid']}, "
+                    f"UID in object meta: {pod['metadata']['uid']}",
+                )
+            pod["metadata"]["resourceVersion"] = meta.get("resourceVersion", "")
+            for field in ("annotations", "labels"):
+                if meta.get(field):
+                    pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **meta[field]}
+            pod["spec"]["nodeName"] = binding["target"]["name"]
+            scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+            set_condition(pod, scheduled, timestamps.to_text(clock()))
+            return pod
+
+        await registry.update(pods, info.namespace, name, assign, options, strategy=_ASSIGNED)
+        await send_success(call)
+
+    return {"create": create}
+
+
+def validate_binding(binding: Document) -> Errors:
+    target = binding["target"]
+    errors = []
+    if target.get("kind", "") not in ("", "Node"):
+        errors.append(not_supported("target.kind", target["kind"], ["Node", "<empty>"]))
+    if not target.get("name"):
+        errors.append(required("target.name"))
+    return errors
+
+
+def _require_free(pod: Document) -> None:
+    """Raises Conflict."""
+    name, spec = pod["metadata"]["name"], pod.get("spec", {})
+    if "deletionTimestamp" in pod["metadata"]:
+        raise _conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise _conflict(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise _conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
+
+
+def _conflict(name: str, why: str) -> Conflict:
+    return Conflict(_PODS_BINDING, name, why)

@@ -1,0 +1,290 @@
+"""Asking for a pod to go, which its disruption budget may refuse.
+
+Source: k8s.io/kubernetes, pkg/registry/core/pod/storage/eviction.go. Row I15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.catalogue.rules.common import selects
+from apiserver.endpoints.call import Call, Handler
+from apiserver.errors import ApiError, BadRequest, Conflict, Forbidden
+from apiserver.handlers.spoken import Speech, send_success
+from apiserver.handlers.subresources.conditions import has_condition, set_condition
+from apiserver.meta import timestamps
+from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
+from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.strategy import UpdateStrategy
+from apiserver.vocabulary import Document, GroupResource
+
+# Of a pod that changes while it is looked at.
+ATTEMPTS_MAX: Final = 5
+# Evictions of one budget that nobody has confirmed yet.
+DISRUPTED_PODS_MAX: Final = 2_000
+BUSY_RETRY_S: Final = 10
+_PODS: Final = GroupResource("", "pods")
+_BUDGETS: Final = GroupResource("policy", "poddisruptionbudgets")
+_MARKED: Final = UpdateStrategy(change_checks=0, object_checks=1)
+
+
+class BudgetForbids(ApiError):
+    """The pod may go later."""
+
+    code, reason = 429, "TooManyRequests"
+
+    def __init__(self, why: str, retry_after_s: int | None = None) -> None:
+        super().__init__(
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            details={"causes": [{"reason": "DisruptionBudget", "message": why}]},
+            retry_after_s=retry_after_s,
+        )
+
+    @classmethod
+    def not_looked_at(cls, name: str) -> BudgetForbids:
+        """Nobody has worked out yet what the budget, as it is now, allows."""
+        why = f"The disruption budget {name} is still being processed by the server."
+        return cls(why, BUSY_RETRY_S)
+
+
+class SeveralBudgets(ApiError):
+    """kube-apiserver answers 500 here, though it is the objects that are wrong."""
+
+    code, reason = 422, "Invalid"
+
+    def __init__(self, budgets: list[str]) -> None:
+        causes = [
+            {"reason": "DisruptionBudget", "message": f"The disruption budget {name} selects the pod"}
+            for name in budgets
+        ]
+        super().__init__(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
+            "support.",
+            details={"causes": causes},
+        )
+
+
+def eviction_handlers(
+    registry: Registry,
+    table: Callable[[], ResourceTable],
+    speech: Speech,
+    spoken: ServedResource,
+    lifecycle: NamespaceLifecycle,
+    clock: Callable[[], float],
+) -> Mapping[str, Handler]:
+    """POST to pods/{name}/eviction. clock: seconds since 1970."""
+    evictions = _Evictions(registry, clock)
+
+    async def create(call: Call) -> None:
+        info, pods = call.info, call.resource
+        assert pods is not None
+        options = speech.options(call, "CreateOptions")
+        eviction = await speech.read(call, spoken, options)
+        if eviction["metadata"].get("name") != info.name:
+            raise BadRequest("name in URL does not match name in Eviction object")
+        deletion = DeleteOptions.from_body(
+            eviction.get("deleteOptions") or {},
+            speech.brand.meta_group,
+            takes_bare_dry_run=speech.deviations.bare_dry_run,
+        )
+        deletion = replace(deletion, dry_run=deletion.dry_run or options.dry_run)
+        await lifecycle.check_create(pods, info.namespace, info.name)
+        await speech.admit(call, info.name, eviction, options)
+        budgets = table().find(*_V1_BUDGETS)
+        await evictions.evict(pods, budgets, info.namespace, info.name, deletion)
+        await send_success(call)
+
+    return {"create": create}
+
+
+_V1_BUDGETS: Final = (_BUDGETS.group, "v1", _BUDGETS.resource)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evictions:
+    registry: Registry
+    clock: Callable[[], float]
+
+    async def evict(
+        self,
+        pods: ServedResource,
+        budgets: ServedResource | None,
+        namespace: str,
+        name: str,
+        deletion: DeleteOptions,
+    ) -> None:
+        """budgets: the resource, if it is served.
+
+        Raises NotFound, Conflict (preconditions), BudgetForbids, SeveralBudgets.
+        """
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            pod = (await self.registry.get(pods, namespace, name)).document()
+            if not _is_free_to_go(pod):
+                break
+            # A pod that is pending must not have begun to run meanwhile.
+            wanted = _at_version(deletion, pod) if _may_become_ready(pod) else deletion
+            try:
+                await self._delete(pods, namespace, name, wanted)
+            except Conflict:
+                if deletion.resource_version is not None or attempt == ATTEMPTS_MAX:
+                    raise
+            else:
+                return
+        budget = await self._budget(budgets, pod)
+        if budget is None:
+            await self._delete(pods, namespace, name, deletion)
+        elif _is_beyond_harm(pod, budget):
+            try:
+                await self._delete(pods, namespace, name, _at_version(deletion, pod))
+            except Conflict:
+                if deletion.resource_version is not None:
+                    raise
+                # It may have become ready, and is then the budget's business.
+                raise BudgetForbids.not_looked_at(budget["metadata"]["name"]) from None
+        else:
+            assert budgets is not None
+            await self._take(budgets, budget, name, dry_run=deletion.dry_run)
+            await self._delete(pods, namespace, name, deletion)
+
+    async def _budget(self, budgets: ServedResource | None, pod: Document) -> Document | None:
+        """The budget that the pod belongs to. Raises SeveralBudgets."""
+        if budgets is None:
+            return None
+        everything = ListOptions.for_list({}, budgets.known_fields, "")
+        found = await self.registry.list(budgets, pod["metadata"]["namespace"], everything)
+        labels = pod["metadata"].get("labels") or {}
+        concerned = [
+            budget
+            for budget in (each.document() for each in found.objects)
+            if (selector := budget.get("spec", {}).get("selector")) is not None and selects(selector, labels)
+        ]
+        if len(concerned) > 1:
+            raise SeveralBudgets([each["metadata"]["name"] for each in concerned])
+        return concerned[0] if concerned else None
+
+    async def _take(self, budgets: ServedResource, budget: Document, pod: str, *, dry_run: bool) -> None:
+        """Take one disruption from the budget. Raises BudgetForbids, Forbidden."""
+        now = timestamps.to_text(self.clock())
+        meta = budget["metadata"]
+
+        def take(current: StoredObject) -> Document:
+            document = current.document()
+            take_disruption(document, pod, now)
+            return document
+
+        status = budgets.subresources.get("status")
+        await self.registry.update(
+            budgets,
+            meta["namespace"],
+            meta["name"],
+            take,
+            WriteOptions(dry_run=dry_run),
+            strategy=status.update if status is not None else _MARKED,
+        )
+
+    async def _delete(self, pods: ServedResource, namespace: str, name: str, deletion: DeleteOptions) -> None:
+        """Say in the pod's status why it goes, and delete it."""
+        if not deletion.dry_run:
+
+            def mark(current: StoredObject) -> Document:
+                pod = current.document()
+                _require_preconditions(pod, deletion)
+                target = {
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "EvictionByEvictionAPI",
+                    "message": "Eviction API: evicting",
+                    "lastProbeTime": None,
+                }
+                set_condition(pod, target, timestamps.to_text(self.clock()))
+                return pod
+
+            marked = await self.registry.update(pods, namespace, name, mark, WriteOptions(), strategy=_MARKED)
+            if deletion.resource_version is not None:
+                deletion = replace(deletion, resource_version=marked.resource_version)
+        await self.registry.delete(pods, namespace, name, deletion)
+
+
+def take_disruption(budget: Document, pod: str, now: str) -> None:
+    """Note in the budget's status that the pod goes. Raises BudgetForbids, Forbidden."""
+    meta, status = budget["metadata"], budget.setdefault("status", {})
+    name, allowed = meta["name"], status.get("disruptionsAllowed", 0)
+    if status.get("observedGeneration", 0) < meta.get("generation", 0):
+        raise BudgetForbids.not_looked_at(name)
+    if allowed < 0:
+        raise Forbidden.to_resource(_BUDGETS, name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods") or ()) > DISRUPTED_PODS_MAX:
+        raise Forbidden.to_resource(
+            _BUDGETS,
+            name,
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        )
+    if allowed == 0:
+        raise BudgetForbids(
+            f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods and has "
+            f"{status.get('currentHealthy', 0)} currently"
+        )
+    status["disruptionsAllowed"] = allowed - 1
+    if allowed == 1:
+        none_left = {
+            "type": "DisruptionAllowed",
+            "status": "False",
+            "reason": "InsufficientPods",
+            "message": "",
+            "observedGeneration": status.get("observedGeneration", 0),
+        }
+        set_condition(budget, none_left, now)
+    status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod: now}
+
+
+def _is_free_to_go(pod: Document) -> bool:
+    """Whether nothing is disrupted that a budget would care for."""
+    phase = pod.get("status", {}).get("phase")
+    return phase in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
+
+
+def _may_become_ready(pod: Document) -> bool:
+    return pod.get("status", {}).get("phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _is_beyond_harm(pod: Document, budget: Document) -> bool:
+    """Whether the pod is not ready, and its budget does not need it."""
+    if has_condition(pod, "Ready"):
+        return False
+    if budget.get("spec", {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status", {})
+    desired: int = status.get("desiredHealthy", 0)
+    return bool(status.get("currentHealthy", 0) >= desired > 0)
+
+
+def _at_version(deletion: DeleteOptions, pod: Document) -> DeleteOptions:
+    """The deletion of the pod as it was looked at, if it names no version itself."""
+    if deletion.resource_version is not None:
+        return deletion
+    return replace(deletion, resource_version=pod["metadata"]["resourceVersion"])
+
+
+def _require_preconditions(pod: Document, deletion: DeleteOptions) -> None:
+    """Raises Conflict."""
+    meta = pod["metadata"]
+    if deletion.uid is not None and deletion.uid != meta["uid"]:
+        raise Conflict(
+            _PODS,
+            meta["name"],
+            f"the UID in the precondition ({deletion.uid}) does not match the UID in record ({meta['uid']}). "
+            "The object might have been deleted and then recreated",
+        )
+    version = deletion.resource_version
+    if version is not None and version != meta["resourceVersion"]:
+        raise Conflict(
+            _PODS,
+            meta["name"],
+            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in "
+            f"record ({meta['resourceVersion']}). The object might have been modified",
+        )

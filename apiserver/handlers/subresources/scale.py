@@ -1,0 +1,189 @@
+"""The scale of an object: how many pods it wants and has, in the same form whatever its type.
+
+A scale is a view: reads make it from the object, writes put its number into the object, which is then checked
+and stored like any other. Source: k8s.io/kubernetes, pkg/registry/apps/deployment/storage. Rows A17, I13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from aiohttp import hdrs
+
+from apiserver import field_errors
+from apiserver.admission.chain import Operation
+from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.negotiation import base_type
+from apiserver.errors import Conflict, Invalid, UnsupportedMediaType
+from apiserver.handlers.create import write_of
+from apiserver.handlers.patch import (
+    ACCEPTED,
+    checked_patch,
+    parse_patch,
+    require_namespace,
+    version_condition,
+)
+from apiserver.handlers.spoken import Speech, send_spoken, unstored
+from apiserver.handlers.update import require_name
+from apiserver.meta import names, object_meta
+from apiserver.meta.options import WriteOptions, read_at_for_get
+from apiserver.registry.served_resource import ScaleFields, ServedResource
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.vocabulary import Document
+
+INT32_MAX: Final = (1 << 31) - 1
+# A scale has no other metadata of its object's.
+_SHOWN_META: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+# The object as it is -> the scale that is wanted for it.
+Wanted = Callable[[StoredObject], Document]
+
+
+def scale_handlers(registry: Registry, speech: Speech, spoken: ServedResource) -> Mapping[str, Handler]:
+    """What answers each verb. spoken: Scale."""
+
+    async def get(call: Call) -> None:
+        resource, fields = _resource(call)
+        encoder = speech.encoder(call, spoken)
+        info = call.info
+        found = await registry.get(resource, info.namespace, info.name, read_at_for_get(call.query))
+        await send_spoken(call, encoder, spoken, scale_of(found.document(), resource, fields, spoken))
+
+    async def update(call: Call) -> None:
+        options = speech.options(call, "UpdateOptions")
+        scale = await speech.read(call, spoken, options)
+        require_name(scale, call.info.name)
+        await write(call, lambda current: scale, options)
+
+    async def patch(call: Call) -> None:
+        content_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, ""))
+        if content_type not in ACCEPTED:
+            raise UnsupportedMediaType.none_of(ACCEPTED)
+        options = speech.options(call, "PatchOptions")
+        patch = parse_patch(await read_body(call), content_type, field_validation=options.field_validation)
+        condition = version_condition(call, content_type, speech.deviations)
+        resource, fields = _resource(call)
+
+        def wanted(current: StoredObject) -> Document:
+            if condition is not None and current.resource_version != condition:
+                raise Conflict(resource.group_resource, call.info.name)
+            # As clients see it, and as they may name its parts in a patch.
+            shown = unstored(spoken, scale_of(current.document(), resource, fields, spoken)).document()
+            warnings: list[str] = []
+            scale = checked_patch(patch.apply(shown), spoken, options, warnings, patch.remarks)
+            require_name(scale, call.info.name)
+            require_namespace(scale, call.info.namespace)
+            call.warnings += [text for text in warnings if text not in call.warnings]
+            return scale
+
+        await write(call, wanted, options)
+
+    async def write(call: Call, wanted: Wanted, options: WriteOptions) -> None:
+        resource, fields = _resource(call)
+        encoder = speech.encoder(call, spoken)
+        info = call.info
+
+        def transform(current: StoredObject) -> Document:
+            scale, document = wanted(current), current.document()
+            _check(scale, document, resource, fields, spoken)
+            _put(document, fields.replicas, scale["spec"].get("replicas", 0))
+            document["metadata"]["resourceVersion"] = scale["metadata"].get("resourceVersion", "")
+            return document
+
+        asked = speech.admission.of(write_of(call, Operation.UPDATE, info.name, is_dry_run=options.dry_run))
+        updated = await registry.update(
+            resource,
+            info.namespace,
+            info.name,
+            transform,
+            options,
+            warnings=call.warnings,
+            mutate=asked.mutate if asked else None,
+            admit=asked.validate if asked else None,
+        )
+        await send_spoken(call, encoder, spoken, scale_of(updated.document(), resource, fields, spoken))
+
+    return {"get": get, "update": update, "patch": patch}
+
+
+def _resource(call: Call) -> tuple[ServedResource, ScaleFields]:
+    assert call.resource is not None
+    fields = call.resource.subresources[call.info.subresource].scale
+    assert fields is not None
+    return call.resource, fields
+
+
+def scale_of(
+    document: Document, resource: ServedResource, fields: ScaleFields, spoken: ServedResource
+) -> Document:
+    """Raises Invalid for an object that has no number where its type says that it has one."""
+    meta = document["metadata"]
+    replicas = _number(document, fields.replicas)
+    if replicas is None:
+        replicas = fields.default
+    if replicas is None:
+        # kube-apiserver answers 500 here.
+        problem = field_errors.required(f".{'.'.join(fields.replicas)}", "the object cannot be scaled")
+        raise Invalid(resource.group_kind, meta["name"], [problem])
+    return {
+        "kind": spoken.kind,
+        "apiVersion": spoken.api_version,
+        "metadata": {field: meta[field] for field in _SHOWN_META if field in meta},
+        "spec": {"replicas": replicas},
+        "status": {
+            "replicas": _number(document, fields.status_replicas) or 0,
+            "selector": fields.selector(document),
+        },
+    }
+
+
+def _check(
+    scale: Document,
+    document: Document,
+    resource: ServedResource,
+    fields: ScaleFields,
+    spoken: ServedResource,
+) -> None:
+    """Is this a scale for the object? Raises Invalid, Conflict."""
+    meta, own = scale["metadata"], document["metadata"]
+    if fields.checks_replicas:
+        errors = object_meta.validate(
+            {**meta, "namespace": own.get("namespace", "")},
+            is_namespaced=resource.is_namespaced,
+            name_rule=names.dns_subdomain,
+        )
+        replicas = scale["spec"].get("replicas", 0)
+        if replicas < 0:
+            text = "must be greater than or equal to 0"
+            errors.append(field_errors.invalid("spec.replicas", replicas, text))
+        if errors:
+            raise Invalid(spoken.group_kind, own["name"], errors)
+    if meta.get("uid") and meta["uid"] != own["uid"]:
+        raise Conflict(
+            resource.group_resource,
+            own["name"],
+            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {own['uid']}",
+        )
+
+
+def _number(document: Document, path: tuple[str, ...]) -> int | None:
+    """The number at a path of a scale's; None if there is none that a scale can show."""
+    value: Any = document
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and abs(value) <= INT32_MAX else None
+
+
+def _put(document: Document, path: tuple[str, ...], value: int) -> None:
+    *parents, last = path
+    parent = document
+    for step in parents:
+        found = parent.get(step)
+        if not isinstance(found, dict):
+            found = parent[step] = {}
+        parent = found
+    parent[last] = value

@@ -1,0 +1,371 @@
+"""Tokens of service accounts: what is signed, and whom it is believed to show. Rows O01, O08.
+
+Claims: https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin, "Schema for service
+account private claims".
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import jwt
+import orjson
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from apiserver.authn.chain import AuthenticationChain, Credentials
+from apiserver.authn.review import TokenReviewer
+from apiserver.authn.service_account import (
+    LEEWAY_S,
+    Claims,
+    PrivateKey,
+    Reference,
+    ServiceAccountAuthenticator,
+    TokenIssuer,
+    UnusableKey,
+    read_private_key,
+    read_public_keys,
+)
+from apiserver.authn.token import TokenAuthenticator
+from apiserver.errors import Unauthorized
+from apiserver.meta import timestamps
+from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
+
+NOW: Final = 1_700_000_000
+ISSUER: Final = "https://issuer.example"
+AUDIENCE: Final = "https://api.example"
+CLAIM: Final = "kubernetes.io"
+KEY: Final = ec.generate_private_key(ec.SECP256R1())
+OTHER_KEY: Final = ec.generate_private_key(ec.SECP256R1())
+ACCOUNT: Final = Claims(
+    namespace="ns",
+    account=Reference("bot", "uid-1"),
+    audiences=(AUDIENCE, "other"),
+    expires_at=NOW + 3600,
+    not_before=NOW,
+    token_id="id-1",
+)
+POD: Final = ("pod", Reference("p", "uid-p"))
+NODE: Final = ("node", Reference("n", "uid-n"))
+
+
+class Objects:
+    """What is there, as the server would look it up; `cached` is what it has seen of it so far."""
+
+    def __init__(self) -> None:
+        self.stored: dict[tuple[str, str, str], Document] = {}
+        self.cached: dict[tuple[str, str, str], Document] = {}
+
+    def add(self, resource: str, namespace: str, name: str, uid: str, **meta: Any) -> None:
+        document = {"metadata": {"name": name, "uid": uid, **meta}}
+        self.stored[resource, namespace, name] = self.cached[resource, namespace, name] = document
+
+    def remove(self, resource: str, namespace: str, name: str) -> None:
+        del self.stored[resource, namespace, name], self.cached[resource, namespace, name]
+
+    async def find(self, resource: str, namespace: str, name: str, is_fresh: bool) -> Document | None:
+        return (self.stored if is_fresh else self.cached).get((resource, namespace, name))
+
+
+@pytest.fixture
+def objects() -> Objects:
+    objects = Objects()
+    objects.add("serviceaccounts", "ns", "bot", "uid-1")
+    return objects
+
+
+def believer(objects: Objects, now: float = NOW, **more: Any) -> ServiceAccountAuthenticator:
+    return ServiceAccountAuthenticator(
+        more.pop("keys", [KEY.public_key()]),
+        issuers=(ISSUER,),
+        audiences=(AUDIENCE,),
+        claim=CLAIM,
+        extra_prefix="authentication.kubernetes.io",
+        find=objects.find,
+        clock=lambda: now,
+    )
+
+
+def issued(claims: Claims = ACCOUNT, key: PrivateKey = KEY, issuer: str = ISSUER) -> str:
+    return TokenIssuer(key, issuer=issuer, claim=CLAIM).issue(claims, now=NOW)
+
+
+async def shown(believer: ServiceAccountAuthenticator, token: str) -> UserInfo | None:
+    found = believer(Credentials(lambda: None, f"Bearer {token}"))
+    return None if found is None else await found
+
+
+# ---- what is issued
+
+
+def test_a_token_says_what_kubernetes_says() -> None:
+    token = issued(replace(ACCOUNT, bound=(POD, NODE)))
+    payload = jwt.decode(
+        token, KEY.public_key(), algorithms=["ES256"], options={"verify_exp": False}, audience=AUDIENCE
+    )
+    assert payload == {
+        "aud": [AUDIENCE, "other"],
+        "exp": NOW + 3600,
+        "iat": NOW,
+        "iss": ISSUER,
+        "jti": "id-1",
+        CLAIM: {
+            "namespace": "ns",
+            "pod": {"name": "p", "uid": "uid-p"},
+            "node": {"name": "n", "uid": "uid-n"},
+            "serviceaccount": {"name": "bot", "uid": "uid-1"},
+        },
+        "nbf": NOW,
+        "sub": "system:serviceaccount:ns:bot",
+    }
+    assert jwt.get_unverified_header(token)["kid"]
+
+
+KEYS: Final[dict[str, Callable[[], PrivateKey]]] = {
+    "P-256": lambda: KEY,
+    "P-384": lambda: ec.generate_private_key(ec.SECP384R1()),
+    "RSA": lambda: rsa.generate_private_key(65537, 2048),
+}
+
+
+@pytest.mark.parametrize("make", KEYS.values(), ids=KEYS)
+async def test_keys_of_every_kind_sign_and_prove(objects: Objects, make: Callable[[], PrivateKey]) -> None:
+    key = read_private_key(pem_of(make()))
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    # The keys of a file may be several; those that did not sign are passed over.
+    other = OTHER_KEY.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    user = await shown(believer(objects, keys=read_public_keys(other + public)), issued(key=key))
+    assert user is not None
+    assert user.name == "system:serviceaccount:ns:bot"
+    assert await shown(believer(objects, keys=read_public_keys(pem_of(key))), issued(key=key)) == user
+
+
+def pem_of(key: Any) -> bytes:
+    encoded: bytes = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return encoded
+
+
+UNUSABLE: Final = {
+    "nothing": b"",
+    "no PEM": b"secret",
+    "a broken one": b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+    "a broken public one": b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
+    "of a kind that signs no such tokens": pem_of(ed25519.Ed25519PrivateKey.generate()),
+    "of a curve that no algorithm has": pem_of(ec.generate_private_key(ec.SECP256K1())),
+}
+
+
+@pytest.mark.parametrize("pem", UNUSABLE.values(), ids=UNUSABLE)
+def test_what_is_no_key_is_told_at_once(pem: bytes) -> None:
+    with pytest.raises(UnusableKey):
+        read_public_keys(pem)
+    with pytest.raises(UnusableKey):
+        read_private_key(pem)
+
+
+# ---- who is believed
+
+
+async def test_a_good_token_shows_its_account(objects: Objects) -> None:
+    """Groups and the rest: pkg/serviceaccount, UserInfo."""
+    for resource, namespace, name, uid in (("pods", "ns", "p", "uid-p"), ("nodes", "", "n", "uid-n")):
+        objects.add(resource, namespace, name, uid)
+    assert await shown(believer(objects), issued()) == UserInfo(
+        "system:serviceaccount:ns:bot",
+        ("system:serviceaccounts", "system:serviceaccounts:ns", AUTHENTICATED),
+        "uid-1",
+        (("authentication.kubernetes.io/credential-id", ("JTI=id-1",)),),
+    )
+    user = await shown(believer(objects), issued(replace(ACCOUNT, bound=(POD, NODE))))
+    assert user is not None
+    assert dict(user.extra) == {
+        "authentication.kubernetes.io/credential-id": ("JTI=id-1",),
+        "authentication.kubernetes.io/pod-name": ("p",),
+        "authentication.kubernetes.io/pod-uid": ("uid-p",),
+        "authentication.kubernetes.io/node-name": ("n",),
+        "authentication.kubernetes.io/node-uid": ("uid-n",),
+    }
+
+
+def forged(**claims: Any) -> str:
+    """A token without a signature."""
+    parts = ({"alg": "none"}, {"iss": ISSUER, **claims})
+    return ".".join(base64.urlsafe_b64encode(orjson.dumps(p)).rstrip(b"=").decode() for p in parts) + "."
+
+
+NOT_OURS: Final = {
+    "no token at all": "abc",
+    "dots alone": "..",
+    "a head that is nested beyond all measure": (
+        f"{base64.urlsafe_b64encode(b'[' * 9000).decode().rstrip('=')}.e30.AA"
+    ),
+    "longer than any": f"{issued()}{'A' * 20_000}",
+    "letters beyond ASCII": "ä.ö.ü",
+    "signed with another key": issued(key=OTHER_KEY),
+    "by another issuer": issued(issuer="https://else.example"),
+    "without a signature": forged(sub="system:serviceaccount:ns:bot"),
+    "with another payload": ".".join(
+        issued(claims).split(".")[part]
+        for part, claims in enumerate((ACCOUNT, replace(ACCOUNT, namespace="kube-system"), ACCOUNT))
+    ),
+    "signed with the public key as a secret": jwt.encode(
+        {"iss": ISSUER},
+        "x" * 64,
+        algorithm="HS256",
+        headers={"kid": jwt.get_unverified_header(issued())["kid"]},
+    ),
+    "ours, but of no service account": jwt.encode({"iss": ISSUER, "aud": [AUDIENCE]}, KEY, algorithm="ES256"),
+    "the subject is not who the claims name": jwt.encode(
+        {
+            "iss": ISSUER,
+            "aud": [AUDIENCE],
+            "exp": NOW + 60,
+            "sub": "system:serviceaccount:ns:other",
+            CLAIM: {"namespace": "ns", "serviceaccount": {"name": "bot", "uid": "uid-1"}},
+        },
+        KEY,
+        algorithm="ES256",
+    ),
+    "a key that nobody can name": jwt.encode({}, KEY, algorithm="ES256", headers={"kid": "other"}),
+}
+
+
+@pytest.mark.parametrize("token", NOT_OURS.values(), ids=NOT_OURS)
+async def test_others_tokens_are_others_business(objects: Objects, token: str) -> None:
+    assert await shown(believer(objects), token) is None
+
+
+@pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer"])
+def test_no_bearer_token_is_somebody_elses_business(objects: Objects, header: str) -> None:
+    assert believer(objects)(Credentials(lambda: None, header)) is None
+
+
+TIMES: Final = {
+    "at first": (NOW, True),
+    "from a clock a little behind": (NOW - LEEWAY_S, True),
+    "before its time": (NOW - LEEWAY_S - 1, False),
+    "to the last": (NOW + 3600 + LEEWAY_S, True),
+    "after its end": (NOW + 3600 + LEEWAY_S + 1, False),
+}
+
+
+@pytest.mark.parametrize(("now", "is_good"), TIMES.values(), ids=TIMES)
+async def test_a_token_has_its_time(objects: Objects, now: float, is_good: bool) -> None:
+    if is_good:
+        assert await shown(believer(objects, now), issued()) is not None
+    else:
+        with pytest.raises(Unauthorized):
+            await shown(believer(objects, now), issued())
+
+
+async def test_a_token_that_was_believed_once_still_ends(objects: Objects) -> None:
+    now = [float(NOW)]
+    asked = ServiceAccountAuthenticator(
+        [KEY.public_key()],
+        issuers=(ISSUER,),
+        audiences=(AUDIENCE,),
+        claim=CLAIM,
+        extra_prefix="x",
+        find=objects.find,
+        clock=lambda: now[0],
+    )
+    assert await shown(asked, issued()) is not None
+    now[0] = NOW + 7200
+    with pytest.raises(Unauthorized):
+        await shown(asked, issued())
+
+
+# What becomes of the objects -> whether the token is still good.
+GONE: Final[dict[str, tuple[Callable[[Objects], Any], bool]]] = {
+    "as they were": (lambda o: None, True),
+    "the account is gone": (lambda o: o.remove("serviceaccounts", "ns", "bot"), False),
+    "and another of its name came": (lambda o: o.add("serviceaccounts", "ns", "bot", "uid-2"), False),
+    "the account is so new that nobody has seen it here": (
+        lambda o: o.cached.pop(("serviceaccounts", "ns", "bot")),
+        True,
+    ),
+    "the pod is gone": (
+        lambda o: o.remove("pods", "ns", "p"),
+        False,
+    ),
+    "the pod has just begun to end": (
+        lambda o: o.add("pods", "ns", "p", "uid-p", deletionTimestamp=timestamps.to_text(NOW - 30)),
+        True,
+    ),
+    "the pod should have ended long ago": (
+        lambda o: o.add("pods", "ns", "p", "uid-p", deletionTimestamp=timestamps.to_text(NOW - 3600)),
+        False,
+    ),
+    "the pod's node is gone, which says nothing": (lambda o: o.stored.pop(("nodes", "", "n"), None), True),
+}
+
+
+@pytest.mark.parametrize(("change", "is_good"), GONE.values(), ids=GONE)
+async def test_a_token_is_as_good_as_what_it_names(
+    objects: Objects, change: Callable[[Objects], Any], is_good: bool
+) -> None:
+    objects.add("pods", "ns", "p", "uid-p")
+    change(objects)
+    token = issued(replace(ACCOUNT, bound=(POD, NODE)))
+    if is_good:
+        assert await shown(believer(objects), token) is not None
+    else:
+        with pytest.raises(Unauthorized):
+            await shown(believer(objects), token)
+
+
+async def test_a_token_for_a_node_needs_the_node(objects: Objects) -> None:
+    token = issued(replace(ACCOUNT, bound=(NODE,)))
+    with pytest.raises(Unauthorized):
+        await shown(believer(objects), token)
+    objects.add("nodes", "", "n", "uid-n")
+    assert await shown(believer(objects), token) is not None
+
+
+# ---- asked by others: TokenReview
+
+FILE_USER: Final = UserInfo("alice", (AUTHENTICATED,))
+REVIEWS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...] | None]]] = {
+    "for the server's own audiences": ((), (AUDIENCE,)),
+    "for one that it is meant for": (("other",), ("other",)),
+    "for several, in their order": (("other", "x", AUDIENCE), ("other", AUDIENCE)),
+    "for one that it is not meant for": (("x",), None),
+}
+
+
+def reviewer(objects: Objects) -> TokenReviewer:
+    accounts = believer(objects)
+    # The token "t" by its digest, as the file of tokens has it.
+    digest = bytes.fromhex("e3b98a4da31a127d4bde6e43033f66ba274cab0eb7eb1c70ec41402bf6273dd8")
+    chain = AuthenticationChain((accounts, TokenAuthenticator({digest: FILE_USER})), allows_anonymous=True)
+    return TokenReviewer(chain, accounts, (AUDIENCE,))
+
+
+@pytest.mark.parametrize(("asked", "expected"), REVIEWS.values(), ids=REVIEWS)
+async def test_a_review_tells_the_audiences(
+    objects: Objects, asked: tuple[str, ...], expected: tuple[str, ...] | None
+) -> None:
+    if expected is None:
+        with pytest.raises(Unauthorized):
+            await reviewer(objects)(issued(), asked)
+    else:
+        user, audiences = await reviewer(objects)(issued(), asked)
+        assert (user.name, audiences) == ("system:serviceaccount:ns:bot", expected)
+
+
+async def test_tokens_of_other_kinds_are_meant_for_the_server(objects: Objects) -> None:
+    asked = reviewer(objects)
+    assert await asked("t", ()) == (FILE_USER, (AUDIENCE,))
+    for token, audiences in (("t", ("x",)), ("nope", ()), ("a.b.c", ())):
+        with pytest.raises(Unauthorized):
+            await asked(token, audiences)
