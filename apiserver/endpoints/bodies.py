@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import orjson
 from aiohttp import hdrs, web
 
+from apiserver.brand import Brand
 from apiserver.endpoints.call import Call
 from apiserver.endpoints.connection import BODY_BYTES_MAX
+from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
+from apiserver.schema.duplicates import duplicate_fields
+from apiserver.vocabulary import Document
+from apiserver.wire import cbor, yaml
+from apiserver.wire.forms import CBOR, JSON, YAML, media_types
+from apiserver.wire.protobuf import NotProtobuf, open_envelope
 
 
 async def read_body(call: Call) -> bytes:
@@ -48,6 +56,86 @@ async def read_body(call: Call) -> bytes:
     if len(body) > BODY_BYTES_MAX:
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
     return body
+
+
+class MalformedBody(ValueError):
+    """The body is not what its media type says; the message is the client's."""
+
+
+class Parsed(NamedTuple):
+    """A document as it came, nothing of it checked.
+
+    repeated: finds what field validation has to say of members that are there more than once. To be called
+        before the document is changed.
+    """
+
+    document: Any
+    repeated: Callable[[], list[str]]
+
+
+def _nothing_repeated() -> list[str]:
+    return []
+
+
+class BodyParser:
+    """Understands bodies in all media types that requests may have. Rows D02-D05, D19, D22."""
+
+    def __init__(self, brand: Brand, *, has_cbor: bool = False) -> None:
+        self._brand = brand
+        self._has_cbor = has_cbor
+        self.accepted = media_types(brand, has_cbor=has_cbor)
+
+    def parse(self, body: bytes, content_type: str, from_protobuf: Callable[[bytes], Document]) -> Parsed:
+        """from_protobuf: decodes a message; raises LookupError if the kind has no form in protobuf.
+
+        Raises MalformedBody, UnsupportedMediaType.
+        """
+        media_type = base_type(content_type) or JSON
+        try:
+            if media_type == JSON:
+                document = orjson.loads(body)
+                return Parsed(document, lambda: _repeated_in_json(body, document))
+            if media_type not in self.accepted:
+                raise UnsupportedMediaType.none_of(self.accepted)
+            if media_type == YAML:
+                document, lines = yaml.load(body)
+                return Parsed(document, lambda: _repeated_in_yaml(lines))
+            if media_type == CBOR:
+                return Parsed(_from_cbor(body), _nothing_repeated)
+            envelope = open_envelope(body)
+            message = from_protobuf(envelope.raw)
+            document = {"apiVersion": envelope.api_version, "kind": envelope.kind, **message}
+            return Parsed(document, _nothing_repeated)
+        except orjson.JSONDecodeError as error:
+            raise MalformedBody(
+                f"couldn't get version/kind; json parse error: {describe(error, body)}"
+            ) from None
+        except (yaml.NotYaml, NotProtobuf) as error:
+            raise MalformedBody(str(error)) from None
+        except cbor.NotCbor as error:
+            raise MalformedBody(f"unable to determine group/version/kind: {error}") from None
+        except LookupError:
+            types = media_types(self._brand, has_protobuf=False, has_cbor=self._has_cbor)
+            raise UnsupportedMediaType.none_of(types) from None
+
+
+def _from_cbor(body: bytes) -> Any:
+    document = cbor.load(body)
+    if isinstance(document, list):
+        raise cbor.NotCbor(
+            "cbor: cannot unmarshal array into Go value of type v1.TypeMeta "
+            "(cannot decode CBOR array to struct without toarray option)"
+        )
+    return document
+
+
+def _repeated_in_json(body: bytes, document: Any) -> list[str]:
+    return [f'duplicate field "{path}"' for path in duplicate_fields(body, document)]
+
+
+def _repeated_in_yaml(lines: list[str]) -> list[str]:
+    """In the words of Go's reader, which tells of all in one."""
+    return ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
 
 
 def decode_json(body: bytes) -> Any:

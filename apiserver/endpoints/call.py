@@ -9,6 +9,7 @@ from typing import TypeAlias, cast
 from aiohttp import web
 
 from apiserver.endpoints.connection import Connection
+from apiserver.endpoints.representation import Statuses
 from apiserver.endpoints.request_info import RequestInfo
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Query, UserInfo
@@ -25,6 +26,7 @@ class Call:
     closes: the connection must not be used again after the answer.
     has_read_body: what the client has to send has been asked for.
     is_late: the time for the request is up, and its task has been cancelled for that.
+    statuses: writes what is told instead of objects; in JSON where there is none.
     """
 
     request: web.BaseRequest
@@ -39,6 +41,7 @@ class Call:
     closes: bool = False
     has_read_body: bool = False
     is_late: bool = False
+    statuses: Statuses | None = None
 
     @property
     def connection(self) -> Connection:

@@ -121,7 +121,7 @@ def authenticate(chain: AuthenticationChain) -> Middleware:
         async def authenticated(call: Call) -> None:
             authorization = call.request.headers.get(hdrs.AUTHORIZATION, "")
             connection = call.connection
-            call.user = chain(Credentials(lambda: _certificate_user(connection), authorization))
+            call.user = await chain(Credentials(lambda: _certificate_user(connection), authorization))
             await handle(call)
 
         return authenticated

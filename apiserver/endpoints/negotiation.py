@@ -12,11 +12,15 @@ from typing import Final, NamedTuple
 
 from apiserver.brand import Brand
 from apiserver.errors import NotAcceptable
+from apiserver.wire.forms import JSON
 
-JSON: Final = "application/json"
+__all__ = ["JSON", "Form", "Negotiator", "Target", "base_type", "object_targets"]
+
 # Longer lists are cut: nobody means them.
 CACHED_LENGTH_MAX: Final = 512
 ACCEPTED_TYPES_MAX: Final = 50
+# What answers can leave out, as `;drop=metadata.managedFields`: few clients look at it, and it is long.
+MANAGED_FIELDS: Final = "metadata.managedFields"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +29,14 @@ class Form:
 
     kind: what objects are turned into before they are encoded: "" (nothing), Table,
         PartialObjectMetadata or PartialObjectMetadataList.
+    version: of that kind.
+    drops_managed_fields: objects are shown without.
     """
 
     media_type: str = JSON
     kind: str = ""
+    version: str = "v1"
+    drops_managed_fields: bool = False
 
 
 FULL: Final = Form()
@@ -45,8 +53,9 @@ class Target(NamedTuple):
 def object_targets(brand: Brand) -> tuple[Target, ...]:
     """What objects and lists can be turned into."""
     return tuple(
-        Target(kind, brand.meta_group, "v1")
+        Target(kind, brand.meta_group, version)
         for kind in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+        for version in ("v1", "v1beta1")
     )
 
 
@@ -64,11 +73,22 @@ class Negotiator:
 
     targets: the kinds that can be asked for instead of the object itself.
     media_types: what can be encoded, the preferred one first.
+    without_tables: those of them in which a Table has no form.
+    streams: the answer is a stream of events, which `;stream=watch` may ask for.
     """
 
-    def __init__(self, targets: Sequence[Target], media_types: Sequence[str] = (JSON,)) -> None:
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        media_types: Sequence[str] = (JSON,),
+        *,
+        without_tables: Sequence[str] = (),
+        streams: bool = False,
+    ) -> None:
         self._targets = frozenset(targets)
         self._media_types = tuple(media_types)
+        self._without_tables = frozenset(without_tables)
+        self._streams = streams
         self._known = lru_cache(maxsize=256)(self._form_for)  # clients send few different headers
 
     def form_for(self, accept: str) -> Form:
@@ -81,17 +101,35 @@ class Negotiator:
     def _form_for(self, accept: str) -> Form:
         if not accept.strip():
             return FULL
+        is_any_known = False
         for clause in _clauses(accept):
+            parameters = clause.parameters
             for media_type in self._media_types:
                 # kube-apiserver does not take `application/*`.
-                if clause.media_type in (media_type, "*/*") and self._can_become(clause.parameters):
-                    return Form(media_type, clause.parameters.get("as", ""))
+                if clause.media_type not in (media_type, "*/*"):
+                    continue
+                is_any_known = True
+                if self._can_become(media_type, parameters):
+                    return Form(
+                        media_type,
+                        parameters.get("as", ""),
+                        parameters["v"] if "as" in parameters else "v1",
+                        parameters.get("drop") == MANAGED_FIELDS,
+                    )
+        if not is_any_known:
+            # Kubernetes' router turns these away before anybody looks at parameters.
+            available = ", ".join(self._media_types)
+            raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {available}", details={})
         raise NotAcceptable.none_of(self._media_types)
 
-    def _can_become(self, parameters: dict[str, str]) -> bool:
+    def _can_become(self, media_type: str, parameters: dict[str, str]) -> bool:
+        if "stream" in parameters and not (self._streams and parameters["stream"] == "watch"):
+            return False
         if "as" not in parameters:
             return True
         target = Target(parameters["as"], parameters.get("g", ""), parameters.get("v", ""))
+        if target.kind == "Table" and media_type in self._without_tables:
+            return False
         return target in self._targets
 
 

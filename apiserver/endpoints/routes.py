@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Final
 
 from apiserver import EMULATED_VERSION, __version__
@@ -21,7 +22,7 @@ from apiserver.endpoints.metrics import CONTENT_TYPE
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.responses import TEXT, send, send_document
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.vocabulary import Document, GroupVersion
 
 # The verbs that a path can be asked for, by the method that asks.
@@ -59,12 +60,20 @@ class Routes:
         health: Health,
         metrics: Callable[[], Awaitable[bytes]],
         deviations: Deviations,
+        spoken: Mapping[str, Mapping[str, Handler]] = MappingProxyType({}),
+        connect: Handler | None = None,
     ) -> None:
-        """metrics: makes the text of /metrics."""
+        """metrics: makes the text of /metrics.
+
+        spoken: what answers each verb on subresources and virtual types that speak a kind of their own, by
+            the kind's definition. connect: what answers requests that want to be connected to a node.
+        """
         self._table = table
         self._handlers: Mapping[str, Handler] = {
             verb.name: getattr(verbs, verb.name) for verb in fields(VerbHandlers)
         }
+        self._spoken = spoken
+        self._connect = connect
         self._discovery = discovery
         self._openapi = openapi
         self._health = health
@@ -76,6 +85,7 @@ class Routes:
             "apis": discovery.groups,
             "version": self._version,
             "metrics": self._metrics_text,
+            "openapi/v2": openapi.everything,
             "openapi/v3": openapi.index,
         }
 
@@ -94,9 +104,13 @@ class Routes:
             await self._no_such_path(call)
             return
         resource = self._table().find(info.group, info.version, info.resource)
-        if resource is None or info.rest or not _has_its_scope(call, resource):
+        if resource is None or not _has_its_scope(call, resource):
+            raise NoSuchEndpoint
+        if info.rest and not _leads_on(resource, info.subresource):
             raise NoSuchEndpoint
         call.resource = resource
+        if resource.deprecation_warning:
+            call.warnings.append(resource.deprecation_warning)
         await self._verb(call, resource)(call)
 
     def _verb(self, call: Call, resource: ServedResource) -> Handler:
@@ -107,20 +121,30 @@ class Routes:
             verbs = _WATCH
             if info.name and not info.has_watch_prefix and not self._follows_item_watch:
                 call.info, verbs = replace(info, verb="get"), _ITEM
-        elif info.subresource:
-            verbs = _SUBRESOURCE
         elif info.name:
             verbs = _ITEM
-        elif resource.is_namespaced and not info.namespace and "list" in resource.verbs:
+        elif resource.is_namespaced and not info.namespace:
             verbs = _ALL_NAMESPACES
         else:
             verbs = _COLLECTION
-        served = resource.subresources.get(info.subresource) if info.subresource else resource
-        supported = served.verbs if served is not None else ()
-        verb = verbs.get(info.method)
-        if verb is None or verb not in supported:
-            raise MethodNotAllowed if any(verb in supported for verb in verbs.values()) else NoSuchEndpoint
+        if info.subresource:
+            return self._of_subresource(info.method, resource.subresources.get(info.subresource))
+        verb = _supported(verbs, info.method, resource.verbs)
+        if verb == "create" and resource.definition in self._spoken:
+            return self._spoken[resource.definition][verb]
         return self._handlers[verb]
+
+    def _of_subresource(self, method: str, subresource: Subresource | None) -> Handler:
+        if subresource is None:
+            raise NoSuchEndpoint
+        verb = _supported(_SUBRESOURCE, method, subresource.verbs)
+        if subresource.update is not None:
+            return self._handlers[verb]
+        if subresource.definition:
+            return self._spoken[subresource.definition][verb]
+        if self._connect is None:
+            raise NoSuchEndpoint
+        return self._connect
 
     # ---- fixed paths
 
@@ -169,7 +193,7 @@ class Routes:
         await send_document(call, {"paths": self._paths()})
 
     def _paths(self) -> list[str]:
-        paths = {"/apis", "/metrics", "/openapi/v3", "/version"}
+        paths = {"/apis", "/metrics", "/openapi/v2", "/openapi/v3", "/version"}
         for group, version in self._table().group_versions:
             paths |= {f"/apis/{group}", f"/apis/{group}/{version}"} if group else {"/api", f"/api/{version}"}
         for endpoint in ("livez", "readyz", "healthz"):
@@ -197,6 +221,20 @@ def _has_its_scope(call: Call, resource: ServedResource) -> bool:
         return bool(info.namespace) or not info.name
     # The path of a Namespace looks like one inside a namespace.
     return not info.namespace or info.is_namespace_itself
+
+
+def _leads_on(resource: ServedResource, name: str) -> bool:
+    """Whether paths may go on below the subresource."""
+    subresource = resource.subresources.get(name)
+    return subresource is not None and subresource.has_paths
+
+
+def _supported(verbs: Mapping[str, str], method: str, supported: Collection[str]) -> str:
+    """The verb that the method asks for. Raises MethodNotAllowed, or NoSuchEndpoint if nothing is there."""
+    verb = verbs.get(method)
+    if verb is None or verb not in supported:
+        raise MethodNotAllowed if any(verb in supported for verb in verbs.values()) else NoSuchEndpoint
+    return verb
 
 
 def version_document() -> Document:

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final
 
-import orjson
-
 from apiserver.endpoints.call import Call
 from apiserver.endpoints.metrics import RequestMetrics
 from apiserver.endpoints.representation import SLICE_BYTES, Encoder
@@ -115,8 +113,8 @@ class WatchStream:
 
     async def fail(self, error: ApiError) -> None:
         """Open the stream, send one ERROR event, and end it (row M04)."""
-        stream = Stream(self._call, self._encoder.media_type)
-        stream.write(_error_event(error))
+        stream = Stream(self._call, self._encoder.stream_type)
+        stream.write(self._encoder.error(error.status()))
         stream.finish()
 
     async def run(
@@ -135,7 +133,7 @@ class WatchStream:
         revision: up to which the cache has handed out changes.
         """
         self._watcher = watcher
-        self._stream = stream = Stream(self._call, self._encoder.media_type)
+        self._stream = stream = Stream(self._call, self._encoder.stream_type)
         await self._send_initial(initial)
         initial.clear()
         if bookmark_initial is not None:
@@ -161,7 +159,7 @@ class WatchStream:
             piece = chunk(self._event("ADDED", found, found.tail))
             pieces.append(piece)
             size += len(piece)
-            if size >= SLICE_BYTES:
+            if size >= SLICE_BYTES or monotonic() > turn_ends:
                 self._stream.write_chunks(b"".join(pieces))
                 pieces, size = [], 0
                 async with asyncio.timeout(STALLED_S):
@@ -196,10 +194,13 @@ class WatchStream:
                 self._write_some(watcher, stream)
                 if len(watcher):
                     self.on_event()  # the rest in the next turn, after others have had theirs
-            except Exception:
+            except ApiError as error:
                 # Without this event the stream would have a hole: it must not go on.
+                stream.write(self._encoder.error(error.status()))
+                self.end()
+            except Exception:
                 log.exception("an event of %s cannot be sent", self._resource.resource)
-                stream.write(_error_event(InternalError("Internal error occurred")))
+                stream.write(self._encoder.error(InternalError("Internal error occurred").status()))
                 self.end()
             if watcher.is_ended and not len(watcher):
                 self.end()
@@ -272,10 +273,6 @@ class WatchStream:
             return
         if revision > watcher.after:
             stream.write(self._encoder.bookmark(revision, ends_initial_events=False))
-
-
-def _error_event(error: ApiError) -> bytes:
-    return b'{"type":"ERROR","object":%b}\n' % orjson.dumps(error.status())
 
 
 class Streams:

@@ -11,13 +11,14 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import JSON, Form
-from apiserver.endpoints.representation import encoder_for
+from apiserver.endpoints.representation import KeptForms, MetaMessages, encoder_for
 from apiserver.errors import Expired, NotAcceptable
 from apiserver.handlers.shared_lists import ALL_SHARED_BYTES_MAX, SHARED_BYTES_MAX, SharedBody, SharedLists
 from apiserver.meta.table import AGE, columns
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
+from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import GroupVersion
 from storage.errors import StorageUnavailable
@@ -153,7 +154,15 @@ async def test_a_failure_that_nobody_waits_for_is_told_once(caplog: pytest.LogCa
 async def test_a_form_that_no_list_has_is_refused_to_all_before_any_of_it_is_sent() -> None:
     """Row D16: not by the first slice, when there is a body to share already."""
     form = Form(JSON, "PartialObjectMetadata")
-    encoder = encoder_for(WIDGETS, form, Brand("example.com", "acme"), include_object="", now=lambda: 0.0)
+    encoder = encoder_for(
+        WIDGETS,
+        form,
+        Brand("example.com", "acme"),
+        include_object="",
+        now=lambda: 0.0,
+        kept=KeptForms(),
+        meta=MetaMessages(BuiltinSchemas((1, 34)).get),
+    )
     shared, work = SharedLists(), Work()
     crowd = [asyncio.create_task(shared.body("key", work.find, encoder.list)) for _ in range(2)]
     await asyncio.sleep(0)

@@ -52,7 +52,20 @@ ACCEPTED: Final = {
     "D14 a table of another type": (f"application/yaml;{AS_TABLE}", Form(YAML, "Table")),
     "a table of any type": (f"*/*;{AS_TABLE}", TABLE),
     "D06 a type that is not served falls back": (f"{PROTOBUF}, application/json", FULL),
-    "D18 as does a form": ("application/json;as=Table;g=meta.example.com;v=v1beta1, application/json", FULL),
+    "D18 as does a form": ("application/json;as=Table;g=meta.example.com;v=v9, application/json", FULL),
+    "a form of the version before": (
+        "application/json;as=Table;g=meta.example.com;v=v1beta1, application/json",
+        Form(JSON, "Table", "v1beta1"),
+    ),
+    "without what few look at": (
+        "application/json;drop=metadata.managedFields",
+        Form(JSON, drops_managed_fields=True),
+    ),
+    "what else might be left out is not": ("application/json;drop=spec", FULL),
+    "a stream where none is, and something else": (
+        "application/json;stream=watch, application/yaml",
+        Form(YAML),
+    ),
     "what kubectl sends": (
         (
             f"application/json;{AS_TABLE},"
@@ -102,9 +115,47 @@ def test_what_is_not_acceptable(accept: str) -> None:
     with pytest.raises(NotAcceptable) as raised:
         Negotiator(object_targets(BRAND), (JSON, YAML)).form_for(accept)
     assert (raised.value.code, raised.value.reason) == (406, "NotAcceptable")
-    assert raised.value.message == (
+    assert "application/json, application/yaml" in raised.value.message
+
+
+TELLINGS: Final = {
+    "text/plain": "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml",
+    "application/*": "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml",
+    "application/json;as=Table": (
         "only the following media types are accepted: application/json, application/yaml"
-    )
+    ),
+    "*/*;as=Table": "only the following media types are accepted: application/json, application/yaml",
+}
+
+
+@pytest.mark.parametrize(("accept", "message"), TELLINGS.items(), ids=TELLINGS)
+def test_unknown_types_and_unknown_forms_are_told_apart(accept: str, message: str) -> None:
+    """As recorded: negotiation/cbor-off, negotiation/table-bad-params."""
+    with pytest.raises(NotAcceptable) as raised:
+        Negotiator(object_targets(BRAND), (JSON, YAML)).form_for(accept)
+    assert raised.value.message == message
+
+
+def test_a_type_without_tables() -> None:
+    """Row D14: protobuf has metadata alone, but no tables."""
+    negotiator = Negotiator(object_targets(BRAND), (JSON, PROTOBUF), without_tables=(PROTOBUF,))
+    assert negotiator.form_for(f"{PROTOBUF};{AS_PARTIAL}") == Form(PROTOBUF, "PartialObjectMetadata")
+    assert negotiator.form_for(f"{PROTOBUF};{AS_TABLE}, application/json") == FULL
+    with pytest.raises(NotAcceptable, match="only the following"):
+        negotiator.form_for(f"{PROTOBUF};{AS_TABLE}")
+
+
+def test_streams_of_events() -> None:
+    """A watch may be called one, other answers are none."""
+    accept = f"{PROTOBUF};stream=watch"
+    assert Negotiator((), (JSON, PROTOBUF), streams=True).form_for(accept) == Form(PROTOBUF)
+    assert Negotiator((), (JSON, PROTOBUF), streams=True).form_for(PROTOBUF) == Form(PROTOBUF)
+    for negotiator, asked in (
+        (Negotiator((), (JSON, PROTOBUF)), accept),
+        (Negotiator((), (JSON, PROTOBUF), streams=True), f"{PROTOBUF};stream=list"),
+    ):
+        with pytest.raises(NotAcceptable):
+            negotiator.form_for(asked)
 
 
 def test_the_last_of_the_types_that_are_read() -> None:

@@ -12,8 +12,20 @@ from hypothesis import strategies as st
 
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import TypeMismatch, Walk
+from apiserver.schema.go_fields import fields_of
 from apiserver.schema.structural import Kind, Schema
-from apiserver.wire.protobuf import DEPTH_MAX, MAGIC, Decoder, Envelope, NotProtobuf, open_envelope
+from apiserver.wire.protobuf import (
+    DEPTH_MAX,
+    MAGIC,
+    Decoder,
+    Encoder,
+    Envelope,
+    NoProtobufForm,
+    NotProtobuf,
+    event_frame,
+    open_envelope,
+    seal,
+)
 from tests.support import protobuf_writer as pb
 from tests.support.protobuf_writer import entries, entry, field, key, varint
 
@@ -239,6 +251,183 @@ def test_deeper_ones_are_refused(levels: int) -> None:
 def test_a_kind_without_a_form_in_protobuf() -> None:
     with pytest.raises(LookupError, match="Nothing has no form in protobuf here"):
         Decoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
+
+
+# ---- what is written
+
+WRITTEN: Final[dict[str, tuple[str, dict[str, Any], bytes]]] = {
+    "nothing": ("core.v1.Pod", {}, b""),
+    "what a document is stands in the envelope": ("core.v1.Pod", {"apiVersion": "v1", "kind": "Pod"}, b""),
+    "fields in the order of their numbers": (
+        "core.v1.ObjectReference",
+        {"name": "n", "kind": "K", "namespace": "ns"},
+        field(1, "K") + field(2, "ns") + field(3, "n"),
+    ),
+    "keys in their order": (
+        "core.v1.ConfigMap",
+        {"data": {"b": "2", "a": "1", "": "0"}},
+        entries(2, {"": "0", "a": "1", "b": "2"}),
+    ),
+    "bytes": ("core.v1.Secret", {"data": {"k": "AP8="}}, entry(2, "k", b"\x00\xff")),
+    "null is nothing": ("core.v1.Pod", {"metadata": None, "spec": {}}, field(2, b"")),
+    "a zero that is there": (
+        "core.v1.PodSpec",
+        {"terminationGracePeriodSeconds": 0, "hostNetwork": False},
+        field(4, 0) + field(11, False),
+    ),
+    "below zero": ("core.v1.PodSpec", {"activeDeadlineSeconds": -1}, field(5, -1)),
+    "fields of an inlined struct": (
+        "core.v1.Volume",
+        {"configMap": {"name": "c"}, "name": "v"},
+        field(1, "v") + field(2, field(19, field(1, field(1, "c")))),
+    ),
+    "a moment": ("core.v1.PodStatus", {"startTime": "1970-01-01T00:00:00Z"}, field(7, pb.time(0))),
+    "microseconds": (
+        "coordination.v1.LeaseSpec",
+        {"renewTime": "2024-01-01T00:00:00.000001Z"},
+        field(4, pb.time(1704067200, 1_000)),
+    ),
+    "a number or a text": (
+        "core.v1.ServicePort",
+        {"targetPort": "web"},
+        field(4, pb.int_or_string("web")),
+    ),
+    "a number": ("core.v1.ServicePort", {"targetPort": 80}, field(4, pb.int_or_string(80))),
+    "a quantity": (
+        "core.v1.ResourceRequirements",
+        {"requests": {"cpu": "1"}},
+        entry(2, "cpu", pb.quantity("1")),
+    ),
+    "a list as a map's value": (
+        "authorization.v1.SubjectAccessReviewSpec",
+        {"extra": {"k": ["x", "y"]}},
+        entry(5, "k", field(1, "x") + field(1, "y")),
+    ),
+}
+
+
+def encoder(kind: str) -> Encoder:
+    return Encoder(SCHEMAS.get(f"io.k8s.api.{kind}"))
+
+
+@pytest.mark.parametrize(("kind", "document", "raw"), WRITTEN.values(), ids=WRITTEN)
+def test_what_is_written(kind: str, document: dict[str, Any], raw: bytes) -> None:
+    assert encoder(kind)(document) == raw
+
+
+UNWRITABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "a field without a number": ({"spec": {"zz": 1}}, "field zz of v1.PodSpec is not known in protobuf here"),
+    "one at the top": ({"zz": 1}, "field zz of v1.Pod is not known"),
+    "one in an inlined struct": ({"spec": {"volumes": [{"zz": {}}]}}, "field zz of v1.Volume is not known"),
+    "a text for a number": ({"spec": {"activeDeadlineSeconds": "1"}}, "no whole number"),
+    "a number for a text": ({"metadata": {"name": 1}}, "cannot be encoded"),
+    "a text for a struct": ({"spec": "x"}, "cannot be encoded"),
+    "a number for a list": ({"spec": {"containers": 1}}, "cannot be encoded"),
+    "a moment that is none": ({"metadata": {"creationTimestamp": "yesterday"}}, "cannot be encoded"),
+}
+
+
+@pytest.mark.parametrize(("document", "told"), UNWRITABLE.values(), ids=UNWRITABLE)
+def test_what_has_no_form_is_refused_and_never_dropped(document: dict[str, Any], told: str) -> None:
+    with pytest.raises(NoProtobufForm, match=told):
+        encoder("core.v1.Pod")(document)
+
+
+def test_a_kind_that_cannot_be_written() -> None:
+    with pytest.raises(LookupError, match="Nothing has no form in protobuf here"):
+        Encoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
+
+
+def test_envelopes_that_are_written() -> None:
+    """Row D04. Go writes encoding and content type, though they are empty."""
+    assert seal("v1", "Pod", b"raw") == pb.envelope(b"raw", "v1", "Pod", more=field(3, "") + field(4, ""))
+    assert open_envelope(seal("apps/v1", "Deployment", b"x" * 300)) == Envelope(
+        "apps/v1", "Deployment", b"x" * 300
+    )
+
+
+def test_events_that_are_written() -> None:
+    """Four bytes of length, then WatchEvent: its type, and the object as RawExtension."""
+    event = field(1, "ADDED") + field(2, field(1, b"object"))
+    assert event_frame("ADDED", b"object") == len(event).to_bytes(4, "big") + event
+
+
+_NAME: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+_MOMENTS: Final = st.datetimes().map(lambda moment: moment.replace(microsecond=0).isoformat() + "Z")
+_VALUES: Final[dict[Kind, st.SearchStrategy[Any]]] = {
+    Kind.STRING: _NAME,
+    Kind.BOOLEAN: st.booleans(),
+    Kind.NUMBER: st.floats(allow_nan=False, allow_infinity=False),
+    Kind.BYTES: st.binary(min_size=1, max_size=9).map(lambda data: base64.b64encode(data).decode()),
+    Kind.TIME: _MOMENTS,
+    Kind.MICRO_TIME: st.datetimes().map(lambda moment: moment.isoformat(timespec="microseconds") + "Z"),
+    Kind.INT_OR_STRING: _NAME | st.integers(-(2**31), 2**31 - 1),
+    Kind.QUANTITY: st.sampled_from(["0", "100m", "1500m", "1Gi", "12e6", "1k"]),
+    Kind.ANY_OBJECT: st.dictionaries(_NAME, _NAME | st.integers(0, 9), max_size=2),
+    Kind.ANY: _NAME | st.integers(0, 9),
+}
+
+
+def values(schema: Schema, depth: int) -> st.SearchStrategy[Any]:
+    """Values of a schema; what is empty of lists and maps, which messages cannot tell from absent, is not."""
+    match schema.kind:
+        case Kind.STRUCT:
+            known = fields_of(schema.definition)
+            names = [name for name in schema.fields if name in known]
+            if depth == 0:
+                return st.just({})
+            return st.lists(st.sampled_from(names), max_size=4, unique=True).flatmap(
+                lambda chosen: st.fixed_dictionaries(
+                    {name: values(schema.fields[name], depth - 1) for name in chosen}
+                )
+            )
+        case Kind.LIST:
+            assert schema.element is not None
+            return st.lists(values(schema.element, depth), min_size=1, max_size=2)
+        case Kind.MAP:
+            assert schema.element is not None
+            return st.dictionaries(_NAME, values(schema.element, depth), min_size=1, max_size=3)
+        case Kind.INTEGER:
+            return st.integers(-(1 << (schema.bits - 1)), (1 << (schema.bits - 1)) - 1)
+        case kind:
+            return _VALUES[kind]
+
+
+ROUND_TRIPS: Final = (
+    "api.core.v1.Pod",
+    "api.core.v1.Service",
+    "api.core.v1.Node",
+    "api.core.v1.Secret",
+    "api.core.v1.PersistentVolume",
+    "api.core.v1.Event",
+    "api.apps.v1.StatefulSet",
+    "api.batch.v1.CronJob",
+    "api.networking.v1.Ingress",
+    "api.coordination.v1.Lease",
+    "api.rbac.v1.ClusterRole",
+    "api.autoscaling.v2.HorizontalPodAutoscaler",
+    "api.discovery.v1.EndpointSlice",
+    "api.flowcontrol.v1.FlowSchema",
+    "api.authorization.v1.SubjectAccessReview",
+    "apimachinery.pkg.apis.meta.v1.Status",
+    "apimachinery.pkg.apis.meta.v1.DeleteOptions",
+)
+
+
+@pytest.mark.parametrize("kind", ROUND_TRIPS)
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_what_we_write_we_read(kind: str, data: st.DataObject) -> None:
+    """Row S01: JSON and protobuf have the same schema."""
+    schema = SCHEMAS.get(f"io.k8s.{kind}")
+    check, document = Walk(schema), data.draw(values(schema, 5))
+    check(document)
+    again = Decoder(schema)(Encoder(schema)(document))
+    check(again)
+    for each in (document, again):
+        each.pop("apiVersion", None)
+        each.pop("kind", None)
+    assert again == document
 
 
 # ---- whatever comes

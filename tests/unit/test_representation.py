@@ -1,8 +1,10 @@
-"""Objects, lists and watch events as bytes, in each form (rows C01-C09, D07-D16, K39, M05)."""
+"""Objects, lists and watch events as bytes, in each form (rows C01-C09, D02, D03, D07-D16, D22, K39, M05)."""
 
 from __future__ import annotations
 
+import gc
 import json
+import math
 from typing import Any, Final
 
 import pytest
@@ -11,14 +13,29 @@ from hypothesis import strategies as st
 
 from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import JSON, Form
-from apiserver.endpoints.representation import BATCH_OBJECTS, SLICE_BYTES, Encoder, encoder_for
-from apiserver.errors import BadRequest, NotAcceptable
-from apiserver.meta.table import AGE, columns
+from apiserver.endpoints.representation import (
+    BATCH_OBJECTS,
+    SLICE_BYTES,
+    Encoder,
+    KeptForms,
+    MetaMessages,
+    Statuses,
+    encoder_for,
+)
+from apiserver.endpoints.representation.ages import cells_of, changes_at
+from apiserver.endpoints.representation.kept import OVERHEAD_BYTES
+from apiserver.endpoints.representation.protobuf import HELD_BYTES_MAX
+from apiserver.errors import BadRequest, NotAcceptable, NotFound
+from apiserver.meta.table import AGE, Column, columns, duration
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode
+from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import GroupVersion
+from apiserver.vocabulary import Document, GroupResource, GroupVersion
+from apiserver.wire import cbor, yaml
+from apiserver.wire.forms import CBOR, YAML
+from apiserver.wire.protobuf import Decoder, open_envelope
 from storage.interface import Stored
 
 BRAND: Final = Brand("example.com", "acme")
@@ -61,8 +78,31 @@ def partial_of(name: str, revision: int = 7) -> dict[str, Any]:
     return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": meta_of(name, revision)}
 
 
-def encoder(kind: str = "", include_object: str = "") -> Encoder:
-    return encoder_for(WIDGETS, Form(JSON, kind), BRAND, include_object=include_object, now=lambda: NOW)
+SCHEMAS: Final = BuiltinSchemas((1, 34))
+MESSAGES: Final = MetaMessages(SCHEMAS.get)
+PROTOBUF: Final = BRAND.protobuf_media_type
+
+
+def encoder(
+    kind: str = "",
+    include_object: str = "",
+    *,
+    resource: ServedResource = WIDGETS,
+    media_type: str = JSON,
+    version: str = "v1",
+    drops_managed_fields: bool = False,
+    now: float = NOW,
+    kept: KeptForms | None = None,
+) -> Encoder:
+    return encoder_for(
+        resource,
+        Form(media_type, kind, version, drops_managed_fields),
+        BRAND,
+        include_object=include_object,
+        now=lambda: now,
+        kept=kept or KeptForms(),
+        meta=MESSAGES,
+    )
 
 
 def listed(kind: str, found: ObjectList, include_object: str = "") -> Any:
@@ -277,3 +317,316 @@ def test_forms_of_equal_keys_make_equal_bytes() -> None:
     assert encoder("Table").key == encoder("Table", "Metadata").key
     one, other = encoder("Table"), encoder("Table", "Metadata")
     assert one.event("ADDED", A, A.tail, is_first=False) == other.event("ADDED", A, A.tail, is_first=False)
+
+
+def test_a_form_of_the_version_before() -> None:
+    """kubectl still asks for it."""
+    assert (
+        json.loads(encoder("Table", version="v1beta1").object(A))["apiVersion"] == "meta.example.com/v1beta1"
+    )
+    partial = json.loads(encoder("PartialObjectMetadata", version="v1beta1").object(A))
+    assert partial["apiVersion"] == "meta.example.com/v1beta1"
+
+
+# ---- YAML and CBOR: what the JSON form says, written another way
+
+
+def read(media_type: str, body: bytes) -> Any:
+    return yaml.load(body)[0] if media_type == YAML else cbor.load(body)
+
+
+WRITTEN_FORMS: Final = ["", "Table", "PartialObjectMetadata"]
+
+
+@pytest.mark.parametrize("media_type", [YAML, CBOR])
+@pytest.mark.parametrize("form", WRITTEN_FORMS)
+def test_another_way_of_writing_says_the_same(form: str, media_type: str) -> None:
+    """Rows D02, D14, D22."""
+    one, other = encoder(form), encoder(form, media_type=media_type)
+    assert read(media_type, other.object(A)) == json.loads(one.object(A))
+    listed_as = "PartialObjectMetadataList" if form == "PartialObjectMetadata" else form
+    one, other = encoder(listed_as), encoder(listed_as, media_type=media_type)
+    for found in (
+        ObjectList([], 9),
+        ObjectList([A, stored("b", 8)], 9, continue_token="t", remaining=3),
+        ObjectList([stored(f"n{n}", data="x" * 3_000) for n in range(120)], 9),
+    ):
+        body = b"".join(other.list(found))
+        assert read(media_type, body) == json.loads(b"".join(one.list(found)))
+
+
+def test_events_in_cbor_follow_each_other() -> None:
+    """Rows D23, M10: each is a document."""
+    one, other = encoder(), encoder(media_type=CBOR)
+    assert other.stream_type == "application/cbor-seq"
+    assert cbor.load(other.event("ADDED", A, A.tail, is_first=True)) == event("ADDED")
+    bookmark = other.bookmark(9, ends_initial_events=True)
+    assert cbor.load(bookmark) == json.loads(one.bookmark(9, ends_initial_events=True))
+
+
+# ---- protobuf
+
+PODS: Final = ServedResource(
+    GroupVersion("", "v1"),
+    "pods",
+    "Pod",
+    is_namespaced=True,
+    schema=lambda: SCHEMAS.get("io.k8s.api.core.v1.Pod"),
+    columns=columns(AGE),
+)
+POD_FIELDS: Final = {"spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}}
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+
+
+def pod(name: str, revision: int = 7, **more: Any) -> StoredObject:
+    document = {"metadata": {"name": name, "creationTimestamp": CREATED}, **POD_FIELDS, **more}
+    return StoredObject.of(
+        Stored(f"/registry/pods/ns/{name}", encode(document, PODS.head), revision, revision)
+    )
+
+
+def message(definition: str, raw: bytes) -> Document:
+    return Decoder(SCHEMAS.get(definition))(raw)
+
+
+def opened(body: bytes) -> tuple[str, str, bytes]:
+    return tuple(open_envelope(body))  # type: ignore[return-value]
+
+
+def test_an_object_as_a_message() -> None:
+    """Rows D03, D04."""
+    version, kind, raw = opened(encoder(resource=PODS, media_type=PROTOBUF).object(pod("a")))
+    assert (version, kind) == ("v1", "Pod")
+    assert message("io.k8s.api.core.v1.Pod", raw) == {"metadata": meta_of("a"), **POD_FIELDS}
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1_500])
+def test_a_list_as_a_message(count: int) -> None:
+    """Row D25: its length comes first, and then it is sliced."""
+    objects = [pod(f"n{n}", n + 1, status={"message": "x" * 200}) for n in range(count)]
+    found = ObjectList(objects, 9_999, continue_token="t", remaining=3)
+    slices = list(encoder(resource=PODS, media_type=PROTOBUF).list(found))
+    version, kind, raw = opened(b"".join(slices))
+    assert (version, kind) == ("v1", "PodList")
+    whole = message("io.k8s.api.core.v1.PodList", raw)
+    assert whole["metadata"] == {"resourceVersion": "9999", "continue": "t", "remainingItemCount": 3}
+    assert [each["metadata"]["name"] for each in whole.get("items", [])] == [f"n{n}" for n in range(count)]
+    assert max(map(len, slices)) < 2 * SLICE_BYTES
+
+
+def test_a_list_too_long_to_be_held() -> None:
+    """Row D25: its items are made once for their length, and again for sending."""
+    objects = [pod(f"n{n}", n + 1, status={"message": "x" * 1_000_000}) for n in range(18)]
+    assert sum(len(each.tail) for each in objects) > HELD_BYTES_MAX
+    one = encoder(resource=PODS, media_type=PROTOBUF, kept=KeptForms(bytes_max=0))
+    raw = opened(b"".join(one.list(ObjectList(objects, 99))))[2]
+    items = message("io.k8s.api.core.v1.PodList", raw)["items"]
+    assert [each["metadata"]["name"] for each in items] == [f"n{n}" for n in range(18)]
+
+
+def test_metadata_as_a_message() -> None:
+    """Row D14."""
+    body = encoder("PartialObjectMetadata", resource=PODS, media_type=PROTOBUF).object(pod("a"))
+    version, kind, raw = opened(body)
+    assert (version, kind) == (META, "PartialObjectMetadata")
+    assert raw[:1] == b"\n", "metadata is field 1"
+    assert message("io.k8s.api.core.v1.Pod", raw) == {"metadata": meta_of("a")}
+    body = b"".join(
+        encoder("PartialObjectMetadataList", resource=PODS, media_type=PROTOBUF).list(
+            ObjectList([pod("a"), pod("b")], 9)
+        )
+    )
+    version, kind, raw = opened(body)
+    assert (version, kind) == (META, "PartialObjectMetadataList")
+    items = message("io.k8s.api.core.v1.PodList", raw)["items"]
+    assert items == [{"metadata": meta_of("a")}, {"metadata": meta_of("b")}]
+
+
+def frames(stream: bytes) -> list[tuple[str, bytes]]:
+    """Type and object of each event: four bytes of length, then WatchEvent."""
+    events = []
+    while stream:
+        length = int.from_bytes(stream[:4], "big")
+        event, stream = stream[4 : 4 + length], stream[4 + length :]
+        assert event[:1] == b"\n"
+        kind, rest = event[2 : 2 + event[1]].decode(), event[2 + event[1] :]
+        start = rest.index(b"k8s\x00")
+        events.append((kind, rest[start:]))
+    return events
+
+
+def test_events_as_messages() -> None:
+    found = pod("a")
+    one = encoder(resource=PODS, media_type=PROTOBUF)
+    assert one.stream_type == f"{PROTOBUF};stream=watch"
+    stream = one.event("ADDED", found, found.tail, is_first=True)
+    stream += one.event("DELETED", found, found.at_revision(12), is_first=False)
+    stream += one.bookmark(13, ends_initial_events=True)
+    stream += one.error(NotFound(GroupResource("", "pods"), "zz").status())
+    added, deleted, bookmark, error = frames(stream)
+    assert added == ("ADDED", one.object(found))
+    assert message("io.k8s.api.core.v1.Pod", opened(deleted[1])[2])["metadata"] == meta_of("a", 12)
+    version, kind, raw = opened(bookmark[1])
+    assert (bookmark[0], version, kind) == ("BOOKMARK", "v1", "Pod")
+    assert message("io.k8s.api.core.v1.Pod", raw)["metadata"] == {
+        "resourceVersion": "13",
+        "annotations": {"example.com/initial-events-end": "true"},
+    }
+    version, kind, raw = opened(error[1])
+    assert (error[0], version, kind) == ("ERROR", "v1", "Status")
+    assert message(f"{_META}Status", raw)["reason"] == "NotFound"
+
+
+def test_what_protobuf_cannot_say_is_refused() -> None:
+    """Nothing is left out behind a client's back, and nothing is sent before that is known."""
+    strange = pod("a", future={"x": 1})
+    one = encoder(resource=PODS, media_type=PROTOBUF)
+    with pytest.raises(NotAcceptable, match=r"field future of v1\.Pod is not known in protobuf"):
+        one.object(strange)
+    sent = []
+    with pytest.raises(NotAcceptable):
+        sent += list(one.list(ObjectList([*(pod(f"n{n}") for n in range(100)), strange], 9)))
+    assert not b"".join(sent)
+
+
+# ---- what is kept beside objects
+
+
+@pytest.mark.parametrize("form", ["Table", "PartialObjectMetadataList", ""])
+@pytest.mark.parametrize("media_type", [JSON, PROTOBUF])
+def test_a_second_time_says_the_same(form: str, media_type: str) -> None:
+    if (form, media_type) == ("Table", PROTOBUF):
+        return
+    found, kept = ObjectList([pod("a"), pod("b", 8)], 9), KeptForms()
+    one = encoder(form, resource=PODS, media_type=media_type, kept=kept)
+    first = b"".join(one.list(found))
+    assert b"".join(one.list(found)) == first
+    fresh = encoder(form, resource=PODS, media_type=media_type)
+    assert b"".join(fresh.list(ObjectList([pod("a"), pod("b", 8)], 9))) == first
+
+
+def test_the_oldest_of_what_is_kept_goes_first() -> None:
+    objects, kept = [pod(f"n{n}") for n in range(3)], KeptForms(bytes_max=2 * (100 + OVERHEAD_BYTES))
+    for each in objects:
+        kept.keep(each, "form", b"x", 100)
+    assert [bool(each.forms) for each in objects] == [False, True, True]
+    kept.keep(objects[2], "form", b"y", 100)
+    assert objects[1].forms == {"form": b"x"}, "the same form anew takes no more room"
+    assert objects[2].forms == {"form": b"y"}
+
+
+def test_what_is_kept_goes_with_its_object() -> None:
+    kept = KeptForms(bytes_max=10 * (100 + OVERHEAD_BYTES))
+    for number in range(50):
+        kept.keep(pod(f"n{number}"), "form", b"x" * 100, 100)
+    gc.collect()
+    assert kept.bytes <= 10 * (100 + OVERHEAD_BYTES)
+
+
+def test_ages_in_kept_rows_go_on() -> None:
+    kept, found = KeptForms(), pod("a")
+    ages = []
+    for now in (NOW, NOW + 1, NOW + 7 * 60, NOW + 3 * 86400):
+        one = encoder("Table", "None", resource=PODS, now=now, kept=kept)
+        ages.append(json.loads(one.object(found))["rows"][0]["cells"][1])
+    assert ages == ["5m", "5m1s", "12m", "3d"]
+
+
+COLUMNS: Final = columns(
+    Column("Plain", lambda document, now: "x"),
+    AGE,
+    Column("In words", lambda document, now: f"({duration(now - 1_000.0)} ago)"),
+    Column("A number", lambda document, now: 1.5),
+)
+ROW: Final = {"metadata": {"name": "a", "creationTimestamp": "1970-01-01T00:08:20Z"}}  # at 500 s
+
+
+@given(st.integers(1_000, 10**9), st.integers(0, 10**6) | st.floats(0, 700))
+def test_cells_are_right_until_the_moment_they_name(made_at: int, later: float) -> None:
+    cells = cells_of(COLUMNS.columns, ROW, float(made_at))
+    now = made_at + later
+    if now < cells.until:
+        assert json.loads(b"[%b]" % cells.at(now)) == COLUMNS.cells(ROW, now)
+
+
+def test_cells_without_ages_stay() -> None:
+    assert cells_of(columns().columns, ROW, NOW).until == math.inf
+
+
+def test_cells_that_look_at_the_time_are_never_kept() -> None:
+    looking = columns(Column("Late", lambda document, now: "late" if now > 2_000 else "early"))
+    assert cells_of(looking.columns, ROW, NOW).until <= NOW
+
+
+@given(st.integers(0, 10**9), st.floats(0, 1, exclude_max=True))
+def test_an_age_is_the_same_until_it_changes(seconds: int, fraction: float) -> None:
+    then, now = 1_000.0, 1_000.0 + seconds
+    until = changes_at(then, now)
+    assert until > now
+    assert duration(now + (until - now) * fraction * 0.999 - then) == duration(now - then)
+
+
+# ---- without managed fields
+
+MANAGED: Final = [{"manager": "m", "operation": "Update", "fieldsV1": {"f:data": {}}}]
+
+
+@pytest.mark.parametrize("form", ["", "PartialObjectMetadata", "Table"])
+@pytest.mark.parametrize("media_type", [JSON, YAML, CBOR, PROTOBUF])
+def test_managed_fields_can_be_left_out(form: str, media_type: str) -> None:
+    if (form, media_type) == ("Table", PROTOBUF):
+        return
+    meta = {"name": "a", "creationTimestamp": CREATED}
+    bare = {"metadata": meta, **POD_FIELDS}
+    full = {"metadata": {**meta, "managedFields": MANAGED}, **POD_FIELDS}
+    one, other = (
+        StoredObject.of(Stored("/registry/pods/ns/a", encode(each, PODS.head), 7, 7)) for each in (full, bare)
+    )
+    options: dict[str, Any] = {"resource": PODS, "media_type": media_type}
+    dropping, showing = encoder(form, drops_managed_fields=True, **options), encoder(form, **options)
+    assert dropping.key != showing.key
+    assert dropping.object(one) == showing.object(other) != showing.object(one)
+    assert dropping.object(other) == showing.object(other)
+    for tail, its in ((one.tail, other.tail), (one.at_revision(12), other.at_revision(12))):
+        assert dropping.event("ADDED", one, tail, is_first=True) == showing.event(
+            "ADDED", other, its, is_first=True
+        )
+    many = "PartialObjectMetadataList" if form == "PartialObjectMetadata" else form
+    dropping, showing = encoder(many, drops_managed_fields=True, **options), encoder(many, **options)
+    assert b"".join(dropping.list(ObjectList([one, other], 9))) == b"".join(
+        showing.list(ObjectList([other, other], 9))
+    )
+
+
+# ---- what is told instead of objects
+
+TELLINGS: Final = {
+    "": JSON,
+    "*/*": JSON,
+    "application/yaml": YAML,
+    PROTOBUF: PROTOBUF,
+    f"{PROTOBUF}, application/json": PROTOBUF,
+    "application/cbor": CBOR,
+    "text/plain": JSON,
+    f"{PROTOBUF};as=Table;g=meta.example.com;v=v1": JSON,
+}
+
+
+@pytest.mark.parametrize(("accept", "media_type"), TELLINGS.items(), ids=map(repr, TELLINGS))
+def test_the_form_of_a_failure(accept: str, media_type: str) -> None:
+    """Row P04."""
+    statuses = Statuses(BRAND, MESSAGES, has_cbor=True)
+    status = NotFound(GroupResource("", "pods"), "zz").status()
+    assert statuses.media_type(accept) == media_type
+    if media_type == PROTOBUF:
+        version, kind, raw = opened(statuses.encode(status, media_type))
+        assert (version, kind) == ("v1", "Status")
+        found = message(f"{_META}Status", raw)
+        assert {"kind": "Status", "apiVersion": "v1", **found} == status
+    elif media_type != JSON:
+        assert read(media_type, statuses.encode(status, media_type)) == status
+
+
+def test_without_its_gate_there_is_no_cbor() -> None:
+    """Row D22."""
+    assert Statuses(BRAND, MESSAGES).media_type("application/cbor") == JSON

@@ -6,6 +6,7 @@ state is read when somebody asks for /metrics (`state`). prometheus-client makes
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
@@ -27,6 +28,10 @@ __all__ = [
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
+# A sample with a whole number: kube-apiserver writes it without a fraction, and people search for that.
+_WHOLE: Final = re.compile(rb"^([^#\n].* -?\d+)\.0$", re.MULTILINE)
+
+
 class Exposition:
     """The text of /metrics: `state`'s metrics, and what prometheus-client knows of every process."""
 
@@ -38,4 +43,4 @@ class Exposition:
 
     def text(self) -> bytes:
         """The exposition format, version 0.0.4."""
-        return generate_latest(self._registry)
+        return _WHOLE.sub(rb"\1", generate_latest(self._registry))

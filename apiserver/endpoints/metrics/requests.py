@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from apiserver.endpoints.call import Call
 from apiserver.endpoints.metrics.durations import Durations, family
@@ -98,9 +98,26 @@ class RequestMetrics:
             _LABELS,
             durations,
         )
+        yield self._deprecated()
         events = CounterMetricFamily(
             "apiserver_watch_events_total", "Events sent to watches.", labels=("group", "version", "resource")
         )
         for resource, count in self._watch_events.items():
             events.add_metric((*resource.group_version, resource.resource), count)
         yield events
+
+    def _deprecated(self) -> Metric:
+        """Row S07: each deprecated API that was asked for; joins with the requests by its labels."""
+        asked = {
+            (*resource.group_version, resource.resource, subresource, resource.deprecation.removed_in)
+            for _, _, resource, subresource, _, _ in self._requests
+            if resource is not None and resource.deprecation is not None
+        }
+        metric = GaugeMetricFamily(
+            "apiserver_requested_deprecated_apis",
+            "Deprecated APIs that have been asked for.",
+            labels=("group", "version", "resource", "subresource", "removed_release"),
+        )
+        for labels in sorted(asked):
+            metric.add_metric(labels, 1)
+        return metric

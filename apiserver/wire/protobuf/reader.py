@@ -1,16 +1,10 @@
-"""Kubernetes' protobuf: an envelope, and in it a message of the object's kind. Rows D03-D05.
-
-kubectl from 1.32 on writes built-in types this way. A message is decoded to the document that the same
-client would have sent as JSON: what is empty because nobody set it is left out, which the Go types tell
-apart from what was set to nothing (`schema.go_fields`). Source: k8s.io/apimachinery,
-pkg/runtime/serializer/protobuf; the encoding itself: https://protobuf.dev/programming-guides/encoding/.
-"""
+"""Messages to documents."""
 
 from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -19,47 +13,12 @@ import orjson
 from apiserver.schema.go_fields import go_struct
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
+from apiserver.wire.protobuf.encoding import NotProtobuf, Raw, as_bytes, as_text, fields
 
-MAGIC: Final = b"k8s\x00"
 # No type of Kubernetes nests as deep; JSON schemas in custom resource definitions come closest.
 DEPTH_MAX: Final = 200
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-# varint as int, the others as bytes
-_Raw: TypeAlias = "int | bytes"
-_Decode: TypeAlias = Callable[[_Raw, int], Any]
-
-
-class NotProtobuf(ValueError):
-    """The bytes are no message of this kind; the message is the client's."""
-
-
-class Envelope(NamedTuple):
-    """api_version and kind are empty if the sender does not say."""
-
-    api_version: str
-    kind: str
-    raw: bytes
-
-
-def open_envelope(body: bytes) -> Envelope:
-    """Raises NotProtobuf."""
-    if not body.startswith(MAGIC):
-        raise NotProtobuf(
-            "provided data does not appear to be a protobuf message, expected prefix "
-            f"[{' '.join(map(str, MAGIC))}]"
-        )
-    api_version = kind = ""
-    raw = b""
-    for number, value in _fields(body[len(MAGIC) :]):
-        if number == 1 and isinstance(value, bytes):
-            type_meta = {n: v for n, v in _fields(value) if isinstance(v, bytes)}
-            api_version, kind = _text(type_meta.get(1, b"")), _text(type_meta.get(2, b""))
-        elif number == 2 and isinstance(value, bytes):
-            raw = value
-        elif number == 3 and value:
-            raise NotProtobuf("the content of the envelope is encoded, which is not supported")
-    return Envelope(api_version, kind, raw)
+_Decode: TypeAlias = Callable[[Raw, int], Any]
 
 
 class Decoder:
@@ -108,16 +67,17 @@ class _Compiler:
             child = schema.fields.get(name)
             if child is not None:
                 drops_zero = not go_field.is_pointer and not go_field.shows_empty
+                drops_zero &= child.kind is not Kind.INT_OR_STRING  # an empty text is not the number 0
                 members[go_field.number] = _Member(name, child.kind, self._value(child), drops_zero)
         for inlined, number in known.inlined.items():
             members[number] = _Member("", Kind.STRUCT, self._struct(schema, inlined), False)
         name_of_type = schema.go_type
 
-        def decode(raw: _Raw, depth: int) -> Document:
+        def decode(raw: Raw, depth: int) -> Document:
             if depth > DEPTH_MAX:
                 raise NotProtobuf(f"messages are nested more than {DEPTH_MAX} deep")
             document: Document = {}
-            for number, value in _fields(_bytes(raw)):
+            for number, value in fields(as_bytes(raw)):
                 member = members.get(number)
                 if member is None:
                     # Leaving it out would lose what the client meant.
@@ -147,22 +107,22 @@ class _Compiler:
         decode_value = self._value(element)
         is_list = element.kind is Kind.LIST
 
-        def decode(raw: _Raw, depth: int) -> tuple[str, Any]:
+        def decode(raw: Raw, depth: int) -> tuple[str, Any]:
             key, value = "", b""
-            for number, part in _fields(_bytes(raw)):
+            for number, part in fields(as_bytes(raw)):
                 if number == 1:
-                    key = _text(_bytes(part))
+                    key = as_text(as_bytes(part))
                 elif number == 2:
                     value = part  # type: ignore[assignment]
             if is_list:
                 # A list as a map's value is a message with the items in it.
-                return key, [decode_value(item, depth + 1) for _, item in _fields(_bytes(value))]
+                return key, [decode_value(item, depth + 1) for _, item in fields(as_bytes(value))]
             return key, decode_value(value, depth + 1)
 
         return decode
 
 
-def _add(document: Document, member: _Member, raw: _Raw, depth: int) -> None:
+def _add(document: Document, member: _Member, raw: Raw, depth: int) -> None:
     """Put one field of a message into the document."""
     if member.kind is Kind.LIST:
         document.setdefault(member.name, []).append(member.decode(raw, depth))
@@ -194,49 +154,49 @@ def _merge(document: Document, more: Document) -> None:
 # ---- values
 
 
-def _string(raw: _Raw, depth: int) -> str:
-    return _text(_bytes(raw))
+def _string(raw: Raw, depth: int) -> str:
+    return as_text(as_bytes(raw))
 
 
-def _integer(raw: _Raw, depth: int) -> int:
+def _integer(raw: Raw, depth: int) -> int:
     if not isinstance(raw, int):
         raise NotProtobuf("a number was expected where bytes are")
     return raw - (1 << 64) if raw >> 63 else raw
 
 
-def _boolean(raw: _Raw, depth: int) -> bool:
+def _boolean(raw: Raw, depth: int) -> bool:
     return bool(_integer(raw, depth))
 
 
-def _number(raw: _Raw, depth: int) -> float:
-    data = _bytes(raw)
+def _number(raw: Raw, depth: int) -> float:
+    data = as_bytes(raw)
     if len(data) != 8:
         raise NotProtobuf("a floating-point number must have 8 bytes")
     (value,) = struct.unpack("<d", data)
     return float(value)
 
 
-def _base64(raw: _Raw, depth: int) -> str:
-    return base64.b64encode(_bytes(raw)).decode()
+def _base64(raw: Raw, depth: int) -> str:
+    return base64.b64encode(as_bytes(raw)).decode()
 
 
-def _quantity(raw: _Raw, depth: int) -> str:
-    parts = dict(_fields(_bytes(raw)))
-    return _text(_bytes(parts.get(1, b"")))
+def _quantity(raw: Raw, depth: int) -> str:
+    parts = dict(fields(as_bytes(raw)))
+    return as_text(as_bytes(parts.get(1, b"")))
 
 
-def _int_or_string(raw: _Raw, depth: int) -> int | str:
-    parts = dict(_fields(_bytes(raw)))
+def _int_or_string(raw: Raw, depth: int) -> int | str:
+    parts = dict(fields(as_bytes(raw)))
     is_text = parts.get(1, 0) == 1
-    return _text(_bytes(parts.get(3, b""))) if is_text else _integer(parts.get(2, 0), depth)
+    return as_text(as_bytes(parts.get(3, b""))) if is_text else _integer(parts.get(2, 0), depth)
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _time(timespec: str) -> _Decode:
-    def decode(raw: _Raw, depth: int) -> str | None:
-        parts = dict(_fields(_bytes(raw)))
+    def decode(raw: Raw, depth: int) -> str | None:
+        parts = dict(fields(as_bytes(raw)))
         if not parts:
             return None  # the zero time, which JSON has as null
         seconds, nanos = _integer(parts.get(1, 0), depth), _integer(parts.get(2, 0), depth)
@@ -249,9 +209,9 @@ def _time(timespec: str) -> _Decode:
     return decode
 
 
-def _raw_json(raw: _Raw, depth: int) -> Any:
-    parts = dict(_fields(_bytes(raw)))
-    text = _bytes(parts.get(1, b""))
+def _raw_json(raw: Raw, depth: int) -> Any:
+    parts = dict(fields(as_bytes(raw)))
+    text = as_bytes(parts.get(1, b""))
     if not text:
         return None
     try:
@@ -273,55 +233,3 @@ _SCALARS: Final[dict[Kind, _Decode]] = {
     Kind.ANY: _raw_json,
     Kind.ANY_OBJECT: _raw_json,
 }
-
-
-# ---- the encoding itself
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, _Raw]]:
-    """Number and value of each field of a message. Raises NotProtobuf."""
-    at, end = 0, len(data)
-    while at < end:
-        key, at = _varint(data, at)
-        number, wire_type = key >> 3, key & 7
-        if wire_type == _VARINT:
-            value, at = _varint(data, at)
-            yield number, value
-            continue
-        if wire_type == _BYTES:
-            length, at = _varint(data, at)
-        elif wire_type in (_FIXED64, _FIXED32):
-            length = 8 if wire_type == _FIXED64 else 4
-        else:
-            raise NotProtobuf(f"wire type {wire_type} is not in use")
-        if length > end - at:
-            raise NotProtobuf("unexpected end of the message")
-        yield number, data[at : at + length]
-        at += length
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 70:
-        if at >= len(data):
-            raise NotProtobuf("unexpected end of the message")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & 0xFFFF_FFFF_FFFF_FFFF, at
-        shift += 7
-    raise NotProtobuf("a number has more than 10 bytes")
-
-
-def _bytes(raw: _Raw) -> bytes:
-    if isinstance(raw, int):
-        raise NotProtobuf("bytes were expected where a number is")
-    return raw
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise NotProtobuf("a text is not UTF-8") from None

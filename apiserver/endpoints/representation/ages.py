@@ -1,0 +1,93 @@
+"""How long the cells of a row stay as they are: those that tell ages change by themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from apiserver.meta.table import Column, duration
+from apiserver.vocabulary import Document
+
+
+class Cells(NamedTuple):
+    """The cells of a row, encoded.
+
+    before, after: around the age, where there is one. since: the moment from which that age counts.
+    until: the moment from which they may be others.
+    """
+
+    before: bytes
+    since: float | None
+    after: bytes
+    until: float
+
+    def at(self, now: float) -> bytes:
+        if self.since is None:
+            return self.before
+        return self.before + _age(int(now - self.since)) + self.after
+
+
+@lru_cache(maxsize=8192)
+def _age(seconds: int) -> bytes:
+    return orjson.dumps(duration(seconds))
+
+
+class _Moment(float):
+    """The time as cells get it. It notes from what moments they reckon, and whether they do anything else."""
+
+    __slots__ = ("is_looked_at", "since")
+
+    def __init__(self, now: float) -> None:
+        self.since: list[float] = []
+        self.is_looked_at = False
+
+    def __sub__(self, then: float, /) -> float:
+        self.since.append(float(then))
+        return float.__sub__(self, then)
+
+
+def _looking(name: str) -> Any:
+    operation = getattr(float, name)
+
+    def method(self: _Moment, *others: Any) -> Any:
+        self.is_looked_at = True
+        return operation(self, *others)
+
+    return method
+
+
+for _name in ("rsub", "add", "radd", "mul", "truediv", "mod", "lt", "le", "gt", "ge", "int", "float"):
+    setattr(_Moment, f"__{_name}__", _looking(f"__{_name}__"))
+
+
+def cells_of(columns: Sequence[Column], document: Document, now: float) -> Cells:
+    """The cells of an object's row, and how long they are good for."""
+    texts: list[bytes] = []
+    age_at, since, until = -1, None, math.inf
+    for index, column in enumerate(columns):
+        moment = _Moment(now)
+        cell = column.cell(document, moment)
+        texts.append(orjson.dumps(cell))
+        if moment.is_looked_at:
+            until = now
+        elif age_at < 0 and len(moment.since) == 1 and cell == duration(now - moment.since[0]):
+            age_at, since = index, moment.since[0]
+        else:
+            until = min(until, *(changes_at(then, now) for then in moment.since), math.inf)
+    if since is None:
+        return Cells(b",".join(texts), None, b"", until)
+    before = b"".join(text + b"," for text in texts[:age_at])
+    after = b"".join(b"," + text for text in texts[age_at + 1 :])
+    return Cells(before, since, after, until)
+
+
+def changes_at(then: float, now: float) -> float:
+    """The first moment at which the age since `then` may be told otherwise than now."""
+    seconds = math.floor(now - then)
+    # The smallest unit that ages of this length show.
+    unit = 1 if seconds < 600 else 60 if seconds < 8 * 3600 else 3600 if seconds < 192 * 3600 else 86400
+    return then + (seconds // unit + 1) * unit

@@ -1,0 +1,68 @@
+"""From what was negotiated to the encoder that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.brand import Brand
+from apiserver.endpoints.negotiation import Form
+from apiserver.endpoints.representation.documents import (
+    CborWriting,
+    DocumentEncoder,
+    Writing,
+    YamlWriting,
+)
+from apiserver.endpoints.representation.encoder import Encoder
+from apiserver.endpoints.representation.json_forms import (
+    JsonEncoder,
+    PartialEncoder,
+    Shape,
+    TableEncoder,
+    whole,
+    without_managed_fields,
+)
+from apiserver.endpoints.representation.kept import KeptForms
+from apiserver.endpoints.representation.protobuf import MetaMessages, ProtobufEncoder
+from apiserver.errors import BadRequest
+from apiserver.registry.served_resource import ServedResource
+from apiserver.wire.forms import CBOR, YAML
+
+_WRITINGS: Final[dict[str, Writing]] = {YAML: YamlWriting(), CBOR: CborWriting()}
+
+
+def encoder_for(
+    resource: ServedResource,
+    form: Form,
+    brand: Brand,
+    *,
+    include_object: str,
+    now: Callable[[], float],
+    kept: KeptForms,
+    meta: MetaMessages,
+) -> Encoder:
+    """include_object: what rows of a table carry of their objects: None, Metadata, Object or "".
+
+    kept: where what is made of objects is kept. meta: the messages that kinds share.
+    Raises BadRequest.
+    """
+    shown = without_managed_fields if form.drops_managed_fields else whole
+    if form.media_type == brand.protobuf_media_type:
+        return ProtobufEncoder(resource, brand, form.kind, form.version, meta=meta, kept=kept, shown=shown)
+    shape: Shape
+    match form.kind:
+        case "Table":
+            if include_object not in ("", "None", "Metadata", "Object"):
+                raise BadRequest(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: "
+                    f"\"{include_object}\": must be 'Metadata', 'Object', 'None', or empty"
+                )
+            shape = TableEncoder(
+                resource, brand, form.version, include_object or "Metadata", now=now, kept=kept, shown=shown
+            )
+        case "PartialObjectMetadata" | "PartialObjectMetadataList":
+            shape = PartialEncoder(resource, brand, form.kind, form.version, shown)
+        case _:
+            shape = JsonEncoder(resource, brand, shown)
+    writing = _WRITINGS.get(form.media_type)
+    return DocumentEncoder(shape, writing) if writing is not None else shape

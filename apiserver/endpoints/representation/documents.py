@@ -1,0 +1,95 @@
+"""Forms in YAML and CBOR: what the same form is in JSON, written another way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import orjson
+
+from apiserver.endpoints.representation.json_forms import Shape
+from apiserver.endpoints.representation.lists import made_slices
+from apiserver.registry.results import ObjectList
+from apiserver.registry.stored_object import StoredObject
+from apiserver.vocabulary import Document
+from apiserver.wire import cbor, yaml
+from apiserver.wire.forms import CBOR, CBOR_SEQUENCE, YAML
+
+
+class Writing(Protocol):
+    media_type: str
+    stream_type: str
+
+    def document(self, document: Document) -> bytes: ...
+
+    def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
+        """A list whose items, in JSON, stand in the field `name`."""
+        ...
+
+
+class YamlWriting:
+    media_type = YAML
+    stream_type = YAML  # never sent: negotiation knows no streams of it
+
+    def document(self, document: Document) -> bytes:
+        return yaml.dump(document)
+
+    def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
+        """Fields stand in the order of their names, so that some come before the items and some after."""
+        if not count:
+            return iter([yaml.dump({**frame, name: []})])
+        before = {field: value for field, value in frame.items() if field < name}
+        after = {field: value for field, value in frame.items() if field > name}
+        return made_slices(
+            yaml.dump(before) + b"%b:\n" % name.encode(),
+            (yaml.dump([orjson.loads(item)]) for item in items),
+            yaml.dump(after) if after else b"",
+        )
+
+
+class CborWriting:
+    media_type = CBOR
+    stream_type = CBOR_SEQUENCE
+
+    def document(self, document: Document) -> bytes:
+        return cbor.dump(document)
+
+    def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
+        encoded = sorted((cbor.item(field), cbor.item(value)) for field, value in frame.items())
+        list_key = cbor.item(name)
+        begun = cbor.SELF_DESCRIBED + cbor.map_head(len(frame) + 1)
+        begun += b"".join(key + value for key, value in encoded if key < list_key)
+        return made_slices(
+            begun + list_key + cbor.array_head(count),
+            (cbor.item(orjson.loads(item)) for item in items),
+            b"".join(key + value for key, value in encoded if key > list_key),
+        )
+
+
+class DocumentEncoder:
+    """One form, written another way than in JSON."""
+
+    def __init__(self, shape: Shape, writing: Writing) -> None:
+        self.media_type, self.stream_type = writing.media_type, writing.stream_type
+        self.key: object = (writing.media_type, shape.key)
+        self._shape = shape
+        self._writing = writing
+
+    def object(self, found: StoredObject) -> bytes:
+        return self._again(self._shape.object(found))
+
+    def list(self, found: ObjectList) -> Iterator[bytes]:
+        frame, name = self._shape.frame(found)
+        return self._writing.list(frame, name, self._shape.items(found), len(found.objects))
+
+    def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
+        return self._again(self._shape.event(kind, found, tail, is_first=is_first))
+
+    def bookmark(self, revision: int, *, ends_initial_events: bool) -> bytes:
+        return self._again(self._shape.bookmark(revision, ends_initial_events=ends_initial_events))
+
+    def error(self, status: Document) -> bytes:
+        return self._again(self._shape.error(status))
+
+    def _again(self, encoded: bytes) -> bytes:
+        return self._writing.document(orjson.loads(encoded))

@@ -1,0 +1,46 @@
+"""What has been made of objects, kept beside them as long as there is room."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+from weakref import ref
+
+from apiserver.registry.stored_object import StoredObject
+
+# Enough for some fifty thousand objects in protobuf, and little beside the objects themselves.
+KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
+# Of a kept form beside its own bytes: an entry here, a weak reference, the object's dict.
+OVERHEAD_BYTES: Final = 400
+
+
+class KeptForms:
+    """One budget for the forms of all objects. Who came first leaves first.
+
+    A form is kept by its object, and goes with it; here is only told how much there is.
+    """
+
+    def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._entries: deque[tuple[ref[StoredObject], object, int]] = deque()
+        self.bytes = 0
+
+    def keep(self, found: StoredObject, key: object, form: Any, size: int) -> None:
+        """Keep a form beside its object. size: in bytes, about."""
+        forms = found.forms
+        if forms is None:
+            forms = found.forms = {}
+        is_new = key not in forms
+        forms[key] = form
+        if is_new:
+            self._entries.append((ref(found), key, size + OVERHEAD_BYTES))
+            self.bytes += size + OVERHEAD_BYTES
+            while self.bytes > self._bytes_max:
+                self._forget_first()
+
+    def _forget_first(self) -> None:
+        reference, key, size = self._entries.popleft()
+        self.bytes -= size
+        found = reference()
+        if found is not None and found.forms is not None:
+            found.forms.pop(key, None)

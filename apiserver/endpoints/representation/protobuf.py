@@ -1,0 +1,155 @@
+"""Forms in protobuf: objects, and their metadata alone. There are no tables (row D14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Final
+
+from apiserver.brand import Brand
+from apiserver.endpoints.representation.json_forms import Shown, whole
+from apiserver.endpoints.representation.kept import KeptForms
+from apiserver.endpoints.representation.lists import (
+    MADE_AT_ONCE,
+    bookmark_object,
+    list_metadata,
+    made_slices,
+    require_list_kind,
+    require_object_kind,
+)
+from apiserver.errors import NotAcceptable
+from apiserver.registry.results import ObjectList
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.stored_object import StoredObject
+from apiserver.schema.structural import Schema
+from apiserver.vocabulary import Document
+from apiserver.wire.protobuf import Encoder, NoProtobufForm, event_frame, seal
+from apiserver.wire.protobuf.encoding import BYTES, content_of, delimited, key
+from apiserver.wire.protobuf.envelope import CLOSING, envelope_opening
+
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_FIRST: Final = key(1, BYTES)
+_SECOND: Final = key(2, BYTES)
+# The length of a list comes before its items. Up to here they are held while that is found out; those of
+# longer lists are made twice.
+HELD_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+class MetaMessages:
+    """The messages that are the same for all kinds. schemas: by the name of the definition."""
+
+    def __init__(self, schemas: Callable[[str], Schema]) -> None:
+        self._schemas = schemas
+
+    @cached_property
+    def object_meta(self) -> Encoder:
+        return Encoder(self._schemas(f"{_META}ObjectMeta"))
+
+    @cached_property
+    def list_meta(self) -> Encoder:
+        return Encoder(self._schemas(f"{_META}ListMeta"))
+
+    @cached_property
+    def status(self) -> Encoder:
+        return Encoder(self._schemas(f"{_META}Status"))
+
+    def partial(self, document: Document) -> bytes:
+        """PartialObjectMetadata."""
+        return delimited(_FIRST, self.object_meta(document["metadata"]))
+
+    def sealed_status(self, document: Document) -> bytes:
+        return seal("v1", "Status", self.status(document))
+
+
+class ProtobufEncoder:
+    """Objects as messages. Items of lists are kept with their objects.
+
+    kind, version: what was asked for instead of the object itself, or empty.
+    """
+
+    def __init__(
+        self,
+        resource: ServedResource,
+        brand: Brand,
+        kind: str,
+        version: str,
+        *,
+        meta: MetaMessages,
+        kept: KeptForms,
+        shown: Shown = whole,
+    ) -> None:
+        """Raises LookupError for kinds without a form in protobuf."""
+        self.media_type = brand.protobuf_media_type
+        self.stream_type = f"{brand.protobuf_media_type};stream=watch"
+        self.key: object = ("protobuf", bool(kind), version, shown)
+        self._resource = resource
+        self._brand = brand
+        self._asked_for = kind
+        self._meta = meta
+        self._kept = kept
+        self._shown = shown
+        self._item_key = (resource, "protobuf", bool(kind), shown)
+        if kind:
+            self._encode: Callable[[Document], bytes] = meta.partial
+            self._kind, self._list_kind = "PartialObjectMetadata", "PartialObjectMetadataList"
+            self._api_version = f"{brand.meta_group}/{version}"
+        else:
+            self._encode = resource.to_protobuf
+            self._kind, self._list_kind = resource.kind, resource.list_kind
+            self._api_version = resource.api_version
+
+    def object(self, found: StoredObject) -> bytes:
+        require_object_kind(self._asked_for, self._resource)
+        return self._sealed(found)
+
+    def list(self, found: ObjectList) -> Iterator[bytes]:
+        require_list_kind(self._asked_for, self._resource)
+        return self._slices(found)
+
+    def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
+        if tail is not found.tail:
+            return event_frame(kind, self._sealed(StoredObject(found.key, found.head, tail)))
+        # As an item of a list it is kept: whoever lists or watches next will want it, too.
+        raw = content_of(self._item(found))
+        return event_frame(kind, seal(self._api_version, self._kind, raw))
+
+    def bookmark(self, revision: int, *, ends_initial_events: bool) -> bytes:
+        document = bookmark_object({}, revision, self._brand if ends_initial_events else None)
+        return event_frame("BOOKMARK", seal(self._api_version, self._kind, self._encode(document)))
+
+    def error(self, status: Document) -> bytes:
+        return event_frame("ERROR", self._meta.sealed_status(status))
+
+    def _sealed(self, found: StoredObject) -> bytes:
+        return seal(self._api_version, self._kind, self._message(found))
+
+    def _message(self, found: StoredObject) -> bytes:
+        try:
+            return self._encode(self._shown(found).document())
+        except NoProtobufForm as error:
+            raise NotAcceptable(f"{error}; ask for another media type") from None
+
+    def _slices(self, found: ObjectList) -> Iterator[bytes]:
+        held: list[bytes] | None = []
+        metadata = delimited(_FIRST, self._meta.list_meta(list_metadata(found)))
+        size = len(metadata)
+        for count, each in enumerate(found.objects):
+            item = self._item(each)
+            size += len(item)
+            if held is not None:
+                held.append(item)
+                if size > HELD_BYTES_MAX:
+                    held = None
+            if not count % MADE_AT_ONCE:
+                yield b""
+        begun = envelope_opening(self._api_version, self._list_kind, size) + metadata
+        yield from made_slices(begun, map(self._item, found.objects) if held is None else held, CLOSING)
+
+    def _item(self, found: StoredObject) -> bytes:
+        """An object as an item of a list."""
+        forms = found.forms
+        item: bytes | None = forms.get(self._item_key) if forms is not None else None
+        if item is None:
+            item = delimited(_SECOND, self._message(found))
+            self._kept.keep(found, self._item_key, item, len(item))
+        return item

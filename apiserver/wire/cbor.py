@@ -1,0 +1,247 @@
+"""CBOR as Kubernetes uses it: another way to write JSON. Rows D22-D24.
+
+cbor2 reads and writes the encoding; here stands what Kubernetes makes of it. Text is written as byte strings,
+which is how Kubernetes' own clients write it, and read from both kinds; whoever tags bytes as meant for base64
+gets base64, and of tags without such a meaning only the content counts. Only what JSON has is taken: no
+bignums, no infinities, no repeated keys. Sources: RFC 8949; k8s.io/apimachinery,
+pkg/runtime/serializer/cbor/internal/modes.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import cbor2
+
+# "This is CBOR": every document begins so, as Kubernetes' do (RFC 8949, 3.4.6).
+SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
+
+# Kubernetes' bounds.
+DEPTH_MAX: Final = 64
+ELEMENTS_MAX: Final = 1024
+# Of a document. The largest object that can be stored has fewer.
+VALUES_MAX: Final = 100_000
+
+_ARRAY, _MAP = 4, 5
+_UNDEFINED: Final = 23
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class NotCbor(ValueError):
+    """The bytes are no document; the message is the client's."""
+
+
+# ---- reading
+
+
+def load(body: bytes) -> Any:
+    """The one document of a body. Raises NotCbor."""
+    source = io.BytesIO(body)
+    decoder = cbor2.CBORDecoder(
+        source,
+        semantic_decoders=_Tags(),
+        max_depth=DEPTH_MAX,
+        allow_duplicate_keys=False,
+        strict_hashable_types=True,
+    )
+    try:
+        value = decoder.decode()
+    except cbor2.CBORDecodeEOF:
+        raise NotCbor("unexpected EOF" if body else "EOF") from None
+    except cbor2.CBORDecodeError as error:
+        raise _told(error) from None
+    if rest := len(body) - source.tell():
+        raise NotCbor(f"cbor: {rest} bytes of extraneous data starting at index {source.tell()}")
+    return _Plain().value(value)
+
+
+def _told(error: cbor2.CBORDecodeError) -> NotCbor:
+    match error.__cause__:
+        case NotCbor() as ours:
+            return ours
+        case UnicodeDecodeError():
+            return NotCbor("cbor: invalid UTF-8 string")
+        case _:
+            return NotCbor(f"cbor: {error}")
+
+
+class _Tags(dict[int, Callable[[Any, bool], Any]]):
+    """What each tag makes of its content; in place of all that cbor2 would make of it: references too.
+
+    Each tag met is looked up here, so here they are counted: they cost more than other values do.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_MEANINGS)
+        self._met = 0
+
+    def __getitem__(self, tag: int) -> Callable[[Any, bool], Any]:
+        self._met += 1
+        if self._met > VALUES_MAX:
+            raise _too_many_values()
+        return self.get(tag, _content)
+
+
+def _content(content: Any, _: bool) -> Any:
+    return content
+
+
+def _time_text(content: Any, _: bool) -> Any:
+    if type(content) not in (str, bytes):
+        raise NotCbor("cbor: tag number 0 must be followed by text string")
+    return content
+
+
+def _time_number(seconds: Any, _: bool) -> str:
+    if type(seconds) not in (int, float):
+        raise NotCbor("cbor: tag number 1 must be followed by integer or floating-point number")
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds)
+    except (OverflowError, ValueError):  # beyond all calendars, and NaN
+        raise NotCbor(f"cbor: {seconds} s is no time") from None
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _bignum(_content: Any, _: bool) -> Any:
+    raise NotCbor("cbor: bignum cannot be decoded")
+
+
+def _meant_for(tag: int, encode: Callable[[bytes], str]) -> Callable[[Any, bool], str]:
+    """Bytes as the text that their tag asks for."""
+
+    def text(content: Any, _: bool) -> str:
+        if type(content) is not bytes:
+            raise NotCbor(f"cbor: tag number {tag} must be followed by byte string")
+        return encode(content)
+
+    return text
+
+
+_MEANINGS: Final[Mapping[int, Callable[[Any, bool], Any]]] = {
+    0: _time_text,
+    1: _time_number,
+    2: _bignum,
+    3: _bignum,
+    21: _meant_for(21, lambda content: base64.urlsafe_b64encode(content).rstrip(b"=").decode()),
+    22: _meant_for(22, lambda content: base64.b64encode(content).decode()),
+    23: _meant_for(23, bytes.hex),
+}
+
+
+class _Plain:
+    """Makes JSON's values of cbor2's, counting them. What JSON has not is refused, whatever it is."""
+
+    def __init__(self) -> None:
+        self._left = VALUES_MAX
+
+    def value(self, value: Any) -> Any:
+        """No deeper than the document that was decoded, so within DEPTH_MAX."""
+        kind = type(value)
+        if kind is str or kind is bool or value is None:
+            return value
+        if kind is bytes:
+            return _text(value)
+        if kind is dict:
+            return self._object(value)
+        if kind is list:
+            self._count(len(value), len(value), "elements for CBOR array")
+            return [self.value(child) for child in value]
+        return _number(value)
+
+    def _object(self, found: dict[Any, Any]) -> dict[str, Any]:
+        self._count(len(found), 2 * len(found), "key-value pairs for CBOR map")
+        values = {
+            name if type(name) is str else _text(name): self.value(child) for name, child in found.items()
+        }
+        if len(values) < len(found):  # once as text, once as bytes
+            names = [name if type(name) is str else _text(name) for name in found]
+            index, name = next((i, name) for i, name in enumerate(names) if name in names[:i])
+            raise NotCbor(f'cbor: found duplicate map key "{name}" at map element index {index}')
+        return values
+
+    def _count(self, elements: int, values: int, of: str) -> None:
+        if elements > ELEMENTS_MAX:
+            raise NotCbor(f"cbor: exceeded max number of {of} {ELEMENTS_MAX}")
+        self._left -= values
+        if self._left < 0:
+            raise _too_many_values()
+
+
+def _too_many_values() -> NotCbor:
+    return NotCbor(f"cbor: exceeded max number of values {VALUES_MAX}")
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise NotCbor("cbor: invalid UTF-8 string") from None
+
+
+def _number(value: Any) -> int | float:
+    """Or what is none."""
+    match value:
+        case int() if -(1 << 63) <= value < 1 << 63:
+            return value
+        case int():
+            raise NotCbor(f"cbor: cannot unmarshal {value} into Go value of type int64 (it overflows)")
+        case float() if math.isfinite(value):
+            return value
+        case float():
+            raise NotCbor("cbor: floating-point NaN and infinity cannot be decoded")
+        case cbor2.CBORSimpleValue():
+            raise NotCbor(f"cbor: simple value {value.value} is not recognized")
+        case cbor2.undefined:
+            raise NotCbor(f"cbor: simple value {_UNDEFINED} is not recognized")
+        case _:
+            raise NotCbor(f"cbor: {type(value).__name__} is not recognized")
+
+
+# ---- writing
+
+
+def dump(document: Any) -> bytes:
+    """A document, self-described."""
+    return SELF_DESCRIBED + item(document)
+
+
+def item(value: Any) -> bytes:
+    """A value as a part of a document."""
+    return cbor2.dumps(_as_written(value))
+
+
+def array_head(length: int) -> bytes:
+    return _head(_ARRAY, length)
+
+
+def map_head(length: int) -> bytes:
+    return _head(_MAP, length)
+
+
+def _head(major_type: int, length: int) -> bytes:
+    written = io.BytesIO()
+    encoder = cbor2.CBOREncoder(written)
+    encoder.encode_length(major_type, length)
+    encoder.flush()
+    return written.getvalue()
+
+
+def _as_written(value: Any) -> Any:
+    """Text as bytes, and keys in the order that RFC 8949 calls deterministic: shorter ones first.
+
+    cbor2 does the like by itself (`canonical`, `encoders`), but shortens numbers, and is slower so.
+    """
+    kind = type(value)
+    if kind is str:
+        return value.encode()
+    if kind is dict:
+        encoded = sorted((len(key), key, name) for name in value for key in (name.encode(),))
+        return {key: _as_written(value[name]) for _, key, name in encoded}
+    if kind is list:
+        return [_as_written(child) for child in value]
+    return value

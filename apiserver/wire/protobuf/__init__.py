@@ -1,0 +1,26 @@
+"""Kubernetes' protobuf: an envelope, and in it a message of the object's kind. Rows D03-D05.
+
+Messages are read to the documents that the same client would have sent as JSON, and written from those that
+it would have got: what is empty because nobody set it is left out, which the Go types tell apart from what
+was set to nothing (`schema.go_fields`). Both ways are compiled from the schema once. Source:
+k8s.io/apimachinery, pkg/runtime/serializer/protobuf; the encoding itself:
+https://protobuf.dev/programming-guides/encoding/.
+"""
+
+from apiserver.wire.protobuf.encoding import NotProtobuf
+from apiserver.wire.protobuf.envelope import MAGIC, Envelope, event_frame, open_envelope, seal
+from apiserver.wire.protobuf.reader import DEPTH_MAX, Decoder
+from apiserver.wire.protobuf.writer import Encoder, NoProtobufForm
+
+__all__ = [
+    "DEPTH_MAX",
+    "MAGIC",
+    "Decoder",
+    "Encoder",
+    "Envelope",
+    "NoProtobufForm",
+    "NotProtobuf",
+    "event_frame",
+    "open_envelope",
+    "seal",
+]

@@ -1,0 +1,58 @@
+"""What stands around messages: who they are (`Unknown`), and how events of a watch follow each other."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from apiserver.wire.protobuf.encoding import BYTES, NotProtobuf, as_text, delimited, fields, key, varint
+
+MAGIC: Final = b"k8s\x00"
+_FIRST: Final = key(1, BYTES)
+_SECOND: Final = key(2, BYTES)
+# Content encoding and content type: Go writes them though they are empty.
+CLOSING: Final = delimited(key(3, BYTES), b"") + delimited(key(4, BYTES), b"")
+
+
+class Envelope(NamedTuple):
+    """api_version and kind are empty if the sender does not say."""
+
+    api_version: str
+    kind: str
+    raw: bytes
+
+
+def open_envelope(body: bytes) -> Envelope:
+    """Raises NotProtobuf."""
+    if not body.startswith(MAGIC):
+        raise NotProtobuf(
+            "provided data does not appear to be a protobuf message, expected prefix "
+            f"[{' '.join(map(str, MAGIC))}]"
+        )
+    api_version = kind = ""
+    raw = b""
+    for number, value in fields(body[len(MAGIC) :]):
+        if number == 1 and isinstance(value, bytes):
+            type_meta = {n: v for n, v in fields(value) if isinstance(v, bytes)}
+            api_version, kind = as_text(type_meta.get(1, b"")), as_text(type_meta.get(2, b""))
+        elif number == 2 and isinstance(value, bytes):
+            raw = value
+        elif number == 3 and value:
+            raise NotProtobuf("the content of the envelope is encoded, which is not supported")
+    return Envelope(api_version, kind, raw)
+
+
+def seal(api_version: str, kind: str, raw: bytes) -> bytes:
+    """A message in its envelope."""
+    return envelope_opening(api_version, kind, len(raw)) + raw + CLOSING
+
+
+def envelope_opening(api_version: str, kind: str, raw_bytes: int) -> bytes:
+    """All of an envelope that comes before a message of so many bytes; `CLOSING` comes after it."""
+    type_meta = delimited(_FIRST, api_version.encode()) + delimited(_SECOND, kind.encode())
+    return MAGIC + delimited(_FIRST, type_meta) + _SECOND + varint(raw_bytes)
+
+
+def event_frame(kind: str, sealed: bytes) -> bytes:
+    """A watch event about an object in its envelope, with its length before it."""
+    event = delimited(_FIRST, kind.encode()) + delimited(_SECOND, delimited(_FIRST, sealed))
+    return len(event).to_bytes(4, "big") + event

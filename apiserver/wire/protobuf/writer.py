@@ -1,0 +1,246 @@
+"""Documents to messages: the mirror of `reader`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import orjson
+
+from apiserver.schema.go_fields import fields_of, go_struct
+from apiserver.schema.structural import Kind, Schema
+from apiserver.vocabulary import Document
+from apiserver.wire.protobuf.encoding import BYTES, FIXED64, VARINT, delimited, key, varint
+
+# The content of a field: bytes that are written with their length, or a number as it is written.
+_Encode: TypeAlias = Callable[[Any], bytes]
+_Write: TypeAlias = Callable[[list[bytes], Any], None]
+
+_FIRST: Final = key(1, BYTES)
+_SECOND: Final = key(2, BYTES)
+_THIRD: Final = key(3, BYTES)
+
+
+class NoProtobufForm(ValueError):
+    """A document has what cannot be said in protobuf here; the message is the client's."""
+
+
+class Encoder:
+    """Encodes documents of one kind."""
+
+    def __init__(self, schema: Schema) -> None:
+        """Raises LookupError for a kind that has no form in protobuf here."""
+        self._encode = _Compiler().message(schema)
+
+    def __call__(self, document: Document) -> bytes:
+        """A document as it is stored: its message, without apiVersion and kind. Raises NoProtobufForm."""
+        try:
+            return self._encode(document)
+        except (AttributeError, TypeError, ValueError, KeyError, RecursionError, struct.error) as error:
+            if isinstance(error, NoProtobufForm):
+                raise
+            # What is stored is not what the schema says: another release may have written it.
+            raise NoProtobufForm(f"the object cannot be encoded in protobuf: {error}") from error
+
+
+class _Member(NamedTuple):
+    """A field of a message.
+
+    name: its JSON name; empty for a message whose fields stand among the others, which gets the document.
+    """
+
+    number: int
+    name: str
+    write: _Write
+
+
+class _Compiler:
+    def __init__(self) -> None:
+        self._messages: dict[int, _Encode] = {}  # by id of the schema, for recursive ones
+
+    def message(self, schema: Schema) -> _Encode:
+        done = self._messages.get(id(schema))
+        if done is None:
+            self._messages[id(schema)] = lambda value: self._messages[id(schema)](value)
+            done = self._messages[id(schema)] = self._checked(schema)
+        return done
+
+    def _checked(self, schema: Schema) -> _Encode:
+        """Refuses what has no number: leaving it out would lose it."""
+        encode = self._struct(schema, schema.definition)
+        known = fields_of(schema.definition).keys() | {"apiVersion", "kind"}
+        go_type = schema.go_type
+
+        def encode_checked(document: Document) -> bytes:
+            if not document.keys() <= known:
+                for name, value in document.items():
+                    if name not in known and value is not None:
+                        raise NoProtobufForm(f"field {name} of {go_type} is not known in protobuf here")
+            return encode(document)
+
+        return encode_checked
+
+    def _struct(self, schema: Schema, definition: str) -> _Encode:
+        """definition: whose numbers count; for inlined ones another than the schema's own."""
+        known = go_struct(definition)
+        if known is None:
+            raise LookupError(f"{definition} has no form in protobuf here")
+        members = [
+            _Member(go_field.number, name, self._field(schema.fields[name], go_field.number))
+            for name, go_field in known.fields.items()
+            if name in schema.fields
+        ]
+        members += [
+            _Member(number, "", self._inlined(schema, inlined, number))
+            for inlined, number in known.inlined.items()
+        ]
+        members.sort()  # The order in which Go writes them.
+
+        def encode(document: Document) -> bytes:
+            pieces: list[bytes] = []
+            for _, name, write in members:
+                if not name:
+                    write(pieces, document)
+                elif (value := document.get(name)) is not None:
+                    write(pieces, value)
+            return b"".join(pieces)
+
+        return encode
+
+    def _inlined(self, schema: Schema, definition: str, number: int) -> _Write:
+        encode, field_key = self._struct(schema, definition), key(number, BYTES)
+
+        def write(pieces: list[bytes], document: Document) -> None:
+            if content := encode(document):
+                pieces.append(delimited(field_key, content))
+
+        return write
+
+    def _field(self, schema: Schema, number: int) -> _Write:
+        match schema.kind:
+            case Kind.LIST:
+                assert schema.element is not None
+                return self._list(schema.element, number)
+            case Kind.MAP:
+                assert schema.element is not None
+                return self._map(schema.element, number)
+        wire_type = _WIRE_TYPES.get(schema.kind, BYTES)
+        field_key, encode = key(number, wire_type), self._value(schema)
+        if wire_type == BYTES:
+            return lambda pieces, value: pieces.append(delimited(field_key, encode(value)))
+        return lambda pieces, value: pieces.append(field_key + encode(value))
+
+    def _list(self, element: Schema, number: int) -> _Write:
+        write = self._field(element, number)
+
+        def write_all(pieces: list[bytes], values: list[Any]) -> None:
+            for value in values:
+                write(pieces, value)
+
+        return write_all
+
+    def _map(self, element: Schema, number: int) -> _Write:
+        """Entries in the order of their keys, as Go writes them."""
+        field_key, write_value = key(number, BYTES), self._entry_value(element)
+
+        def write(pieces: list[bytes], values: Mapping[str, Any]) -> None:
+            for name in sorted(values):
+                entry = [delimited(_FIRST, name.encode())]
+                write_value(entry, values[name])
+                pieces.append(delimited(field_key, b"".join(entry)))
+
+        return write
+
+    def _entry_value(self, element: Schema) -> _Write:
+        if element.kind is not Kind.LIST:
+            return self._field(element, 2)
+        # A list as a map's value is a message with the items in it.
+        write_items = self._field(element, 1)
+
+        def write(pieces: list[bytes], values: list[Any]) -> None:
+            items: list[bytes] = []
+            write_items(items, values)
+            pieces.append(delimited(_SECOND, b"".join(items)))
+
+        return write
+
+    def _value(self, schema: Schema) -> _Encode:
+        match schema.kind:
+            case Kind.STRUCT:
+                # Compiled when the first value comes: most objects have few of all structs.
+                compiled: list[_Encode] = []
+
+                def encode(value: Any) -> bytes:
+                    if not compiled:
+                        try:
+                            compiled.append(self.message(schema))
+                        except LookupError as error:
+                            raise NoProtobufForm(str(error)) from None
+                    return compiled[0](value)
+
+                return encode
+            case kind:
+                return _SCALARS[kind]
+
+
+_WIRE_TYPES: Final = {Kind.INTEGER: VARINT, Kind.BOOLEAN: VARINT, Kind.NUMBER: FIXED64}
+
+
+# ---- values
+
+
+def _integer(value: Any) -> bytes:
+    if type(value) is not int:
+        raise NoProtobufForm(f"{value!r} is no whole number")
+    return varint(value)
+
+
+def _boolean(value: Any) -> bytes:
+    return b"\x01" if value else b"\x00"
+
+
+def _base64(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError) as error:
+        raise NoProtobufForm(f"bytes are no base64: {error}") from error
+
+
+def _quantity(value: Any) -> bytes:
+    return delimited(_FIRST, str(value).encode())
+
+
+def _int_or_string(value: Any) -> bytes:
+    if isinstance(value, str):
+        return b"\x08\x01\x10\x00" + delimited(_THIRD, value.encode())
+    return b"\x08\x00\x10" + _integer(value) + b"\x1a\x00"
+
+
+def _time(value: str) -> bytes:
+    """Seconds and nanoseconds since 1970. No fields at all would be no time."""
+    moment = datetime.fromisoformat(value)
+    seconds = int(moment.replace(microsecond=0).timestamp())
+    return b"\x08" + varint(seconds) + b"\x10" + varint(moment.microsecond * 1000)
+
+
+def _raw_json(value: Any) -> bytes:
+    return delimited(_FIRST, orjson.dumps(value))
+
+
+_SCALARS: Final[dict[Kind, _Encode]] = {
+    Kind.STRING: str.encode,
+    Kind.INTEGER: _integer,
+    Kind.NUMBER: lambda value: struct.pack("<d", value),
+    Kind.BOOLEAN: _boolean,
+    Kind.BYTES: _base64,
+    Kind.TIME: _time,
+    Kind.MICRO_TIME: _time,
+    Kind.INT_OR_STRING: _int_or_string,
+    Kind.QUANTITY: _quantity,
+    Kind.ANY: _raw_json,
+    Kind.ANY_OBJECT: _raw_json,
+}

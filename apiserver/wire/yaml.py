@@ -1,0 +1,328 @@
+"""YAML as Kubernetes understands it: another way to write JSON. Rows D02, E04.
+
+Only what JSON has comes out: text, numbers, truth values, null, lists, and objects with text as keys. Plain
+scalars are what YAML 1.1 says they are (`yes` is true, `017` is 15), but times stay text and base 60 is no
+number. A body is read event by event, so that neither depth nor the expansion of aliases is anybody's but
+ours to bound. Source: sigs.k8s.io/yaml and its goyaml.v2, resolve.go.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
+
+import yaml
+
+# Both are there in all wheels of the package; a build without libyaml is slower, nothing else.
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+DEPTH_MAX: Final = 200
+# Of a document, with all that aliases stand for. The largest object that can be stored has fewer.
+VALUES_MAX: Final = 100_000
+DUPLICATES_MAX: Final = 1_000
+
+
+class NotYaml(ValueError):
+    """The text is no document; the message is the client's."""
+
+
+def load(body: bytes) -> tuple[Any, list[str]]:
+    """The one document of a body, and for each key that an object has twice where that is.
+
+    Of a repeated key the last value counts. Raises NotYaml.
+    """
+    reader = _Reader()
+    try:
+        for event in yaml.parse(body, Loader=_LOADER):
+            reader.take(event)
+    except yaml.MarkedYAMLError as error:
+        raise NotYaml(f"yaml: {_where(error)}{error.problem}") from None
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise NotYaml(f"yaml: {getattr(error, 'reason', None) or 'invalid text'}") from None
+    return reader.document, reader.duplicates
+
+
+def _where(error: yaml.MarkedYAMLError) -> str:
+    """The line, counted as Go's reader does: its parser says the one before."""
+    marks = (error.context_mark, error.problem_mark)
+    line = next((mark.line for mark in marks if mark is not None and mark.line), 0)
+    if line and isinstance(error, yaml.scanner.ScannerError):
+        line += 1
+    return f"line {line}: " if line else ""
+
+
+class _Open:
+    """A list or an object that is being read."""
+
+    __slots__ = ("anchor", "begun_at", "key", "line", "merged", "values")
+
+    def __init__(self, values: list[Any] | dict[str, Any], anchor: str | None, begun_at: int) -> None:
+        self.values, self.anchor, self.begun_at = values, anchor, begun_at
+        self.key: str | None = None  # whose value comes next; None where a key does
+        self.line = 0  # of that key
+        self.merged: list[dict[str, Any]] | None = None  # what `<<` brings in, from the moment it is read
+
+
+_MERGE: Final = "<<"
+
+
+class _Reader:
+    """Takes events, and has the document in the end."""
+
+    def __init__(self) -> None:
+        self.document: Any = None
+        self.duplicates: list[str] = []
+        self._open: list[_Open] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}  # values, and how many they are
+        self._values = 0
+        self._documents = 0
+
+    def take(self, event: Any) -> None:
+        """Raises NotYaml."""
+        match event:
+            case yaml.ScalarEvent():
+                self._count(event)
+                if event.tag is not None and event.tag not in _TAGS:
+                    _fail(event, f"cannot decode {event.tag}")
+                value = event.value if _is_text(event) else resolve(event.value)
+                if type(value) is float and not math.isfinite(value):
+                    _fail(event, f"json: unsupported value: {event.value}")
+                if event.anchor is not None:
+                    self._anchors[event.anchor] = (value, 1)
+                self._put(value, event)
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                self._begin({} if isinstance(event, yaml.MappingStartEvent) else [], event)
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                self._end(event)
+            case yaml.AliasEvent():
+                if event.anchor not in self._anchors:
+                    _fail(event, f"unknown anchor '{event.anchor}' referenced")
+                value, count = self._anchors[event.anchor]
+                self._count(event, count)
+                self._put(_copy(value), event)
+            case yaml.DocumentStartEvent():
+                self._documents += 1
+                if self._documents > 1:
+                    _fail(event, "expected a single document")
+
+    def _count(self, event: Any, values: int = 1) -> None:
+        self._values += values
+        if self._values > VALUES_MAX:
+            _fail(event, f"document has more than {VALUES_MAX} values")
+
+    def _begin(self, values: list[Any] | dict[str, Any], event: Any) -> None:
+        self._count(event)
+        if event.tag is not None and event.tag not in _TAGS:
+            _fail(event, f"cannot decode {event.tag}")
+        if self._open and self._expects_key(self._open[-1]):
+            _fail(event, "an object or a list cannot be a key")
+        if len(self._open) == DEPTH_MAX:
+            _fail(event, f"document is nested more than {DEPTH_MAX} deep")
+        self._open.append(_Open(values, event.anchor, self._values))
+
+    def _end(self, event: Any) -> None:
+        done = self._open.pop()
+        values = done.values
+        if done.merged is not None and isinstance(values, dict):
+            for merged in done.merged:
+                for name, value in merged.items():
+                    values.setdefault(name, value)
+        if done.anchor is not None:
+            self._anchors[done.anchor] = (values, self._values - done.begun_at + 1)
+        self._put(values, event)
+
+    @staticmethod
+    def _expects_key(into: _Open) -> bool:
+        return isinstance(into.values, dict) and into.key is None
+
+    def _put(self, value: Any, event: Any) -> None:
+        if not self._open:
+            self.document = value
+            return
+        into = self._open[-1]
+        if isinstance(into.values, list):
+            into.values.append(value)
+        elif into.key is None:
+            into.key, into.line = _key_of(value, event), event.start_mark.line + 1
+            if into.key in into.values and len(self.duplicates) < DUPLICATES_MAX:
+                self.duplicates.append(f'line {into.line}: key "{into.key}" already set in map')
+        elif into.key == _MERGE:
+            self._merge(value, into, event)
+        else:
+            into.values[into.key] = value
+            into.key = None
+
+    @staticmethod
+    def _merge(value: Any, into: _Open, event: Any) -> None:
+        """`<<: *other` brings in what the object does not have itself."""
+        merged = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, dict) for each in merged):
+            _fail(event, "map merge requires map or sequence of maps as the value")
+        into.merged, into.key = [*(into.merged or ()), *merged], None
+
+
+def _fail(event: Any, why: str) -> NoReturn:
+    raise NotYaml(f"yaml: line {event.start_mark.line + 1}: {why}")
+
+
+# Explicit tags for what is understood anyhow; others are somebody else's types.
+_TAGS: Final = frozenset(
+    {"!", *(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))}
+)
+
+
+def _is_text(event: Any) -> bool:
+    """Whether a scalar is text whatever it looks like: in quotes, a block, or tagged so."""
+    if event.tag is not None:
+        return event.tag in ("!", "tag:yaml.org,2002:str")
+    return not event.implicit[0]
+
+
+def _key_of(value: Any, event: Any) -> str:
+    """Keys are text in JSON."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return f"{value:g}"
+        case _:
+            _fail(event, "a key must not be null")
+
+
+def _copy(value: Any) -> Any:
+    """Of what an alias stands for; no deeper than a document can be."""
+    match value:
+        case dict():
+            return {name: _copy(child) for name, child in value.items()}
+        case list():
+            return [_copy(child) for child in value]
+        case _:
+            return value
+
+
+# ---- plain scalars
+
+_WORDS: Final[dict[str, Any]] = {
+    **{form: True for word in ("y", "yes", "true", "on") for form in (word, word.title(), word.upper())},
+    **{form: False for word in ("n", "no", "false", "off") for form in (word, word.title(), word.upper())},
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **{sign + form: math.inf for sign in ("", "+") for form in (".inf", ".Inf", ".INF")},
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+}
+_MAY_BE_NUMBER: Final = re.compile(r"[-+.0-9]")
+_DECIMAL: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_WITH_BASE: Final = re.compile(r"([-+]?)0(?:x([0-9a-f]+)|o?([0-7]+)|b([01]+))", re.IGNORECASE)
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+# Larger ones lose digits, as in Go.
+_INTEGER_MIN: Final = -(1 << 63)
+_INTEGER_MAX: Final = (1 << 64) - 1
+_DIGITS_MAX: Final = 400
+
+
+def resolve(text: str) -> Any:
+    """What a plain scalar means."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if not _MAY_BE_NUMBER.match(text) or len(text) > _DIGITS_MAX:
+        return text
+    digits = text.replace("_", "")
+    if _DECIMAL.fullmatch(digits):
+        return _whole(int(digits))
+    if based := _WITH_BASE.fullmatch(digits):
+        sign, hexadecimal, octal, binary = based.groups()
+        whole = int(hexadecimal or octal or binary, 16 if hexadecimal else 8 if octal else 2)
+        return _whole(-whole if sign == "-" else whole)
+    if _FLOAT.fullmatch(digits):
+        number = float(digits)
+        # JSON does not tell 1.0 from 1.
+        return int(number) if number.is_integer() and abs(number) < _INTEGER_MAX / 2 else number
+    return text
+
+
+def _whole(number: int) -> int | float:
+    return number if _INTEGER_MIN <= number <= _INTEGER_MAX else float(number)
+
+
+# ---- writing
+
+_NEVER_FOLDED: Final = 1 << 30
+_OTHERS: Final[Any] = yaml.resolver.Resolver()
+_PLAIN: Final = (True, False)
+_STRING_TAG: Final = "tag:yaml.org,2002:str"
+
+
+def dump(document: Any) -> bytes:
+    """A document, keys sorted, as Kubernetes writes it."""
+    text: bytes = yaml.emit(
+        _document_events(document),
+        Dumper=_DUMPER,
+        width=_NEVER_FOLDED,
+        allow_unicode=True,
+    ).encode()
+    return text
+
+
+def _document_events(document: Any) -> Iterator[yaml.Event]:
+    yield yaml.StreamStartEvent(encoding=None)
+    yield yaml.DocumentStartEvent(explicit=False)
+    events: list[yaml.Event] = []
+    _append_events(document, events)
+    yield from events
+    yield yaml.DocumentEndEvent(explicit=False)
+    yield yaml.StreamEndEvent()
+
+
+def _append_events(value: Any, events: list[yaml.Event]) -> None:
+    match value:
+        case str():
+            events.append(_text_event(value))
+        case dict():
+            events.append(yaml.MappingStartEvent(None, None, True, flow_style=not value))
+            for name in sorted(value):
+                events.append(_text_event(name))
+                _append_events(value[name], events)
+            events.append(_MAPPING_END)
+        case list():
+            events.append(yaml.SequenceStartEvent(None, None, True, flow_style=not value))
+            for child in value:
+                _append_events(child, events)
+            events.append(_SEQUENCE_END)
+        case None:
+            events.append(_plain("null"))
+        case bool():
+            events.append(_plain("true" if value else "false"))
+        case float():
+            events.append(_plain(_float_text(value)))
+        case _:
+            events.append(_plain(str(value)))
+
+
+_MAPPING_END: Final = yaml.MappingEndEvent()
+_SEQUENCE_END: Final = yaml.SequenceEndEvent()
+
+
+def _text_event(text: str) -> yaml.Event:
+    if "\n" in text:
+        return yaml.ScalarEvent(None, None, (False, True), text, style="|")
+    # In quotes if we, or others who read YAML 1.1 to the letter, would take it for something else without: a
+    # time, a number of base 60. The emitter knows what else needs them.
+    is_plain = type(resolve(text)) is str and _OTHERS.resolve(yaml.ScalarNode, text, _PLAIN) == _STRING_TAG
+    return yaml.ScalarEvent(None, None, (is_plain, True), text, style=None if is_plain else '"')
+
+
+def _float_text(value: float) -> str:
+    """With a point: without one some take it for text."""
+    mantissa, mark, exponent = repr(value).partition("e")
+    return f"{mantissa}.0e{exponent}" if mark and "." not in mantissa else repr(value)
+
+
+def _plain(text: str) -> yaml.Event:
+    return yaml.ScalarEvent(None, None, (True, False), text)

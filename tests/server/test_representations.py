@@ -1,0 +1,283 @@
+"""Forms of requests and answers on a running server. Rows D01-D06, D14, D19-D23, E04-E08, M01, P04."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.wire import cbor, yaml
+from apiserver.wire.protobuf import Decoder, open_envelope
+from tests.support import protobuf_writer as pb
+from tests.support.api import Answer, Api
+from tests.support.server_process import ServerProcess
+
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+CBOR: Final = "application/cbor"
+CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
+SCHEMAS: Final = BuiltinSchemas((1, 34))
+
+
+@pytest.fixture(scope="module")
+def cbor_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A server with the gate on."""
+    data_dir = tmp_path_factory.mktemp("cbor") / "data"
+    with ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server:
+        api = Api(server)
+        yield api
+        api.close()
+
+
+def as_form(media_type: str, document: Any) -> bytes:
+    return {YAML: yaml.dump, CBOR: cbor.dump}.get(media_type, lambda each: json.dumps(each).encode())(
+        document
+    )
+
+
+def read(answer: Answer) -> Any:
+    """The document of an answer in any form."""
+    media_type = answer.headers["content-type"]
+    if media_type == YAML:
+        return yaml.load(answer.body)[0]
+    if media_type == CBOR:
+        return cbor.load(answer.body)
+    if media_type != PROTOBUF:
+        return answer.json
+    envelope = open_envelope(answer.body)
+    package = "apimachinery.pkg.apis.meta" if envelope.kind == "Status" else "api.core"
+    message = Decoder(SCHEMAS.get(f"io.k8s.{package}.v1.{envelope.kind}"))(envelope.raw)
+    return {"apiVersion": envelope.api_version, "kind": envelope.kind, **message}
+
+
+def accepting(media_type: str) -> dict[str, str]:
+    return {"Accept": media_type}
+
+
+def make(api: Api, namespace: str, name: str = "a", **more: Any) -> Any:
+    return api.post(CONFIGMAPS.format(namespace), {"metadata": {"name": name}, **more}).ok()
+
+
+@pytest.mark.parametrize("media_type", [YAML, PROTOBUF])
+def test_an_object_is_the_same_in_every_form(api: Api, namespace: str, media_type: str) -> None:
+    """Rows D02, D03, S01."""
+    made = make(api, namespace, data={"k": "yes", "l": "a\nb"}, binaryData={"b": "AP8="})
+    path = f"{CONFIGMAPS.format(namespace)}/a"
+    answer = api.get(path, headers=accepting(media_type))
+    assert (answer.status, answer.headers["content-type"]) == (200, media_type)
+    assert read(answer) == made
+    listed = read(api.get(CONFIGMAPS.format(namespace), headers=accepting(media_type)))
+    del made["kind"], made["apiVersion"]
+    assert (listed["kind"], listed["items"]) == ("ConfigMapList", [made])
+
+
+@pytest.mark.parametrize("media_type", [YAML, PROTOBUF])
+def test_failures_have_the_form_that_was_asked_for(api: Api, namespace: str, media_type: str) -> None:
+    """Row P04."""
+    path = f"{CONFIGMAPS.format(namespace)}/zz"
+    alice = api.as_caller("alice-token")
+    forbidden = alice.get(path, headers=accepting(media_type))
+    alice.close()
+    for answer, code in (
+        (api.get(path, headers=accepting(media_type)), 404),
+        (api.post(path, {}, headers=accepting(media_type)), 405),
+        (api.get("/api/v1/nodes/zz", headers=accepting(media_type)), 404),
+        (forbidden, 403),
+    ):
+        assert answer.headers["content-type"] == media_type
+        assert (answer.status, read(answer)["kind"], read(answer)["code"]) == (code, "Status", code)
+
+
+def test_a_deletion_is_told_in_the_form_that_was_asked_for(api: Api, namespace: str) -> None:
+    make(api, namespace)
+    answer = api.delete(f"{CONFIGMAPS.format(namespace)}/a", headers=accepting(YAML))
+    assert (answer.headers["content-type"], read(answer)["status"]) == (YAML, "Success")
+
+
+def test_protobuf_has_no_tables(api: Api, namespace: str) -> None:
+    """Row D14: what cannot be told in protobuf is refused in JSON, unless there is something else."""
+    table = f"{PROTOBUF};as=Table;g=meta.k8s.io;v=v1"
+    answer = api.get(CONFIGMAPS.format(namespace), headers=accepting(table))
+    assert (answer.status, answer.reason) == (406, "NotAcceptable")
+    assert PROTOBUF in answer.message
+    assert api.get(CONFIGMAPS.format(namespace), headers=accepting(f"{table}, application/json")).ok()
+
+
+def test_yaml_has_no_watches(api: Api, namespace: str) -> None:
+    """Its documents cannot follow each other."""
+    path = f"{CONFIGMAPS.format(namespace)}?watch=1&timeoutSeconds=1"
+    answer = api.get(path, headers=accepting(YAML))
+    assert answer.status == 406
+    assert read(answer)["reason"] == "NotAcceptable"
+
+
+# ---- bodies
+
+
+def test_a_body_in_yaml(api: Api, namespace: str) -> None:
+    """Row D02."""
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: &d {k: 'yes'}\n"
+    made = api.post(CONFIGMAPS.format(namespace), body, type=YAML).ok()
+    assert made["data"] == {"k": "yes"}
+    path = f"{CONFIGMAPS.format(namespace)}/a"
+    updated = api.put(path, b"metadata: {name: a}\ndata: {k: w}\n", type=YAML, headers=accepting(YAML))
+    assert read(updated)["data"] == {"k": "w"}
+    options = b"kind: DeleteOptions\napiVersion: v1\ndryRun: [All]\n"
+    assert api.delete(path, options, type=YAML).ok()["status"] == "Success"
+    assert api.get(path).status == 200
+
+
+BAD_BODIES: Final = {
+    "no YAML": (YAML, b"a: [", "yaml: line 1: did not find expected node content (613a205b)"),
+    "aliases that multiply": (
+        YAML,
+        b"a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+        + b"".join(b"%c: &%c [%b]\n" % (n + 1, n + 1, b",".join([b"*%c" % n] * 10)) for n in range(97, 110)),
+        "values",
+    ),
+    "two documents": (YAML, b"a: 1\n---\nb: 2\n", "expected a single document"),
+    "a number for a text": (YAML, b"metadata: {name: a}\ndata: {k: 5}\n", "json: cannot unmarshal number"),
+    "no protobuf": (PROTOBUF, b"{}", "expected prefix [107 56 115 0] ({})"),
+    "a list": (YAML, b"- 1\n", "cannot unmarshal array"),
+}
+
+
+@pytest.mark.parametrize(("media_type", "body", "told"), BAD_BODIES.values(), ids=BAD_BODIES)
+def test_bodies_that_cannot_be_understood(
+    api: Api, namespace: str, media_type: str, body: bytes, told: str
+) -> None:
+    answer = api.post(CONFIGMAPS.format(namespace), body, type=media_type)
+    assert (answer.status, answer.reason) == (400, "BadRequest")
+    assert told in answer.message
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_bodies_of_other_types(api: Api, namespace: str, method: str) -> None:
+    """Rows D19, D22: the types that are accepted are named, and CBOR is not among them."""
+    make(api, namespace)
+    path = CONFIGMAPS.format(namespace) + ("" if method == "POST" else "/a")
+    for media_type in ("text/plain", CBOR):
+        answer = api.send(method, path, b"\xa0", type=media_type)
+        assert (answer.status, answer.reason) == (415, "UnsupportedMediaType")
+        assert answer.message.endswith(
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+        )
+
+
+TWICE: Final = b"metadata: {name: a}\ndata:\n  k: v\n  k: w\nzz: 1\n"
+
+
+def test_fields_that_yaml_has_twice(api: Api, namespace: str) -> None:
+    """Rows E04, E06-E08: the last one counts, and the client hears of it."""
+    path = CONFIGMAPS.format(namespace)
+    answer = api.post(f"{path}?fieldValidation=Strict", TWICE, type=YAML)
+    assert answer.status == 400
+    assert 'line 4: key "k" already set in map' in answer.message
+    assert 'unknown field "zz"' in answer.message
+    answer = api.post(f"{path}?dryRun=All", TWICE, type=YAML)
+    assert answer.ok()["data"] == {"k": "w"}
+    assert len(answer.warnings) == 2
+    assert api.post(f"{path}?dryRun=All&fieldValidation=Ignore", TWICE, type=YAML).warnings == []
+
+
+# ---- compression
+
+GZIP: Final = {"Accept-Encoding": "gzip"}
+
+
+@pytest.mark.parametrize("media_type", ["application/json", YAML, PROTOBUF])
+def test_long_answers_are_compressed(api: Api, namespace: str, media_type: str) -> None:
+    """Row D20: an object, and a list, in every form."""
+    for number in range(3):
+        make(api, namespace, f"n{number}", data={"k": "x" * 200_000})
+    make(api, namespace, "small")
+    base = CONFIGMAPS.format(namespace)
+    for path in (base, f"{base}?resourceVersion=0", f"{base}/n0"):
+        plain = api.get(path, headers=accepting(media_type))
+        packed = api.get(path, headers={**accepting(media_type), **GZIP})
+        assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", "Accept-Encoding")
+        assert gzip.decompress(packed.body) == plain.body
+        assert "content-encoding" not in plain.headers
+    assert "content-encoding" not in api.get(f"{base}/small", headers=GZIP).headers
+
+
+@pytest.mark.parametrize("accepted", ["gzip;q=0", "deflate", "*", "gzip;q=1"])
+def test_who_does_not_say_gzip_gets_none(api: Api, namespace: str, accepted: str) -> None:
+    make(api, namespace, data={"k": "x" * 200_000})
+    answer = api.get(f"{CONFIGMAPS.format(namespace)}/a", headers={"Accept-Encoding": accepted})
+    assert "content-encoding" not in answer.headers
+
+
+# ---- watches
+
+
+def stream_of(api: Api, path: str, accept: str) -> tuple[str, bytes]:
+    """Media type and content of an answer that ends by itself."""
+    answer = api.get(path, headers=accepting(accept))
+    assert answer.status == 200
+    return answer.headers["content-type"], answer.body
+
+
+def test_a_watch_in_protobuf(api: Api, namespace: str) -> None:
+    """Four bytes of length before each event, and in it an envelope."""
+    made = make(api, namespace, data={"k": "v"})
+    path = f"{CONFIGMAPS.format(namespace)}?watch=1&timeoutSeconds=1"
+    media_type, stream = stream_of(api, path, f"{PROTOBUF};stream=watch")
+    assert media_type == f"{PROTOBUF};stream=watch"
+    length = int.from_bytes(stream[:4], "big")
+    event = stream[4 : 4 + length]
+    assert event.startswith(pb.field(1, "ADDED"))
+    envelope = open_envelope(event[event.index(pb.MAGIC) :])
+    assert (envelope.kind, stream[4 + length :]) == ("ConfigMap", b"")
+    message = Decoder(SCHEMAS.get("io.k8s.api.core.v1.ConfigMap"))(envelope.raw)
+    assert {"apiVersion": "v1", "kind": "ConfigMap", **message} == made
+
+
+# ---- CBOR, while its gate is on
+
+
+def test_everything_in_cbor(cbor_api: Api) -> None:
+    """Row D22."""
+    api, path = cbor_api, CONFIGMAPS.format("default")
+    body = cbor.dump({"metadata": {"name": "a"}, "data": {"k": "v"}})
+    answer = api.post(path, body, type=CBOR, headers=accepting(CBOR))
+    assert (answer.status, answer.headers["content-type"]) == (201, CBOR)
+    assert answer.body.startswith(cbor.SELF_DESCRIBED)
+    made = read(answer)
+    assert made == api.get(f"{path}/a").ok()
+    listed = read(api.get(path, headers=accepting(CBOR)))
+    assert [each["data"] for each in listed["items"]] == [{"k": "v"}]
+    table = read(api.get(path, headers=accepting(f"{CBOR};as=Table;g=meta.k8s.io;v=v1")))
+    assert (table["kind"], len(table["rows"])) == ("Table", 1)
+    missing = api.get(f"{path}/zz", headers=accepting(CBOR))
+    assert (missing.headers["content-type"], read(missing)["code"]) == (CBOR, 404)
+    media_type, stream = stream_of(api, f"{path}?watch=1&timeoutSeconds=1", CBOR)
+    assert media_type == "application/cbor-seq"
+    assert cbor.load(stream) == {"type": "ADDED", "object": made}
+
+
+BAD_CBOR: Final = {
+    "cut off": (b"\xa1", "unable to determine group/version/kind: unexpected EOF (a1)"),
+    "a list": (b"\x80", "cannot unmarshal array into Go value of type v1.TypeMeta"),
+    "a key twice": (bytes.fromhex("a2616101616102"), "duplicate map key"),
+    "a number that is none": (bytes.fromhex("a16161f97e00"), "NaN"),
+    "too deep": (b"\x81" * 10_000, "max nested level"),
+}
+
+
+@pytest.mark.parametrize(("body", "told"), BAD_CBOR.values(), ids=BAD_CBOR)
+def test_bodies_that_are_no_cbor(cbor_api: Api, body: bytes, told: str) -> None:
+    answer = cbor_api.post(CONFIGMAPS.format("default"), body, type=CBOR)
+    assert (answer.status, answer.reason) == (400, "BadRequest")
+    assert told in answer.message
+
+
+def test_without_the_gate_cbor_is_not_acceptable(api: Api, namespace: str) -> None:
+    """Row D22."""
+    answer = api.get(CONFIGMAPS.format(namespace), headers=accepting(CBOR))
+    assert (answer.status, answer.reason) == (406, "NotAcceptable")
+    assert api.get(CONFIGMAPS.format(namespace), headers=accepting(f"{CBOR}, application/json;q=0.5")).ok()
