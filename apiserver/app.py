@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import random
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -20,12 +21,21 @@ from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugins import builtin_plugins
 from apiserver.authn import client_cert
-from apiserver.authn.chain import AuthenticationChain, Authenticator
+from apiserver.authn.chain import AuthenticationChain
+from apiserver.authn.review import TokenReviewer
 from apiserver.authn.token import TokenAuthenticator, TokenFileError, read_token_file
 from apiserver.authz.attributes import AuthorizationChain
-from apiserver.authz.fixed import authorize_masters, authorize_public_paths
+from apiserver.authz.fixed import authorize_masters, authorize_public_paths, fixed_rules, self_reviews
 from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.rules.service_pools import service_pools
+from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQUEST
 from apiserver.config import Config
+from apiserver.controllers.namespace_contents import (
+    Content,
+    NamespaceContents,
+    default_account,
+    root_ca,
+)
 from apiserver.controllers.namespaces import NamespaceController
 from apiserver.endpoints import middleware
 from apiserver.endpoints.call import Call, Handler
@@ -40,6 +50,7 @@ from apiserver.endpoints.metrics import (
     StorageMetrics,
 )
 from apiserver.endpoints.openapi import OpenApi
+from apiserver.endpoints.representation import MetaMessages, Statuses
 from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target
 from apiserver.endpoints.responses import send_error, sent
 from apiserver.endpoints.routes import Routes, VerbHandlers
@@ -51,7 +62,15 @@ from apiserver.handlers.delete import OptionsReader, delete_collection_handler, 
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import get_handler
 from apiserver.handlers.list import list_handler
+from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.handlers.patch import patch_handler
+from apiserver.handlers.reviews import all_reviews, review_handlers
+from apiserver.handlers.spoken import Speech, spoken_types
+from apiserver.handlers.subresources.binding import binding_handlers
+from apiserver.handlers.subresources.connect import connect_handler
+from apiserver.handlers.subresources.eviction import eviction_handlers
+from apiserver.handlers.subresources.scale import scale_handlers
+from apiserver.handlers.subresources.token import token_handlers
 from apiserver.handlers.update import update_handler
 from apiserver.handlers.watch import watch_handler
 from apiserver.listening import (
@@ -64,9 +83,13 @@ from apiserver.listening import (
     write_kubeconfig,
 )
 from apiserver.meta.options import WriteOptions, is_true
+from apiserver.registry.served_resource import ResourceTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.service_accounts import ServiceAccounts, finder, service_accounts
+from apiserver.vocabulary import UserInfo
+from apiserver.wire.forms import media_types
 from apiserver.worker_part import WorkerPart
 from storage.auto_compaction import AutoCompactor
 from storage.embedded import EmbeddedStore
@@ -132,7 +155,7 @@ class App:
                 serve_snapshots=config.list_from_cache_snapshot,
             )
             registry = Registry(observed, cache, brand=config.brand, prefix=config.etcd_prefix)
-            self._build(registry, cache, observed)
+            self._build(registry, cache, observed, certificates)
             context = _checked_tls_context(config, certificates)
             stack.callback(self._close_listeners)
             if self._worker is None or not self._worker.listens_when_ready:
@@ -153,9 +176,10 @@ class App:
                         interval_s=config.etcd_compaction_interval_s,
                     )
                     running.append(tasks.create_task(compactor.run(), name="compaction"))
-                if config.runs_controller("namespace", "namespace-controller"):
-                    controller = NamespaceController(registry, lambda: self._table)
-                    running.append(tasks.create_task(controller.run(), name="namespace-controller"))
+                running += [
+                    tasks.create_task(controller, name=name)
+                    for name, controller in self._controllers(registry, certificates)
+                ]
                 await self._stopping.wait()
                 await self._drain()
                 for task in running:
@@ -163,10 +187,44 @@ class App:
 
     # ---- building
 
-    def _build(self, registry: Registry, cache: WatchCache[StoredObject], store: Storage) -> None:
+    def _controllers(
+        self, registry: Registry, certificates: pki.Pki
+    ) -> Iterable[tuple[str, Coroutine[None, None, None]]]:
+        """Those that are to run, by their names."""
+        config = self._config
+
+        def contents(*contents: Content) -> Coroutine[None, None, None]:
+            check = self._lifecycle.check_create
+            return NamespaceContents(registry, lambda: self._table, check, contents).run()
+
+        if config.runs_controller(name := "namespace-controller"):
+            yield name, NamespaceController(registry, lambda: self._table).run()
+        if config.runs_controller(name := "serviceaccount-controller"):
+            yield name, contents(default_account())
+        if config.runs_controller(name := "root-ca-certificate-publisher-controller"):
+            yield name, contents(root_ca(certificates.ca_cert.read_text()))
+
+    def _build(
+        self,
+        registry: Registry,
+        cache: WatchCache[StoredObject],
+        store: Storage,
+        certificates: pki.Pki,
+    ) -> None:
+        """Raises CannotStart."""
         config, brand = self._config, self._config.brand
         schemas = BuiltinSchemas(EMULATED_VERSION)
-        self._table = builtin_resources(brand, schemas, event_ttl_s=config.event_ttl_s)
+        meta = MetaMessages(schemas.get)
+        self._table = builtin_resources(
+            brand,
+            schemas,
+            event_ttl_s=config.event_ttl_s,
+            pools=service_pools(
+                config.service_cluster_ip_range,
+                config.service_node_port_range,
+                random.SystemRandom().randint,
+            ),
+        )
         self._health = Health(
             storage=store.check_health,
             cache=_cache_check(cache),
@@ -176,13 +234,16 @@ class App:
         self._namespaces_hook = self._health.hook("start-system-namespaces-controller")
         self._streams = Streams(self.metrics)
         self._deadlines = middleware.Deadlines(config.request_timeout_s, self._loop)
-        authorization = AuthorizationChain((authorize_masters, authorize_public_paths))
-        routes = self._routes(registry, schemas, authorization)
+        authorization = AuthorizationChain((authorize_masters, authorize_public_paths, self_reviews(brand)))
+        accounts = service_accounts(config, certificates, finder(registry, lambda: self._table), time.time)
+        authentication = self._authentication(accounts)
+        reviewer = TokenReviewer(authentication, accounts.authenticator, accounts.audiences)
+        routes = self._routes(registry, schemas, meta, authorization, accounts, reviewer)
         # The chain that every request goes through, outermost first.
         chain = (
             middleware.measure(self.metrics),
             middleware.errors_to_status(),
-            middleware.authenticate(self._authentication()),
+            middleware.authenticate(authentication),
             middleware.limit_in_flight(
                 self.metrics,
                 read_only_max=config.max_requests_inflight,
@@ -194,19 +255,28 @@ class App:
         handle: Handler = routes
         for wrap in reversed(chain):
             handle = wrap(handle)
-        self._server = Server(_entry(handle, self._loop.time))
+        self._server = Server(_entry(handle, self._loop.time, Statuses(brand, meta, has_cbor=config.cbor)))
 
     def _routes(
-        self, registry: Registry, schemas: BuiltinSchemas, authorization: AuthorizationChain
+        self,
+        registry: Registry,
+        schemas: BuiltinSchemas,
+        meta: MetaMessages,
+        authorization: AuthorizationChain,
+        accounts: ServiceAccounts,
+        reviewer: TokenReviewer,
     ) -> Routes:
         config, brand, deviations = self._config, self._config.brand, self._config.deviations
-        encoders = Encoders(brand, time.time)
+        encoders = Encoders(brand, time.time, meta, has_cbor=config.cbor)
         namespaces = self._table.find("", "v1", "namespaces")
         assert namespaces is not None
-        lifecycle = NamespaceLifecycle(registry, namespaces)
-        admission = AdmissionChain(builtin_plugins(registry, lambda: self._table))
-        decoder = Decoder(brand)
-        options_reader = OptionsReader(brand, schemas.get(_DELETE_OPTIONS), deviations)
+        lifecycle = self._lifecycle = NamespaceLifecycle(registry, namespaces)
+        admission = AdmissionChain(
+            builtin_plugins(registry, lambda: self._table, brand, authorization, config.runs_admission_plugin)
+        )
+        decoder = Decoder(brand, has_cbor=config.cbor)
+        speech = Speech(decoder, encoders, admission, brand, deviations)
+        options_reader = OptionsReader(brand, schemas.get(_DELETE_OPTIONS), deviations, has_cbor=config.cbor)
         verbs = VerbHandlers(
             get=get_handler(registry, encoders),
             list=list_handler(registry, encoders, brand),
@@ -231,11 +301,55 @@ class App:
             lambda: self._table,
             verbs,
             discovery=Discovery(brand, lambda: self._table),
-            openapi=OpenApi(brand, schemas, lambda: self._table),
+            openapi=OpenApi(
+                brand,
+                schemas,
+                lambda: self._table,
+                types=media_types(brand, has_cbor=config.cbor),
+                patch_types=PATCH_TYPES,
+            ),
             health=self._health,
             metrics=self._exposition(registry),
             deviations=deviations,
+            spoken={
+                **self._subresources(registry, schemas, speech, lifecycle, accounts),
+                **review_handlers(
+                    speech, all_reviews(authorization, fixed_rules(brand), reviewer, time.time)
+                ),
+            },
+            connect=connect_handler(registry),
         )
+
+    def _subresources(
+        self,
+        registry: Registry,
+        schemas: BuiltinSchemas,
+        speech: Speech,
+        lifecycle: NamespaceLifecycle,
+        accounts: ServiceAccounts,
+    ) -> dict[str, Mapping[str, Handler]]:
+        """What answers each verb on those that speak a kind of their own, by its definition."""
+        spoken = spoken_types(schemas, speech.brand)
+
+        def table() -> ResourceTable:
+            return self._table
+
+        return {
+            SCALE: scale_handlers(registry, speech, spoken[SCALE]),
+            BINDING: binding_handlers(registry, table, speech, spoken[BINDING], lifecycle, time.time),
+            EVICTION: eviction_handlers(registry, table, speech, spoken[EVICTION], lifecycle, time.time),
+            TOKEN_REQUEST: token_handlers(
+                registry,
+                table,
+                speech,
+                spoken[TOKEN_REQUEST],
+                lifecycle,
+                accounts.issuer,
+                time.time,
+                audiences=accounts.audiences,
+                expiration_max_s=self._config.service_account_max_token_expiration_s,
+            ),
+        }
 
     def _exposition(self, registry: Registry) -> Callable[[], Awaitable[bytes]]:
         exposition = Exposition(
@@ -256,14 +370,15 @@ class App:
 
         return own
 
-    def _authentication(self) -> AuthenticationChain:
-        authenticators: list[Authenticator] = [client_cert.authenticate]
+    def _authentication(self, accounts: ServiceAccounts) -> AuthenticationChain:
+        users: Mapping[bytes, UserInfo] = {}
         if self._config.token_auth_file is not None:
             try:
                 users = read_token_file(self._config.token_auth_file)
             except (OSError, TokenFileError) as error:
                 raise CannotStart(f"--token-auth-file: {error}") from None
-            authenticators.append(TokenAuthenticator(users))
+        # Who knows the fewest tokens is last, and refuses those that nobody knows.
+        authenticators = (client_cert.authenticate, accounts.authenticator, TokenAuthenticator(users))
         return AuthenticationChain(authenticators, allows_anonymous=self._config.anonymous_auth)
 
     def _history_limits(self, resource_prefix: str) -> HistoryLimits:
@@ -367,7 +482,7 @@ def resources_of_keys(prefix: str) -> Callable[[str], tuple[str, str]]:
 
 
 def _entry(
-    handle: Handler, clock: Callable[[], float]
+    handle: Handler, clock: Callable[[], float], statuses: Statuses
 ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     """The server's handler: makes the record of a request, and hands it down the chain."""
 
@@ -387,7 +502,7 @@ def _entry(
             query, malformed = parse_query(""), str(error)
             info = parse_target(request.method, "/", False)
         audit_id = request.headers.get("Audit-Id") or middleware.new_audit_id()
-        call = Call(request, info, query, audit_id, clock())
+        call = Call(request, info, query, audit_id, clock(), statuses=statuses)
         if malformed:
             call.closes = True
             await send_error(call, BadRequest(malformed))

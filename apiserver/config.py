@@ -8,16 +8,18 @@ may also stand in a YAML file (`--config`); what is on the command line counts m
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import yaml
 
 from apiserver import EMULATED_VERSION, __version__
+from apiserver.admission import plugin_names
 from apiserver.brand import Brand
 from apiserver.deviations import KUBERNETES, SPECIFIED, Deviations
 from apiserver.kube_flags import NOT_NEEDED
@@ -26,6 +28,9 @@ from apiserver.meta.durations import parse_duration
 
 class UsageError(ValueError):
     """The command line, or the configuration file, is not right; the message is one line."""
+
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,12 @@ class Config:
     client_ca_file: Path | None = None
     token_auth_file: Path | None = None
     anonymous_auth: bool = True
+    # Who signs service account tokens, the first of them, and whose are believed.
+    service_account_issuer: tuple[str, ...] = ("https://kubernetes.default.svc",)
+    service_account_signing_key_file: Path | None = None
+    service_account_key_file: tuple[Path, ...] = ()
+    service_account_max_token_expiration_s: int = 0
+    api_audiences: tuple[str, ...] = ()
     etcd_servers: tuple[str, ...] = ()
     etcd_cafile: Path | None = None
     etcd_certfile: Path | None = None
@@ -48,6 +59,9 @@ class Config:
     etcd_prefix: str = "/registry"
     etcd_compaction_interval_s: float = 300.0
     event_ttl_s: int = 3600
+    # Of one family or of both; the first is the one that Services have if they ask for none.
+    service_cluster_ip_range: tuple[Network, ...] = (ipaddress.ip_network("10.0.0.0/16"),)
+    service_node_port_range: tuple[int, int] = (30_000, 32_767)
     default_watch_cache_size: int = 102_400
     # Of some resources, by group and name.
     watch_cache_sizes: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -58,17 +72,25 @@ class Config:
     min_request_timeout_s: float = 1800.0
     livez_grace_period_s: float = 0.0
     shutdown_delay_s: float = 0.0
+    enable_admission_plugins: tuple[str, ...] = ()
+    disable_admission_plugins: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ("*",)
     list_from_cache_snapshot: bool = True
     detect_cache_inconsistency: bool = True
+    cbor: bool = False
     deviations: Deviations = SPECIFIED
     brand: Brand = field(default_factory=Brand)
     verbosity: int = 0
     logging_format: str = "text"
     warnings: tuple[str, ...] = ()
 
-    def runs_controller(self, *names: str) -> bool:
-        """Whether a controller, known by any of `names`, is to run: the last word about it counts."""
+    def runs_admission_plugin(self, name: str) -> bool:
+        """Whether a plugin that the server has is asked about writes."""
+        return name not in self.disable_admission_plugins
+
+    def runs_controller(self, name: str) -> bool:
+        """Whether a controller is to run: the last word about it counts."""
+        names = (name, CONTROLLERS[name])
         runs = False
         for entry in self.controllers:
             if entry in ("*", "-*"):
@@ -82,9 +104,17 @@ class Config:
 _REFUSED: Final = {
     "encryption-provider-config": "objects would be stored unencrypted",
 }
+# What kube-apiserver asks for.
+SERVICE_ADDRESSES_MIN: Final = 8
 # Each has a watch cache of its own, and more than there are cores are of no use.
 WORKERS_MAX: Final = 64
-_KNOWN_CONTROLLERS: Final = frozenset({"namespace", "namespace-controller"})
+# Each controller by its name, and by the one it had before release 1.28.
+CONTROLLERS: Final = {
+    "namespace-controller": "namespace",
+    "serviceaccount-controller": "serviceaccount",
+    "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+}
+_KNOWN_CONTROLLERS: Final = frozenset({*CONTROLLERS, *CONTROLLERS.values()})
 
 
 def parse(arguments: Sequence[str]) -> Config:
@@ -110,8 +140,13 @@ def parse(arguments: Sequence[str]) -> Config:
         brand=brand,
         list_from_cache_snapshot=gates.pop("ListFromCacheSnapshot", True),
         detect_cache_inconsistency=gates.pop("DetectCacheInconsistency", True),
-        # What is left of the gates is not known.
-        warnings=(*warnings, *(f"feature gate {name} is not known to this server" for name in gates)),
+        cbor=gates.pop("CBORServingAndStorage", False),
+        warnings=(
+            *warnings,
+            # What is left of the gates is not known.
+            *(f"feature gate {name} is not known to this server" for name in gates),
+            *_idle_plugins(values),
+        ),
     )
     _check(config)
     return config
@@ -120,6 +155,17 @@ def parse(arguments: Sequence[str]) -> Config:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
         raise UsageError(message)
+
+
+class _Extend(argparse.Action):
+    """A flag that may be given more than once; each time it has a tuple of values.
+
+    An empty one takes back those before.
+    """
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
+        before = getattr(namespace, self.dest) or () if values else ()
+        setattr(namespace, self.dest, (*before, *values))
 
 
 def _parser() -> _Parser:
@@ -237,6 +283,23 @@ def _parser() -> _Parser:
         metavar="TIME",
         dest="event_ttl_s",
     )
+    services = parser.add_argument_group("services")
+    add(
+        services,
+        "--service-cluster-ip-range",
+        "from where Services get addresses: a network, or one of each family (default "
+        f"{default.service_cluster_ip_range[0]})",
+        type=_networks,
+        metavar="CIDR[,CIDR]",
+    )
+    add(
+        services,
+        "--service-node-port-range",
+        "from where Services get ports of nodes (default "
+        f"{'-'.join(map(str, default.service_node_port_range))})",
+        type=_port_range,
+        metavar="FIRST-LAST",
+    )
     add(
         storage,
         "--default-watch-cache-size",
@@ -277,6 +340,47 @@ def _parser() -> _Parser:
         metavar="BOOL",
     )
 
+    add(
+        identity,
+        "--service-account-issuer",
+        "who signs service account tokens; more of them, whose tokens are believed, too (default "
+        f"{default.service_account_issuer[0]})",
+        type=_texts,
+        action=_Extend,
+        metavar="URL",
+    )
+    add(
+        identity,
+        "--service-account-signing-key-file",
+        "the key that signs them; one of our own if not given",
+        type=Path,
+        metavar="FILE",
+    )
+    add(
+        identity,
+        "--service-account-key-file",
+        "public keys, or private ones, that prove them besides",
+        type=_paths,
+        action=_Extend,
+        metavar="FILE",
+    )
+    add(
+        identity,
+        "--service-account-max-token-expiration",
+        "no token lives longer; 0 for no bound",
+        type=_whole_duration_or_zero_s,
+        metavar="TIME",
+        dest="service_account_max_token_expiration_s",
+    )
+    add(
+        identity,
+        "--api-audiences",
+        "for one of which tokens must be meant; the issuers if not given",
+        type=_texts,
+        action=_Extend,
+        metavar="LIST",
+    )
+
     behaviour = parser.add_argument_group("behaviour")
     add(
         behaviour,
@@ -289,6 +393,22 @@ def _parser() -> _Parser:
         "--vendor",
         f"the word in media types and extensions (default {Brand.vendor})",
         metavar="WORD",
+    )
+    add(
+        behaviour,
+        "--enable-admission-plugins",
+        "plugins to ask besides those that are asked anyway, as kube-apiserver names them",
+        type=_admission_plugins,
+        action=_Extend,
+        metavar="LIST",
+    )
+    add(
+        behaviour,
+        "--disable-admission-plugins",
+        "of those that are asked anyway, the ones not to ask",
+        type=_admission_plugins,
+        action=_Extend,
+        metavar="LIST",
     )
     add(
         behaviour,
@@ -352,6 +472,18 @@ def _whole_duration_s(text: str) -> int:
     return max(1, int(duration_s(text)))
 
 
+def _whole_duration_or_zero_s(text: str) -> int:
+    return int(duration_s(text))
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _paths(text: str) -> tuple[Path, ...]:
+    return tuple(map(Path, _texts(text)))
+
+
 def _seconds(text: str) -> float:
     return float(_count(text))
 
@@ -376,6 +508,27 @@ def _port(text: str) -> int:
     return port
 
 
+def _networks(text: str) -> tuple[Network, ...]:
+    try:
+        networks = tuple(ipaddress.ip_network(part.strip()) for part in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if len({network.version for network in networks}) < len(networks):
+        raise argparse.ArgumentTypeError(f"{text}: there may be one network of each family")
+    for network in networks:
+        if network.num_addresses < SERVICE_ADDRESSES_MIN:
+            raise argparse.ArgumentTypeError(f"{network} has fewer than {SERVICE_ADDRESSES_MIN} addresses")
+    return networks
+
+
+def _port_range(text: str) -> tuple[int, int]:
+    first, mark, last = text.partition("-")
+    found = (_port(first), _port(last)) if mark else (0, 0)
+    if not 0 < found[0] <= found[1]:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form FIRST-LAST")
+    return found
+
+
 def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false", "1", "0"):
         raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
@@ -395,6 +548,14 @@ def _prefix(text: str) -> str:
     if prefix == "/":
         raise argparse.ArgumentTypeError("the prefix must not be empty")
     return prefix
+
+
+def _admission_plugins(text: str) -> tuple[str, ...]:
+    names = _texts(text)
+    for name in names:
+        if name not in plugin_names.KNOWN:
+            raise argparse.ArgumentTypeError(f"{name!r} is no admission plugin")
+    return names
 
 
 def _controllers(text: str) -> tuple[str, ...]:
@@ -426,6 +587,17 @@ def _gates(text: str) -> dict[str, bool]:
 
 
 # ---- checks
+
+
+def _idle_plugins(values: Mapping[str, Any]) -> list[str]:
+    """Warnings about admission plugins with which the server cannot do what is asked."""
+    enabled, disabled = (values.get(f"{word}_admission_plugins", ()) for word in ("enable", "disable"))
+    return [
+        f"admission plugin {name} is always on"
+        if name in disabled
+        else f"admission plugin {name} has no effect on this server"
+        for name in plugin_names.without_effect(enabled, disabled)
+    ]
 
 
 def _check_unknown(unknown: Sequence[str], warnings: list[str]) -> None:
@@ -490,6 +662,14 @@ def _check_words(brand: Brand) -> None:
 
 
 def _check(config: Config) -> None:
+    if both := sorted({*config.enable_admission_plugins} & {*config.disable_admission_plugins}):
+        raise UsageError(
+            f"--enable-admission-plugins and --disable-admission-plugins both name {', '.join(both)}"
+        )
+    if not config.service_account_issuer:
+        raise UsageError("--service-account-issuer must not be empty")
+    if 0 < config.service_account_max_token_expiration_s < 3600:
+        raise UsageError("--service-account-max-token-expiration must be 0 or at least 1h")
     if (config.tls_cert_file is None) is not (config.tls_private_key_file is None):
         raise UsageError("--tls-cert-file and --tls-private-key-file must be given together")
     if config.workers > 1 and not config.etcd_servers:
@@ -504,6 +684,8 @@ def _check(config: Config) -> None:
         ("etcd-cafile", config.etcd_cafile),
         ("etcd-certfile", config.etcd_certfile),
         ("etcd-keyfile", config.etcd_keyfile),
+        ("service-account-signing-key-file", config.service_account_signing_key_file),
+        *(("service-account-key-file", path) for path in config.service_account_key_file),
     ):
         if path is not None and not path.is_file():
             raise UsageError(f"--{flag}: there is no file {path}")

@@ -11,7 +11,7 @@ NOT_NEEDED: Final = frozenset(
     """
     admission-control admission-control-config-file advertise-address
     aggregator-reject-forwarding-redirects allow-metric-labels allow-metric-labels-manifest
-    allow-privileged api-audiences apiserver-count audit-log-batch-buffer-size audit-log-batch-max-size
+    allow-privileged apiserver-count audit-log-batch-buffer-size audit-log-batch-max-size
     audit-log-batch-max-wait audit-log-batch-throttle-burst audit-log-batch-throttle-enable
     audit-log-batch-throttle-qps audit-log-compress audit-log-format audit-log-maxage
     audit-log-maxbackup audit-log-maxsize audit-log-mode audit-log-path audit-log-truncate-enabled
@@ -29,8 +29,8 @@ NOT_NEEDED: Final = frozenset(
     cloud-provider-gce-lb-src-cidrs contention-profiling coordinated-leadership-lease-duration
     coordinated-leadership-renew-deadline coordinated-leadership-retry-period cors-allowed-origins
     debug-socket-path default-not-ready-toleration-seconds default-unreachable-toleration-seconds
-    delete-collection-workers disable-admission-plugins disable-http2-serving disabled-metrics
-    egress-selector-config-file emulated-version emulation-forward-compatible enable-admission-plugins
+    delete-collection-workers disable-http2-serving disabled-metrics
+    egress-selector-config-file emulated-version emulation-forward-compatible
     enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
     enable-priority-and-fairness encryption-provider-config-automatic-reload endpoint-reconciler-type
     etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout
@@ -47,10 +47,8 @@ NOT_NEEDED: Final = frozenset(
     requestheader-client-ca-file requestheader-extra-headers-prefix requestheader-group-headers
     requestheader-uid-headers requestheader-username-headers runtime-config
     runtime-config-emulation-forward-compatible service-account-api-audiences
-    service-account-extend-token-expiration service-account-issuer service-account-jwks-uri
-    service-account-key-file service-account-lookup service-account-max-token-expiration
-    service-account-signing-endpoint service-account-signing-key-file service-cluster-ip-range
-    service-node-port-range show-hidden-metrics-for-version shutdown-send-retry-after
+    service-account-extend-token-expiration service-account-jwks-uri service-account-lookup
+    service-account-signing-endpoint show-hidden-metrics-for-version shutdown-send-retry-after
     shutdown-watch-termination-grace-period storage-backend storage-initialization-timeout
     storage-media-type strict-transport-security-directives tls-cipher-suites tls-min-version
     tls-sni-cert-key tracing-config-file vmodule watch-cache

@@ -73,5 +73,10 @@ def exposition(families: dict[str, Family]) -> bytes:
     parts = []
     for family in families.values():
         parts.append(family.head)
-        parts += (f"{key} {value!r}\n" for key, value in family.samples.items())
+        parts += (f"{key} {_number(value)}\n" for key, value in family.samples.items())
     return "".join(parts).encode()
+
+
+def _number(value: float) -> str:
+    """Whole numbers without a fraction, as kube-apiserver writes them."""
+    return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value!r}"

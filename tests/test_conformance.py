@@ -35,7 +35,11 @@ def scenarios() -> set[str]:
 
 @pytest.fixture(params=["embedded", pytest.param("etcd", marks=pytest.mark.etcd)])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
-    flags = ["--controllers=-*", "--service-cluster-ip-range=10.0.0.0/16"]
+    flags = [
+        "--controllers=-*",
+        "--service-cluster-ip-range=10.0.0.0/16",
+        "--disable-admission-plugins=",
+    ]
     if request.param == "embedded":
         with ServerProcess(tmp_path / "data", *flags) as server:
             yield server

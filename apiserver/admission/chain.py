@@ -1,7 +1,8 @@
 """Plugins that have a say about writes: some change what is written, all may refuse it.
 
-First those that change, in their order, then, once the resource's own rules have been applied, those that only
-look. Which plugins a write concerns is known from its kind: where there are none it costs a look into a table.
+First those that change, in their order, then, once the resource's own rules have been applied, those that
+only look. Which plugins a write concerns is known from its kind: where there are none it costs a look into a
+table.
 Source: k8s.io/apiserver, pkg/admission.
 """
 

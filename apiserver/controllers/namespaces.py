@@ -10,15 +10,15 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from apiserver.controllers.following import follow_for_ever
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.vocabulary import Document
-from storage.errors import RevisionCompacted, StorageError
+from storage.errors import StorageError
 from storage.keys import prefix_range
-from storage.watch_cache import EVERYTHING
 
 log = logging.getLogger(__name__)
 
@@ -36,34 +36,12 @@ class NamespaceController:
 
     async def run(self) -> None:
         """Look after namespaces until cancelled."""
-        await self._registry.cache.wait_until_filled()
         async with asyncio.TaskGroup() as tasks:
-            while True:
-                try:
-                    await self._follow(tasks)
-                except (RevisionCompacted, StorageError) as error:
-                    log.warning("namespaces cannot be followed, trying again: %s", error)
-                await asyncio.sleep(RETRY_S)
-
-    async def _follow(self, tasks: asyncio.TaskGroup) -> None:
-        """Begin to finish each namespace that is terminating, those there are and those to come."""
-        namespaces = self._namespaces()
-        prefix = self._registry.prefix_of(namespaces)
-        cache = self._registry.cache
-        listing = await cache.list(prefix_range(prefix))
-        something = asyncio.Event()
-        watcher = cache.watch(prefix, after=listing.revision, scope=EVERYTHING, on_event=something.set)
-        try:
-            for version in listing.versions:
-                self._begin(tasks, version.value)
-            while not watcher.is_ended:
-                for delivery in watcher.take():
-                    self._begin(tasks, delivery.change.version.value)
-                if not watcher.is_behind:
-                    await something.wait()
-                    something.clear()
-        finally:
-            cache.unwatch(prefix, watcher, EVERYTHING)
+            await follow_for_ever(
+                self._registry.cache,
+                self._registry.prefix_of(self._namespaces()),
+                lambda _, found: self._begin(tasks, found),
+            )
 
     def _begin(self, tasks: asyncio.TaskGroup, found: StoredObject | None) -> None:
         if found is None or b'"deletionTimestamp"' not in found.tail:
@@ -128,5 +106,5 @@ class NamespaceController:
 
     def _stored_in_namespaces(self) -> list[ServedResource]:
         """Each resource once, however many versions of it are served."""
-        by_name = {r.group_resource: r for r in self._table().resources if r.is_namespaced}
+        by_name = {r.stored_group_resource: r for r in self._table().resources if r.is_namespaced}
         return [resource for resource in by_name.values() if "delete" in resource.verbs]

@@ -26,6 +26,9 @@ class DidNotStart(Exception):
 class ServerProcess:
     """One server on its data directory, which can be stopped, killed and started again.
 
+    Unless flags say otherwise, no controller puts objects of its own into namespaces, and pods may be created
+    without the service account that one of them makes.
+
     url and kubeconfig are what the `ready` line says; the port stays the same over restarts.
     """
 
@@ -57,6 +60,8 @@ class ServerProcess:
                 f"--data-dir={self.data_dir}",
                 f"--secure-port={self._port}",
                 f"--token-auth-file={tokens}",
+                "--controllers=namespace-controller",
+                "--disable-admission-plugins=ServiceAccount",
                 *self.flags,
             ],
             stdout=subprocess.PIPE,

@@ -136,7 +136,7 @@ def test_files_that_are_there_are_taken(tmp_path: Path) -> None:
 # ---- flags of kube-apiserver that have no effect
 
 IGNORED: Final = {
-    "with a value": (["--service-cluster-ip-range=10.0.0.0/24"], ["service-cluster-ip-range"]),
+    "with a value": (["--audit-policy-file=a.yaml"], ["audit-policy-file"]),
     "with a value of its own": (["--authorization-mode", "Node,RBAC"], ["authorization-mode"]),
     "without a value": (["--allow-privileged", "--secure-port=1"], ["allow-privileged"]),
     "two of them": (["--profiling", "false", "--audit-log-path", "-"], ["profiling", "audit-log-path"]),
@@ -292,4 +292,4 @@ CONTROLLERS: Final = {
 
 @pytest.mark.parametrize(("arguments", "runs"), CONTROLLERS.values(), ids=CONTROLLERS)
 def test_which_controllers_run(arguments: list[str], runs: bool) -> None:
-    assert parse(arguments).runs_controller("namespace", "namespace-controller") is runs
+    assert parse(arguments).runs_controller("namespace-controller") is runs

@@ -17,41 +17,41 @@ def text(name: str, kind: str, *samples: str) -> bytes:
 
 CASES: Final = {
     "counters are added up": (
-        [text("a_total", "counter", 'a_total{x="1"} 1.0'), text("a_total", "counter", 'a_total{x="1"} 2.0')],
-        text("a_total", "counter", 'a_total{x="1"} 3.0'),
+        [text("a_total", "counter", 'a_total{x="1"} 1'), text("a_total", "counter", 'a_total{x="1"} 2')],
+        text("a_total", "counter", 'a_total{x="1"} 3'),
     ),
     "each set of labels for itself, whoever has it": (
-        [text("a_total", "counter", 'a_total{x="1"} 1.0'), text("a_total", "counter", 'a_total{x="2"} 2.0')],
-        text("a_total", "counter", 'a_total{x="1"} 1.0', 'a_total{x="2"} 2.0'),
+        [text("a_total", "counter", 'a_total{x="1"} 1'), text("a_total", "counter", 'a_total{x="2"} 2')],
+        text("a_total", "counter", 'a_total{x="1"} 1', 'a_total{x="2"} 2'),
     ),
     "labels may hold spaces, braces and quotes": (
-        [text("a_total", "counter", 'a_total{x="b c\\"} 1"} 1.0')] * 2,
-        text("a_total", "counter", 'a_total{x="b c\\"} 1"} 2.0'),
+        [text("a_total", "counter", 'a_total{x="b c\\"} 1"} 1')] * 2,
+        text("a_total", "counter", 'a_total{x="b c\\"} 1"} 2'),
     ),
     "histograms are added up, bucket by bucket": (
         [
-            text("h", "histogram", 'h_bucket{le="1.0"} 1.0', 'h_bucket{le="+Inf"} 2.0', "h_count 2.0"),
-            text("h", "histogram", 'h_bucket{le="1.0"} 3.0', 'h_bucket{le="+Inf"} 3.0', "h_count 3.0"),
+            text("h", "histogram", 'h_bucket{le="1.0"} 1', 'h_bucket{le="+Inf"} 2', "h_count 2"),
+            text("h", "histogram", 'h_bucket{le="1.0"} 3', 'h_bucket{le="+Inf"} 3', "h_count 3"),
         ],
-        text("h", "histogram", 'h_bucket{le="1.0"} 4.0', 'h_bucket{le="+Inf"} 5.0', "h_count 5.0"),
+        text("h", "histogram", 'h_bucket{le="1.0"} 4', 'h_bucket{le="+Inf"} 5', "h_count 5"),
     ),
     "states of which each has a part are added up": (
-        [text("apiserver_longrunning_requests", "gauge", "apiserver_longrunning_requests 2.0")] * 2,
-        text("apiserver_longrunning_requests", "gauge", "apiserver_longrunning_requests 4.0"),
+        [text("apiserver_longrunning_requests", "gauge", "apiserver_longrunning_requests 2")] * 2,
+        text("apiserver_longrunning_requests", "gauge", "apiserver_longrunning_requests 4"),
     ),
     "objects that all have are not": (
         [
-            text("apiserver_storage_objects", "gauge", 'apiserver_storage_objects{resource="pods"} 5.0'),
-            text("apiserver_storage_objects", "gauge", 'apiserver_storage_objects{resource="pods"} 6.0'),
+            text("apiserver_storage_objects", "gauge", 'apiserver_storage_objects{resource="pods"} 5'),
+            text("apiserver_storage_objects", "gauge", 'apiserver_storage_objects{resource="pods"} 6'),
         ],
-        text("apiserver_storage_objects", "gauge", 'apiserver_storage_objects{resource="pods"} 6.0'),
+        text("apiserver_storage_objects", "gauge", 'apiserver_storage_objects{resource="pods"} 6'),
     ),
     "of revisions the one that lags most is shown": (
         [
-            text(name := "apiserver_watch_cache_resource_version", "gauge", f"{name} 7.0"),
-            text(name, "gauge", f"{name} 5.0"),
+            text(name := "apiserver_watch_cache_resource_version", "gauge", f"{name} 7"),
+            text(name, "gauge", f"{name} 5"),
         ],
-        text(name, "gauge", f"{name} 5.0"),
+        text(name, "gauge", f"{name} 5"),
     ),
     "a family that only one has": (
         [b"", text("b", "gauge", "b 1.5"), text("c", "gauge")],
@@ -67,11 +67,11 @@ def test_what_becomes_of_several_texts(texts: list[bytes], expected: bytes) -> N
 
 def test_what_stays_of_a_worker_that_is_gone() -> None:
     """What it did, not what it had."""
-    kept = text("a_total", "counter", "a_total 1.0") + text("h", "histogram", "h_count 1.0")
-    assert exposition(counted(parse(kept + text("g", "gauge", "g 1.0")))) == kept
+    kept = text("a_total", "counter", "a_total 1") + text("h", "histogram", "h_count 1")
+    assert exposition(counted(parse(kept + text("g", "gauge", "g 1")))) == kept
 
 
 def test_sources_are_not_changed() -> None:
     """They are used again for the next scrape."""
-    sources = [parse(text("a_total", "counter", "a_total 1.0")) for _ in range(2)]
+    sources = [parse(text("a_total", "counter", "a_total 1")) for _ in range(2)]
     assert exposition(combined(sources)) == exposition(combined(sources))

@@ -1,0 +1,36 @@
+"""Ingresses that ask for no class get the default one.
+
+Source: kubernetes, plugin/pkg/admission/network/defaultingressclass.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.plugins.lookup import Lookup, default_class
+from apiserver.vocabulary import Document, GroupResource
+
+_CLASS: Final = "kubernetes.io/ingress.class"
+_IS_DEFAULT: Final = "ingressclass.kubernetes.io/is-default-class"
+
+
+class DefaultIngressClass(Plugin):
+    name = "DefaultIngressClass"
+
+    def __init__(self, classes: Lookup) -> None:
+        """classes: of ingresses, which are in the same group."""
+        self._classes = classes
+        self._ingresses = GroupResource(classes.group_resource.group, "ingresses")
+
+    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return resource == self._ingresses and not subresource and operation is Operation.CREATE
+
+    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+        spec = new.setdefault("spec", {})
+        if spec.get("ingressClassName") is not None:
+            return
+        if _CLASS in (new["metadata"].get("annotations") or {}):
+            return
+        if found := await default_class(self._classes, _IS_DEFAULT):
+            spec["ingressClassName"] = found

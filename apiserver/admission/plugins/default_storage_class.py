@@ -1,0 +1,41 @@
+"""Claims that ask for no class of storage get the default one.
+
+Source: kubernetes, plugin/pkg/admission/storage/storageclass/setdefault.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.plugins.lookup import Lookup, default_class
+from apiserver.vocabulary import Document, GroupResource
+
+CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
+_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+_IS_DEFAULT: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+
+
+def class_of(claim: Document) -> str | None:
+    """The class that a claim asks for; empty for none, None if it does not say."""
+    annotations = claim["metadata"].get("annotations") or {}
+    named: str | None = annotations.get(_CLASS, claim["spec"].get("storageClassName"))
+    return named
+
+
+class DefaultStorageClass(Plugin):
+    name = "DefaultStorageClass"
+
+    def __init__(self, classes: Lookup) -> None:
+        """classes: of storage."""
+        self._classes = classes
+
+    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return resource == CLAIMS and not subresource and operation is Operation.CREATE
+
+    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+        if class_of(new) is None and (found := await default_class(self._classes, *_IS_DEFAULT)):
+            new["spec"]["storageClassName"] = found

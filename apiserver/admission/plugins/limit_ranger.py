@@ -1,0 +1,154 @@
+"""Containers that ask for nothing get what their namespace has for them, and all keep its bounds.
+
+Source: kubernetes, plugin/pkg/admission/limitranger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Final
+
+from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.plugins.default_storage_class import CLAIMS
+from apiserver.admission.plugins.lookup import Lookup, refused
+from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers, of_pod, quantities
+from apiserver.quantity import Quantity
+from apiserver.vocabulary import Document, GroupResource
+
+ANNOTATION: Final = "kubernetes.io/limit-ranger"
+# What a bound is held against: requests, limits.
+Needs = tuple[Mapping[str, Quantity], Mapping[str, Quantity]]
+
+
+class LimitRanger(Plugin):
+    name = "LimitRanger"
+
+    def __init__(self, limit_ranges: Lookup) -> None:
+        self._limit_ranges = limit_ranges
+
+    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return (resource, subresource, operation) in _CONCERNED
+
+    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+        if write.resource.stored_group_resource == PODS and old is None:
+            for each in await self._limit_ranges.all(write.namespace):
+                set_defaults(new, each.document())
+
+    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+        if new is None or (old is not None and "deletionTimestamp" in old["metadata"]):
+            return
+        problems = claim_problems if write.resource.stored_group_resource == CLAIMS else pod_problems
+        for each in await self._limit_ranges.all(write.namespace):
+            # The same one may be wrong with several containers.
+            if texts := list(dict.fromkeys(problems(new, each.document()))):
+                raise refused(write, new, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
+_CONCERNED: Final = frozenset(
+    {
+        (PODS, "", Operation.CREATE),
+        (PODS, "resize", Operation.UPDATE),
+        (CLAIMS, "", Operation.CREATE),
+        (CLAIMS, "", Operation.UPDATE),
+    }
+)
+
+
+def set_defaults(pod: Document, limit_range: Document) -> None:
+    """Give containers what they do not say they need, and tell in an annotation which were given what."""
+    defaults: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
+    for item in limit_range["spec"].get("limits") or ():
+        if item.get("type") == "Container":
+            defaults["requests"] |= item.get("defaultRequest") or {}
+            defaults["limits"] |= item.get("default") or {}
+    told = []
+    for field in ("containers", "initContainers"):
+        for container in containers(pod["spec"], field):
+            resources = container.setdefault("resources", {})
+            for needs, values in defaults.items():
+                there = resources.get(needs) or {}
+                if missing := sorted(values.keys() - there.keys()):
+                    resources[needs] = there | {name: values[name] for name in missing}
+                    kind = f"{CONTAINERS[field]} {container.get('name', '')}"
+                    told.append(f"{', '.join(missing)} {needs.removesuffix('s')} for {kind}")
+    if told:
+        annotations = pod["metadata"].get("annotations") or {}
+        text = f"LimitRanger plugin set: {'; '.join(told)}"
+        pod["metadata"]["annotations"] = {**annotations, ANNOTATION: text}
+
+
+# ---- bounds
+
+
+def pod_problems(pod: Document, limit_range: Document) -> Iterator[str]:
+    spec = pod["spec"]
+    for item in limit_range["spec"].get("limits") or ():
+        match item.get("type"):
+            case "Container":
+                for container in containers(spec, "containers", "initContainers"):
+                    needed = container.get("resources") or {}
+                    needs = quantities(needed.get("requests")), quantities(needed.get("limits"))
+                    yield from _outside(item, needs, _min, _max, _ratio)
+            case "Pod":
+                needs = of_pod(spec, "requests"), of_pod(spec, "limits")
+                yield from _outside(item, needs, _min, _max, _ratio)
+
+
+def claim_problems(claim: Document, limit_range: Document) -> Iterator[str]:
+    """Of a claim only what it requests counts."""
+    requests = quantities((claim["spec"].get("resources") or {}).get("requests"))
+    for item in limit_range["spec"].get("limits") or ():
+        if item.get("type") == "PersistentVolumeClaim":
+            yield from _outside(item, (requests, {}), _min, _max_request)
+
+
+# (what is bounded, resource, bound, needs) -> what is wrong
+Bound = Callable[[str, str, Quantity, Needs], str | None]
+
+
+def _outside(item: Document, needs: Needs, *bounds: Bound) -> Iterator[str]:
+    for bound, field in zip(bounds, ("min", "max", "maxLimitRequestRatio"), strict=False):
+        for name, value in sorted(quantities(item.get(field)).items()):
+            if problem := bound(item["type"], name, value, needs):
+                yield problem
+
+
+def _min(kind: str, name: str, least: Quantity, needs: Needs) -> str | None:
+    request, limit = (each.get(name) for each in needs)
+    text = f"minimum {name} usage per {kind} is {least}"
+    if request is None:
+        return f"{text}.  No request is specified"
+    if request < least:
+        return f"{text}, but request is {request}"
+    return f"{text}, but limit is {limit}" if limit is not None and limit < least else None
+
+
+def _max(kind: str, name: str, most: Quantity, needs: Needs) -> str | None:
+    request, limit = (each.get(name) for each in needs)
+    text = f"maximum {name} usage per {kind} is {most}"
+    if limit is None:
+        return f"{text}.  No limit is specified"
+    if limit > most:
+        return f"{text}, but limit is {limit}"
+    return f"{text}, but request is {request}" if request is not None and request > most else None
+
+
+def _max_request(kind: str, name: str, most: Quantity, needs: Needs) -> str | None:
+    request = needs[0].get(name)
+    text = f"maximum {name} usage per {kind} is {most}"
+    if request is None:
+        return f"{text}.  No request is specified"
+    return f"{text}, but request is {request}" if request > most else None
+
+
+def _ratio(kind: str, name: str, most: Quantity, needs: Needs) -> str | None:
+    request, limit = (each.get(name) for each in needs)
+    text = f"{name} max limit to request ratio per {kind} is {most}, but"
+    if request is None or not request.value:
+        return f"{text} no request is specified or request is 0"
+    if limit is None or not limit.value:
+        return f"{text} no limit is specified or limit is 0"
+    if limit.value > request.value * most.value:
+        return f"{text} provided ratio is {(limit.value / request.value).quantize(Decimal('0.000001'))}"
+    return None

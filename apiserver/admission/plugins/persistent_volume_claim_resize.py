@@ -1,0 +1,43 @@
+"""Claims grow only once they are bound, and where their class of storage allows it.
+
+Source: kubernetes, plugin/pkg/admission/storage/persistentvolume/resize.
+"""
+
+from __future__ import annotations
+
+from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.plugins.default_storage_class import CLAIMS, class_of
+from apiserver.admission.plugins.lookup import Lookup, refused
+from apiserver.quantity import Quantity, parse_quantity
+from apiserver.vocabulary import Document, GroupResource
+
+
+class PersistentVolumeClaimResize(Plugin):
+    name = "PersistentVolumeClaimResize"
+
+    def __init__(self, classes: Lookup) -> None:
+        """classes: of storage."""
+        self._classes = classes
+
+    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return resource == CLAIMS and not subresource and operation is Operation.UPDATE
+
+    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+        if new is None or old is None or self._classes.served is None or _size(new) <= _size(old):
+            return
+        if (old.get("status") or {}).get("phase") != "Bound":
+            raise refused(write, new, "Only bound persistent volume claims can be expanded")
+        name = class_of(new)
+        found = await self._classes.find(name) if name and name == class_of(old) else None
+        if found is None or not found.get("allowVolumeExpansion"):
+            raise refused(
+                write,
+                new,
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the "
+                "pvc must support resize",
+            )
+
+
+def _size(claim: Document) -> Quantity:
+    requests = (claim["spec"].get("resources") or {}).get("requests") or {}
+    return parse_quantity(str(requests.get("storage", "0")))

@@ -1,0 +1,95 @@
+"""Pods get the number that their priority class stands for; at most one class is everybody's.
+
+Source: kubernetes, plugin/pkg/admission/priority.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.plugins.lookup import Lookup, refused
+from apiserver.vocabulary import Document, GroupResource
+
+_PODS: Final = GroupResource("", "pods")
+_PREEMPTS: Final = "PreemptLowerPriority"
+# Classes that are there without anybody having made them.
+_OF_THE_SYSTEM: Final = {
+    "system-cluster-critical": {"value": 2_000_000_000, "preemptionPolicy": _PREEMPTS},
+    "system-node-critical": {"value": 2_000_001_000, "preemptionPolicy": _PREEMPTS},
+}
+_NO_CLASS: Final = {"metadata": {"name": ""}, "value": 0, "preemptionPolicy": _PREEMPTS}
+
+
+class Priority(Plugin):
+    name = "Priority"
+
+    def __init__(self, classes: Lookup) -> None:
+        self._classes = classes
+
+    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return (
+            resource in (_PODS, self._classes.group_resource)
+            and not subresource
+            and operation in (Operation.CREATE, Operation.UPDATE)
+        )
+
+    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+        if write.resource.stored_group_resource != _PODS or self._classes.served is None:
+            return
+        spec = new["spec"]
+        if old is not None:
+            # Who replaces a pod as it was sent at first need not know what was added to it.
+            for field in ("priority", "preemptionPolicy"):
+                if spec.get(field) is None and old["spec"].get(field) is not None:
+                    spec[field] = old["spec"][field]
+            return
+        if name := spec.get("priorityClassName"):
+            found: Any = await self._classes.find(name) or _OF_THE_SYSTEM.get(name)
+            if found is None:
+                raise refused(write, new, f"no PriorityClass with name {name} was found")
+        else:
+            found = await self._default() or _NO_CLASS
+            if name := found["metadata"]["name"]:
+                spec["priorityClassName"] = name
+        value, policy = found.get("value", 0), found.get("preemptionPolicy")
+        if spec.get("priority") not in (None, value):
+            raise refused(
+                write,
+                new,
+                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+                f"priority admission controller computed {value} from the given PriorityClass name",
+            )
+        spec["priority"] = value
+        if policy is None:
+            return
+        if spec.get("preemptionPolicy") not in (None, policy):
+            raise refused(
+                write,
+                new,
+                f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in "
+                f"pod spec; priority admission controller computed {policy} from the given PriorityClass "
+                "name",
+            )
+        spec["preemptionPolicy"] = policy
+
+    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+        if new is None or write.resource.stored_group_resource == _PODS or not new.get("globalDefault"):
+            return
+        default = await self._default()
+        if default is not None and default["metadata"]["name"] != new["metadata"].get("name"):
+            name = default["metadata"]["name"]
+            raise refused(
+                write, new, f"PriorityClass {name} is already marked as default. Only one default can exist"
+            )
+
+    async def _default(self) -> Document | None:
+        """The class of pods that name none: the lowest, should there be several."""
+        marked = [
+            each.document() for each in await self._classes.all() if b'"globalDefault":true' in each.tail
+        ]
+        return min(
+            (each for each in marked if each.get("globalDefault")),
+            key=lambda each: int(each.get("value", 0)),
+            default=None,
+        )

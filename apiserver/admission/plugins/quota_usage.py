@@ -1,0 +1,291 @@
+"""What an object uses of a quota, and which quotas it concerns.
+
+Source: k8s.io/apiserver, pkg/quota/v1/generic and pkg/admission/plugin/resourcequota; kubernetes,
+pkg/quota/v1/evaluator/core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from apiserver.admission.chain import Operation
+from apiserver.admission.plugins.default_storage_class import CLAIMS, class_of
+from apiserver.admission.plugins.pod_specs import PODS, containers, of_pod, plus, quantities
+from apiserver.brand import Brand
+from apiserver.catalogue.rules.resource_requirements import is_extended, is_huge_pages, is_native
+from apiserver.meta import timestamps
+from apiserver.quantity import Quantity
+from apiserver.vocabulary import Document, GroupResource
+
+Usage = Mapping[str, Quantity]
+
+SERVICES: Final = GroupResource("", "services")
+# Objects that have been counted by their bare names for longer than by `count/`.
+_BARE_NAMES: Final = frozenset(
+    GroupResource("", name) for name in ("configmaps", "replicationcontrollers", "resourcequotas", "secrets")
+)
+_ONE: Final = Quantity(Decimal(1))
+_COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
+_OF_PODS: Final = frozenset(
+    {"pods", "count/pods", *_COMPUTE}
+    | {f"{field}.{name}" for field in ("requests", "limits") for name in _COMPUTE}
+)
+# Each container must say how much of these it needs, once there is a quota for them.
+_REQUIRED: Final = frozenset(
+    f"{field}{name}" for field in ("", "requests.", "limits.") for name in ("cpu", "memory")
+)
+# Other writes that change what is used: that of anything new always does.
+_CHANGES: Final = frozenset({(SERVICES, ""), (CLAIMS, ""), (PODS, "resize")})
+
+
+class QuotaRefuses(Exception):
+    """The message is the client's."""
+
+
+def concerns(resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    """Whether such a write can change what is used."""
+    if operation is Operation.CREATE:
+        return not subresource
+    return operation is Operation.UPDATE and (resource, subresource) in _CHANGES
+
+
+@dataclass(frozen=True)
+class Meter:
+    """Measures objects of one resource."""
+
+    resource: GroupResource
+    brand: Brand
+
+    def measures(self, name: str) -> bool:
+        """Whether objects of the resource use what a quota calls so."""
+        if self.resource == PODS:
+            is_prefixed = name.startswith("requests.")
+            return (
+                name in _OF_PODS
+                or is_huge_pages(name.removeprefix("requests."))
+                or (is_prefixed and not is_native(name))
+            )
+        if self.resource == CLAIMS:
+            class_suffixes = (
+                self._class_suffix(each) for each in ("requests.storage", "persistentvolumeclaims")
+            )
+            return name in (
+                "persistentvolumeclaims",
+                "requests.storage",
+                self._count,
+            ) or name.endswith(tuple(class_suffixes))
+        if self.resource == SERVICES:
+            return name in ("services", "services.loadbalancers", "services.nodeports", self._count)
+        return name == self._count or (self.resource in _BARE_NAMES and name == self.resource.resource)
+
+    def usage(self, document: Document, now: float) -> Usage:
+        """What the object uses. now: seconds since 1970."""
+        used = {self._count: _ONE}
+        if self.resource in _BARE_NAMES:
+            used[self.resource.resource] = _ONE
+        elif self.resource == PODS and not _is_over(document, now):
+            used |= {"pods": _ONE, **_compute(_requests(document["spec"]), _limits(document["spec"]))}
+        elif self.resource == SERVICES:
+            used |= _of_service(document["spec"])
+        elif self.resource == CLAIMS:
+            used |= self._of_claim(document)
+        return used
+
+    def require_complete(self, document: Document, names: Collection[str]) -> None:
+        """names: what a quota limits. Raises QuotaRefuses unless the object says how much of it it needs."""
+        required = _REQUIRED.intersection(names)
+        if self.resource != PODS or not required:
+            return
+        spec = document["spec"]
+        own = spec.get("resources") or {}
+        required -= _compute(quantities(own.get("requests")), quantities(own.get("limits"))).keys()
+        missing: dict[str, set[str]] = {}
+        for container in containers(spec, "containers", "initContainers"):
+            needed = container.get("resources") or {}
+            said = _compute(quantities(needed.get("requests")), quantities(needed.get("limits")))
+            for name in required - said.keys():
+                missing.setdefault(name, set()).add(container["name"])
+        if missing:
+            texts = (f"{name} for: {','.join(sorted(where))}" for name, where in sorted(missing.items()))
+            raise QuotaRefuses(f"must specify {'; '.join(texts)}")
+
+    def is_in_scope(self, quota: Document, document: Document) -> bool:
+        """Whether a quota is about objects like this one."""
+        spec = quota["spec"]
+        scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
+        scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+        return all(self._has_scope(each, document) for each in scopes)
+
+    def _has_scope(self, scope: Document, document: Document) -> bool:
+        spec, name = document.get("spec") or {}, scope.get("scopeName")
+        if self.resource == CLAIMS:
+            return name == "VolumeAttributesClass" and _selects(scope, spec.get("volumeAttributesClassName"))
+        if self.resource != PODS:
+            return False
+        match name:
+            case "Terminating" | "NotTerminating":
+                return (spec.get("activeDeadlineSeconds") is not None) is (name == "Terminating")
+            case "BestEffort" | "NotBestEffort":
+                return _is_best_effort(spec) is (name == "BestEffort")
+            case "PriorityClass":
+                return _selects(scope, spec.get("priorityClassName"))
+            case "CrossNamespacePodAffinity":
+                return _looks_abroad(spec)
+            case _:
+                return False
+
+    @property
+    def _count(self) -> str:
+        return f"count/{self.resource}"
+
+    def _class_suffix(self, name: str) -> str:
+        return f".storageclass.{self.brand.group('storage')}/{name}"
+
+    def _of_claim(self, claim: Document) -> Usage:
+        used = {"persistentvolumeclaims": _ONE}
+        requests = quantities((claim["spec"].get("resources") or {}).get("requests"))
+        if storage := requests.get("storage"):
+            used["requests.storage"] = storage
+        if name := class_of(claim):
+            used |= {f"{name}{self._class_suffix(field)}": value for field, value in used.items()}
+        return used
+
+
+# ---- pods
+
+
+def _requests(spec: Document) -> Usage:
+    return plus(of_pod(spec, "requests"), quantities(spec.get("overhead")))
+
+
+def _limits(spec: Document) -> Usage:
+    limits = of_pod(spec, "limits")
+    overhead = quantities(spec.get("overhead"))
+    return plus(limits, {name: value for name, value in overhead.items() if name in limits})
+
+
+def _compute(requests: Usage, limits: Usage) -> dict[str, Quantity]:
+    """Requests and limits under the names that quotas have for them."""
+    used: dict[str, Quantity] = {}
+    for name, value in requests.items():
+        if name in _COMPUTE or is_huge_pages(name):
+            used[name] = used[f"requests.{name}"] = value
+        elif is_extended(name):
+            used[f"requests.{name}"] = value
+    return used | {f"limits.{name}": value for name, value in limits.items() if name in _COMPUTE}
+
+
+def _is_over(pod: Document, now: float) -> bool:
+    """It has ended, or should have been gone for as long as it was given to end."""
+    if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+        return True
+    meta = pod["metadata"]
+    deleted_at = timestamps.from_text(meta.get("deletionTimestamp", ""))
+    grace_s = meta.get("deletionGracePeriodSeconds")
+    return deleted_at is not None and grace_s is not None and now > deleted_at + grace_s
+
+
+def _is_best_effort(spec: Document) -> bool:
+    """Nothing in it asks for processor time or memory."""
+    whole = (spec, *containers(spec, "containers", "initContainers"))
+    needs = (
+        values
+        for each in whole
+        for values in (each.get("resources") or {}).values()
+        if isinstance(values, dict)
+    )
+    return not any(
+        quantities(values)[name].value for values in needs for name in values.keys() & {"cpu", "memory"}
+    )
+
+
+def _looks_abroad(spec: Document) -> bool:
+    """It is drawn to, or kept away from, pods of other namespaces."""
+    affinity = spec.get("affinity") or {}
+    for side in (affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}):
+        terms = list(side.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+        weighted = side.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        terms += [each.get("podAffinityTerm") or {} for each in weighted]
+        if any(each.get("namespaces") or each.get("namespaceSelector") is not None for each in terms):
+            return True
+    return False
+
+
+def _selects(scope: Document, value: str | None) -> bool:
+    values = scope.get("values") or ()
+    match scope.get("operator"):
+        case "In":
+            return bool(value) and value in values
+        case "NotIn":
+            return not value or value not in values
+        case "Exists":
+            return bool(value)
+        case _:
+            return not value
+
+
+# ---- services
+
+
+def _of_service(spec: Document) -> Usage:
+    ports = spec.get("ports") or ()
+    node_ports = load_balancers = 0
+    match spec.get("type"):
+        case "NodePort":
+            node_ports = len(ports)
+        case "LoadBalancer":
+            load_balancers = 1
+            if spec.get("allocateLoadBalancerNodePorts") is False:
+                ports = [each for each in ports if each.get("nodePort")]
+            node_ports = len(ports)
+    return {
+        "services": _ONE,
+        "services.loadbalancers": Quantity(Decimal(load_balancers)),
+        "services.nodeports": Quantity(Decimal(node_ports)),
+    }
+
+
+# ---- quotas
+
+
+def charged(
+    quota: Document, meter: Meter, new: Document, old: Document | None, now: float
+) -> dict[str, str] | None:
+    """`status.used` of the quota once `new` is there in place of `old`; None if that changes nothing.
+
+    Only what the quota's status limits counts: a quota that nobody has measured yet limits nothing. What an
+    object no longer uses is given back by whoever measures anew.
+    Raises QuotaRefuses.
+    """
+    name, status = quota["metadata"]["name"], quota.get("status") or {}
+    hard = quantities(status.get("hard"))
+    limited = [each for each in hard if meter.measures(each)]
+    if not limited or not meter.is_in_scope(quota, new):
+        return None
+    try:
+        meter.require_complete(new, limited)
+    except QuotaRefuses as problem:
+        raise QuotaRefuses(f"failed quota: {name}: {problem}") from None
+    used = quantities(status.get("used"))
+    if any(each not in used for each in limited):
+        raise QuotaRefuses(f"status unknown for quota: {name}, resources: {','.join(sorted(limited))}")
+    before = meter.usage(old, now) if old is not None else {}
+    added = {
+        each: Quantity(value.value - before[each].value, value.form) if each in before else value
+        for each, value in meter.usage(new, now).items()
+        if each in hard
+    }
+    added = {each: value for each, value in added.items() if value.value > 0}
+    after = plus(used, added)
+    exceeded = sorted(each for each in added if after[each] > hard[each])
+    if exceeded:
+        requested, so_far, limit = (
+            ",".join(f"{each}={amounts[each]}" for each in exceeded) for amounts in (added, used, hard)
+        )
+        raise QuotaRefuses(
+            f"exceeded quota: {name}, requested: {requested}, used: {so_far}, limited: {limit}"
+        )
+    return {each: str(value) for each, value in after.items()} if added else None

@@ -1,0 +1,96 @@
+"""A namespace holds no more than its quotas allow, whoever else writes at the same time.
+
+Before an object is written, its usage is added to `status.used` of each quota by compare-and-swap, so that
+two servers cannot both take the last of something. If the write fails after that, the quota shows too much
+until its usage is measured anew; it never shows too little.
+Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from weakref import WeakValueDictionary
+
+from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.plugins import quota_usage
+from apiserver.admission.plugins.lookup import Lookup, refused
+from apiserver.admission.plugins.quota_usage import Meter, QuotaRefuses, charged
+from apiserver.brand import Brand
+from apiserver.errors import NotFound
+from apiserver.meta.options import WriteOptions
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.strategy import STATUS
+from apiserver.vocabulary import Document, GroupResource
+
+# quota -> `status.used` with the write in it, None if that is no other; raises QuotaRefuses
+Charge = Callable[[Document], dict[str, str] | None]
+
+
+class ResourceQuota(Plugin):
+    name = "ResourceQuota"
+
+    def __init__(
+        self, registry: Registry, quotas: Lookup, brand: Brand, clock: Callable[[], float] = time.time
+    ) -> None:
+        """clock: seconds since 1970."""
+        self._registry = registry
+        self._quotas = quotas
+        self._brand = brand
+        self._clock = clock
+        # They come and go too fast to be counted.
+        self._events = (GroupResource("", "events"), GroupResource(brand.group("events"), "events"))
+        # One at a time of each namespace: the others would only make each other try again.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return resource not in self._events and quota_usage.concerns(resource, subresource, operation)
+
+    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+        if new is None or not write.namespace or not (found := await self._quotas.all(write.namespace)):
+            return
+        meter, now = Meter(write.resource.group_resource, self._brand), self._clock()
+
+        def charge(quota: Document) -> dict[str, str] | None:
+            return charged(quota, meter, new, old, now)
+
+        try:
+            names = [
+                each for quota in found if (each := await self._concerned(quota, write.namespace, charge))
+            ]
+            if names and not write.is_dry_run:
+                async with self._turns.setdefault(write.namespace, asyncio.Lock()):
+                    for name in names:
+                        await self._charge(name, write.namespace, charge)
+        except QuotaRefuses as refusal:
+            raise refused(write, new, str(refusal)) from None
+
+    async def _concerned(self, cached: StoredObject, namespace: str, charge: Charge) -> str:
+        """The name of the quota if it is to be charged. Raises QuotaRefuses."""
+        quota: Document | None = cached.document()
+        assert quota is not None
+        name: str = quota["metadata"]["name"]
+        try:
+            return name if charge(quota) is not None else ""
+        except QuotaRefuses:
+            # Something may have become free since.
+            quota = await self._quotas.find_stored(name, namespace)
+            return name if quota is not None and charge(quota) is not None else ""
+
+    async def _charge(self, name: str, namespace: str, charge: Charge) -> None:
+        """Raises QuotaRefuses, and the storage's errors."""
+
+        def raised(found: StoredObject) -> Document:
+            quota = found.document()
+            if (used := charge(quota)) is not None:
+                quota["status"]["used"] = used
+            return quota
+
+        resource = self._quotas.served
+        assert resource is not None
+        try:
+            await self._registry.update(resource, namespace, name, raised, WriteOptions(), strategy=STATUS)
+        except NotFound:
+            return  # Whoever deleted it wants nothing limited.

@@ -1,0 +1,119 @@
+"""Pods cost what their runtime costs, and go to nodes that have it.
+
+Source: kubernetes, plugin/pkg/admission/runtimeclass and pkg/util/tolerations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.plugins.lookup import Lookup, refused
+from apiserver.quantity import parse_quantity
+from apiserver.vocabulary import Document, GroupResource
+
+# Pairs of tolerations that are compared. Beyond that some may stay that say no more than others do.
+COMPARED_MAX: Final = 10_000
+_PODS: Final = GroupResource("", "pods")
+
+
+class RuntimeClass(Plugin):
+    name = "RuntimeClass"
+
+    def __init__(self, classes: Lookup) -> None:
+        self._classes = classes
+
+    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return resource == _PODS and not subresource and operation is Operation.CREATE
+
+    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+        found = await self._class_of(write, new)
+        if found is None:
+            return
+        spec = new["spec"]
+        if overhead := _overhead(found):
+            if spec.get("overhead") and not _same(spec["overhead"], overhead):
+                raise refused(write, new, _OTHER_OVERHEAD)
+            spec["overhead"] = dict(overhead)
+        scheduling = found.get("scheduling")
+        if scheduling is None:
+            return
+        selector = dict(spec.get("nodeSelector") or {})
+        for key, value in (scheduling.get("nodeSelector") or {}).items():
+            if selector.get(key, value) != value:
+                raise refused(
+                    write,
+                    new,
+                    f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                    f"pod.spec.nodeSelector[{key}] = {selector[key]}",
+                )
+            selector[key] = value
+        if selector:
+            spec["nodeSelector"] = selector
+        if tolerations := merged(spec.get("tolerations") or (), scheduling.get("tolerations") or ()):
+            spec["tolerations"] = tolerations
+
+    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+        if new is None or self._classes.served is None:
+            return
+        found, overhead = await self._class_of(write, new), new["spec"].get("overhead") or {}
+        expected = _overhead(found) if found is not None else {}
+        if expected and not _same(overhead, expected):
+            raise refused(write, new, _OTHER_OVERHEAD)
+        if overhead and not expected:
+            raise refused(
+                write,
+                new,
+                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+            )
+
+    async def _class_of(self, write: Write, pod: Document) -> Document | None:
+        name = pod["spec"].get("runtimeClassName")
+        if name is None or self._classes.served is None:
+            return None
+        found = await self._classes.find(name) if name else None
+        if found is None:
+            raise refused(write, pod, f'pod rejected: RuntimeClass "{name}" not found')
+        return found
+
+
+_OTHER_OVERHEAD: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+
+
+def _overhead(runtime_class: Document) -> dict[str, str]:
+    return (runtime_class.get("overhead") or {}).get("podFixed") or {}
+
+
+def _same(one: dict[str, str], other: dict[str, str]) -> bool:
+    return {name: parse_quantity(str(value)) for name, value in one.items()} == {
+        name: parse_quantity(str(value)) for name, value in other.items()
+    }
+
+
+def merged(first: Sequence[Document], second: Sequence[Document]) -> list[Document]:
+    """Both together, without those that another one contains; of equal ones the first stays."""
+    unique = list({tuple(sorted(each.items())): each for each in (*first, *second)}.values())
+    if len(unique) ** 2 > COMPARED_MAX:
+        return unique
+    kept: list[Document] = []
+    for index, each in enumerate(unique):
+        others = (*kept, *unique[index + 1 :])
+        if not any(_contains(other, each) for other in others):
+            kept.append(each)
+    return kept
+
+
+def _contains(wide: Document, narrow: Document) -> bool:
+    """Whether one toleration tolerates all that the other one does."""
+    operator, key, effect = (wide.get(field, "") for field in ("operator", "key", "effect"))
+    if narrow.get("key", "") != key and (key or operator != "Exists"):
+        return False
+    if narrow.get("effect", "") != effect and effect:
+        return False
+    seconds, needed = wide.get("tolerationSeconds"), narrow.get("tolerationSeconds")
+    if effect == "NoExecute" and seconds is not None and (needed is None or needed > seconds):
+        return False
+    if operator in ("Equal", ""):
+        return narrow.get("operator") == "Equal" and narrow.get("value", "") == wide.get("value", "")
+    return bool(operator == "Exists")

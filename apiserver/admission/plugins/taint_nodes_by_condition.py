@@ -1,0 +1,28 @@
+"""A new node takes no pods before somebody has found it ready.
+
+Source: kubernetes, plugin/pkg/admission/nodetaint.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.vocabulary import Document, GroupResource
+
+_NODES: Final = GroupResource("", "nodes")
+_KEY: Final = "node.kubernetes.io/not-ready"
+_EFFECT: Final = "NoSchedule"
+
+
+class TaintNodesByCondition(Plugin):
+    name = "TaintNodesByCondition"
+
+    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return resource == _NODES and not subresource and operation is Operation.CREATE
+
+    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+        spec = new.setdefault("spec", {})
+        taints = spec.get("taints") or []
+        if not any(each.get("key") == _KEY and each.get("effect") == _EFFECT for each in taints):
+            spec["taints"] = [*taints, {"key": _KEY, "effect": _EFFECT}]

@@ -1,0 +1,55 @@
+"""How controllers learn of objects: all there are, then each that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from apiserver.registry.stored_object import StoredObject
+from storage.errors import RevisionCompacted, StorageError
+from storage.keys import prefix_range
+from storage.watch_cache import EVERYTHING, WatchCache
+
+log = logging.getLogger(__name__)
+
+# After the place was lost.
+RETRY_S: Final = 1.0
+
+
+async def follow(
+    cache: WatchCache[StoredObject], prefix: str
+) -> AsyncIterator[tuple[str, StoredObject | None]]:
+    """Each object of a resource by its key, as it is and whenever it changes; None for one that is gone.
+
+    Ends when changes may have been missed. Raises RevisionCompacted, and the storage's errors.
+    """
+    something = asyncio.Event()
+    listing = await cache.list(prefix_range(prefix))
+    watcher = cache.watch(prefix, after=listing.revision, scope=EVERYTHING, on_event=something.set)
+    try:
+        for version in listing.versions:
+            yield version.key, version.value
+        while not watcher.is_ended:
+            for delivery in watcher.take():
+                yield delivery.change.version.key, delivery.change.version.value
+            if not len(watcher):
+                await something.wait()
+                something.clear()
+    finally:
+        cache.unwatch(prefix, watcher, EVERYTHING)
+
+
+async def follow_for_ever(
+    cache: WatchCache[StoredObject], prefix: str, on_object: Callable[[str, StoredObject | None], None]
+) -> None:
+    """Call `on_object` for each object of a resource, beginning again whenever the place is lost."""
+    await cache.wait_until_filled()
+    while True:
+        try:
+            async for key, found in follow(cache, prefix):
+                on_object(key, found)
+        except (RevisionCompacted, StorageError) as error:
+            log.warning("%s cannot be followed, trying again: %s", prefix, error)
+        await asyncio.sleep(RETRY_S)

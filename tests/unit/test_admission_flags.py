@@ -1,0 +1,64 @@
+"""Which admission plugins are on, and how they are named."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from apiserver.admission.plugin_names import ON
+from apiserver.config import UsageError, parse
+
+
+def test_they_are_on() -> None:
+    config = parse([])
+    assert all(config.runs_admission_plugin(name) for name in ON)
+
+
+def test_some_are_switched_off() -> None:
+    config = parse(
+        ["--disable-admission-plugins=ServiceAccount, Priority", "--disable-admission-plugins=LimitRanger"]
+    )
+    off = {name for name in ON if not config.runs_admission_plugin(name)}
+    assert off == {"ServiceAccount", "Priority", "LimitRanger"}
+
+
+def test_an_empty_list_takes_back_those_before() -> None:
+    config = parse(["--disable-admission-plugins=Priority", "--disable-admission-plugins="])
+    assert config.runs_admission_plugin("Priority")
+
+
+def test_to_name_one_that_is_on_changes_nothing() -> None:
+    config = parse(["--enable-admission-plugins=ServiceAccount,NamespaceLifecycle"])
+    assert config.runs_admission_plugin("ServiceAccount")
+    assert config.runs_admission_plugin("Priority")
+    assert config.warnings == ()
+
+
+WARNED: Final = {
+    "one that is not here": ("--enable-admission-plugins=NodeRestriction", "NodeRestriction has no effect"),
+    "one that stays": ("--disable-admission-plugins=NamespaceLifecycle", "NamespaceLifecycle is always on"),
+}
+
+
+@pytest.mark.parametrize(("flag", "text"), WARNED.values(), ids=WARNED)
+def test_what_is_warned_about(flag: str, text: str) -> None:
+    """A start script can swap the binaries."""
+    (warning,) = parse([flag]).warnings
+    assert warning.startswith(f"admission plugin {text}")
+
+
+REFUSED: Final = {
+    "one that nobody knows": (["--enable-admission-plugins=Garbage"], "'Garbage' is no admission plugin"),
+    "in lower case": (["--disable-admission-plugins=priority"], "'priority' is no admission plugin"),
+    "both": (
+        ["--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"],
+        "both name Priority",
+    ),
+}
+
+
+@pytest.mark.parametrize(("flags", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(flags: list[str], text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        parse(flags)

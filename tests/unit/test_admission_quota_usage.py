@@ -1,0 +1,330 @@
+"""What objects use of quotas, which quotas they concern, and what is said when one is used up."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.admission.chain import Operation
+from apiserver.admission.plugins import quota_usage
+from apiserver.admission.plugins.quota_usage import Meter, QuotaRefuses, charged
+from apiserver.brand import Brand
+from apiserver.quantity import Quantity
+from apiserver.vocabulary import GroupResource
+
+PODS: Final = GroupResource("", "pods")
+SERVICES: Final = GroupResource("", "services")
+CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
+CONFIG_MAPS: Final = GroupResource("", "configmaps")
+DEPLOYMENTS: Final = GroupResource("apps", "deployments")
+NOW: Final = 1_000_000.0
+
+
+def meter(resource: GroupResource) -> Meter:
+    return Meter(resource, Brand())
+
+
+def pod(*resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    containers = [{"name": f"c{n}", "resources": each} for n, each in enumerate(resources or ({},))]
+    return {"metadata": {"name": "p"}, "spec": {"containers": containers, **spec}, "status": {}}
+
+
+def quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "q"},
+        "spec": {"hard": hard, **spec},
+        "status": {"hard": hard, "used": dict.fromkeys(hard, "0") if used is None else used},
+    }
+
+
+# ---- usage
+
+SMALL: Final = {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"cpu": "1"}}
+COMPUTE: Final = {
+    "cpu": "100m",
+    "requests.cpu": "100m",
+    "memory": "1Gi",
+    "requests.memory": "1Gi",
+    "limits.cpu": "1",
+}
+ONE_POD: Final = {"pods": "1", "count/pods": "1"}
+
+
+def service(kind: str, **more: Any) -> dict[str, Any]:
+    ports = [{"port": 1, "nodePort": 30_001}, {"port": 2}]
+    return {"metadata": {"name": "s"}, "spec": {"type": kind, "ports": ports, **more}}
+
+
+def claim(**spec: Any) -> dict[str, Any]:
+    resources = {"requests": {"storage": "1Gi"}}
+    return {"metadata": {"name": "c"}, "spec": {"resources": resources, **spec}}
+
+
+def services(load_balancers: int, node_ports: int) -> dict[str, str]:
+    counts = {"services": 1, "services.loadbalancers": load_balancers, "services.nodeports": node_ports}
+    return {"count/services": "1", **{name: str(count) for name, count in counts.items()}}
+
+
+ONE_CLAIM: Final = {
+    "count/persistentvolumeclaims": "1",
+    "persistentvolumeclaims": "1",
+    "requests.storage": "1Gi",
+}
+FAST: Final = {
+    **ONE_CLAIM,
+    "fast.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
+    "fast.storageclass.storage.k8s.io/requests.storage": "1Gi",
+}
+# https://kubernetes.io/docs/concepts/policy/resource-quotas/
+USAGES: Final[dict[str, tuple[GroupResource, dict[str, Any], dict[str, str]]]] = {
+    "an object": (DEPLOYMENTS, {"metadata": {}}, {"count/deployments.apps": "1"}),
+    "one that has a bare name, too": (
+        CONFIG_MAPS,
+        {"metadata": {}},
+        {"count/configmaps": "1", "configmaps": "1"},
+    ),
+    "a pod that asks for nothing": (PODS, pod(), ONE_POD),
+    "one that does": (PODS, pod(SMALL), {**ONE_POD, **COMPUTE}),
+    "two containers": (
+        PODS,
+        pod({"requests": {"cpu": "100m"}}, {"requests": {"cpu": "0.3"}}),
+        {**ONE_POD, "cpu": "400m", "requests.cpu": "400m"},
+    ),
+    "a greedy start": (
+        PODS,
+        pod(
+            {"requests": {"cpu": "1"}},
+            initContainers=[{"name": "i", "resources": {"requests": {"cpu": "3"}}}],
+        ),
+        {**ONE_POD, "cpu": "3", "requests.cpu": "3"},
+    ),
+    "what the runtime takes": (
+        PODS,
+        pod(SMALL, overhead={"cpu": "50m"}),
+        {**ONE_POD, **COMPUTE, "cpu": "150m", "requests.cpu": "150m", "limits.cpu": "1050m"},
+    ),
+    "what the pod says as a whole": (
+        PODS,
+        pod(SMALL, resources={"requests": {"cpu": "2"}}),
+        {**ONE_POD, **COMPUTE, "cpu": "2", "requests.cpu": "2"},
+    ),
+    "large pages and devices": (
+        PODS,
+        pod({"requests": {"hugepages-2Mi": "4Mi", "example.com/gpu": "2"}}),
+        {**ONE_POD, "hugepages-2Mi": "4Mi", "requests.hugepages-2Mi": "4Mi", "requests.example.com/gpu": "2"},
+    ),
+    "a pod that has ended": (PODS, {**pod(SMALL), "status": {"phase": "Succeeded"}}, {"count/pods": "1"}),
+    "a pod that should be gone": (
+        PODS,
+        {
+            **pod(SMALL),
+            "metadata": {"deletionTimestamp": "1970-01-12T13:00:00Z", "deletionGracePeriodSeconds": 30},
+        },
+        {"count/pods": "1"},
+    ),
+    "a service inside": (SERVICES, service("ClusterIP"), services(0, 0)),
+    "a service on nodes": (SERVICES, service("NodePort"), services(0, 2)),
+    "a service outside": (SERVICES, service("LoadBalancer"), services(1, 2)),
+    "with the ports it names only": (
+        SERVICES,
+        service("LoadBalancer", allocateLoadBalancerNodePorts=False),
+        services(1, 1),
+    ),
+    "a claim": (CLAIMS, claim(), ONE_CLAIM),
+    "a claim of a class": (CLAIMS, claim(storageClassName="fast"), FAST),
+    "told in the old way": (
+        CLAIMS,
+        {**claim(), "metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "fast"}}},
+        FAST,
+    ),
+}
+
+
+@pytest.mark.parametrize(("resource", "document", "expected"), USAGES.values(), ids=USAGES)
+def test_what_an_object_uses(
+    resource: GroupResource, document: dict[str, Any], expected: dict[str, str]
+) -> None:
+    used = meter(resource).usage(document, NOW)
+    assert {name: str(value) for name, value in used.items()} == expected
+    assert all(meter(resource).measures(name) for name in used), "what is used can be limited"
+
+
+def test_a_deployment_has_a_domain_of_its_own() -> None:
+    used = Meter(CLAIMS, Brand("example.com", "acme")).usage(claim(storageClassName="a"), NOW)
+    assert "a.storageclass.storage.example.com/requests.storage" in used
+
+
+def test_names_of_others_are_not_measured() -> None:
+    for resource in (PODS, SERVICES, CLAIMS, CONFIG_MAPS, DEPLOYMENTS):
+        for name in ("count/widgets", "secrets", "count/deployments", "limits.example.com/gpu"):
+            assert not meter(resource).measures(name)
+
+
+WRITES: Final = {
+    "a new object": (DEPLOYMENTS, "", Operation.CREATE, True),
+    "its change": (DEPLOYMENTS, "", Operation.UPDATE, False),
+    "its end": (DEPLOYMENTS, "", Operation.DELETE, False),
+    "another type of a service": (SERVICES, "", Operation.UPDATE, True),
+    "a larger claim": (CLAIMS, "", Operation.UPDATE, True),
+    "a label of a pod": (PODS, "", Operation.UPDATE, False),
+    "a larger pod": (PODS, "resize", Operation.UPDATE, True),
+    "a status": (SERVICES, "status", Operation.UPDATE, False),
+    "a binding": (PODS, "binding", Operation.CREATE, False),
+}
+
+
+@pytest.mark.parametrize(("resource", "subresource", "operation", "expected"), WRITES.values(), ids=WRITES)
+def test_which_writes_count(
+    resource: GroupResource, subresource: str, operation: Operation, expected: bool
+) -> None:
+    assert quota_usage.concerns(resource, subresource, operation) is expected
+
+
+# ---- scopes
+
+
+def scope(name: str, operator: str = "Exists", *values: str) -> dict[str, Any]:
+    each = {"scopeName": name, "operator": operator, **({"values": list(values)} if values else {})}
+    return {"scopeSelector": {"matchExpressions": [each]}}
+
+
+ABROAD: Final = {
+    "podAntiAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "podAffinityTerm": {"topologyKey": "t", "namespaceSelector": {}}}
+        ]
+    }
+}
+AT_HOME: Final = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "t"}]}}
+HIGH, LOW = pod(priorityClassName="high"), pod(priorityClassName="low")
+SCOPES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], bool]]] = {
+    "none": ({}, pod(), True),
+    "ends": ({"scopes": ["Terminating"]}, pod(activeDeadlineSeconds=0), True),
+    "does not end": ({"scopes": ["Terminating"]}, pod(), False),
+    "is not to end": ({"scopes": ["NotTerminating"]}, pod(activeDeadlineSeconds=5), False),
+    "asks for nothing": ({"scopes": ["BestEffort"]}, pod(), True),
+    "asks for zero": ({"scopes": ["BestEffort"]}, pod({"requests": {"cpu": "0"}}), True),
+    "asks for something": ({"scopes": ["BestEffort"]}, pod(SMALL), False),
+    "asks for something else": (
+        {"scopes": ["BestEffort"]},
+        pod({"limits": {"ephemeral-storage": "1"}}),
+        True,
+    ),
+    "is to ask": ({"scopes": ["NotBestEffort"]}, pod(SMALL), True),
+    "all of several": ({"scopes": ["BestEffort", "NotTerminating"]}, pod(), True),
+    "one of several": ({"scopes": ["BestEffort", "Terminating"]}, pod(), False),
+    "of a class": (scope("PriorityClass", "In", "high", "higher"), HIGH, True),
+    "of another class": (scope("PriorityClass", "In", "high"), LOW, False),
+    "of no class": (scope("PriorityClass", "In", "high"), pod(), False),
+    "not of a class": (scope("PriorityClass", "NotIn", "high"), pod(), True),
+    "of any class": (scope("PriorityClass"), LOW, True),
+    "of none": (scope("PriorityClass", "DoesNotExist"), LOW, False),
+    "looks abroad": (scope("CrossNamespacePodAffinity"), pod(affinity=ABROAD), True),
+    "stays at home": (scope("CrossNamespacePodAffinity"), pod(affinity=AT_HOME), False),
+    "a scope of other objects": (scope("VolumeAttributesClass"), pod(), False),
+}
+
+
+@pytest.mark.parametrize(("spec", "document", "expected"), SCOPES.values(), ids=SCOPES)
+def test_scopes_of_pods(spec: dict[str, Any], document: dict[str, Any], expected: bool) -> None:
+    assert meter(PODS).is_in_scope({"spec": spec}, document) is expected
+
+
+def test_scopes_of_others() -> None:
+    """A quota with a scope is about no object that cannot be in it."""
+    gold = scope("VolumeAttributesClass", "In", "gold")
+    assert meter(CLAIMS).is_in_scope({"spec": gold}, claim(volumeAttributesClassName="gold"))
+    assert not meter(CLAIMS).is_in_scope({"spec": gold}, claim())
+    assert not meter(CONFIG_MAPS).is_in_scope({"spec": {"scopes": ["NotTerminating"]}}, {"metadata": {}})
+
+
+# ---- charging
+
+
+def refusal(quota: dict[str, Any], resource: GroupResource, new: dict[str, Any], old: Any = None) -> str:
+    with pytest.raises(QuotaRefuses) as raised:
+        charged(quota, meter(resource), new, old, NOW)
+    return str(raised.value)
+
+
+def test_usage_is_added() -> None:
+    """Entries of others stay, and every sum in the form that it had."""
+    hard = {"pods": "2", "memory": "4Gi", "services": "1"}
+    there = quota(hard, {"pods": "1", "memory": "512Mi", "services": "1"})
+    assert charged(there, meter(PODS), pod(SMALL), None, NOW) == {
+        "pods": "2",
+        "memory": "1536Mi",
+        "services": "1",
+    }
+    assert there["status"]["used"]["pods"] == "1", "the quota itself is not changed"
+
+
+def test_what_does_not_concern_a_quota() -> None:
+    assert charged(quota({"services": "0"}), meter(PODS), pod(), None, NOW) is None
+    assert charged(quota({"pods": "0"}, scopes=["Terminating"]), meter(PODS), pod(), None, NOW) is None
+    unmeasured = {**quota({"pods": "0"}), "status": {}}
+    assert charged(unmeasured, meter(PODS), pod(), None, NOW) is None, "nobody has looked at it yet"
+
+
+def test_a_quota_that_is_used_up() -> None:
+    there = quota(
+        {"pods": "1", "requests.cpu": "1", "memory": "8Gi"},
+        {"pods": "1", "requests.cpu": "950m", "memory": "0"},
+    )
+    assert refusal(there, PODS, pod(SMALL)) == (
+        "exceeded quota: q, requested: pods=1,requests.cpu=100m, used: pods=1,requests.cpu=950m, "
+        "limited: pods=1,requests.cpu=1"
+    )
+
+
+def test_pods_must_say_what_they_need() -> None:
+    """Of processor time and memory only, and each container for itself."""
+    compute = quota({"requests.cpu": "1", "limits.memory": "1Gi", "requests.ephemeral-storage": "1"})
+    assert refusal(compute, PODS, pod(SMALL, {})) == (
+        "failed quota: q: must specify limits.memory for: c0,c1; requests.cpu for: c1"
+    )
+    whole = pod({}, resources={"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}})
+    assert charged(compute, meter(PODS), whole, None, NOW) is not None
+
+
+def test_a_quota_that_is_measured_in_part() -> None:
+    assert refusal(quota({"pods": "9", "count/pods": "9"}, {"pods": "0"}), PODS, pod()) == (
+        "status unknown for quota: q, resources: count/pods,pods"
+    )
+
+
+def test_a_change_costs_the_difference() -> None:
+    """What is given back is found when somebody measures anew."""
+    there = quota({"services": "1", "services.nodeports": "3"}, {"services": "1", "services.nodeports": "1"})
+    inside, on_nodes = service("ClusterIP"), service("NodePort")
+    assert charged(there, meter(SERVICES), on_nodes, inside, NOW) == {
+        "services": "1",
+        "services.nodeports": "3",
+    }
+    assert charged(there, meter(SERVICES), inside, on_nodes, NOW) is None
+    assert charged(there, meter(SERVICES), on_nodes, on_nodes, NOW) is None
+    full = quota({"services.nodeports": "1"}, {"services.nodeports": "0"})
+    assert refusal(full, SERVICES, on_nodes, inside).startswith(
+        "exceeded quota: q, requested: services.nodeports=2"
+    )
+
+
+@given(st.lists(st.integers(1, 2_000), max_size=20), st.integers(0, 5_000))
+def test_never_more_than_the_limit(requests: list[int], limit: int) -> None:
+    """However pods come: those admitted never use more than there is, and only the others are refused."""
+    there, used = quota({"cpu": f"{limit}m"}), 0
+    for request in requests:
+        try:
+            after = charged(there, meter(PODS), pod({"requests": {"cpu": f"{request}m"}}), None, NOW)
+        except QuotaRefuses:
+            assert used + request > limit
+        else:
+            assert after is not None
+            used += request
+            assert after["cpu"] == str(Quantity(Decimal(used) / 1000))
+            there["status"]["used"] = after
+    assert used <= limit
