@@ -29,6 +29,7 @@ def types() -> tuple[BuiltinType, ...]:
             strategy=Strategy(
                 name_rule=_any_name,
                 prepare_create=certificate_requests.prepare_certificate_request_create,
+                stamp_create=certificate_requests.stamp_request,
                 validate=certificate_requests.validate_certificate_request,
                 update=certificate_requests.UPDATE,
             ),

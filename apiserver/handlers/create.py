@@ -77,6 +77,7 @@ async def store_new(
         document,
         options,
         guard,
+        user=call.user,
         warnings=call.warnings,
         mutate=asked.mutate if asked else None,
         admit=asked.validate if asked else None,

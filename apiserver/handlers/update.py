@@ -74,6 +74,7 @@ def update_handler(
                 options,
                 strategy=update_rules(resource, info.subresource),
                 checks_uid=True,
+                user=call.user,
                 warnings=call.warnings,
                 mutate=asked.mutate if asked else None,
                 admit=asked.validate if asked else None,

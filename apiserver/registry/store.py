@@ -30,9 +30,9 @@ from apiserver.registry.results import Deleted, ObjectList
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, with_revision
-from apiserver.registry.strategy import UpdateStrategy
+from apiserver.registry.strategy import Stamp, UpdateStrategy
 from apiserver.registry.uids import UidSource
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, UserInfo
 from storage.continue_token import ContinueToken, InvalidToken, decode_token
 from storage.errors import KeyExists, LeaseNotFound, RevisionCompacted, RevisionMismatch
 from storage.interface import (
@@ -159,6 +159,7 @@ class Registry:
         options: WriteOptions,
         guard: Guard | None = None,
         *,
+        user: UserInfo | None = None,
         warnings: Warnings | None = None,
         mutate: Admit | None = None,
         admit: Admit | None = None,
@@ -166,6 +167,7 @@ class Registry:
         """Store a new object. `document`, of the resource's version, has passed the schema and is taken over.
 
         guard: a condition of the write besides that the object is new.
+        user: who writes; None for the server itself.
         warnings: takes what the client should know of the object that was stored.
         mutate, admit: asked before and after the resource's own rules; the first may change the object.
         Raises Invalid, AlreadyExists, what `guard`, `mutate` and `admit` raise, and the storage's errors.
@@ -188,7 +190,7 @@ class Registry:
             if generates_name:
                 meta["name"] = ""
             try:
-                created = await self._create_once(resource, namespace, document, options, guard, admit)
+                created = await self._create_once(resource, namespace, document, options, guard, user, admit)
                 if warnings is not None:
                     warnings += resource.strategy.warn(document, None)
                 return resource.view(created)
@@ -204,6 +206,7 @@ class Registry:
         document: Document,
         options: WriteOptions,
         guard: Guard | None,
+        user: UserInfo | None,
         admit: Admit | None,
     ) -> StoredObject:
         strategy, meta = resource.strategy, document["metadata"]
@@ -216,6 +219,8 @@ class Registry:
         if strategy.has_generation:
             meta["generation"] = 1
         strategy.prepare_create(document)
+        if strategy.stamp_create is not None:
+            strategy.stamp_create(Stamp(user, timestamps.to_text(self._clock())), document)
         errors = object_meta.validate(
             meta, is_namespaced=resource.is_namespaced, name_rule=strategy.name_rule
         )
@@ -297,6 +302,7 @@ class Registry:
         *,
         strategy: UpdateStrategy | None = None,
         checks_uid: bool = False,
+        user: UserInfo | None = None,
         warnings: Warnings | None = None,
         mutate: Admit | None = None,
         admit: Admit | None = None,
@@ -308,6 +314,7 @@ class Registry:
             must be the object's, or is absent.
         strategy: of the subresource that is written; the resource's own if None.
         checks_uid: the new document's uid is a precondition rather than a change (PUT).
+        user: who writes; None for the server itself.
         warnings: takes what the client should know of the object that was stored.
         mutate, admit: asked before and after the resource's own rules, at each attempt; the first may change
             the new document.
@@ -318,7 +325,7 @@ class Registry:
         """
         told: Warnings = []
         updated = await self._update(
-            resource, namespace, name, transform, options, strategy, checks_uid, told, mutate, admit
+            resource, namespace, name, transform, options, strategy, checks_uid, user, told, mutate, admit
         )
         if warnings is not None:
             warnings += told
@@ -333,6 +340,7 @@ class Registry:
         options: WriteOptions,
         strategy: UpdateStrategy | None,
         checks_uid: bool,
+        user: UserInfo | None,
         told: Warnings,
         mutate: Admit | None,
         admit: Admit | None,
@@ -354,7 +362,7 @@ class Registry:
                 new = resource.to_stored(transform(resource.view(found)))
                 if mutate is not None:
                     await mutate(new, old)
-                self._prepare_update(resource, rules, new, old, checks_uid=checks_uid)
+                self._prepare_update(resource, rules, new, old, user, checks_uid=checks_uid)
                 told[:] = resource.strategy.warn(new, old)
                 if admit is not None:
                     await admit(new, old)
@@ -400,6 +408,7 @@ class Registry:
         rules: UpdateStrategy,
         new: Document,
         old: Document,
+        user: UserInfo | None,
         *,
         checks_uid: bool,
     ) -> None:
@@ -423,6 +432,8 @@ class Registry:
             meta.pop("namespace", None)
         object_meta.prepare_update(meta, old_meta)
         rules.prepare(new, old)
+        if rules.stamp is not None:
+            rules.stamp(Stamp(user, timestamps.to_text(self._clock())), new, old)
         if resource.strategy.has_generation and _differs_in_spec(new, old):
             meta["generation"] = min(old_meta.get("generation", 0) + 1, GENERATION_MAX)
         changes = object_meta.validate_update(meta, old_meta)

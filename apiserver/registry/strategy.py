@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.field_errors import FieldError
 from apiserver.meta import names, object_meta
 from apiserver.meta.names import NameRule
 from apiserver.registry.claims import Holding
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, UserInfo
 
 
 def _nothing(*_: Document) -> None:
@@ -30,11 +30,22 @@ def _no_warnings(new: Document, old: Document | None) -> list[str]:
     return []
 
 
+class Stamp(NamedTuple):
+    """What a write has beside its documents.
+
+    user: None if the server itself writes. now: as documents have it.
+    """
+
+    user: UserInfo | None
+    now: str
+
+
 @dataclass(frozen=True, slots=True)
 class UpdateStrategy:
     """How one endpoint of a resource takes updates: its main one, or a subresource.
 
     prepare: (new, old): takes over from `old` what this endpoint may not change.
+    stamp: (stamp, new, old): writes in by whom, or when, the change is made.
     validate: (new, old): what is wrong with the change, beyond what is wrong with `new` itself.
     change_checks, object_checks: how often Kubernetes checks the change of the metadata, and the metadata
         itself, in its generic code and again in the type's own. An answer repeats each cause as often.
@@ -44,6 +55,7 @@ class UpdateStrategy:
     validate: Callable[[Document, Document], list[FieldError]] = _no_errors
     change_checks: int = 2
     object_checks: int = 4
+    stamp: Callable[[Stamp, Document, Document], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,7 @@ class Strategy:
     """The rules of one resource.
 
     prepare_create: fills in and takes out what clients have no say in.
+    stamp_create: writes into a new object by whom, or when, it is made.
     validate: what is wrong with an object about to be stored, beside its metadata.
     validate_create: what is wrong with a new object only.
     warn: (new, old, None for a new object): what the client should know, though it is allowed.
@@ -68,6 +81,7 @@ class Strategy:
 
     name_rule: NameRule = names.dns_subdomain
     prepare_create: Callable[[Document], None] = _nothing
+    stamp_create: Callable[[Stamp, Document], None] | None = None
     validate: Callable[[Document], list[FieldError]] = _no_errors
     validate_create: Callable[[Document], list[FieldError]] = _no_errors
     warn: Callable[[Document, Document | None], list[str]] = _no_warnings

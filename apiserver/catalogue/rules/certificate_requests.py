@@ -19,8 +19,8 @@ from apiserver.catalogue.rules.common import Errors, at, items
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
 from apiserver.meta import names
-from apiserver.registry.strategy import UpdateStrategy
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.registry.strategy import Stamp, UpdateStrategy
+from apiserver.vocabulary import Document
 from storage.quoting import go_quote
 
 _EXPIRATION_S_MIN: Final = 600
@@ -71,8 +71,10 @@ def prepare_certificate_request_create(document: Document) -> None:
     document["status"] = {}
 
 
-def request_by(user: UserInfo, document: Document) -> None:
+def stamp_request(stamp: Stamp, document: Document) -> None:
     """Write into a new request who asks."""
+    if (user := stamp.user) is None:
+        return
     spec = document.setdefault("spec", {})
     said: dict[str, Any] = {
         "username": user.name,
@@ -224,12 +226,13 @@ def _conditions(document: Document) -> list[Document]:
     return found
 
 
-def date_conditions(now: str, new: Document, old: Document | None) -> None:
+def date_conditions(stamp: Stamp, new: Document, old: Document) -> None:
     """Write into conditions when they were last seen, and when they became what they are, if nobody says so.
 
-    now: as documents have it. Source: populateConditionTimestamps.
+    Source: populateConditionTimestamps.
     """
-    before = {(c.get("type"), c.get("status")): c for c in (_conditions(old) if old else ())}
+    now = stamp.now
+    before = {(c.get("type"), c.get("status")): c for c in _conditions(old)}
     for condition in _conditions(new):
         condition["lastUpdateTime"] = condition.get("lastUpdateTime") or now
         if not condition.get("lastTransitionTime"):
@@ -313,8 +316,12 @@ def _certificate_problem(text: str) -> str:
 
 UPDATE: Final = UpdateStrategy(_keep_all, validate_certificate_request_update)
 STATUS_UPDATE: Final = UpdateStrategy(
-    _take_status, partial(validate_certificate_request_update, sets_certificate=True)
+    _take_status,
+    partial(validate_certificate_request_update, sets_certificate=True),
+    stamp=date_conditions,
 )
 APPROVAL_UPDATE: Final = UpdateStrategy(
-    _take_conditions, partial(validate_certificate_request_update, sets_approval=True)
+    _take_conditions,
+    partial(validate_certificate_request_update, sets_approval=True),
+    stamp=date_conditions,
 )

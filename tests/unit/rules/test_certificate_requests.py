@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from apiserver.catalogue.rules.certificate_requests import date_conditions, request_by
+from apiserver.catalogue.rules.certificate_requests import date_conditions, stamp_request
+from apiserver.registry.strategy import Stamp
 from apiserver.vocabulary import UserInfo
 from tests.unit.rules.lifecycle import Changes
 from tests.unit.rules.served_kinds import Served
@@ -63,7 +64,8 @@ def test_nobody_says_who_he_is_nor_that_he_is_approved() -> None:
 
 def test_the_server_writes_who_asks() -> None:
     document = CSR.create().document
-    request_by(UserInfo("alice", ("dev",), "u1", (("scope", ("a", "b")),)), document)
+    user = UserInfo("alice", ("dev",), "u1", (("scope", ("a", "b")),))
+    stamp_request(Stamp(user, "now"), document)
     spec = document["spec"]
     assert (spec["username"], spec["uid"], spec["groups"]) == ("alice", "u1", ["dev"])
     assert spec["extra"] == {"scope": ["a", "b"]}
@@ -261,7 +263,7 @@ def test_conditions_are_dated() -> None:
             "conditions": [{"type": "Mine", "status": "Unknown"}, {"type": "Failed", "status": "True"}]
         }
     }
-    date_conditions("now", new, old)
+    date_conditions(Stamp(None, "now"), new, old)
     assert new["status"]["conditions"] == [
         condition("Mine", "Unknown", lastUpdateTime="now", lastTransitionTime="then"),
         condition("Failed", lastUpdateTime="now", lastTransitionTime="now"),
