@@ -21,9 +21,11 @@ import yaml
 from apiserver import EMULATED_VERSION, __version__
 from apiserver.admission import plugin_names
 from apiserver.brand import Brand
+from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.deviations import KUBERNETES, SPECIFIED, Deviations
 from apiserver.kube_flags import NOT_NEEDED
 from apiserver.meta.durations import parse_duration
+from apiserver.vocabulary import GroupVersion
 
 
 class UsageError(ValueError):
@@ -74,6 +76,8 @@ class Config:
     shutdown_delay_s: float = 0.0
     enable_admission_plugins: tuple[str, ...] = ()
     disable_admission_plugins: tuple[str, ...] = ()
+    # By version, resource or kind of versions: whether they are served.
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
     controllers: tuple[str, ...] = ("*",)
     list_from_cache_snapshot: bool = True
     detect_cache_inconsistency: bool = True
@@ -113,6 +117,9 @@ CONTROLLERS: Final = {
     "namespace-controller": "namespace",
     "serviceaccount-controller": "serviceaccount",
     "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "resourcequota-controller": "resourcequota",
+    "persistentvolumeclaim-protection-controller": "pvc-protection",
+    "persistentvolume-protection-controller": "pv-protection",
 }
 _KNOWN_CONTROLLERS: Final = frozenset({*CONTROLLERS, *CONTROLLERS.values()})
 
@@ -420,6 +427,13 @@ def _parser() -> _Parser:
     add(behaviour, "--feature-gates", "as ListFromCacheSnapshot=false", type=_gates, metavar="LIST")
     add(
         behaviour,
+        "--runtime-config",
+        "which versions are served, as api/beta=true,batch/v1=false or apps/v1/deployments=false",
+        type=_runtime_config,
+        metavar="LIST",
+    )
+    add(
+        behaviour,
         "--strict-kube-compat",
         "do as kube-apiserver where the specification has it otherwise (default false)",
         nargs="?",
@@ -586,6 +600,19 @@ def _gates(text: str) -> dict[str, bool]:
     return gates
 
 
+def _runtime_config(text: str) -> dict[str, bool]:
+    """As kube-apiserver has it: a key alone is on."""
+    given = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, mark, value = part.partition("=")
+        if not re.fullmatch(r"(?:[a-z0-9.-]+/){0,2}[a-z0-9.-]+", key):
+            raise argparse.ArgumentTypeError(
+                f"{key!r} is neither api/beta, GROUP/VERSION nor a resource of it"
+            )
+        given[key] = _boolean(value) if mark else True
+    return given
+
+
 # ---- checks
 
 
@@ -662,6 +689,10 @@ def _check_words(brand: Brand) -> None:
 
 
 def _check(config: Config) -> None:
+    core = RuntimeConfig(config.runtime_config)
+    for resource in ("namespaces", "serviceaccounts", "configmaps", "pods"):
+        if not core.serves(GroupVersion("", "v1"), resource, by_default=True):
+            raise UsageError(f"--runtime-config: the server cannot do without v1/{resource}")
     if both := sorted({*config.enable_admission_plugins} & {*config.disable_admission_plugins}):
         raise UsageError(
             f"--enable-admission-plugins and --disable-admission-plugins both name {', '.join(both)}"

@@ -45,7 +45,7 @@ NOT_NEEDED: Final = frozenset(
     peer-advertise-ip peer-advertise-port peer-ca-file permit-address-sharing permit-port-sharing
     profiling proxy-client-cert-file proxy-client-key-file requestheader-allowed-names
     requestheader-client-ca-file requestheader-extra-headers-prefix requestheader-group-headers
-    requestheader-uid-headers requestheader-username-headers runtime-config
+    requestheader-uid-headers requestheader-username-headers
     runtime-config-emulation-forward-compatible service-account-api-audiences
     service-account-extend-token-expiration service-account-jwks-uri service-account-lookup
     service-account-signing-endpoint show-hidden-metrics-for-version shutdown-send-retry-after

@@ -36,12 +36,14 @@ from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
 from apiserver.catalogue.rules import rbac as rbac_rules
 from apiserver.catalogue.rules.defaults import DEFAULTS
 from apiserver.catalogue.rules.service_pools import ServicePools, service_pools
+from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.registry.served_resource import Conversion, ResourceTable, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Walks
-from apiserver.vocabulary import GroupResource, GroupVersion
+from apiserver.vocabulary import Document, GroupResource, GroupVersion
 
 EVENT_TTL_S: Final = 3600
+DEFAULT_RUNTIME_CONFIG: Final = RuntimeConfig()
 DEFAULT_POOLS: Final = service_pools(
     (ipaddress.ip_network("10.0.0.0/16"),), (30_000, 32_767), random.SystemRandom().randint
 )
@@ -53,10 +55,12 @@ def builtin_resources(
     *,
     event_ttl_s: int = EVENT_TTL_S,
     pools: ServicePools = DEFAULT_POOLS,
+    runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG,
 ) -> ResourceTable:
     """All built-in resources, in the order of discovery.
 
     event_ttl_s: how long Events are kept. pools: from where Services get addresses and ports.
+    runtime_config: which versions are served.
     """
     types = (
         *core.types(brand, event_ttl_s=event_ttl_s, service_pools=pools),
@@ -80,17 +84,28 @@ def builtin_resources(
         *flowcontrol.types(),
         *resource.types(),
     )
-    return ResourceTable(tuple(_served(types, brand, schemas)))
+    return ResourceTable(tuple(_served(types, brand, schemas, runtime_config)))
 
 
-def _served(types: Iterable[BuiltinType], brand: Brand, schemas: BuiltinSchemas) -> Iterable[ServedResource]:
+def _served(
+    types: Iterable[BuiltinType], brand: Brand, schemas: BuiltinSchemas, runtime_config: RuntimeConfig
+) -> Iterable[ServedResource]:
     walks = Walks({**DEFAULTS, **rbac_rules.defaults(brand.group(rbac.GROUP))})
+    first: dict[tuple[str, str], BuiltinType] = {}
     for builtin in types:
-        if builtin.in_runtime_config:
-            continue
         group = _full_group(builtin.group, brand)
+        group_version = GroupVersion(group, builtin.version)
+        # A type that is the same in several versions is kept in the one that comes first.
+        stored_as = builtin.stored_as
+        if (preferred := first.setdefault((group, builtin.resource), builtin)) is not builtin:
+            stored_as = stored_as or StoredAs(
+                preferred.group, preferred.version, preferred.resource, preferred.kind, _as_it_is, _as_it_is
+            )
+        by_default = not builtin.in_runtime_config
+        if not runtime_config.serves(group_version, builtin.resource, by_default=by_default):
+            continue
         yield ServedResource(
-            group_version=GroupVersion(group, builtin.version),
+            group_version=group_version,
             resource=builtin.resource,
             kind=builtin.kind,
             is_namespaced=builtin.is_namespaced,
@@ -105,12 +120,16 @@ def _served(types: Iterable[BuiltinType], brand: Brand, schemas: BuiltinSchemas)
             strategy=builtin.strategy,
             columns=builtin.columns,
             selectable_fields=builtin.selectable_fields,
-            storage_version=builtin.stored_as.version if builtin.stored_as else builtin.version,
-            conversion=_conversion(builtin.stored_as, brand) if builtin.stored_as else None,
+            storage_version=stored_as.version if stored_as else builtin.version,
+            conversion=_conversion(stored_as, brand) if stored_as else None,
             definition=builtin.definition,
             deprecation=builtin.deprecation,
             walks=walks,
         )
+
+
+def _as_it_is(document: Document) -> None:
+    """A conversion between versions that differ in name only."""
 
 
 def _conversion(stored_as: StoredAs, brand: Brand) -> Conversion:

@@ -97,6 +97,8 @@ BAD: Final = {
         "--workers needs --etcd-servers: the embedded store belongs to one process",
     ),
     "no prefix": (["--etcd-prefix=/"], "the prefix must not be empty"),
+    "no core group": (["--runtime-config=api/all=false"], "cannot do without v1/namespaces"),
+    "what is no version": (["--runtime-config=a/b/c/d"], "'a/b/c/d' is neither"),
     "an unknown controller": (["--controllers=*,garbage"], "'garbage' is no controller"),
     "a gate without a value": (["--feature-gates=ListFromCacheSnapshot"], "neither true nor false"),
     "a domain of one part": (["--group-domain=local"], "'local' is no domain of at least two parts"),

@@ -1,0 +1,32 @@
+"""Which versions of which types are served: --runtime-config.
+
+Source: k8s.io/apiserver, pkg/server/resourceconfig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from apiserver.vocabulary import GroupVersion
+
+# Keys that name many versions, by what a version's name has in it.
+_KINDS: Final = {"api/alpha": "alpha", "api/beta": "beta"}
+
+
+class RuntimeConfig:
+    """The word of the most exact key counts: of a resource, of its version, of a kind of versions, of all.
+
+    given: as `api/beta`, `batch/v1`, `v1` (the core group) or `apps/v1/deployments`, and whether it is on.
+    """
+
+    def __init__(self, given: Mapping[str, bool] | None = None) -> None:
+        self._given = {("v1" if key == "api/v1" else key): on for key, on in (given or {}).items()}
+
+    def serves(self, group_version: GroupVersion, resource: str, *, by_default: bool) -> bool:
+        version = group_version.version
+        stability = next((key for key, word in _KINDS.items() if word in version), "api/ga")
+        for key in (f"{group_version}/{resource}", str(group_version), stability, "api/all"):
+            if key in self._given:
+                return self._given[key]
+        return by_default

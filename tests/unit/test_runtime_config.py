@@ -1,0 +1,59 @@
+"""Which versions are served: --runtime-config of kube-apiserver."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from apiserver.brand import Brand
+from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.registry.stored_object import StoredObject
+from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.vocabulary import GroupVersion
+from storage.interface import Stored
+
+SCHEMAS: Final = BuiltinSchemas((1, 34))
+
+CASES: Final = {
+    "nothing is said of what is on by default": ({}, "batch/v1", "jobs", True, True),
+    "nor of what is not": ({}, "networking.k8s.io/v1beta1", "ipaddresses", False, False),
+    "all of a kind": ({"api/beta": True}, "networking.k8s.io/v1beta1", "ipaddresses", False, True),
+    "all but a kind": ({"api/all": True, "api/alpha": False}, "a.k8s.io/v1alpha1", "b", False, False),
+    "one version": ({"batch/v1": False}, "batch/v1", "jobs", True, False),
+    "one resource of it": ({"batch/v1": False, "batch/v1/jobs": True}, "batch/v1", "jobs", True, True),
+    "the core group": ({"api/v1": False}, "v1", "pods", True, False),
+    "the core group, by its version alone": ({"v1": False}, "v1", "pods", True, False),
+    "everything": ({"api/all": False}, "apps/v1", "deployments", True, False),
+    "versions that are stable": ({"api/ga": False}, "apps/v1", "deployments", True, False),
+}
+
+
+@pytest.mark.parametrize(("given", "version", "resource", "by_default", "served"), CASES.values(), ids=CASES)
+def test_the_most_exact_word_counts(
+    given: dict[str, bool], version: str, resource: str, by_default: bool, served: bool
+) -> None:
+    group, _, name = version.rpartition("/")
+    found = RuntimeConfig(given).serves(GroupVersion(group, name), resource, by_default=by_default)
+    assert found is served
+
+
+def test_versions_that_are_switched_on_share_their_objects() -> None:
+    """What is created through one version is the same object through the other."""
+    table = builtin_resources(Brand(), SCHEMAS, runtime_config=RuntimeConfig({"api/beta": True}))
+    beta = table.find("networking.k8s.io", "v1beta1", "ipaddresses")
+    stable = table.find("networking.k8s.io", "v1", "ipaddresses")
+    assert beta is not None
+    assert stable is not None
+    assert beta.stored_head == stable.head
+    value = stable.head + b'{"name":"10.0.0.1"}}'
+    found = StoredObject.of(Stored("/k", value, 1, 7, 0))
+    assert beta.view(found).json == beta.head + b'{"resourceVersion":"7","name":"10.0.0.1"}}'
+    assert stable.view(found) is found
+
+
+def test_a_version_that_is_switched_off_is_not_served() -> None:
+    table = builtin_resources(Brand(), SCHEMAS, runtime_config=RuntimeConfig({"batch/v1": False}))
+    assert table.find("batch", "v1", "jobs") is None
+    assert "batch" not in table.groups
