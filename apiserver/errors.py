@@ -15,6 +15,7 @@
     ├── Invalid               422   with a cause for each field;  UnprocessablePatch  without
     ├── TooManyRequests       429
     ├── InternalError         500   a bug here, or a damaged object: never the client's doing
+    ├── UnmergeablePatch      500   the client's doing all the same: Kubernetes has no better code for it
     ├── ServiceUnavailable    503
     └── Timeout               504
 
@@ -69,8 +70,9 @@ class ApiError(Exception):
             "metadata": self.list_meta,
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason:
+            document["reason"] = self.reason
         details = self.details
         if self.retry_after_s is not None:
             details = {**(details or {}), "retryAfterSeconds": self.retry_after_s}
@@ -213,6 +215,12 @@ class TooManyRequests(ApiError):
 
 class InternalError(ApiError):
     code, reason = 500, "InternalError"
+
+
+class UnmergeablePatch(ApiError):
+    """A strategic merge patch that contradicts the object, or itself; kube-apiserver answers 500 here."""
+
+    code, reason = 422, "Invalid"
 
 
 class StorageReadError(ApiError):

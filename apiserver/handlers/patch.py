@@ -21,6 +21,7 @@ from apiserver.errors import (
     Conflict,
     Invalid,
     RequestEntityTooLarge,
+    UnmergeablePatch,
     UnprocessablePatch,
     UnsupportedMediaType,
 )
@@ -30,7 +31,8 @@ from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
 from apiserver.handlers.update import require_name, update_rules
 from apiserver.meta.options import WriteOptions
-from apiserver.patch import json_patch, merge_patch, remarks
+from apiserver.patch import json_patch, merge_patch, remarks, strategic_merge
+from apiserver.patch.go_text import go_text
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -39,14 +41,26 @@ from apiserver.vocabulary import Document, GroupKind
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
-ACCEPTED: Final = (JSON_PATCH, MERGE_PATCH)
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+# Custom resources do not take the last one: nobody has said how their lists merge.
+ACCEPTED: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
+
+
+def _as_json(patched: Any) -> str:
+    """Raises TypeError for what is nested too deeply."""
+    return orjson.dumps(patched).decode()
 
 
 class Patch(NamedTuple):
-    """apply: a document, which may be changed -> the new one. remarks: what is to be said of its text."""
+    """apply: a document, which may be changed -> the new one.
+
+    remarks: what is to be said of its text.
+    shown: what is shown of a new document that the schema does not allow.
+    """
 
     apply: Callable[[Document], Any]
     remarks: Sequence[str] = ()
+    shown: Callable[[Any], str] = _as_json
 
 
 def patch_handler(
@@ -58,22 +72,19 @@ def patch_handler(
         resource, info = call.resource, call.info
         assert resource is not None
         encoder = encoders.of(call)
-        content_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, ""))
-        if content_type not in ACCEPTED:
-            raise UnsupportedMediaType.none_of(ACCEPTED)
+        content_type = patch_type(call)
         options = WriteOptions.from_query(
             call.query, "PatchOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
         )
         call.warnings += options.warnings
-        patch = parse_patch(await read_body(call), content_type, field_validation=options.field_validation)
+        patch = parse_patch(await read_body(call), content_type, resource, options)
         condition = version_condition(call, content_type, deviations)
 
         def transform(current: StoredObject) -> Document:
             if condition is not None and current.resource_version != condition:
                 raise Conflict(resource.group_resource, info.name)
             warnings: list[str] = []
-            patched = patch.apply(current.document())
-            document = checked_patch(patched, resource, options, warnings, patch.remarks)
+            document = apply_patch(patch, current.document(), resource, options, warnings)
             require_name(document, info.name)
             require_namespace(document, info.namespace)
             warn_of_duplicate_owners(call, document)
@@ -88,6 +99,7 @@ def patch_handler(
             transform,
             options,
             strategy=update_rules(resource, info.subresource),
+            user=call.user,
             warnings=call.warnings,
             mutate=asked.mutate if asked else None,
             admit=asked.validate if asked else None,
@@ -97,24 +109,45 @@ def patch_handler(
     return patch
 
 
-def parse_patch(body: bytes, content_type: str, *, field_validation: str) -> Patch:
-    """Raises BadRequest, RequestEntityTooLarge. What is returned raises UnprocessablePatch."""
-    is_checked = field_validation != "Ignore"
+def patch_type(call: Call) -> str:
+    """What the body is said to be. Raises UnsupportedMediaType for what the resource does not take."""
+    assert call.resource is not None
+    accepted = ACCEPTED if call.resource.definition else (JSON_PATCH, MERGE_PATCH)
+    content_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, ""))
+    if content_type not in accepted:
+        raise UnsupportedMediaType.none_of(accepted)
+    return content_type
+
+
+def parse_patch(body: bytes, content_type: str, resource: ServedResource, options: WriteOptions) -> Patch:
+    """resource: what is patched, as clients see it.
+
+    Raises BadRequest, RequestEntityTooLarge. What is returned raises BadRequest, UnprocessablePatch,
+    UnmergeablePatch.
+    """
+    # kube-apiserver says this of all formats but one.
+    prefix = "" if content_type == STRATEGIC_MERGE_PATCH else "error decoding patch: "
     try:
         patch = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise BadRequest(f"error decoding patch: {bodies.describe(error, body)}") from None
-    if content_type == MERGE_PATCH:
-        if not isinstance(patch, dict):
-            raise BadRequest(
-                f"error decoding patch: json: cannot unmarshal {json_type(patch)} into Go value of type "
-                "map[string]interface {}"
-            )
-        # Merged values become part of the document; a second try must find the patch as it was.
-        return Patch(
-            lambda document: merge_patch.apply(document, orjson.loads(body)),
-            remarks.of_merge_patch(body, patch) if is_checked else (),
+        raise BadRequest(f"{prefix}{bodies.describe(error, body)}") from None
+    is_checked = options.field_validation != "Ignore"
+    if content_type == JSON_PATCH:
+        return _json_patch(body, patch, is_checked=is_checked)
+    is_empty = content_type == STRATEGIC_MERGE_PATCH and patch is None
+    if not (isinstance(patch, dict) or is_empty):
+        raise BadRequest(
+            f"{prefix}json: cannot unmarshal {json_type(patch)} into Go value of type "
+            "map[string]interface {}"
         )
+    said = remarks.of_merge_patch(body, patch) if is_checked else ()
+    if content_type == STRATEGIC_MERGE_PATCH:
+        return _strategic_merge_patch(body, resource, said)
+    # Merged values become part of the document; a second try must find the patch as it was.
+    return Patch(lambda document: merge_patch.apply(document, orjson.loads(body)), said)
+
+
+def _json_patch(body: bytes, patch: Any, *, is_checked: bool) -> Patch:
     try:
         json_patch.check(patch)
     except json_patch.TooManyOperations as error:
@@ -133,14 +166,31 @@ def parse_patch(body: bytes, content_type: str, *, field_validation: str) -> Pat
     return Patch(apply, remarks.of_json_patch(body, patch) if is_checked else ())
 
 
-def checked_patch(
-    patched: Any,
-    resource: ServedResource,
-    options: WriteOptions,
-    warnings: list[str],
-    said: Sequence[str] = (),
+def _strategic_merge_patch(body: bytes, resource: ServedResource, said: Sequence[str]) -> Patch:
+    def apply(document: Document) -> Document:
+        try:
+            patched = strategic_merge.apply(document, orjson.loads(body) or {}, resource.schema())
+        except strategic_merge.MalformedPatch as error:
+            raise BadRequest(str(error)) from None
+        except strategic_merge.ListOfLists:
+            raise UnprocessablePatch from None
+        except strategic_merge.CannotMerge as error:
+            raise UnmergeablePatch(str(error)) from None
+        # What such a patch says of these is not looked at.
+        patched["apiVersion"], patched["kind"] = resource.api_version, resource.kind
+        return patched
+
+    return Patch(apply, said, shown=lambda patched: go_text(orjson.loads(body)))
+
+
+def apply_patch(
+    patch: Patch, document: Document, resource: ServedResource, options: WriteOptions, warnings: list[str]
 ) -> Document:
-    """The patched document against the schema. said: on the patch's text. Raises Invalid, BadRequest."""
+    """The document, which may be changed, with the patch applied, and checked against the schema.
+
+    Raises Invalid, BadRequest, and what the patch raises.
+    """
+    patched = patch.apply(document)
     try:
         if not isinstance(patched, dict):
             raise TypeMismatch(
@@ -156,11 +206,11 @@ def checked_patch(
             resource,
             field_validation=options.field_validation,
             warnings=warnings,
-            repeated=said,
+            repeated=patch.remarks,
         )
     except TypeMismatch as mismatch:
         try:
-            shown = orjson.dumps(patched).decode()
+            shown = patch.shown(patched)
         except TypeError:
             raise BadRequest(f"the patched object is nested too deeply: {mismatch}") from None
         error = field_errors.invalid("patch", shown, str(mismatch))

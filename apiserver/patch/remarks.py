@@ -19,8 +19,8 @@ REMARKS_MAX: Final = 1_000
 _MEMBERS: Final = frozenset({"op", "path", "from", "value"})
 
 
-def of_merge_patch(body: bytes, patch: Document) -> list[str]:
-    """patch: what `body` was decoded to, as it was."""
+def of_merge_patch(body: bytes, patch: Document | None) -> list[str]:
+    """Of a merge patch, be it strategic or not. patch: what `body` was decoded to, as it was."""
     return [f'duplicate field "{path}"' for path in duplicate_fields(body, patch)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,36 +57,58 @@ class BuiltinSchemas:
             package, _, kind = name.rpartition(".")
             # Known before it is complete: definitions refer to themselves.
             go_type = f"{package.rpartition('.')[2]}.{kind}"
-            schema = self._schemas[name] = Schema(Kind.STRUCT, go_type, definition=name)
+            schema = Schema(Kind.STRUCT, go_type, definition=name, **_merging(definition))
+            self._schemas[name] = schema
             self._complete(schema, definition)
         return schema
 
     def _complete(self, schema: Schema, definition: dict[str, Any]) -> None:
         if "properties" in definition:
-            schema.fields = {key: self._schema(value) for key, value in definition["properties"].items()}
             schema.required = frozenset(definition.get("required", ()))
+            # Filled, not replaced: a field that merges in its own way shares the fields of its definition.
+            for key, value in definition["properties"].items():
+                schema.fields[key] = self._schema(value)
             return
         other = self._schema(definition)
         schema.kind, schema.element, schema.bits = other.kind, other.element, other.bits
 
     def _schema(self, definition: dict[str, Any]) -> Schema:
+        merging = _merging(definition)
         if "$ref" in definition:
-            return self.get(definition["$ref"].rpartition("/")[2])
+            schema = self.get(definition["$ref"].rpartition("/")[2])
+            return replace(schema, **merging) if merging else schema
         kind = _type_of(definition)
         if kind == "array":
             element = self._schema(definition.get("items", {}))
-            return Schema(Kind.LIST, f"[]{element.go_type}", element=element)
+            return Schema(Kind.LIST, f"[]{element.go_type}", element=element, **merging)
         if kind == "object":
             values = definition.get("additionalProperties")
             if not isinstance(values, dict):
                 return Schema(Kind.ANY_OBJECT, "map[string]interface {}")
             element = self._schema(values)
-            return Schema(Kind.MAP, f"map[string]{element.go_type}", element=element)
+            return Schema(Kind.MAP, f"map[string]{element.go_type}", element=element, **merging)
         if not kind:
             return Schema(Kind.ANY, "interface {}")
         text_format = definition.get("format", "")
         scalar = _SCALARS.get((kind, text_format)) or _SCALARS[(kind, "")]
         return Schema(*scalar, bits=32 if text_format == "int32" else 64)
+
+
+def _merging(definition: dict[str, Any]) -> dict[str, Any]:
+    """What a field or a definition says of how its values are merged, as attributes of a schema.
+
+    The strategy `retainKeys` is left out: it is for those who make patches, and says nothing to a server.
+    """
+    extensions = {
+        "patch_strategy": definition.get("x-kubernetes-patch-strategy", "").partition(",")[0],
+        "patch_merge_key": definition.get("x-kubernetes-patch-merge-key", ""),
+        "list_type": definition.get("x-kubernetes-list-type", ""),
+        "list_map_keys": tuple(definition.get("x-kubernetes-list-map-keys", ())),
+        "map_type": definition.get("x-kubernetes-map-type", ""),
+    }
+    if extensions["patch_strategy"] == "retainKeys":
+        extensions["patch_strategy"] = ""
+    return {name: value for name, value in extensions.items() if value}
 
 
 def _type_of(definition: dict[str, Any]) -> str:

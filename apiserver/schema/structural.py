@@ -29,6 +29,15 @@ class Schema:
 
     go_type: the type's name in messages, which clients know from Kubernetes, as `v1.Container`.
     definition: the schema's name among the definitions, if it has one.
+
+    How values are merged, which a field may say of its own, whatever its type says:
+    patch_strategy: in strategic merge patches: `merge` for lists whose items are merged, `replace` for
+        objects that are not; empty is each kind's default.
+    patch_merge_key: the field that tells the items of a merged list apart; empty for lists of scalars.
+    list_type: in server-side apply: `atomic`, `set` or `map`; empty where it is not said, which is `atomic`.
+    list_map_keys: the fields that tell the items of a `map` list apart.
+    map_type: in server-side apply: `atomic` or `granular`, of objects; empty where it is not said, which is
+        `granular`.
     """
 
     kind: Kind
@@ -38,6 +47,11 @@ class Schema:
     element: Schema | None = None  # MAP: of the values; LIST: of the items
     bits: int = 64  # INTEGER
     definition: str = ""
+    patch_strategy: str = ""
+    patch_merge_key: str = ""
+    list_type: str = ""
+    list_map_keys: tuple[str, ...] = ()
+    map_type: str = ""
 
     @property
     def struct_name(self) -> str:

@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from aiohttp import hdrs
-
 from apiserver import field_errors
 from apiserver.admission.chain import Operation
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.call import Call, Handler
-from apiserver.endpoints.negotiation import base_type
-from apiserver.errors import Conflict, Invalid, UnsupportedMediaType
+from apiserver.errors import Conflict, Invalid
 from apiserver.handlers.create import write_of
 from apiserver.handlers.patch import (
-    ACCEPTED,
-    checked_patch,
+    apply_patch,
     parse_patch,
+    patch_type,
     require_namespace,
     version_condition,
 )
@@ -59,11 +56,9 @@ def scale_handlers(registry: Registry, speech: Speech, spoken: ServedResource) -
         await write(call, lambda current: scale, options)
 
     async def patch(call: Call) -> None:
-        content_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, ""))
-        if content_type not in ACCEPTED:
-            raise UnsupportedMediaType.none_of(ACCEPTED)
+        content_type = patch_type(call)
         options = speech.options(call, "PatchOptions")
-        patch = parse_patch(await read_body(call), content_type, field_validation=options.field_validation)
+        patch = parse_patch(await read_body(call), content_type, spoken, options)
         condition = version_condition(call, content_type, speech.deviations)
         resource, fields = _resource(call)
 
@@ -73,7 +68,7 @@ def scale_handlers(registry: Registry, speech: Speech, spoken: ServedResource) -
             # As clients see it, and as they may name its parts in a patch.
             shown = unstored(spoken, scale_of(current.document(), resource, fields, spoken)).document()
             warnings: list[str] = []
-            scale = checked_patch(patch.apply(shown), spoken, options, warnings, patch.remarks)
+            scale = apply_patch(patch, shown, spoken, options, warnings)
             require_name(scale, call.info.name)
             require_namespace(scale, call.info.namespace)
             call.warnings += [text for text in warnings if text not in call.warnings]
