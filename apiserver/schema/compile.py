@@ -252,6 +252,9 @@ def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Ma
     go_field = go_fields.get(name)
     if go_field is None:
         return field.kind in (Kind.MAP, Kind.LIST) and name not in struct.required
+    if field.kind in (Kind.LIST, Kind.MAP):
+        # Kubernetes keeps objects in protobuf, where an empty one is none: it comes back as null, if at all.
+        return not go_field.is_pointer
     return field.kind in _OMITTED_IF_EMPTY and not go_field.is_pointer and not go_field.shows_empty
 
 

@@ -3,8 +3,13 @@
 `go_fields.json` has an entry for each definition, and in it for each field a text: the field's number in
 protobuf, then `p` if it is a pointer (so that zero and absent differ) and `!` if it is shown even when it
 is empty. A name that begins with `>` is a definition whose fields stand among the others in JSON, and in
-a message of their own, with this number, in protobuf. The facts are those of release 1.33, whose fields
-are all but a few of 1.34's; `tests/support/go_types.py` reads them from a kubectl and checks them.
+a message of their own, with this number, in protobuf. A few definitions have no fields in JSON, since they
+are one of several things there (`JSONSchemaPropsOrBool` and its like): theirs are called as in protobuf.
+
+The facts are those of release 1.34. Most are read from a kubectl of 1.33 by `tests/support/go_types.py`,
+which also checks them. What a kubectl does not have is from the field tags in the `types.go` files of
+k8s.io/api (core/v1: what 1.34 added; resource/v1; storage/v1), k8s.io/apiextensions-apiserver
+(pkg/apis/apiextensions/v1) and k8s.io/kube-aggregator (pkg/apis/apiregistration/v1).
 """
 
 from __future__ import annotations

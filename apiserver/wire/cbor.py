@@ -1,9 +1,9 @@
 """CBOR as Kubernetes uses it: another way to write JSON. Rows D22-D24.
 
-cbor2 reads and writes the encoding; here stands what Kubernetes makes of it. Text is written as byte strings,
-which is how Kubernetes' own clients write it, and read from both kinds; whoever tags bytes as meant for base64
-gets base64, and of tags without such a meaning only the content counts. Only what JSON has is taken: no
-bignums, no infinities, no repeated keys. Sources: RFC 8949; k8s.io/apimachinery,
+cbor2 reads and writes the encoding; here stands what Kubernetes makes of it. Text is written as byte
+strings, which is how Kubernetes' own clients write it, and read from both kinds; whoever tags bytes as meant
+for base64 gets base64, and of tags without such a meaning only the content counts. Only what JSON has is
+taken: no bignums, no infinities, no repeated keys. Sources: RFC 8949; k8s.io/apimachinery,
 pkg/runtime/serializer/cbor/internal/modes.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ import cbor2
 
 # "This is CBOR": every document begins so, as Kubernetes' do (RFC 8949, 3.4.6).
 SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
+_SELF_DESCRIBED: Final = 55799
 
 # Kubernetes' bounds.
 DEPTH_MAX: Final = 64
@@ -27,6 +28,8 @@ ELEMENTS_MAX: Final = 1024
 # Of a document. The largest object that can be stored has fewer.
 VALUES_MAX: Final = 100_000
 
+# A value is read in three pieces at most: its head, its length, its content.
+_READS_MAX: Final = 3 * VALUES_MAX
 _ARRAY, _MAP = 4, 5
 _UNDEFINED: Final = 23
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,10 +44,11 @@ class NotCbor(ValueError):
 
 def load(body: bytes) -> Any:
     """The one document of a body. Raises NotCbor."""
-    source = io.BytesIO(body)
+    # A body that is short has few values in any case.
+    source = io.BytesIO(body) if len(body) <= VALUES_MAX else _Source(body)
     decoder = cbor2.CBORDecoder(
         source,
-        semantic_decoders=_Tags(),
+        semantic_decoders=_TAGS,
         max_depth=DEPTH_MAX,
         allow_duplicate_keys=False,
         strict_hashable_types=True,
@@ -70,31 +74,43 @@ def _told(error: cbor2.CBORDecodeError) -> NotCbor:
             return NotCbor(f"cbor: {error}")
 
 
-class _Tags(dict[int, Callable[[Any, bool], Any]]):
-    """What each tag makes of its content; in place of all that cbor2 would make of it: references too.
+class _Source(io.BytesIO):
+    """A body from which cbor2 reads no more than it needs, as from anything that cannot go back.
 
-    Each tag met is looked up here, so here they are counted: they cost more than other values do.
+    So a body of millions of values is refused before they fill the memory.
     """
 
-    def __init__(self) -> None:
-        super().__init__(_MEANINGS)
-        self._met = 0
+    def __init__(self, body: bytes) -> None:
+        super().__init__(body)
+        self._reads_left = _READS_MAX
 
-    def __getitem__(self, tag: int) -> Callable[[Any, bool], Any]:
-        self._met += 1
-        if self._met > VALUES_MAX:
+    def seekable(self) -> bool:
+        return False
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._reads_left -= 1
+        if self._reads_left < 0:
             raise _too_many_values()
-        return self.get(tag, _content)
+        return super().read(size)
+
+
+class _Tags(dict[int, Callable[[Any, bool], Any]]):
+    """What each tag makes of its content; in place of all that cbor2 would make of it: references too."""
+
+    def __missing__(self, tag: int) -> Callable[[Any, bool], Any]:
+        return _content
 
 
 def _content(content: Any, _: bool) -> Any:
-    return content
+    """Text at once: no other tag shall take it for bytes."""
+    return _text(content) if type(content) is bytes else content
 
 
-def _time_text(content: Any, _: bool) -> Any:
-    if type(content) not in (str, bytes):
+def _time_text(content: Any, _: bool) -> str:
+    text = _content(content, _)
+    if type(text) is not str:
         raise NotCbor("cbor: tag number 0 must be followed by text string")
-    return content
+    return text
 
 
 def _time_number(seconds: Any, _: bool) -> str:
@@ -107,7 +123,7 @@ def _time_number(seconds: Any, _: bool) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _bignum(_content: Any, _: bool) -> Any:
+def _bignum(content: Any, _: bool) -> Any:
     raise NotCbor("cbor: bignum cannot be decoded")
 
 
@@ -122,15 +138,17 @@ def _meant_for(tag: int, encode: Callable[[bytes], str]) -> Callable[[Any, bool]
     return text
 
 
-_MEANINGS: Final[Mapping[int, Callable[[Any, bool], Any]]] = {
-    0: _time_text,
-    1: _time_number,
-    2: _bignum,
-    3: _bignum,
-    21: _meant_for(21, lambda content: base64.urlsafe_b64encode(content).rstrip(b"=").decode()),
-    22: _meant_for(22, lambda content: base64.b64encode(content).decode()),
-    23: _meant_for(23, bytes.hex),
-}
+_TAGS: Final = _Tags(
+    {
+        0: _time_text,
+        1: _time_number,
+        2: _bignum,
+        3: _bignum,
+        21: _meant_for(21, lambda content: base64.urlsafe_b64encode(content).rstrip(b"=").decode()),
+        22: _meant_for(22, lambda content: base64.b64encode(content).decode()),
+        23: _meant_for(23, bytes.hex),
+    }
+)
 
 
 class _Plain:
@@ -155,13 +173,12 @@ class _Plain:
 
     def _object(self, found: dict[Any, Any]) -> dict[str, Any]:
         self._count(len(found), 2 * len(found), "key-value pairs for CBOR map")
-        values = {
-            name if type(name) is str else _text(name): self.value(child) for name, child in found.items()
-        }
-        if len(values) < len(found):  # once as text, once as bytes
-            names = [name if type(name) is str else _text(name) for name in found]
-            index, name = next((i, name) for i, name in enumerate(names) if name in names[:i])
-            raise NotCbor(f'cbor: found duplicate map key "{name}" at map element index {index}')
+        values: dict[str, Any] = {}
+        for key, child in found.items():
+            name = key if type(key) is str else _text(key)
+            if name in values:  # once as text, once as bytes
+                raise NotCbor(f'cbor: found duplicate map key "{name}" at map element index {len(values)}')
+            values[name] = self.value(child)
         return values
 
     def _count(self, elements: int, values: int, of: str) -> None:
@@ -207,7 +224,7 @@ def _number(value: Any) -> int | float:
 
 def dump(document: Any) -> bytes:
     """A document, self-described."""
-    return SELF_DESCRIBED + item(document)
+    return cbor2.dumps(cbor2.CBORTag(_SELF_DESCRIBED, _as_written(document)))
 
 
 def item(value: Any) -> bytes:
@@ -225,9 +242,7 @@ def map_head(length: int) -> bytes:
 
 def _head(major_type: int, length: int) -> bytes:
     written = io.BytesIO()
-    encoder = cbor2.CBOREncoder(written)
-    encoder.encode_length(major_type, length)
-    encoder.flush()
+    cbor2.CBOREncoder(written).encode_length(major_type, length)
     return written.getvalue()
 
 

@@ -2,7 +2,8 @@
 
 A Go program carries descriptions of its types for reflection: the fields of each struct with their tags,
 which hold the JSON name, whether the empty value is left out, and the number on the wire. Run as a
-program this module writes `apiserver/schema/go_fields.json` anew from a kubectl:
+program this module brings `apiserver/schema/go_fields.json` up to date from a kubectl; what is not in the
+kubectl stays:
 
     python -m tests.support.go_types /usr/bin/kubectl
 
@@ -188,8 +189,11 @@ def facts(binary: GoBinary) -> dict[str, dict[str, str]]:
 
 
 if __name__ == "__main__":
+    known: dict[str, dict[str, str]] = json.loads(FACTS.read_bytes())
+    for name, entry in facts(GoBinary(Path(sys.argv[1]))).items():
+        known[name] = known.get(name, {}) | entry
     lines = [
         f"{json.dumps(name)}:{json.dumps(entry, separators=(',', ':'))}"
-        for name, entry in facts(GoBinary(Path(sys.argv[1]))).items()
+        for name, entry in sorted(known.items())
     ]
     FACTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -5,6 +5,7 @@ Sources: RFC 8949; k8s.io/apimachinery, pkg/runtime/serializer/cbor/internal/mod
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.wire.cbor import DEPTH_MAX, ELEMENTS_MAX, SELF_DESCRIBED, VALUES_MAX, NotCbor, dump, load
+
+BODY_MAX: Final = 3 << 20
 
 # RFC 8949, appendix A, as far as JSON has such values, and what Kubernetes makes of the rest.
 MEANINGS: Final[dict[str, Any]] = {
@@ -52,6 +55,10 @@ MEANINGS: Final[dict[str, Any]] = {
     "d6410f": "Dw==",
     "c074323031332d30332d32315432303a30343a30305a": "2013-03-21T20:04:00Z",
     "c11a514b67b0": "2013-03-21T20:04:00Z",
+    "d81c81d81d00": [0],
+    "c4820102": [1, 2],
+    "d8236161": "a",
+    "d9010082656161616161d81900": ["aaaaa", 0],
     "d82076687474703a2f2f7777772e6578616d706c652e636f6d": "http://www.example.com",
 }
 
@@ -74,9 +81,9 @@ BAD: Final = {
     "a text beyond the end": (b"\x7b" + b"\x7f" + b"\xff" * 7 + b"a", "unexpected EOF"),
     "a list without an end": (b"\x9f\x01", "unexpected EOF"),
     "something after the end": (b"\xa0\x00", "extraneous data"),
-    "a key twice": (bytes.fromhex("a2616101616102"), 'duplicate map key "a"'),
+    "a key twice": (bytes.fromhex("a2616101616102"), "Duplicate map key: 'a'"),
     "a key twice, in other clothes": (bytes.fromhex("a2616101416102"), 'duplicate map key "a"'),
-    "a number as a key": (bytes.fromhex("a10102"), "key that is no string"),
+    "a number as a key": (bytes.fromhex("a10102"), "map key must be a text string"),
     "a number that is none": (bytes.fromhex("f97e00"), "NaN"),
     "a number without an end": (bytes.fromhex("f97c00"), "infinity"),
     "a number that Go has not": (bytes.fromhex("1bffffffffffffffff"), "overflows"),
@@ -84,31 +91,41 @@ BAD: Final = {
     "a negative one": (bytes.fromhex("c349010000000000000000"), "bignum"),
     "nothing defined": (b"\xf7", "simple value 23"),
     "a value of one's own": (b"\xf8\xff", "simple value 255"),
-    "a reserved head": (b"\x1c", "additional information 28"),
-    "a number without a length": (b"\x1f", "additional information 31"),
-    "a tag without a number": (b"\xdf\x01", "additional information 31"),
-    "an end of nothing": (b"\xff", '"break"'),
-    "an end in a list with a length": (b"\x82\x01\xff", '"break"'),
-    "an end in place of a value": (bytes.fromhex("bf6161ff"), '"break"'),
-    "a text of other things": (bytes.fromhex("7f01ff"), "wrong element type"),
-    "a text of texts without a length": (bytes.fromhex("7f7f6161ffff"), "wrong element type"),
+    "a reserved head": (b"\x1c", "subtype 0x1c"),
+    "a number without a length": (b"\x1f", "indefinite length not allowed"),
+    "a tag without a number": (b"\xdf\x01", "indefinite length not allowed"),
+    "an end of nothing": (b"\xff", "break code"),
+    "an end in a list with a length": (b"\x82\x01\xff", "break code"),
+    "an end in place of a value": (bytes.fromhex("bf6161ff"), "missing value"),
+    "a text of other things": (bytes.fromhex("7f01ff"), "non-text string"),
+    "a text of texts without a length": (bytes.fromhex("7f7f6161ffff"), "indefinite length not allowed"),
     "a text that is no UTF-8": (b"\x61\xff", "invalid UTF-8"),
     "bytes that are none either": (b"\x41\xff", "invalid UTF-8"),
     "a number meant for base64": (b"\xd6\x01", "byte string"),
+    "text meant for it": (b"\xd6\x61a", "byte string"),
+    "bytes meant for something else before": (b"\xd6\xd8\x18\x41a", "byte string"),
+    "bytes with a tag that are no UTF-8": (b"\xd8\x18\x41\xff", "invalid UTF-8"),
+    "a time that is a map": (b"\xc0\xa0", "text string"),
+    "a time that is no number": (bytes.fromhex("c1f97e00"), "is no time"),
     "a time after all calendars": (bytes.fromhex("c11b7fffffffffffffff"), "is no time"),
     "a time that is a list": (b"\xc1\x80", "number"),
-    "too deep": (deep(DEPTH_MAX + 1), f"max nested level {DEPTH_MAX}"),
-    "deeper than any stack": (deep(1_000_000), f"max nested level {DEPTH_MAX}"),
-    "tags without an end to their depth": (b"\xc6" * 1_000_000 + b"\x01", "max nested level"),
+    "too deep": (deep(DEPTH_MAX + 1), f"nesting depth ({DEPTH_MAX})"),
+    "deeper than any stack": (deep(1_000_000), f"nesting depth ({DEPTH_MAX})"),
+    "tags without an end to their depth": (b"\xc6" * 1_000_000 + b"\x01", f"nesting depth ({DEPTH_MAX})"),
     "a list too long": (
         b"\x99\x04\x01" + b"\x01" * (ELEMENTS_MAX + 1),
         f"elements for CBOR array {ELEMENTS_MAX}",
     ),
-    "one beyond all memory": (b"\x9b" + b"\xff" * 8, "max number of elements"),
+    "one beyond all memory": (b"\x9b" + b"\xff" * 8, "unexpected EOF"),
+    "one beyond most": (b"\x9b\x10" + b"\x00" * 7 + b"\x01", "unexpected EOF"),
     "one that grows": (b"\x9f" + b"\x01" * (ELEMENTS_MAX + 1) + b"\xff", "max number of elements"),
-    "an object beyond all memory": (b"\xbb" + b"\xff" * 8, "max number of key-value pairs"),
+    "an object beyond all memory": (b"\xbb" + b"\xff" * 8, "unexpected EOF"),
+    "an object too large": (
+        b"\xb9\x04\x01" + b"".join(b"\x42%c%c" % divmod(i, 100) + b"\x01" for i in range(ELEMENTS_MAX + 1)),
+        f"key-value pairs for CBOR map {ELEMENTS_MAX}",
+    ),
     "a text of so many pieces": (
-        b"\x7f" + b"\x60" * (VALUES_MAX + 1) + b"\xff",
+        b"\x7f" + b"\x61a" * (3 * VALUES_MAX) + b"\xff",
         f"max number of values {VALUES_MAX}",
     ),
     "so many values": (
@@ -123,6 +140,28 @@ def test_what_is_no_document(body: bytes, told: str) -> None:
     with pytest.raises(NotCbor) as raised:
         load(body)
     assert told in str(raised.value)
+
+
+def test_what_a_head_promises_is_not_reserved() -> None:
+    """Of a list, an object, text and bytes, of 2**60 elements each; and lists of such lists."""
+    tracemalloc.start()
+    try:
+        for head in b"\x9b", b"\xbb", b"\x7b", b"\x5b", b"\x81" * 60 + b"\x9b":
+            with pytest.raises(NotCbor, match="unexpected EOF"):
+                load(head + (1 << 60).to_bytes(8, "big") + b"\x61a")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("piece", [b"\x80", b"\xa1\x60\xa0", b"\xc1\x00", b"\x61a"], ids=bytes.hex)
+def test_a_body_of_small_things_does_not_fill_the_memory(piece: bytes) -> None:
+    """Of empty lists, objects with one field, times and texts, as many as a request's body holds.
+
+    That the list is too long would be known at its end only.
+    """
+    with pytest.raises(NotCbor, match=f"max number of values {VALUES_MAX}"):
+        load(b"\x9f" + piece * (BODY_MAX // len(piece)) + b"\xff")
 
 
 def test_documents_nest_to_a_bound() -> None:

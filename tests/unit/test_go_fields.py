@@ -9,15 +9,22 @@ from typing import Final
 import orjson
 import pytest
 
+from apiserver.brand import Brand
+from apiserver.catalogue import networking, storage_group
+from apiserver.catalogue.builtins import builtin_resources
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.go_fields import GoField, go_struct
+from apiserver.schema.go_fields import GoField, fields_of, go_struct
+from apiserver.schema.structural import Schema
 from tests.support import go_types
 from tests.support.required import missing
 
 DEFINITIONS: Final = sorted(orjson.loads(go_types.FACTS.read_bytes()))
 SCHEMAS: Final = BuiltinSchemas(go_types.RELEASE)
 
-# Source: the generated.proto and types.go files of k8s.io/api and k8s.io/apimachinery, release 1.33.
+CRD_V1: Final = "apiextensions-apiserver.pkg.apis.apiextensions.v1"
+
+# Source: the generated.proto and types.go files of k8s.io/api, apimachinery, kube-aggregator and
+# apiextensions-apiserver, release 1.34.
 FIELDS: Final = {
     "a plain field": ("api.core.v1.ConfigMap", "data", GoField(2, is_pointer=False, shows_empty=False)),
     "a pointer": ("api.core.v1.ConfigMap", "immutable", GoField(4, is_pointer=True, shows_empty=False)),
@@ -31,6 +38,51 @@ FIELDS: Final = {
         "apimachinery.pkg.apis.meta.v1.ObjectMeta",
         "deletionGracePeriodSeconds",
         GoField(10, is_pointer=True, shows_empty=False),
+    ),
+    "new in 1.34": (
+        "api.core.v1.PodSpec",
+        "hostnameOverride",
+        GoField(41, is_pointer=True, shows_empty=False),
+    ),
+    "new in 1.34, of a status, after a number that another field had": (
+        "api.core.v1.PodStatus",
+        "extendedResourceClaimStatus",
+        GoField(18, is_pointer=True, shows_empty=False),
+    ),
+    "new in 1.34, of containers": (
+        "api.core.v1.EphemeralContainerCommon",
+        "restartPolicyRules",
+        GoField(25, is_pointer=False, shows_empty=False),
+    ),
+    "of a group that is new in 1.34": (
+        "api.resource.v1.ResourceClaimConsumerReference",
+        "resource",
+        GoField(3, is_pointer=False, shows_empty=True),
+    ),
+    "a pointer, shown as null": (
+        "kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec",
+        "service",
+        GoField(1, is_pointer=True, shows_empty=True),
+    ),
+    "after a number that is no longer used": (
+        "kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec",
+        "groupPriorityMinimum",
+        GoField(7, is_pointer=False, shows_empty=True),
+    ),
+    "of a custom resource's definition": (
+        f"{CRD_V1}.CustomResourceDefinitionVersion",
+        "schema",
+        GoField(4, is_pointer=True, shows_empty=False),
+    ),
+    "of a JSON schema": (
+        f"{CRD_V1}.JSONSchemaProps",
+        "x-kubernetes-validations",
+        GoField(44, is_pointer=False, shows_empty=False),
+    ),
+    "of what is a schema or a boolean in JSON": (
+        f"{CRD_V1}.JSONSchemaPropsOrBool",
+        "schema",
+        GoField(2, is_pointer=True, shows_empty=False),
     ),
 }
 
@@ -78,6 +130,44 @@ def test_every_field_is_one_of_the_schema() -> None:
         if names:
             strange += [f"{definition}.{name}" for name in known.fields if name not in names]
     assert strange == []
+
+
+def served_definitions() -> set[str]:
+    """Of resources, their lists and their subresources, those included that are served on demand."""
+    served = builtin_resources(Brand(), SCHEMAS).resources
+    definitions = {resource.definition for resource in served}
+    definitions |= {sub.definition for each in served for sub in each.subresources.values()} - {""}
+    definitions |= {each.definition for each in (*networking.types(), *storage_group.types())}
+    definitions.add(f"io.k8s.{CRD_V1}.CustomResourceDefinition")
+    return definitions | ({f"{definition}List" for definition in definitions} & set(SCHEMAS.definitions()))
+
+
+def inside(schema: Schema, found: dict[str, Schema]) -> None:
+    """Put all definitions that a schema has anywhere inside into `found`."""
+    if schema.definition:
+        if schema.definition in found:
+            return
+        found[schema.definition] = schema
+    for child in schema.fields.values():
+        inside(child, found)
+    if schema.element is not None:
+        inside(schema.element, found)
+
+
+def test_every_field_of_what_is_served_has_a_number() -> None:
+    """A field without one makes protobuf clients use JSON, and the walk guesses what its zero means."""
+    found: dict[str, Schema] = {}
+    for definition in served_definitions():
+        inside(SCHEMAS.get(definition), found)
+    assert len(found) > 400
+    assert [definition for definition in found if go_struct(definition) is None] == []
+    missing_fields = []
+    for definition, schema in found.items():
+        names = schema.fields.keys() - fields_of(definition).keys()
+        if "x-kubernetes-group-version-kind" in SCHEMAS.definitions()[definition]:
+            names -= {"apiVersion", "kind"}  # in protobuf they are in the envelope
+        missing_fields += [f"{definition}.{name}" for name in sorted(names)]
+    assert missing_fields == []
 
 
 @pytest.mark.kubectl

@@ -154,7 +154,13 @@ def test_what_is_asked_for_stays(served: Served, path: str) -> None:
 
 
 CONSUMER: Final = {"resource": "pods", "name": "p", "uid": "u"}
-RESULT: Final = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "dev"}
+RESULT: Final = {
+    "request": "r",
+    "driver": "d.example.com",
+    "pool": "p",
+    "device": "dev",
+    "adminAccess": None,  # as it is stored
+}
 ALLOCATION: Final = {"devices": {"results": [RESULT]}}
 STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
     "devices for somebody": (
