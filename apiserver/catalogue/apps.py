@@ -42,7 +42,6 @@ def types() -> tuple[BuiltinType, ...]:
                 Column(
                     "Revision",
                     path("revision", default=0),
-                    type="integer",
                     description="The number of the state.",
                 ),
                 AGE,

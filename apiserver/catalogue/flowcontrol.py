@@ -27,7 +27,6 @@ def types() -> tuple[BuiltinType, ...]:
             Column(
                 "MatchingPrecedence",
                 path("spec", "matchingPrecedence", default=0),
-                type="integer",
                 description="Of all schemas that match a request, the one with the least number takes it.",
             ),
             Column(
@@ -83,4 +82,4 @@ _QUEUING = ("limitResponse", "queuing")
 
 def _limit(name: str, *steps: str, text: str) -> Column:
     cell = path("spec", "limited", *steps, default="<none>")
-    return Column(name, cell, type="integer", description=text)
+    return Column(name, cell, description=text)

@@ -1,10 +1,12 @@
 """The built-in types as data: that each entry is whole, and that together they make sense.
 
-Names, scopes and short names are those of Kubernetes' own discovery (release 1.34); rows A01, C07, I18.
+Names, scopes, short names and categories are those of Kubernetes' own discovery (release 1.34); rows A01,
+C07, I18. What the rules of each type say is told in `tests/unit/rules`.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any, Final
 
@@ -12,45 +14,164 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
+from apiserver.field_errors import FieldError
 from apiserver.meta import names
 from apiserver.registry.served_resource import ALL_VERBS, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.schema.go_fields import go_struct
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import GroupVersion
+from tests import corpus
+from tests.corpus import Manifest
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
 TABLE: Final = builtin_resources(Brand(), SCHEMAS, event_ttl_s=3600)
-RESOURCES: Final = {str(resource.group_resource): resource for resource in TABLE.resources}
+RESOURCES: Final = {f"{resource.api_version}/{resource.resource}": resource for resource in TABLE.resources}
 NOW: Final = 1_700_000_000.0
+UID: Final = "0b9d2c1e-8f3a-4c4d-9a56-2f1f6d7b8c9d"
 
-# `kubectl api-resources`: apiVersion, kind, namespaced, short names, categories.
+CLUSTER, NAMESPACED = False, True
+# `kubectl api-resources -o wide`: kind, namespaced, short names, categories.
 KUBERNETES: Final = {
-    "configmaps": ("v1", "ConfigMap", True, "cm", ""),
-    "endpoints": ("v1", "Endpoints", True, "ep", ""),
-    "events": ("v1", "Event", True, "ev", ""),
-    "namespaces": ("v1", "Namespace", False, "ns", ""),
-    "pods": ("v1", "Pod", True, "po", "all"),
-    "secrets": ("v1", "Secret", True, "", ""),
-    "serviceaccounts": ("v1", "ServiceAccount", True, "sa", ""),
-    "services": ("v1", "Service", True, "svc", "all"),
-    "deployments.apps": ("apps/v1", "Deployment", True, "deploy", "all"),
-    "replicasets.apps": ("apps/v1", "ReplicaSet", True, "rs", "all"),
-    "jobs.batch": ("batch/v1", "Job", True, "", "all"),
-    "leases.coordination.k8s.io": ("coordination.k8s.io/v1", "Lease", True, "", ""),
+    "v1/bindings": ("Binding", NAMESPACED, "", ""),
+    "v1/componentstatuses": ("ComponentStatus", CLUSTER, "cs", ""),
+    "v1/configmaps": ("ConfigMap", NAMESPACED, "cm", ""),
+    "v1/endpoints": ("Endpoints", NAMESPACED, "ep", ""),
+    "v1/events": ("Event", NAMESPACED, "ev", ""),
+    "v1/limitranges": ("LimitRange", NAMESPACED, "limits", ""),
+    "v1/namespaces": ("Namespace", CLUSTER, "ns", ""),
+    "v1/nodes": ("Node", CLUSTER, "no", ""),
+    "v1/persistentvolumeclaims": ("PersistentVolumeClaim", NAMESPACED, "pvc", ""),
+    "v1/persistentvolumes": ("PersistentVolume", CLUSTER, "pv", ""),
+    "v1/pods": ("Pod", NAMESPACED, "po", "all"),
+    "v1/podtemplates": ("PodTemplate", NAMESPACED, "", ""),
+    "v1/replicationcontrollers": ("ReplicationController", NAMESPACED, "rc", "all"),
+    "v1/resourcequotas": ("ResourceQuota", NAMESPACED, "quota", ""),
+    "v1/secrets": ("Secret", NAMESPACED, "", ""),
+    "v1/serviceaccounts": ("ServiceAccount", NAMESPACED, "sa", ""),
+    "v1/services": ("Service", NAMESPACED, "svc", "all"),
+    "admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": (
+        "MutatingWebhookConfiguration",
+        CLUSTER,
+        "",
+        "api-extensions",
+    ),
+    "admissionregistration.k8s.io/v1/validatingadmissionpolicies": (
+        "ValidatingAdmissionPolicy",
+        CLUSTER,
+        "",
+        "api-extensions",
+    ),
+    "admissionregistration.k8s.io/v1/validatingadmissionpolicybindings": (
+        "ValidatingAdmissionPolicyBinding",
+        CLUSTER,
+        "",
+        "api-extensions",
+    ),
+    "admissionregistration.k8s.io/v1/validatingwebhookconfigurations": (
+        "ValidatingWebhookConfiguration",
+        CLUSTER,
+        "",
+        "api-extensions",
+    ),
+    "apiregistration.k8s.io/v1/apiservices": ("APIService", CLUSTER, "", "api-extensions"),
+    "apps/v1/controllerrevisions": ("ControllerRevision", NAMESPACED, "", ""),
+    "apps/v1/daemonsets": ("DaemonSet", NAMESPACED, "ds", "all"),
+    "apps/v1/deployments": ("Deployment", NAMESPACED, "deploy", "all"),
+    "apps/v1/replicasets": ("ReplicaSet", NAMESPACED, "rs", "all"),
+    "apps/v1/statefulsets": ("StatefulSet", NAMESPACED, "sts", "all"),
+    "authentication.k8s.io/v1/selfsubjectreviews": ("SelfSubjectReview", CLUSTER, "", ""),
+    "authentication.k8s.io/v1/tokenreviews": ("TokenReview", CLUSTER, "", ""),
+    "authorization.k8s.io/v1/localsubjectaccessreviews": ("LocalSubjectAccessReview", NAMESPACED, "", ""),
+    "authorization.k8s.io/v1/selfsubjectaccessreviews": ("SelfSubjectAccessReview", CLUSTER, "", ""),
+    "authorization.k8s.io/v1/selfsubjectrulesreviews": ("SelfSubjectRulesReview", CLUSTER, "", ""),
+    "authorization.k8s.io/v1/subjectaccessreviews": ("SubjectAccessReview", CLUSTER, "", ""),
+    "autoscaling/v1/horizontalpodautoscalers": ("HorizontalPodAutoscaler", NAMESPACED, "hpa", "all"),
+    "autoscaling/v2/horizontalpodautoscalers": ("HorizontalPodAutoscaler", NAMESPACED, "hpa", "all"),
+    "batch/v1/cronjobs": ("CronJob", NAMESPACED, "cj", "all"),
+    "batch/v1/jobs": ("Job", NAMESPACED, "", "all"),
+    "certificates.k8s.io/v1/certificatesigningrequests": ("CertificateSigningRequest", CLUSTER, "csr", ""),
+    "coordination.k8s.io/v1/leases": ("Lease", NAMESPACED, "", ""),
+    "discovery.k8s.io/v1/endpointslices": ("EndpointSlice", NAMESPACED, "", ""),
+    "events.k8s.io/v1/events": ("Event", NAMESPACED, "ev", ""),
+    "flowcontrol.apiserver.k8s.io/v1/flowschemas": ("FlowSchema", CLUSTER, "", ""),
+    "flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations": (
+        "PriorityLevelConfiguration",
+        CLUSTER,
+        "",
+        "",
+    ),
+    "networking.k8s.io/v1/ingressclasses": ("IngressClass", CLUSTER, "", ""),
+    "networking.k8s.io/v1/ingresses": ("Ingress", NAMESPACED, "ing", ""),
+    "networking.k8s.io/v1/ipaddresses": ("IPAddress", CLUSTER, "ip", ""),
+    "networking.k8s.io/v1/networkpolicies": ("NetworkPolicy", NAMESPACED, "netpol", ""),
+    "networking.k8s.io/v1/servicecidrs": ("ServiceCIDR", CLUSTER, "", ""),
+    "node.k8s.io/v1/runtimeclasses": ("RuntimeClass", CLUSTER, "", ""),
+    "policy/v1/poddisruptionbudgets": ("PodDisruptionBudget", NAMESPACED, "pdb", ""),
+    "rbac.authorization.k8s.io/v1/clusterrolebindings": ("ClusterRoleBinding", CLUSTER, "", ""),
+    "rbac.authorization.k8s.io/v1/clusterroles": ("ClusterRole", CLUSTER, "", ""),
+    "rbac.authorization.k8s.io/v1/rolebindings": ("RoleBinding", NAMESPACED, "", ""),
+    "rbac.authorization.k8s.io/v1/roles": ("Role", NAMESPACED, "", ""),
+    "resource.k8s.io/v1/deviceclasses": ("DeviceClass", CLUSTER, "", ""),
+    "resource.k8s.io/v1/resourceclaims": ("ResourceClaim", NAMESPACED, "", ""),
+    "resource.k8s.io/v1/resourceclaimtemplates": ("ResourceClaimTemplate", NAMESPACED, "", ""),
+    "resource.k8s.io/v1/resourceslices": ("ResourceSlice", CLUSTER, "", ""),
+    "scheduling.k8s.io/v1/priorityclasses": ("PriorityClass", CLUSTER, "pc", ""),
+    "storage.k8s.io/v1/csidrivers": ("CSIDriver", CLUSTER, "", ""),
+    "storage.k8s.io/v1/csinodes": ("CSINode", CLUSTER, "", ""),
+    "storage.k8s.io/v1/csistoragecapacities": ("CSIStorageCapacity", NAMESPACED, "", ""),
+    "storage.k8s.io/v1/storageclasses": ("StorageClass", CLUSTER, "sc", ""),
+    "storage.k8s.io/v1/volumeattachments": ("VolumeAttachment", CLUSTER, "", ""),
+    "storage.k8s.io/v1/volumeattributesclasses": ("VolumeAttributesClass", CLUSTER, "vac", ""),
+}
+# Those that do not have all verbs.
+VERBS: Final = {
+    "v1/bindings": "create",
+    "v1/componentstatuses": "get list",
+    "v1/namespaces": "create delete get list patch update watch",
+    **{
+        name: "create"
+        for name in KUBERNETES
+        if name.startswith(("authentication.k8s.io/", "authorization.k8s.io/"))
+    },
 }
 
-each_resource = pytest.mark.parametrize("resource", TABLE.resources, ids=list(RESOURCES))
+each_resource = pytest.mark.parametrize("resource", RESOURCES.values(), ids=RESOURCES)
+
+
+def test_what_kubernetes_serves_is_served() -> None:
+    assert set(RESOURCES) == set(KUBERNETES)
 
 
 @pytest.mark.parametrize(("name", "facts"), KUBERNETES.items(), ids=KUBERNETES)
-def test_types_are_as_kubernetes_serves_them(name: str, facts: tuple[str, str, bool, str, str]) -> None:
+def test_types_are_as_kubernetes_serves_them(name: str, facts: tuple[str, bool, str, str]) -> None:
     found = RESOURCES[name]
     short_names, categories = " ".join(found.short_names), " ".join(found.categories)
-    assert (found.api_version, found.kind, found.is_namespaced, short_names, categories) == facts
+    assert (found.kind, found.is_namespaced, short_names, categories) == facts
     assert found.singular == found.kind.lower()
+    assert " ".join(found.verbs) == VERBS.get(name, " ".join(ALL_VERBS))
 
 
 # ---- each by itself
+
+
+def least(resource: ServedResource) -> dict[str, Any]:
+    """Clients may leave out everything but the name."""
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "a"}}
+
+
+def checked(resource: ServedResource) -> dict[str, Any]:
+    """The least document after the schema's walk."""
+    document = least(resource)
+    assert resource.check(document) == []
+    return document
+
+
+def ruled(resource: ServedResource) -> dict[str, Any]:
+    """The least document as the rules see it: of the stored version, and with its identity."""
+    document = resource.to_stored(checked(resource))
+    document["metadata"] |= {"uid": UID, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return document
 
 
 @each_resource
@@ -61,20 +182,38 @@ def test_the_schema_is_the_kinds(resource: ServedResource) -> None:
     assert schema.definition == resource.definition
     assert schema.fields["metadata"].definition.endswith(".ObjectMeta")
     group = resource.group_version.group.partition(".")[0] or "core"
-    assert resource.definition == f"io.k8s.api.{group}.{resource.group_version.version}.{resource.kind}"
+    package = "io.k8s.kube-aggregator.pkg.apis" if group == "apiregistration" else "io.k8s.api"
+    assert resource.definition == f"{package}.{group}.{resource.group_version.version}.{resource.kind}"
 
 
 @each_resource
 def test_the_least_object_passes_the_schema(resource: ServedResource) -> None:
-    document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "a"}}
-    assert resource.check(dict(document)) == []
+    document = least(resource)
+    assert resource.check(document) == []
     assert resource.head.startswith(b'{"apiVersion":"')
 
 
 @each_resource
+def test_the_walk_is_done_once_and_for_all(resource: ServedResource) -> None:
+    """What is complete and in its normal form stays as it is."""
+    document = least(resource)
+    resource.check(document)
+    once = copy.deepcopy(document)
+    assert resource.check(document) == []
+    assert document == once
+
+
+@each_resource
 def test_it_can_be_written_in_protobuf(resource: ServedResource) -> None:
-    """kubectl writes built-in types so."""
-    assert resource.from_protobuf(b"") == {}
+    """Kubernetes' own clients speak so; of a few new types we do not know the numbers of their fields."""
+    assert resource.has_protobuf == (go_struct(resource.definition) is not None)
+    if resource.has_protobuf:
+        assert resource.from_protobuf(b"") == {}
+        document = least(resource)
+        resource.check(document)
+        again = {**least(resource), **resource.from_protobuf(resource.to_protobuf(document))}
+        resource.check(again)
+        assert again == document
 
 
 @each_resource
@@ -108,13 +247,11 @@ def test_a_status_can_be_written_only_where_there_is_one(resource: ServedResourc
 @each_resource
 def test_every_column_has_a_cell_for_an_object_without_anything(resource: ServedResource) -> None:
     """Rows D07, D09: what is not there must not break a table."""
-    document = {"metadata": {"name": "a"}}
-    for empty in (document, document | {"spec": {}, "status": {}}):
-        cells = resource.columns.cells(empty, NOW)
-        for cell, definition in zip(cells, resource.columns.definitions, strict=True):
-            expected = int if definition["type"] == "integer" else (str, int)
-            assert isinstance(cell, expected), definition["name"]
-    assert resource.columns.cells(document, NOW)[column(resource, "Name")] == "a"
+    cells = resource.columns.cells(checked(resource), NOW)
+    for cell, definition in zip(cells, resource.columns.definitions, strict=True):
+        expected = int if definition["type"] == "integer" else (str, int)
+        assert isinstance(cell, expected), definition["name"]
+    assert cells[column(resource, "Name")] == "a"
 
 
 @each_resource
@@ -128,19 +265,35 @@ def test_columns_are_described(resource: ServedResource) -> None:
         assert definition["format"] == ("name" if definition["name"] == "Name" else "")
 
 
+# Fields that are called otherwise than they are read by, and those of events in their own group, which are
+# kept as events of the core group.
+READ_AS: Final = {
+    "source": "source.component",
+    "status.successful": "status.succeeded",
+    "reportingController": "reportingComponent",
+}
+
+
 @each_resource
 def test_selectable_fields_are_fields(resource: ServedResource) -> None:
-    """Row I18. Every one of them is a field of the schema, and absent ones are texts too."""
+    """Row I18. Every one of them is a field of the stored form, and absent ones are texts too."""
     always = {"metadata.name", "metadata.namespace"} if resource.is_namespaced else {"metadata.name"}
     assert resource.known_fields == always | set(resource.selectable_fields)
-    renamed = {"source": "source.component", "status.successful": "status.succeeded"}
+    stored = next(r for r in TABLE.resources if not r.conversion and is_stored_as(resource, r))
     for name, get in resource.selectable_fields.items():
-        path = renamed.get(name, name).split(".")
-        assert leads_somewhere(resource.schema(), path), name
+        path = READ_AS.get(name, name.replace("regarding.", "involvedObject.")).split(".")
+        assert leads_somewhere(stored.schema(), path), name
         assert isinstance(get({"metadata": {"name": "a"}}), str)
         assert get(document_with(path, "x")) == "x"
         assert get(document_with(path, True)) == "true"
         assert isinstance(get(document_with(path[:1], "no object")), str)
+
+
+def is_stored_as(resource: ServedResource, other: ServedResource) -> bool:
+    return (resource.stored_group_resource, resource.storage_version) == (
+        other.group_resource,
+        other.group_version.version,
+    )
 
 
 def leads_somewhere(schema: Schema, path: list[str]) -> bool:
@@ -159,18 +312,25 @@ def document_with(path: list[str], value: Any) -> dict[str, Any]:
 
 @each_resource
 def test_hooks_take_the_least_object(resource: ServedResource) -> None:
-    """Clients may leave out everything but the name."""
+    """They may find that something is missing, and say so; none of them breaks."""
     strategy = resource.strategy
-    document: dict[str, Any] = {"metadata": {"name": "a"}}
+    document = ruled(resource)
     strategy.prepare_create(document)
-    assert strategy.validate(document) == []
-    old, new = {"metadata": {"name": "a"}}, {"metadata": {"name": "a"}}
-    strategy.update.prepare(new, old)
-    assert strategy.update.validate(new, old) == []
+    found = [*strategy.validate_create(document), *strategy.validate(document)]
+    strategy.warn(document, None)
+    for update in (strategy.update, *(sub.update for sub in resource.subresources.values() if sub.update)):
+        old, new = ruled(resource), ruled(resource)
+        update.prepare(new, old)
+        found += update.validate(new, old)
+        strategy.warn(new, old)
+    assert all(isinstance(error, FieldError) for error in found)
     assert list(strategy.blockers({"metadata": {}})) == []
     if strategy.grace_period_s is not None:
-        assert strategy.grace_period_s({"metadata": {}}, None) >= 0
-    assert resource.check(document) == []
+        assert strategy.grace_period_s(document, None) >= 0
+    if strategy.mark_deleted is not None:
+        strategy.mark_deleted(document, "2026-01-01T00:00:00Z")
+    shown = resource.from_stored(document)
+    assert resource.check(shown) == []
 
 
 # ---- together
@@ -205,8 +365,9 @@ def test_groups_with_a_domain_follow_the_deployments() -> None:
 
 def test_events_are_kept_as_long_as_the_deployment_says() -> None:
     table = builtin_resources(Brand(), SCHEMAS, event_ttl_s=77)
-    assert {str(r.group_resource): r.strategy.ttl_s for r in table.resources if r.strategy.ttl_s} == {
-        name: 77 for name in RESOURCES if name.partition(".")[0] == "events"
+    assert {r.api_version: r.strategy.ttl_s for r in table.resources if r.strategy.ttl_s} == {
+        "v1": 77,
+        "events.k8s.io/v1": 77,
     }
 
 
@@ -231,25 +392,25 @@ def updated(name: str, new: dict[str, Any], old: dict[str, Any]) -> dict[str, An
 
 
 def test_a_secrets_texts_become_data() -> None:
-    secret = created("secrets", stringData={"a": "é", "b": "2"}, data={"a": "YQ==", "c": "Yw=="})
+    secret = created("v1/secrets", stringData={"a": "é", "b": "2"}, data={"a": "YQ==", "c": "Yw=="})
     assert secret["data"] == {"a": "w6k=", "b": "Mg==", "c": "Yw=="}
     assert "stringData" not in secret
 
 
 def test_a_namespace_begins_active_with_its_finalizer_and_label() -> None:
-    namespace = created("namespaces", status={"phase": "Terminating"})
+    namespace = created("v1/namespaces", status={"phase": "Terminating"})
     assert namespace["status"] == {"phase": "Active"}
     assert namespace["spec"] == {"finalizers": ["kubernetes"]}
     assert namespace["metadata"]["labels"] == {"kubernetes.io/metadata.name": "a"}
-    again = created("namespaces", spec={"finalizers": ["kubernetes", "a.example/x"]})
+    again = created("v1/namespaces", spec={"finalizers": ["kubernetes", "a.example/x"]})
     assert again["spec"] == {"finalizers": ["kubernetes", "a.example/x"]}
 
 
 def test_a_namespaces_finalizers_are_changed_through_finalize_only() -> None:
     old = {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
     new = {"spec": {"finalizers": []}, "status": {"phase": "Terminating"}}
-    assert updated("namespaces", new, old)["spec"] == old["spec"]
-    finalize = RESOURCES["namespaces"].subresources["finalize"].update
+    assert updated("v1/namespaces", new, old)["spec"] == old["spec"]
+    finalize = RESOURCES["v1/namespaces"].subresources["finalize"].update
     assert finalize is not None
     document: dict[str, Any] = {"metadata": {"name": "a"}, **new}
     finalize.prepare(document, {"metadata": {"name": "a"}, **old})
@@ -258,15 +419,44 @@ def test_a_namespaces_finalizers_are_changed_through_finalize_only() -> None:
 
 def test_a_namespace_waits_for_both_kinds_of_finalizers() -> None:
     document = {"metadata": {"finalizers": ["a.example/x"]}, "spec": {"finalizers": ["kubernetes"]}}
-    assert list(RESOURCES["namespaces"].strategy.blockers(document)) == ["a.example/x", "kubernetes"]
+    assert list(RESOURCES["v1/namespaces"].strategy.blockers(document)) == ["a.example/x", "kubernetes"]
 
 
-@pytest.mark.parametrize("name", ["pods", "deployments.apps", "replicasets.apps", "jobs.batch", "services"])
-def test_who_wants_something_does_not_say_how_it_is(name: str) -> None:
+WITH_STATUS: Final = [each for each in corpus.manifests() if "status" in each.content]
+
+
+def written(manifest: Manifest, *, has_status: bool) -> tuple[ServedResource, dict[str, Any]]:
+    """Its type, and the document as the rules see it."""
+    resource = manifest.type_in(TABLE)
+    assert resource is not None
+    document = manifest.document
+    if not has_status:
+        del document["status"]
+    resource.check(document)
+    document["metadata"]["uid"] = UID
+    return resource, resource.to_stored(document)
+
+
+@pytest.mark.parametrize("manifest", WITH_STATUS, ids=lambda each: each.id)
+def test_who_wants_something_does_not_say_how_it_is(manifest: Manifest) -> None:
     """Row I13."""
-    assert created(name, status={"x": 1})["status"].get("x") is None
-    assert updated(name, {"status": {"x": 1}}, {"status": {"y": 2}})["status"] == {"y": 2}
-    assert "status" not in updated(name, {"status": {"x": 1}}, {})
+    resource, told = written(manifest, has_status=True)
+    _, silent = written(manifest, has_status=False)
+    old, without = copy.deepcopy(told), copy.deepcopy(silent)
+    resource.strategy.update.prepare(silent, old)
+    assert silent["status"] == old["status"]
+    resource.strategy.update.prepare(told, without)
+    assert told.get("status") == without.get("status")
+
+
+@pytest.mark.parametrize("manifest", WITH_STATUS, ids=lambda each: each.id)
+def test_a_new_object_has_no_status_of_its_own(manifest: Manifest) -> None:
+    """Nodes alone tell of themselves when they come."""
+    resource, told = written(manifest, has_status=True)
+    _, silent = written(manifest, has_status=False)
+    resource.strategy.prepare_create(told)
+    resource.strategy.prepare_create(silent)
+    assert (told.get("status") == silent.get("status")) == (manifest.kind != "Node")
 
 
 GRACE: Final[dict[str, tuple[dict[str, Any], int | None, int]]] = {
@@ -283,7 +473,7 @@ GRACE: Final[dict[str, tuple[dict[str, Any], int | None, int]]] = {
 
 @pytest.mark.parametrize(("document", "asked_s", "grace_s"), GRACE.values(), ids=GRACE)
 def test_how_long_a_pod_may_take_to_stop(document: dict[str, Any], asked_s: int | None, grace_s: int) -> None:
-    rule = RESOURCES["pods"].strategy.grace_period_s
+    rule = RESOURCES["v1/pods"].strategy.grace_period_s
     assert rule is not None
     assert rule(document, asked_s) == grace_s
 
@@ -297,11 +487,16 @@ def waiting(reason: str) -> dict[str, Any]:
 
 
 CELLS: Final[dict[str, tuple[str, str, dict[str, Any], Any]]] = {
-    "entries of both kinds": ("configmaps", "Data", {"data": {"a": "", "b": ""}, "binaryData": {"c": ""}}, 3),
-    "a secret's type": ("secrets", "Type", {"type": "Opaque"}, "Opaque"),
-    "a namespace's phase": ("namespaces", "Status", {"status": {"phase": "Active"}}, "Active"),
+    "entries of both kinds": (
+        "v1/configmaps",
+        "Data",
+        {"data": {"a": "", "b": ""}, "binaryData": {"c": ""}},
+        3,
+    ),
+    "a secret's type": ("v1/secrets", "Type", {"type": "Opaque"}, "Opaque"),
+    "a namespace's phase": ("v1/namespaces", "Status", {"status": {"phase": "Active"}}, "Active"),
     "containers that are ready": (
-        "pods",
+        "v1/pods",
         "Ready",
         {
             "spec": {"containers": [{}, {}]},
@@ -311,95 +506,100 @@ CELLS: Final[dict[str, tuple[str, str, dict[str, Any], Any]]] = {
         },
         "1/2",
     ),
-    "a pod's phase": ("pods", "Status", {"status": {"phase": "Running"}}, "Running"),
+    "a pod's phase": ("v1/pods", "Status", {"status": {"phase": "Running"}}, "Running"),
     "what a container waits for": (
-        "pods",
+        "v1/pods",
         "Status",
         {"status": waiting("ImagePullBackOff")},
         "ImagePullBackOff",
     ),
     "how a container ended": (
-        "pods",
+        "v1/pods",
         "Status",
         {"status": {"containerStatuses": [{"state": {"terminated": {"exitCode": 3}}}]}},
         "ExitCode:3",
     ),
-    "a pod on its way out": ("pods", "Status", {"metadata": {"deletionTimestamp": "x"}}, "Terminating"),
+    "a pod on its way out": ("v1/pods", "Status", {"metadata": {"deletionTimestamp": "x"}}, "Terminating"),
     "starts of all containers": (
-        "pods",
+        "v1/pods",
         "Restarts",
         {"status": {"containerStatuses": [{"restartCount": 2}, {"restartCount": 3}]}},
         "5",
     ),
-    "a pod without a node": ("pods", "Node", {}, "<none>"),
+    "a pod without a node": ("v1/pods", "Node", {}, "<none>"),
     "pods of a deployment": (
-        "deployments.apps",
+        "apps/v1/deployments",
         "Ready",
         {"spec": {"replicas": 3}, "status": {"readyReplicas": 2}},
         "2/3",
     ),
-    "pods wanted": ("replicasets.apps", "Desired", {"spec": {"replicas": 0}}, 0),
+    "pods wanted": ("apps/v1/replicasets", "Desired", {"spec": {"replicas": 0}}, 0),
     "containers of a template": (
-        "deployments.apps",
+        "apps/v1/deployments",
         "Containers",
         {"spec": {"template": {"spec": {"containers": [{"name": "a"}, {"name": "b"}]}}}},
         "a,b",
     ),
     "a selector": (
-        "deployments.apps",
+        "apps/v1/deployments",
         "Selector",
         {"spec": {"selector": {"matchLabels": {"b": "2", "a": "1"}}}},
         "a=1,b=2",
     ),
     "a job's end": (
-        "jobs.batch",
+        "batch/v1/jobs",
         "Status",
         {"status": {"conditions": [{"type": "Complete", "status": "True"}]}},
         "Complete",
     ),
     "a job's pods": (
-        "jobs.batch",
+        "batch/v1/jobs",
         "Completions",
         {"spec": {"completions": 3}, "status": {"succeeded": 1}},
         "1/3",
     ),
-    "a job of several at once": ("jobs.batch", "Completions", {"spec": {"parallelism": 2}}, "0/1 of 2"),
+    "a job of several at once": ("batch/v1/jobs", "Completions", {"spec": {"parallelism": 2}}, "0/1 of 2"),
     "a job's time": (
-        "jobs.batch",
+        "batch/v1/jobs",
         "Duration",
         {"status": {"startTime": "2023-11-14T22:00:00Z", "completionTime": "2023-11-14T22:01:30Z"}},
         "90s",
     ),
     "a service's ports": (
-        "services",
+        "v1/services",
         "Port(s)",
         {"spec": {"ports": [{"port": 80}, {"port": 53, "protocol": "UDP", "nodePort": 30053}]}},
         "80/TCP,53:30053/UDP",
     ),
-    "a service that waits": ("services", "External-IP", {"spec": {"type": "LoadBalancer"}}, "<pending>"),
+    "a service that waits": ("v1/services", "External-IP", {"spec": {"type": "LoadBalancer"}}, "<pending>"),
     "a service elsewhere": (
-        "services",
+        "v1/services",
         "External-IP",
         {"spec": {"type": "ExternalName", "externalName": "a.example"}},
         "a.example",
     ),
     "many endpoints": (
-        "endpoints",
+        "v1/endpoints",
         "Endpoints",
         {"subsets": [{"addresses": [{"ip": f"10.0.0.{n}"} for n in range(5)], "ports": [{"port": 80}]}]},
         "10.0.0.0:80,10.0.0.1:80,10.0.0.2:80 + 2 more...",
     ),
     "a lease's holder": (
-        "leases.coordination.k8s.io",
+        "coordination.k8s.io/v1/leases",
         "Holder",
         {"spec": {"holderIdentity": "me"}},
         "me",
     ),
-    "what an event is about": ("events", "Object", {"involvedObject": {"kind": "Pod", "name": "p"}}, "pod/p"),
-    "who tells of it": ("events", "Source", {"source": {"component": "c", "host": "h"}}, "c, h"),
-    "how often": ("events", "Count", {"series": {"count": 5}, "count": 2}, 5),
-    "when, the last time": ("events", "Last Seen", {"lastTimestamp": "2023-11-14T22:12:20Z"}, "60s"),
-    "never": ("events", "Last Seen", {}, "<unknown>"),
+    "what an event is about": (
+        "v1/events",
+        "Object",
+        {"involvedObject": {"kind": "Pod", "name": "p"}},
+        "pod/p",
+    ),
+    "who tells of it": ("v1/events", "Source", {"source": {"component": "c", "host": "h"}}, "c, h"),
+    "how often": ("v1/events", "Count", {"series": {"count": 5}, "count": 2}, 5),
+    "when, the last time": ("v1/events", "Last Seen", {"lastTimestamp": "2023-11-14T22:12:20Z"}, "60s"),
+    "never": ("v1/events", "Last Seen", {}, "<unknown>"),
 }
 
 

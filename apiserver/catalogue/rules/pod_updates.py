@@ -378,7 +378,7 @@ def prepare_resize(new: Document, old: Document) -> None:
     _only_spec(new, old)
     resized = dict(old_spec)
     for field in _CONTAINERS:
-        if field in old_spec:
+        if old_spec.get(field):
             resized[field] = [
                 _taken_from(_taken_from(known, container, "resources"), container, "resizePolicy")
                 for known, container in zip(old_spec[field], spec[field], strict=True)

@@ -1,0 +1,99 @@
+"""Manifests of every built-in type, as people write them, and how tests get at them.
+
+One file for each family of types. All documents together can live on one server. What others need
+(namespaces, priority and runtime classes) stands in `groundwork.yaml` and is created first; a `status` is
+written to the subresource, once its object is there. `reviews.yaml` has questions, which are never stored.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.vocabulary import GroupVersion
+
+_HERE: Final = Path(__file__).parent
+GROUNDWORK: Final = "groundwork"
+REVIEWS: Final = "reviews"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One document of the corpus.
+
+    family: the file that it is from. id: no other has it.
+    """
+
+    family: str
+    content: dict[str, Any]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """A copy of one's own."""
+        return copy.deepcopy(self.content)
+
+    @property
+    def group_version(self) -> GroupVersion:
+        group, _, version = self.content["apiVersion"].rpartition("/")
+        return GroupVersion(group, version)
+
+    @property
+    def kind(self) -> str:
+        return str(self.content["kind"])
+
+    @property
+    def name(self) -> str:
+        """Empty for a review."""
+        return str(self.content.get("metadata", {}).get("name", ""))
+
+    @property
+    def namespace(self) -> str:
+        return str(self.content.get("metadata", {}).get("namespace", "default"))
+
+    @property
+    def id(self) -> str:
+        where = f"{self.group_version.group or 'core'}/{self.group_version.version}"
+        return f"{where}/{self.kind}/{self.namespace}/{self.name}"
+
+    def type_in(self, table: ResourceTable) -> ServedResource | None:
+        """Its type, where that is served."""
+        return next(
+            (r for r in table.group_versions.get(self.group_version, ()) if r.kind == self.kind), None
+        )
+
+    def collection(self, resource: ServedResource) -> str:
+        """The path at which it is created."""
+        return path_of(resource, self.namespace)
+
+
+def path_of(resource: ServedResource, namespace: str = "") -> str:
+    """A collection's path; of all namespaces, if none is given."""
+    group = resource.group_version.group
+    root = f"/apis/{resource.api_version}" if group else f"/api/{resource.api_version}"
+    inner = f"/namespaces/{namespace}" if resource.is_namespaced and namespace else ""
+    return f"{root}{inner}/{resource.resource}"
+
+
+@cache
+def manifests() -> Sequence[Manifest]:
+    """Everything that is stored, in an order in which it can be created."""
+    families = sorted(path.stem for path in _HERE.glob("*.yaml") if path.stem not in (GROUNDWORK, REVIEWS))
+    return tuple(each for family in (GROUNDWORK, *families) for each in _documents(family))
+
+
+@cache
+def reviews() -> Sequence[Manifest]:
+    """Questions: they are answered, not stored."""
+    return tuple(_documents(REVIEWS))
+
+
+def _documents(family: str) -> list[Manifest]:
+    with (_HERE / f"{family}.yaml").open() as file:
+        return [Manifest(family, document) for document in yaml.safe_load_all(file)]
