@@ -51,6 +51,10 @@ def _as_json(patched: Any) -> str:
     return orjson.dumps(patched).decode()
 
 
+# Of these kube-apiserver says, where a resource does not take one, which it does take.
+PATCHES: Final = frozenset({*ACCEPTED, "application/apply-patch+yaml"})
+
+
 class Patch(NamedTuple):
     """apply: a document, which may be changed -> the new one.
 
@@ -114,6 +118,8 @@ def patch_type(call: Call) -> str:
     assert call.resource is not None
     accepted = ACCEPTED if call.resource.definition else (JSON_PATCH, MERGE_PATCH)
     content_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, ""))
+    if content_type not in PATCHES:
+        raise UnsupportedMediaType("415: Unsupported Media Type", details={})
     if content_type not in accepted:
         raise UnsupportedMediaType.none_of(accepted)
     return content_type

@@ -163,8 +163,8 @@ FIXED: Final[dict[str, tuple[str, Changes, list[str]]]] = {
         {"spec.drivers.0.topologyKeys": []},
         [
             (
-                'spec.drivers: Invalid value: {"name":"d.example.com","nodeID":"n","topologyKeys":null}: field '
-                "is immutable"
+                'spec.drivers: Invalid value: {"name":"d.example.com","nodeID":"n","topologyKeys":null}: '
+                "field is immutable"
             )
         ],
     ),
