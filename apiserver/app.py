@@ -28,8 +28,10 @@ from apiserver.authz.attributes import AuthorizationChain
 from apiserver.authz.fixed import authorize_masters, authorize_public_paths, fixed_rules, self_reviews
 from apiserver.catalogue.builtins import builtin_resources
 from apiserver.catalogue.rules.service_pools import service_pools
+from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQUEST
 from apiserver.config import Config
+from apiserver.controllers.bootstrap import Beginning, beginnings
 from apiserver.controllers.namespace_contents import (
     Content,
     NamespaceContents,
@@ -37,11 +39,13 @@ from apiserver.controllers.namespace_contents import (
     root_ca,
 )
 from apiserver.controllers.namespaces import NamespaceController
+from apiserver.controllers.resource_quotas import ResourceQuotaController
+from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
 from apiserver.endpoints import middleware
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.discovery import Discovery
-from apiserver.endpoints.health import Check, Health, Unhealthy
+from apiserver.endpoints.health import Check, Health, StartHook, Unhealthy
 from apiserver.endpoints.metrics import (
     Exposition,
     ObservedStorage,
@@ -55,7 +59,7 @@ from apiserver.endpoints.request_info import MalformedRequest, parse_query, pars
 from apiserver.endpoints.responses import send_error, sent
 from apiserver.endpoints.routes import Routes, VerbHandlers
 from apiserver.endpoints.watch_stream import Streams
-from apiserver.errors import AlreadyExists, ApiError, BadRequest
+from apiserver.errors import BadRequest
 from apiserver.handlers.create import create_handler
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.delete import OptionsReader, delete_collection_handler, delete_handler
@@ -82,7 +86,7 @@ from apiserver.listening import (
     url,
     write_kubeconfig,
 )
-from apiserver.meta.options import WriteOptions, is_true
+from apiserver.meta.options import is_true
 from apiserver.registry.served_resource import ResourceTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -101,11 +105,9 @@ from storage.watch_cache.cache import CHECK_INTERVAL_S
 
 log = logging.getLogger(__name__)
 
-SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 BACKLOG: Final = 1024
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 READY_POLL_S: Final = 0.01
-HOOK_RETRY_S: Final = 0.5
 # A tail's own bytes, and the objects around it.
 OBJECT_OVERHEAD_BYTES: Final = 300
 
@@ -165,7 +167,7 @@ class App:
             async with asyncio.TaskGroup() as tasks:
                 running = [
                     tasks.create_task(cache.run(), name="watch-cache"),
-                    tasks.create_task(self._make_system_namespaces(registry), name="system-namespaces"),
+                    tasks.create_task(self._begin(registry), name="beginnings"),
                     tasks.create_task(self._deadlines.run(), name="deadlines"),
                     tasks.create_task(self._announce(on_ready, context), name="announce"),
                 ]
@@ -203,6 +205,12 @@ class App:
             yield name, contents(default_account())
         if config.runs_controller(name := "root-ca-certificate-publisher-controller"):
             yield name, contents(root_ca(certificates.ca_cert.read_text()))
+        if config.runs_controller(name := "resourcequota-controller"):
+            yield name, ResourceQuotaController(registry, lambda: self._table, config.brand).run()
+        if config.runs_controller(name := "persistentvolumeclaim-protection-controller"):
+            yield name, StorageProtection(registry, lambda: self._table, CLAIMS).run()
+        if config.runs_controller(name := "persistentvolume-protection-controller"):
+            yield name, StorageProtection(registry, lambda: self._table, VOLUMES).run()
 
     def _build(
         self,
@@ -224,6 +232,7 @@ class App:
                 config.service_node_port_range,
                 random.SystemRandom().randint,
             ),
+            runtime_config=RuntimeConfig(config.runtime_config),
         )
         self._health = Health(
             storage=store.check_health,
@@ -231,7 +240,7 @@ class App:
             live_grace_s=config.livez_grace_period_s,
             clock=self._loop.time,
         )
-        self._namespaces_hook = self._health.hook("start-system-namespaces-controller")
+        self._beginnings = [(self._health.hook(each.hook), each) for each in beginnings(self._table, brand)]
         self._streams = Streams(self.metrics)
         self._deadlines = middleware.Deadlines(config.request_timeout_s, self._loop)
         authorization = AuthorizationChain((authorize_masters, authorize_public_paths, self_reviews(brand)))
@@ -439,22 +448,14 @@ class App:
             await self._listen(context)
         on_ready(url(self._config, self.port), kubeconfig_path(self._config))
 
-    async def _make_system_namespaces(self, registry: Registry) -> None:
-        namespaces = self._table.find("", "v1", "namespaces")
-        assert namespaces is not None
-        for name in SYSTEM_NAMESPACES:
-            while True:
-                document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-                try:
-                    await registry.create(namespaces, "", document, WriteOptions())
-                except AlreadyExists:
-                    pass
-                except (ApiError, StorageError) as error:
-                    log.warning("namespace %s cannot be made yet: %s", name, error)
-                    await asyncio.sleep(HOOK_RETRY_S)
-                    continue
-                break
-        self._namespaces_hook.is_done = True
+    async def _begin(self, registry: Registry) -> None:
+        async def make(hook: StartHook, beginning: Beginning) -> None:
+            await beginning.make(registry)
+            hook.is_done = True
+
+        async with asyncio.TaskGroup() as tasks:
+            for hook, beginning in self._beginnings:
+                tasks.create_task(make(hook, beginning), name=hook.name)
 
     async def _drain(self) -> None:
         """Fail readyz, go on for the delay, then take nothing new and finish what is under way."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from apiserver.registry.stored_object import StoredObject
 from storage.errors import RevisionCompacted, StorageError
 from storage.keys import prefix_range
-from storage.watch_cache import EVERYTHING, WatchCache
+from storage.watch_cache import EVERYTHING, Version, WatchCache
 
 log = logging.getLogger(__name__)
 
@@ -19,17 +19,22 @@ RETRY_S: Final = 1.0
 
 
 async def follow(
-    cache: WatchCache[StoredObject], prefix: str
+    cache: WatchCache[StoredObject], prefix: str, *, only_changes: bool = False
 ) -> AsyncIterator[tuple[str, StoredObject | None]]:
     """Each object of a resource by its key, as it is and whenever it changes; None for one that is gone.
 
+    only_changes: not as it is now.
     Ends when changes may have been missed. Raises RevisionCompacted, and the storage's errors.
     """
     something = asyncio.Event()
-    listing = await cache.list(prefix_range(prefix))
-    watcher = cache.watch(prefix, after=listing.revision, scope=EVERYTHING, on_event=something.set)
+    versions: Sequence[Version[StoredObject]] = ()
+    revision = cache.revision
+    if not only_changes:
+        listing = await cache.list(prefix_range(prefix))
+        versions, revision = listing.versions, listing.revision
+    watcher = cache.watch(prefix, after=revision, scope=EVERYTHING, on_event=something.set)
     try:
-        for version in listing.versions:
+        for version in versions:
             yield version.key, version.value
         while not watcher.is_ended:
             for delivery in watcher.take():
@@ -42,13 +47,20 @@ async def follow(
 
 
 async def follow_for_ever(
-    cache: WatchCache[StoredObject], prefix: str, on_object: Callable[[str, StoredObject | None], None]
+    cache: WatchCache[StoredObject],
+    prefix: str,
+    on_object: Callable[[str, StoredObject | None], None],
+    *,
+    only_changes: bool = False,
 ) -> None:
-    """Call `on_object` for each object of a resource, beginning again whenever the place is lost."""
+    """Call `on_object` for each object of a resource, beginning again whenever the place is lost.
+
+    only_changes: not for those that are there; changes made when the place is lost may be missed.
+    """
     await cache.wait_until_filled()
     while True:
         try:
-            async for key, found in follow(cache, prefix):
+            async for key, found in follow(cache, prefix, only_changes=only_changes):
                 on_object(key, found)
         except (RevisionCompacted, StorageError) as error:
             log.warning("%s cannot be followed, trying again: %s", prefix, error)

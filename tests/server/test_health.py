@@ -9,12 +9,20 @@ import pytest
 from tests.support.api import Api
 
 ENDPOINTS: Final = ("livez", "readyz", "healthz")
-HOOK: Final = "poststarthook/start-system-namespaces-controller"
+HOOKS: Final = tuple(
+    f"poststarthook/{name}"
+    for name in (
+        "start-system-namespaces-controller",
+        "scheduling/bootstrap-system-priority-classes",
+        "priority-and-fairness-config-producer",
+    )
+)
+HOOK: Final = HOOKS[0]
 CHECKS: Final = {
     # A store that is away is no reason to start the server again.
-    "livez": ["ping", "log", HOOK],
-    "readyz": ["ping", "log", "storage", "watch-cache", HOOK, "autoregister-completion", "shutdown"],
-    "healthz": ["ping", "log", "storage", HOOK, "autoregister-completion"],
+    "livez": ["ping", "log", *HOOKS],
+    "readyz": ["ping", "log", "storage", "watch-cache", *HOOKS, "autoregister-completion", "shutdown"],
+    "healthz": ["ping", "log", "storage", *HOOKS, "autoregister-completion"],
 }
 each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS)
 

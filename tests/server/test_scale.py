@@ -117,7 +117,7 @@ async def test_five_thousand_watchers_of_one_type(server: ServerProcess) -> None
     assert (await asyncio.to_thread(api.get, "/readyz")).status == 200
     for watcher in watchers:
         watcher.transport.abort()
-    await eventually(lambda: b"apiserver_longrunning_requests 0.0" in api.get("/metrics").body, within_s=30)
+    await eventually(lambda: b"apiserver_longrunning_requests 0\n" in api.get("/metrics").body, within_s=30)
     api.close()
 
 

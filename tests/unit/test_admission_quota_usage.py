@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.admission.chain import Operation
-from apiserver.admission.plugins import quota_usage
-from apiserver.admission.plugins.quota_usage import Meter, QuotaRefuses, charged
+from apiserver.admission.plugins.resource_quota import concerns
 from apiserver.brand import Brand
+from apiserver.catalogue.rules.quota_usage import Meter, QuotaRefuses, charged
 from apiserver.quantity import Quantity
 from apiserver.vocabulary import GroupResource
 
@@ -181,7 +181,7 @@ WRITES: Final = {
 def test_which_writes_count(
     resource: GroupResource, subresource: str, operation: Operation, expected: bool
 ) -> None:
-    assert quota_usage.concerns(resource, subresource, operation) is expected
+    assert concerns(resource, subresource, operation) is expected
 
 
 # ---- scopes

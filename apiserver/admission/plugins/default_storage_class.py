@@ -9,21 +9,14 @@ from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
 from apiserver.admission.plugins.lookup import Lookup, default_class
+from apiserver.catalogue.rules.storage_classes import class_of
 from apiserver.vocabulary import Document, GroupResource
 
 CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
-_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _IS_DEFAULT: Final = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-
-
-def class_of(claim: Document) -> str | None:
-    """The class that a claim asks for; empty for none, None if it does not say."""
-    annotations = claim["metadata"].get("annotations") or {}
-    named: str | None = annotations.get(_CLASS, claim["spec"].get("storageClassName"))
-    return named
 
 
 class DefaultStorageClass(Plugin):

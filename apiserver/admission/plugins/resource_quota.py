@@ -11,13 +11,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Final
 from weakref import WeakValueDictionary
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins import quota_usage
 from apiserver.admission.plugins.lookup import Lookup, refused
-from apiserver.admission.plugins.quota_usage import Meter, QuotaRefuses, charged
 from apiserver.brand import Brand
+from apiserver.catalogue.rules.quota_usage import (
+    CLAIMS,
+    PODS,
+    SERVICES,
+    Meter,
+    QuotaRefuses,
+    charged,
+    uncounted,
+)
 from apiserver.errors import NotFound
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.store import Registry
@@ -27,6 +35,16 @@ from apiserver.vocabulary import Document, GroupResource
 
 # quota -> `status.used` with the write in it, None if that is no other; raises QuotaRefuses
 Charge = Callable[[Document], dict[str, str] | None]
+
+# Other writes that change what is used: that of anything new always does.
+_CHANGES: Final = frozenset({(SERVICES, ""), (CLAIMS, ""), (PODS, "resize")})
+
+
+def concerns(resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    """Whether such a write can change what is used."""
+    if operation is Operation.CREATE:
+        return not subresource
+    return operation is Operation.UPDATE and (resource, subresource) in _CHANGES
 
 
 class ResourceQuota(Plugin):
@@ -40,13 +58,12 @@ class ResourceQuota(Plugin):
         self._quotas = quotas
         self._brand = brand
         self._clock = clock
-        # They come and go too fast to be counted.
-        self._events = (GroupResource("", "events"), GroupResource(brand.group("events"), "events"))
+        self._uncounted = uncounted(brand)
         # One at a time of each namespace: the others would only make each other try again.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource not in self._events and quota_usage.concerns(resource, subresource, operation)
+        return resource not in self._uncounted and concerns(resource, subresource, operation)
 
     async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
         if new is None or not write.namespace or not (found := await self._quotas.all(write.namespace)):

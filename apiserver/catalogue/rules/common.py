@@ -65,8 +65,11 @@ def at(document: Document, *steps: str) -> Any:
 
 def items(value: Document, field: str, path: str) -> Iterable[tuple[str, Any]]:
     """The items of a list, each with its path: `spec.ports[0]`."""
-    for index, item in enumerate(value.get(field) or ()):
-        yield f"{join(path, field)}[{index}]", item
+    found = value.get(field)
+    if not found:
+        return ()
+    where = f"{path}.{field}" if path else field
+    return ((f"{where}[{index}]", item) for index, item in enumerate(found))
 
 
 def join(path: str, field: str) -> str:

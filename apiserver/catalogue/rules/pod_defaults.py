@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from decimal import ROUND_UP, Decimal
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -22,6 +23,7 @@ from apiserver.vocabulary import Document
 
 # Nobody's registry is that deep; longer texts are no images.
 _IMAGE_LENGTH_MAX: Final = 1_024
+_IMAGES_REMEMBERED: Final = 1_024
 _HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _COMPONENT: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _IMAGE: Final = re.compile(
@@ -34,9 +36,13 @@ _IMAGE: Final = re.compile(
 
 def pull_policy(image: str) -> str:
     """How an image is pulled if nobody says: only `latest` means another one tomorrow."""
-    match = _IMAGE.fullmatch(image) if len(image) <= _IMAGE_LENGTH_MAX else None
-    is_latest = match is not None and (match["tag"] or (not match["digest"] and "latest")) == "latest"
-    return "Always" if is_latest else "IfNotPresent"
+    return "Always" if len(image) <= _IMAGE_LENGTH_MAX and _is_latest(image) else "IfNotPresent"
+
+
+@lru_cache(maxsize=_IMAGES_REMEMBERED)
+def _is_latest(image: str) -> bool:
+    match = _IMAGE.fullmatch(image)
+    return match is not None and (match["tag"] or (not match["digest"] and "latest")) == "latest"
 
 
 # ---- Containers

@@ -24,6 +24,15 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 
 # ---- StorageClass
 
+_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+
+
+def class_of(claim: Document) -> str | None:
+    """The class that a claim asks for; empty for none, None if it does not say."""
+    annotations = claim["metadata"].get("annotations") or {}
+    named: str | None = annotations.get(_CLASS_ANNOTATION, claim["spec"].get("storageClassName"))
+    return named
+
 
 def validate_storage_class_create(document: Document) -> Errors:
     policy, mode = document.get("reclaimPolicy"), document.get("volumeBindingMode")

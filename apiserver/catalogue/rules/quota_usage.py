@@ -1,32 +1,34 @@
-"""What an object uses of a quota, and which quotas it concerns.
+"""What objects use of quotas, and which quotas they concern.
 
-Source: k8s.io/apiserver, pkg/quota/v1/generic and pkg/admission/plugin/resourcequota; kubernetes,
+Source: k8s.io/apiserver, pkg/quota/v1 and pkg/admission/plugin/resourcequota; kubernetes,
 pkg/quota/v1/evaluator/core.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from apiserver.admission.chain import Operation
-from apiserver.admission.plugins.default_storage_class import CLAIMS, class_of
-from apiserver.admission.plugins.pod_specs import PODS, containers, of_pod, plus, quantities
 from apiserver.brand import Brand
+from apiserver.catalogue.rules.pod_amounts import of_pod, plus, quantities
 from apiserver.catalogue.rules.resource_requirements import is_extended, is_huge_pages, is_native
+from apiserver.catalogue.rules.storage_classes import class_of
 from apiserver.meta import timestamps
 from apiserver.quantity import Quantity
 from apiserver.vocabulary import Document, GroupResource
 
 Usage = Mapping[str, Quantity]
 
+PODS: Final = GroupResource("", "pods")
+CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
 SERVICES: Final = GroupResource("", "services")
 # Objects that have been counted by their bare names for longer than by `count/`.
 _BARE_NAMES: Final = frozenset(
     GroupResource("", name) for name in ("configmaps", "replicationcontrollers", "resourcequotas", "secrets")
 )
+_NONE: Final = Quantity(Decimal(0))
 _ONE: Final = Quantity(Decimal(1))
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _OF_PODS: Final = frozenset(
@@ -37,19 +39,15 @@ _OF_PODS: Final = frozenset(
 _REQUIRED: Final = frozenset(
     f"{field}{name}" for field in ("", "requests.", "limits.") for name in ("cpu", "memory")
 )
-# Other writes that change what is used: that of anything new always does.
-_CHANGES: Final = frozenset({(SERVICES, ""), (CLAIMS, ""), (PODS, "resize")})
 
 
 class QuotaRefuses(Exception):
     """The message is the client's."""
 
 
-def concerns(resource: GroupResource, subresource: str, operation: Operation) -> bool:
-    """Whether such a write can change what is used."""
-    if operation is Operation.CREATE:
-        return not subresource
-    return operation is Operation.UPDATE and (resource, subresource) in _CHANGES
+def uncounted(brand: Brand) -> tuple[GroupResource, ...]:
+    """Events, under both of their names: they come and go too fast to be counted."""
+    return GroupResource("", "events"), GroupResource(brand.group("events"), "events")
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,11 @@ class Meter:
             ) or name.endswith(tuple(class_suffixes))
         if self.resource == SERVICES:
             return name in ("services", "services.loadbalancers", "services.nodeports", self._count)
-        return name == self._count or (self.resource in _BARE_NAMES and name == self.resource.resource)
+        return self._is_count(name)
+
+    def only_counts(self, names: Collection[str]) -> bool:
+        """Whether an object uses one of each of `names`, whatever it is like."""
+        return all(map(self._is_count, names))
 
     def usage(self, document: Document, now: float) -> Usage:
         """What the object uses. now: seconds since 1970."""
@@ -103,7 +105,7 @@ class Meter:
         own = spec.get("resources") or {}
         required -= _compute(quantities(own.get("requests")), quantities(own.get("limits"))).keys()
         missing: dict[str, set[str]] = {}
-        for container in containers(spec, "containers", "initContainers"):
+        for container in _containers(spec):
             needed = container.get("resources") or {}
             said = _compute(quantities(needed.get("requests")), quantities(needed.get("limits")))
             for name in required - said.keys():
@@ -141,6 +143,9 @@ class Meter:
     def _count(self) -> str:
         return f"count/{self.resource}"
 
+    def _is_count(self, name: str) -> bool:
+        return name == self._count or (self.resource in _BARE_NAMES and name == self.resource.resource)
+
     def _class_suffix(self, name: str) -> str:
         return f".storageclass.{self.brand.group('storage')}/{name}"
 
@@ -155,6 +160,11 @@ class Meter:
 
 
 # ---- pods
+
+
+def _containers(spec: Document) -> Iterator[Document]:
+    for field in ("containers", "initContainers"):
+        yield from spec.get(field) or ()
 
 
 def _requests(spec: Document) -> Usage:
@@ -190,7 +200,7 @@ def _is_over(pod: Document, now: float) -> bool:
 
 def _is_best_effort(spec: Document) -> bool:
     """Nothing in it asks for processor time or memory."""
-    whole = (spec, *containers(spec, "containers", "initContainers"))
+    whole = (spec, *_containers(spec))
     needs = (
         values
         for each in whole
@@ -249,6 +259,51 @@ def _of_service(spec: Document) -> Usage:
 
 
 # ---- quotas
+
+
+class Measurement:
+    """The status of a quota, found anew. What no object of this server uses stays as it was.
+
+    For each meter: `begin`, and what of its objects is in scope.
+    """
+
+    def __init__(self, quota: Document) -> None:
+        self.quota = quota
+        self._limits: dict[str, str] = (quota.get("spec") or {}).get("hard") or {}
+        self._before: Document = quota.get("status") or {}
+        known = quantities(self._before.get("used"))
+        self._used = {name: value for name, value in known.items() if name in self._limits}
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether what it limits has been taken notice of before."""
+        return bool((self._before.get("hard") or {}) == self._limits)
+
+    @property
+    def has_scopes(self) -> bool:
+        spec = self.quota.get("spec") or {}
+        return bool(spec.get("scopes") or (spec.get("scopeSelector") or {}).get("matchExpressions"))
+
+    def begin(self, meter: Meter) -> list[str]:
+        """What the quota limits of what a meter measures, which is nothing from now on."""
+        names = [name for name in self._limits if meter.measures(name)]
+        self._used |= dict.fromkeys(names, _NONE)
+        return names
+
+    def add(self, usage: Usage, names: Collection[str]) -> None:
+        self._used = plus(self._used, {name: usage[name] for name in names if name in usage})
+
+    def add_objects(self, count: int, names: Collection[str]) -> None:
+        """Some that use one of each."""
+        self.add(dict.fromkeys(names, Quantity(Decimal(count))), names)
+
+    def status(self) -> dict[str, dict[str, str]] | None:
+        """None if it is as it was, in whatever form it was written."""
+        if self.has_limits and quantities(self._before.get("used")) == self._used:
+            return None
+        used = {name: str(value) for name, value in self._used.items()}
+        found = {"hard": dict(self._limits), "used": used}
+        return {field: values for field, values in found.items() if values}
 
 
 def charged(

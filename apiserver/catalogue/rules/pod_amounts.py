@@ -1,0 +1,38 @@
+"""How much pods ask for, as numbers.
+
+Source: component-helpers, resource.PodRequests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from apiserver.catalogue.rules.resource_requirements import is_of_pods, of_all_containers
+from apiserver.quantity import Quantity, parse_quantity
+from apiserver.vocabulary import Document
+
+
+def quantities(texts: Mapping[str, object] | None) -> dict[str, Quantity]:
+    return {name: parse_quantity(str(text)) for name, text in (texts or {}).items()}
+
+
+def plus(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """The sum of each resource, in the form in which `one` has it."""
+    total = dict(one)
+    for name, added in other.items():
+        there = total.get(name)
+        total[name] = (
+            Quantity(there.value + added.value, there.form if there.value else added.form) if there else added
+        )
+    return total
+
+
+def of_pod(spec: Document, field: str) -> dict[str, Quantity]:
+    """What a pod needs, without what its runtime does: what it says of itself, else what its containers say.
+
+    field: `requests` or `limits`.
+    """
+    own = (spec.get("resources") or {}).get(field)
+    return of_all_containers(spec, field) | {
+        name: needed for name, needed in quantities(own).items() if is_of_pods(name)
+    }
