@@ -1,6 +1,7 @@
 """The least that could do each work: aiohttp's low-level server over TLS, no routes, no checks, no API.
 
     python -m benchmarks.bare bytes FILE        every request is answered with the file's bytes
+    python -m benchmarks.bare gzip FILE         the same, compressed each time
     python -m benchmarks.bare put DIR|ETCD_URL  a body is parsed, put into the store and sent back
     python -m benchmarks.bare fan-out           GET stays open and gets the body of each POST as a chunk
 
@@ -14,6 +15,7 @@ import itertools
 import ssl
 import sys
 import tempfile
+import zlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -32,6 +34,17 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 def send_bytes(body: bytes) -> Handler:
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=body, content_type="application/json")
+
+    return handle
+
+
+def send_compressed(body: bytes) -> Handler:
+    """As the server does it: at level 1."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        compressed = zlib.compress(body, 1, wbits=31)
+        headers = {"Content-Encoding": "gzip"}
+        return web.Response(body=compressed, content_type="application/json", headers=headers)
 
     return handle
 
@@ -79,6 +92,8 @@ async def main(kind: str, arguments: list[str]) -> None:
     match kind:
         case "bytes":
             handler = send_bytes(Path(arguments[0]).read_bytes())
+        case "gzip":
+            handler = send_compressed(Path(arguments[0]).read_bytes())
         case "put":
             handler = parse_and_put(await open_store(arguments[0]))
         case _:

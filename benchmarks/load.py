@@ -11,9 +11,10 @@ import itertools
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Self, cast
 from urllib.parse import urlsplit
 
@@ -216,19 +217,35 @@ async def run(url: str, next_request: NextRequest, *, connections: int) -> Load:
 
 def repeated(request: bytes, *, for_s: float) -> NextRequest:
     """The same request until the time is up."""
+    return made(lambda: request, for_s=for_s)
+
+
+def made(make: Callable[[], bytes], *, for_s: float) -> NextRequest:
+    """Another request each time until the time is up."""
     ends = time.perf_counter() + for_s
-    return lambda: request if time.perf_counter() < ends else None
+    return lambda: make() if time.perf_counter() < ends else None
 
 
 def each_of(requests: Iterator[bytes]) -> NextRequest:
     return lambda: next(requests, None)
 
 
-def request(method: str, target: str, body: bytes = b"", *, token: str = "admin-token") -> bytes:
-    """A request as bytes."""
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def request(
+    method: str,
+    target: str,
+    body: bytes = b"",
+    *,
+    token: str = "admin-token",
+    headers: Mapping[str, str] = NO_HEADERS,
+) -> bytes:
+    """A request as bytes. headers: beside those that all have."""
     head = (
         f"{method} {target} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\nUser-Agent: bench\r\n"
     )
+    head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     if body:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"\r\n" + body

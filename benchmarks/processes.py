@@ -17,8 +17,6 @@ import psutil
 
 from benchmarks.followers import Followed
 
-# The command of `benchmarks.ping`.
-PING: Final = (sys.executable, "-m", "benchmarks.ping")
 # Idle too, or counted in another field already.
 _NOT_BUSY: Final = ("iowait", "guest", "guest_nice")
 
@@ -65,6 +63,36 @@ def bare(kind: str, *arguments: str) -> Iterator[Measured]:
         process.terminate()
         process.wait()
         process.stdout.close()
+
+
+class Pings:
+    """longest_s: of all of them; known when they have ended."""
+
+    longest_s = 0.0
+
+
+@asynccontextmanager
+async def pings(url: str) -> AsyncIterator[Pings]:
+    """Somebody who asks for next to nothing, again and again, from a process of their own.
+
+    Of their own, as what is done meanwhile may keep this one busy.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.ping", url),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    found = Pings()
+    try:
+        await process.stdout.readline()
+        yield found
+        output, _ = await process.communicate(b"\n")
+        found.longest_s = float(output)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 class Followers:

@@ -15,6 +15,7 @@ from typing import Final
 
 from apiserver.registry.stored_object import StoredObject
 from benchmarks import load
+from benchmarks.bodies import config_map
 from benchmarks.fan_out import Round
 from benchmarks.processes import Followers, Measured
 from benchmarks.report import Result
@@ -27,7 +28,6 @@ from benchmarks.works import (
     STORED_OBJECTS,
     Settings,
     at_full_speed,
-    config_map,
     delay_of_a_delivery,
     fan_outs,
     fill,

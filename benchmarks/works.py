@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks import followers, load, processes
+from benchmarks.bodies import config_map, pod
 from benchmarks.fan_out import FanOut, Round
 from benchmarks.processes import Measured
 from benchmarks.report import Result
@@ -26,15 +27,20 @@ from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.server_process import ServerProcess
 
 CONNECTIONS: Final = 16
+# How many ask for lists at a time.
+LISTING: Final = 4
 LISTED_OBJECTS: Final = 5_000
 STORED_OBJECTS: Final = 100_000
 WATCHERS: Final = 200
 EVENTS: Final = 300
+# A Pod of 4 KB has hundreds of values, and rules for nearly all; its bare limit looks at none of them.
+POD_LEAST: Final = 0.25
 # How often the server and what it is held against take turns, where the median is told.
 ROUNDS: Final = 5
 STARTS: Final = 5
 MIB: Final = 1024 * 1024
 CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
+PODS: Final = "/api/v1/namespaces/{}/pods"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +54,7 @@ class Settings:
 Work = Callable[[Settings], AsyncIterator[Result]]
 
 
-# ---- what is stored
-
-
-def config_map(name: str, labels: Mapping[str, str] | None = None, *, marker: str = "") -> bytes:
-    """A ConfigMap of 1 KB."""
-    document = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "labels": dict(labels or {})},
-        "data": {"marker": marker, "text": ""},
-    }
-    missing = 1024 - len(json.dumps(document, separators=(",", ":")))
-    document["data"] = {"marker": marker, "text": "x" * max(0, missing)}
-    return json.dumps(document, separators=(",", ":")).encode()
+# ---- what all have in common
 
 
 @contextmanager
@@ -73,10 +66,10 @@ def server(settings: Settings, *flags: str) -> Iterator[tuple[ServerProcess, Mea
 
 
 @contextmanager
-def bare_bytes(settings: Settings, body: bytes) -> Iterator[Measured]:
+def bare_bytes(settings: Settings, body: bytes, kind: str = "bytes") -> Iterator[Measured]:
     path = settings.directory / "body"
     path.write_bytes(body)
-    with processes.bare("bytes", str(path)) as measured:
+    with processes.bare(kind, str(path)) as measured:
         yield measured
 
 
@@ -96,15 +89,17 @@ async def fill(url: str, namespace: str, count: int) -> None:
     await load.run(url, load.each_of(creates), connections=32)
 
 
-async def answer_to(url: str, target: str) -> bytes:
-    """The body of a GET."""
+async def answer_to(url: str, target: str, headers: Mapping[str, str] = load.NO_HEADERS) -> bytes:
+    """The body of a GET. Raises UnexpectedAnswer."""
     reader, writer = await asyncio.open_connection(*load.address(url), ssl=load.tls_context())
     # HTTP/1.0: the answer ends with the connection, and has no chunks.
-    head = f"GET {target} HTTP/1.0\r\nAuthorization: Bearer admin-token\r\nUser-Agent: bench\r\n\r\n"
-    writer.write(head.encode())
+    writer.write(load.request("GET", target, headers=headers).replace(b" HTTP/1.1", b" HTTP/1.0", 1))
     answer = await reader.read(-1)
     writer.close()
-    return answer.partition(b"\r\n\r\n")[2]
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if b" 200 " not in head.partition(b"\r\n")[0]:
+        raise load.UnexpectedAnswer(answer[:500].decode(errors="replace"))
+    return body
 
 
 async def rate(
@@ -124,6 +119,47 @@ async def rate_on(
     return done, (measured.cpu_s() - before) / done.answers * 1e6
 
 
+# Makes requests for so many seconds.
+Requests = Callable[[float], load.NextRequest]
+
+
+def repeatedly(target: str, headers: Mapping[str, str] = load.NO_HEADERS) -> Requests:
+    """The same GET."""
+    request = load.request("GET", target, headers=headers)
+    return lambda for_s: load.repeated(request, for_s=for_s)
+
+
+def posts(target: str, body: Callable[[str], bytes]) -> Requests:
+    """Creates of objects with names that nobody had before."""
+    numbers = itertools.count()
+    return lambda for_s: load.made(
+        lambda: load.request("POST", target, body(f"c-{next(numbers):06}")), for_s=for_s
+    )
+
+
+class Side(NamedTuple):
+    """Who is asked, and what."""
+
+    measured: Measured
+    requests: Requests
+
+
+async def beside(
+    settings: Settings, work: str, least: float, ours: Side, limit: Side, connections: int = CONNECTIONS
+) -> Result:
+    """The medians of rounds that the server and its limit take in turn. least: the target."""
+    rates, limit_rates, costs = [], [], []
+    for_s = settings.seconds / ROUNDS
+    for _ in range(ROUNDS):
+        bare, _ = await rate(limit.measured, limit.requests(for_s), connections)
+        done, cpu_us = await rate(ours.measured, ours.requests(for_s), connections)
+        rates.append(done.per_second)
+        limit_rates.append(bare.per_second)
+        costs.append(cpu_us)
+    median = statistics.median
+    return Result(work, "/s", median(rates), median(limit_rates), least, cpu_us=median(costs))
+
+
 # ---- reads
 
 
@@ -141,22 +177,13 @@ async def gets(settings: Settings) -> AsyncIterator[Result]:
 async def get_beside_bare(
     settings: Settings, measured: Measured, work: str, target: str, least: float
 ) -> Result:
-    """The median of rounds that the server and the bare limit take in turn."""
-    rates, bare_rates, costs = [], [], []
     with bare_bytes(settings, await answer_to(measured.url, target)) as limit:
-        for _ in range(ROUNDS):
-            for_s = settings.seconds / ROUNDS
-            bare, _ = await rate(limit, load.repeated(load.request("GET", "/"), for_s=for_s))
-            got, cpu_us = await rate(measured, load.repeated(load.request("GET", target), for_s=for_s))
-            rates.append(got.per_second)
-            bare_rates.append(bare.per_second)
-            costs.append(cpu_us)
-    median = statistics.median
-    return Result(work, "/s", median(rates), median(bare_rates), least, cpu_us=median(costs))
+        ours = Side(measured, repeatedly(target))
+        return await beside(settings, work, least, ours, Side(limit, repeatedly("/")))
 
 
 async def lists(settings: Settings) -> AsyncIterator[Result]:
-    """5,000 objects of 1 KB, on 4 connections."""
+    """5,000 objects of 1 KB."""
     with server(settings) as (_, measured):
         await fill(measured.url, "bench", LISTED_OBJECTS)
         target = CONFIGMAPS.format("bench")
@@ -166,21 +193,16 @@ async def lists(settings: Settings) -> AsyncIterator[Result]:
             ("LIST limit=500", "?limit=500", 0.6),
             ("LIST label 1 in 10", "?labelSelector=tenth%3Dyes", 0.0),
         ):
+            ours = Side(measured, repeatedly(target + query))
             with bare_bytes(settings, await answer_to(measured.url, target + query)) as limit:
-                bare, _ = await rate(
-                    limit, load.repeated(load.request("GET", "/"), for_s=settings.seconds), 4
-                )
-            got, cpu_us = await rate(
-                measured, load.repeated(load.request("GET", target + query), for_s=settings.seconds), 4
-            )
-            yield Result(work, "/s", got.per_second, bare.per_second, least, cpu_us=cpu_us)
+                yield await beside(settings, work, least, ours, Side(limit, repeatedly("/")), LISTING)
 
 
 # ---- writes
 
 
 async def writes(settings: Settings) -> AsyncIterator[Result]:
-    """Creates and updates of 1 KB, beside parse-and-put into the same kind of store."""
+    """Beside parse-and-put of the same bytes into the same kind of store."""
     async for result in _writes(settings, "", "embedded", 0.45):
         yield result
     for source, binary in itertools.islice(etcd_binaries().items(), 1):
@@ -202,32 +224,24 @@ async def _writes(settings: Settings, etcd_url: str, store: str, least: float) -
     ):
         await make_namespace(measured.url, "bench")
         with processes.bare("put", etcd_url or other) as limit:
-            bare, _ = await rate(
-                limit, load.repeated(load.request("POST", "/", config_map("c")), for_s=settings.seconds)
-            )
+            turns = itertools.count()
+
+            def update() -> bytes:
+                turn = next(turns)
+                name = f"c-{turn % 200:06}"
+                return load.request("PUT", f"{target}/{name}", config_map(name, marker=str(turn)))
+
+            def updates(for_s: float) -> load.NextRequest:
+                return load.made(update, for_s=for_s)
+
+            for work, work_least, requests, body in (
+                ("create", least, posts(target, config_map), config_map),
+                ("update", least, updates, config_map),
+                ("create of a Pod of 4 KB", POD_LEAST, posts(PODS.format("bench"), pod), pod),
+            ):
+                ours, bare = Side(measured, requests), Side(limit, posts("/", body))
+                yield await beside(settings, f"{work}, {store}", work_least, ours, bare)
         alone = await _store_alone(etcd_url or other + "/alone", settings.seconds)
-        names = itertools.count()
-
-        def create() -> bytes | None:
-            if time.perf_counter() > ends:
-                return None
-            return load.request("POST", target, config_map(f"c-{next(names):06}"))
-
-        ends = time.perf_counter() + settings.seconds
-        created, cpu_us = await rate(measured, create)
-        yield Result(f"create, {store}", "/s", created.per_second, bare.per_second, least, cpu_us=cpu_us)
-        turns = itertools.count()
-
-        def update() -> bytes | None:
-            if time.perf_counter() > ends:
-                return None
-            turn = next(turns)
-            name = f"c-{turn % 200:06}"
-            return load.request("PUT", f"{target}/{name}", config_map(name, marker=str(turn)))
-
-        ends = time.perf_counter() + settings.seconds
-        updated, cpu_us = await rate(measured, update)
-        yield Result(f"update, {store}", "/s", updated.per_second, bare.per_second, least, cpu_us=cpu_us)
         yield Result(f"  (the {store} store's client alone)", "/s", alone)
 
 
@@ -372,18 +386,12 @@ async def _list_beside_pings(measured: Measured, settings: Settings) -> tuple[in
 
     watching = asyncio.create_task(watch_memory())
     lists_left = itertools.repeat(load.request("GET", CONFIGMAPS.format("bench")), 3)
-    # In a process of its own, as reading 100 MB keeps this one busy.
-    pings = await asyncio.create_subprocess_exec(
-        *processes.PING, measured.url, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-    )
-    assert pings.stdout is not None
-    await pings.stdout.readline()
-    await load.run(measured.url, load.each_of(lists_left), connections=1)
-    output, _ = await pings.communicate(b"\n")
+    async with processes.pings(measured.url) as pings:
+        await load.run(measured.url, load.each_of(lists_left), connections=1)
     watching.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await watching
-    return peak, float(output)
+    return peak, pings.longest_s
 
 
 WORKS: Final[Mapping[str, Work]] = {

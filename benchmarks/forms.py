@@ -1,0 +1,125 @@
+"""Lists in other forms than JSON, and OpenAPI: what has to be made, where objects as they are only copied."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from benchmarks import load
+from benchmarks.processes import Measured, pings
+from benchmarks.report import Result
+from benchmarks.works import (
+    CONFIGMAPS,
+    LISTED_OBJECTS,
+    LISTING,
+    Settings,
+    Side,
+    answer_to,
+    bare_bytes,
+    beside,
+    fill,
+    repeatedly,
+    server,
+)
+
+_AS: Final = "application/json;as={};v=v1;g=meta.k8s.io"
+_TABLE: Final = {"Accept": _AS.format("Table")}
+_PARTIAL: Final = {"Accept": _AS.format("PartialObjectMetadataList")}
+_PROTOBUF: Final = {"Accept": "application/vnd.kubernetes.protobuf"}
+_YAML: Final = {"Accept": "application/yaml"}
+_GZIP: Final = {"Accept-Encoding": "gzip"}
+# How often a server is asked that never was asked before.
+FIRST_TIMES: Final = 3
+
+
+async def forms(settings: Settings) -> AsyncIterator[Result]:
+    """5,000 objects of 1 KB. What is kept of objects has been made before."""
+    with server(settings) as (_, measured):
+        await fill(measured.url, "bench", LISTED_OBJECTS)
+        for name, headers, least in (
+            ("Table", _TABLE, 0.5),
+            ("PartialObjectMetadata", _PARTIAL, 0.5),
+            ("YAML", _YAML, 0.0),
+        ):
+            async for result in _beside_bytes(settings, measured, name, headers, least):
+                yield result
+        async for result in _protobuf_beside_json(settings, measured):
+            yield result
+        target = CONFIGMAPS.format("bench")
+        with bare_bytes(settings, await answer_to(measured.url, target), kind="gzip") as limit:
+            ours, bare = Side(measured, repeatedly(target, _GZIP)), Side(limit, repeatedly("/"))
+            for work, _, connections in _WAYS:
+                yield await beside(settings, work.format("JSON, gzip"), 0.0, ours, bare, connections)
+
+
+async def _beside_bytes(
+    settings: Settings, measured: Measured, form: str, headers: Mapping[str, str], least: float
+) -> AsyncIterator[Result]:
+    """Beside sending as many bytes."""
+    target = CONFIGMAPS.format("bench")
+    with bare_bytes(settings, await answer_to(measured.url, target, headers)) as limit:
+        ours, bare = Side(measured, repeatedly(target, headers)), Side(limit, repeatedly("/"))
+        for work, has_target, connections in _WAYS:
+            yield await beside(
+                settings, work.format(form), least if has_target else 0.0, ours, bare, connections
+            )
+
+
+async def _protobuf_beside_json(settings: Settings, measured: Measured) -> AsyncIterator[Result]:
+    target = CONFIGMAPS.format("bench")
+    await answer_to(measured.url, target, _PROTOBUF)
+    ours, json_list = Side(measured, repeatedly(target, _PROTOBUF)), Side(measured, repeatedly(target))
+    for work, has_target, connections in _WAYS:
+        least = 0.5 if has_target else 0.0
+        yield await beside(
+            settings, work.format("protobuf, beside JSON"), least, ours, json_list, connections
+        )
+
+
+# Of each form: the work, whether it has the form's target, and how many ask at a time. Who asks at the same
+# time as others shares what is made with them, who is alone does not.
+_WAYS: Final = (("LIST 5,000 x 1 KB, {}", True, LISTING), ("  one after the other", False, 1))
+
+
+# ---- OpenAPI
+
+
+async def openapi(settings: Settings) -> AsyncIterator[Result]:
+    """All documents of version 3, as clients ask for them, from servers that were not asked before."""
+    costs, stalls, quiet_stalls = [], [], []
+    for _ in range(FIRST_TIMES):
+        with server(settings) as (_, measured):
+            before, began = measured.cpu_s(), time.perf_counter()
+            await _read_openapi(measured.url)
+            costs.append(measured.cpu_s() - before)
+            took_s = time.perf_counter() - began
+        with server(settings) as (_, measured):
+            async with pings(measured.url) as quiet:
+                await asyncio.sleep(took_s)
+            async with pings(measured.url) as beside_openapi:
+                await _read_openapi(measured.url)
+            quiet_stalls.append(quiet.longest_s * 1e3)
+            stalls.append(beside_openapi.longest_s * 1e3)
+    median = statistics.median
+    yield Result("OpenAPI v3 of all groups, the server's CPU", "s", median(costs), target=3, is_bound=True)
+    yield Result(
+        *("  longest stall meanwhile", "ms", median(stalls), median(quiet_stalls), 20),
+        is_bound=True,
+        note=f"of {FIRST_TIMES} servers: {_listed(stalls)} ms; beside it that in as long a time without: "
+        f"{_listed(quiet_stalls)} ms",
+    )
+
+
+async def _read_openapi(url: str) -> None:
+    """The index, and all that it names."""
+    paths = json.loads(await answer_to(url, "/openapi/v3"))["paths"].values()
+    requests = (load.request("GET", path["serverRelativeURL"], headers=_GZIP) for path in paths)
+    await load.run(url, load.each_of(requests), connections=1)
+
+
+def _listed(figures: list[float]) -> str:
+    return ", ".join(f"{figure:.1f}" for figure in figures)
