@@ -108,6 +108,7 @@ def parse_quantity(text: str) -> Quantity:
     raise InvalidQuantity(_WRONG_SUFFIX if _is_rough(text) else _WRONG_FORMAT)
 
 
+@lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
     """The text as Kubernetes writes it. Raises InvalidQuantity."""
     return str(parse_quantity(text))

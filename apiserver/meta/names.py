@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache, wraps
 from typing import Final, TypeAlias
 
 NameRule: TypeAlias = Callable[[str], list[str]]
@@ -19,6 +20,10 @@ GENERATE_NAME_PREFIX_MAX: Final = 58
 # Consonants and digits that are not easily mistaken, and make no words.
 GENERATED_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 GENERATED_SUFFIX_LENGTH: Final = 5
+# Keys, values and references come again with each object, so the last few are remembered, if they are not
+# longer than the longest that is valid.
+REMEMBERED_MAX: Final = 2_048
+_REMEMBERED_LENGTH_MAX: Final = SUBDOMAIN_MAX + 1 + LABEL_MAX
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -64,6 +69,8 @@ _VALUE_TEXT: Final = (
 
 def dns_subdomain(name: str) -> list[str]:
     """The rule for most names: dots allowed, up to 253 characters."""
+    if len(name) <= SUBDOMAIN_MAX and _is_subdomain(name):
+        return []
     problems = []
     if _length(name) > SUBDOMAIN_MAX:
         problems.append(f"must be no more than {SUBDOMAIN_MAX} characters")
@@ -74,6 +81,8 @@ def dns_subdomain(name: str) -> list[str]:
 
 def dns_label(name: str) -> list[str]:
     """The rule for names that become part of a host name, as Namespaces' and Services'."""
+    if len(name) <= LABEL_MAX and _is_label(name):
+        return []
     problems = []
     if _length(name) > LABEL_MAX:
         problems.append(f"must be no more than {LABEL_MAX} characters")
@@ -99,6 +108,17 @@ def path_segment(name: str) -> list[str]:
     return [f"may not contain '{character}'" for character in "/%" if character in name]
 
 
+def remembered(rule: NameRule) -> NameRule:
+    """A rule for texts of which the same ones come again and again."""
+    remembering = lru_cache(maxsize=REMEMBERED_MAX)(lambda name: tuple(rule(name)))
+
+    def check(name: str) -> list[str]:
+        return [*remembering(name)] if len(name) <= _REMEMBERED_LENGTH_MAX else rule(name)
+
+    return wraps(rule)(check)
+
+
+@remembered
 def qualified_name(name: str) -> list[str]:
     """The rule for keys of labels and annotations, and for finalizers: `example.com/name` or `name`."""
     prefix, slash, last = name.rpartition("/")
@@ -119,6 +139,7 @@ def qualified_name(name: str) -> list[str]:
     return problems
 
 
+@remembered
 def label_value(value: str) -> list[str]:
     problems = []
     if _length(value) > LABEL_MAX:

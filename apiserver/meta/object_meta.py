@@ -131,8 +131,10 @@ def validate_update(meta: Document, old: Document) -> list[FieldError]:
 def validate_labels(labels: dict[str, str] | None, field: str) -> list[FieldError]:
     errors = []
     for key, value in (labels or {}).items():
-        errors += [invalid(field, key, problem) for problem in names.qualified_name(key)]
-        errors += [invalid(field, value, problem) for problem in names.label_value(value)]
+        if problems := names.qualified_name(key):
+            errors += [invalid(field, key, problem) for problem in problems]
+        if problems := names.label_value(value):
+            errors += [invalid(field, value, problem) for problem in problems]
         if len(errors) >= ERRORS_MAX:
             break
     return errors
@@ -163,9 +165,8 @@ def _validate_annotations(annotations: dict[str, str] | None) -> list[FieldError
     size_bytes = 0
     for key, value in (annotations or {}).items():
         # The rule is that of labels' keys, but case does not count in the domain.
-        errors += [
-            invalid("metadata.annotations", key, problem) for problem in names.qualified_name(key.lower())
-        ]
+        if problems := names.qualified_name(key.lower()):
+            errors += [invalid("metadata.annotations", key, problem) for problem in problems]
         if len(errors) >= ERRORS_MAX:
             return errors
         size_bytes += len(key.encode()) + len(value.encode())

@@ -12,9 +12,10 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from apiserver.quantity import InvalidQuantity, canonical
 from apiserver.schema.go_fields import GoField, fields_of
@@ -24,16 +25,37 @@ from apiserver.vocabulary import Document
 # Where a value stands: the way from the root as links, so that a step costs nothing until it is told.
 # A step is a field's name, a list's index, or a map's key wrapped in `_MapKey`.
 _Path: TypeAlias = "tuple[_Path | None, str | int | _MapKey]"
-_Walk: TypeAlias = Callable[[Any, "_Path | None", list[str]], Any]
+_Walk: TypeAlias = Callable[[Any, "_Path | None", "_Report"], Any]
 # Completes a checked value of one definition, in place: what is inside of it is complete by then, and what Go
 # shows when it is empty is there.
 Default: TypeAlias = Callable[[Document], None]
 # More are not reported: the answer has to end somewhere.
 UNKNOWN_FIELDS_MAX: Final = 1_000
+# In lists and maps of one document, where `{}` may become a long object with all that Go shows and sets. The
+# largest object that can be stored has fewer.
+STRUCTS_MAX: Final = 100_000
 
 
 class _MapKey(str):
     __slots__ = ()
+
+
+class _Report:
+    """What a walk finds.
+
+    unknown: the paths of fields that are removed. structs: how many there are in lists and maps.
+    """
+
+    __slots__ = ("structs", "unknown")
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        self.structs = 0
+
+    def count(self, structs: int) -> None:
+        self.structs += structs
+        if self.structs > STRUCTS_MAX:
+            raise _Malformed(f"json: exceeded max number of objects in lists {STRUCTS_MAX}")
 
 
 class TypeMismatch(Exception):
@@ -64,14 +86,14 @@ class Walk:
 
         Raises TypeMismatch.
         """
-        unknown: list[str] = []
+        report = _Report()
         try:
-            self._walk(document, None, unknown)
+            self._walk(document, None, report)
         except _Mismatch as mismatch:
             raise TypeMismatch(mismatch.text()) from None
         except RecursionError:
             raise TypeMismatch("json: exceeded max depth") from None
-        return unknown
+        return report.unknown
 
 
 class _Mismatch(Exception):
@@ -102,15 +124,29 @@ class _Malformed(_Mismatch):
         return self.message
 
 
-class _Field(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """plain: values of this type need no walk, whole numbers from `low` to `high` only."""
+
     walk: _Walk
     is_omitted_if_empty: bool
+    plain: type | None
+    low: int
+    high: int
 
 
+# What values of these kinds are, as they come and as they stay.
+_PLAIN: Final[Mapping[Kind, type]] = {
+    Kind.STRING: str,
+    Kind.BOOLEAN: bool,
+    Kind.INTEGER: int,
+    Kind.INT_OR_STRING: str,
+}
 # Kinds whose empty value Go leaves out of JSON; all others it shows.
 _OMITTED_IF_EMPTY: Final = frozenset(
     {Kind.MAP, Kind.LIST, Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.BYTES}
 )
+_only_texts = frozenset({str}).issuperset
 # How Go shows a value of a kind that nobody has set.
 _SHOWN_EMPTY: Final[Mapping[Kind, Any]] = {
     Kind.STRING: "",
@@ -136,9 +172,7 @@ class _Compiler:
         if done is None:
             self._schemas.append(schema)
             # A recursive schema meets itself here before its walk exists.
-            self._walks[id(schema)] = lambda value, path, unknown: self._walks[id(schema)](
-                value, path, unknown
-            )
+            self._walks[id(schema)] = lambda value, path, report: self._walks[id(schema)](value, path, report)
             done = self._walks[id(schema)] = self._compile(schema)
         return done
 
@@ -156,7 +190,12 @@ class _Compiler:
     def _struct(self, schema: Schema) -> _Walk:
         go_fields = fields_of(schema.definition)
         fields = {
-            name: _Field(self.walk(child), _is_omitted_if_empty(name, child, schema, go_fields))
+            name: _Field(
+                self.walk(child),
+                _is_omitted_if_empty(name, child, schema, go_fields),
+                _PLAIN.get(child.kind),
+                *_bounds(child),
+            )
             for name, child in schema.fields.items()
         }
         shown = self._shown(schema, go_fields)
@@ -164,7 +203,7 @@ class _Compiler:
         name_of_struct = schema.struct_name
         complete = self._defaults.get(schema.definition)
 
-        def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
+        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
             if type(value) is not dict:
                 raise _Mismatch(value, schema, path)
             removed: list[str] = []
@@ -172,13 +211,18 @@ class _Compiler:
                 field = known(name)
                 if field is None:
                     removed.append(name)
-                    if len(unknown) < UNKNOWN_FIELDS_MAX:
-                        unknown.append(_text((path, name)))
+                    if len(report.unknown) < UNKNOWN_FIELDS_MAX:
+                        report.unknown.append(_text((path, name)))
                 elif child is None:
                     removed.append(name)
+                elif type(child) is field.plain and (
+                    type(child) is not int or field.low <= child <= field.high
+                ):
+                    if not child and field.is_omitted_if_empty:
+                        removed.append(name)
                 else:
                     try:
-                        checked = field.walk(child, (path, name), unknown)
+                        checked = field.walk(child, (path, name), report)
                     except _Mismatch as mismatch:
                         mismatch.struct = mismatch.struct or name_of_struct
                         raise
@@ -190,7 +234,7 @@ class _Compiler:
                 del value[name]
             for name, empty in shown:
                 if name not in value:
-                    value[name] = empty({}, None, unknown) if callable(empty) else empty
+                    value[name] = empty({}, None, report) if callable(empty) else empty
             if complete is not None:
                 complete(value)
             return value
@@ -219,12 +263,18 @@ class _Compiler:
         assert schema.element is not None
         element = self.walk(schema.element)
         zero = _zero(schema.element, element)
+        has_structs = schema.element.kind is Kind.STRUCT
+        has_texts = schema.element.kind is Kind.STRING
 
-        def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
+        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
             if type(value) is not dict:
                 raise _Mismatch(value, schema, path)
+            if has_texts and _only_texts(map(type, value.values())):
+                return value
+            if has_structs:
+                report.count(len(value))
             for key, child in value.items():
-                checked = zero() if child is None else element(child, (path, _MapKey(key)), unknown)
+                checked = zero() if child is None else element(child, (path, _MapKey(key)), report)
                 if checked is not child:
                     value[key] = checked
             return value
@@ -235,12 +285,18 @@ class _Compiler:
         assert schema.element is not None
         element = self.walk(schema.element)
         zero = _zero(schema.element, element)
+        has_structs = schema.element.kind is Kind.STRUCT
+        has_texts = schema.element.kind is Kind.STRING
 
-        def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
+        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
             if type(value) is not list:
                 raise _Mismatch(value, schema, path)
+            if has_texts and _only_texts(map(type, value)):
+                return value
+            if has_structs:
+                report.count(len(value))
             for index, child in enumerate(value):
-                checked = zero() if child is None else element(child, (path, index), unknown)
+                checked = zero() if child is None else element(child, (path, index), report)
                 if checked is not child:
                     value[index] = checked
             return value
@@ -263,7 +319,7 @@ def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Ma
 
 def _of_type(*types: type) -> Callable[[Schema], _Walk]:
     def compiled(schema: Schema) -> _Walk:
-        def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
+        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
             if type(value) not in types:
                 raise _Mismatch(value, schema, path)
             return value
@@ -274,7 +330,7 @@ def _of_type(*types: type) -> Callable[[Schema], _Walk]:
 
 
 def _string(schema: Schema) -> _Walk:
-    def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
+    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
         if type(value) is not str:
             raise _Mismatch(value, schema, path)
         return value
@@ -282,10 +338,15 @@ def _string(schema: Schema) -> _Walk:
     return walk
 
 
-def _integer(schema: Schema) -> _Walk:
-    low, high = -(1 << (schema.bits - 1)), (1 << (schema.bits - 1)) - 1
+def _bounds(schema: Schema) -> tuple[int, int]:
+    """The least and the greatest whole number that a schema's bits can hold."""
+    return -(1 << (schema.bits - 1)), (1 << (schema.bits - 1)) - 1
 
-    def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
+
+def _integer(schema: Schema) -> _Walk:
+    low, high = _bounds(schema)
+
+    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
         if type(value) is int and low <= value <= high:
             return value
         literal = f"{value}" if type(value) in (int, float) else ""
@@ -297,7 +358,7 @@ def _integer(schema: Schema) -> _Walk:
 def _int_or_string(schema: Schema) -> _Walk:
     """Go's IntOrString: its number has 32 bits."""
 
-    def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
+    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
         if type(value) is str or (type(value) is int and -(1 << 31) <= value < 1 << 31):
             return value
         literal = f"{value}" if type(value) is int else ""
@@ -307,14 +368,14 @@ def _int_or_string(schema: Schema) -> _Walk:
 
 
 def _any(_: Schema) -> _Walk:
-    return lambda value, path, unknown: value
+    return lambda value, path, report: value
 
 
 _NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=\r\n]")
 
 
 def _bytes(schema: Schema) -> _Walk:
-    def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
+    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
         if type(value) is not str:
             raise _Mismatch(value, schema, path)
         try:
@@ -341,7 +402,7 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
     is_rfc3339 = (_RFC3339_MICRO if is_micro else _RFC3339).fullmatch
 
     def compiled(schema: Schema) -> _Walk:
-        def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
+        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
             if type(value) is not str:
                 raise _Mismatch(value, schema, path)
             if not is_micro and _UTC.fullmatch(value):
@@ -371,7 +432,7 @@ _UTC: Final = re.compile(
 
 
 def _quantity(schema: Schema) -> _Walk:
-    def walk(value: Any, path: _Path | None, unknown: list[str]) -> Any:
+    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
         if type(value) is not str:
             if type(value) not in (int, float):
                 raise _Mismatch(value, schema, path)
@@ -403,7 +464,7 @@ def _zero(schema: Schema, walk: _Walk) -> Callable[[], Any]:
     """What a null in a list or a map stands for: the empty value of its type."""
     match schema.kind:
         case Kind.STRUCT:
-            return lambda: walk({}, None, [])
+            return lambda: walk({}, None, _Report())
         case Kind.MAP | Kind.ANY_OBJECT:
             return dict
         case Kind.LIST:

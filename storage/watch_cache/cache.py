@@ -186,6 +186,26 @@ class WatchCache(Generic[T]):
         resource = self._resources.get(resource_of(self._prefix, key) or "")
         return resource.snapshots.newest(key) if resource is not None else None
 
+    def is_empty(self, resource_prefix: str, folder: str = "") -> bool:
+        """Whether no key of a resource, or of a folder in it, is known to have a value.
+
+        A list that takes anything (ANY) would find nothing either, and costs more. False says nothing before
+        `is_filled`.
+        """
+        if not self.is_filled:
+            return False
+        resource = self._resources.get(resource_prefix)
+        if resource is None or not len(resource.snapshots):
+            return True
+        return bool(folder) and not resource.snapshots.count_newest(
+            prefix_range(f"{resource_prefix}{folder}/")
+        )
+
+    def state_of(self, resource_prefix: str) -> tuple[int, int]:
+        """The same as before only if nothing of a resource has changed; says nothing before `is_filled`."""
+        resource = self._resources.get(resource_prefix)
+        return self.fills_total, resource.history.newest if resource is not None else 0
+
     async def revision_at(self, at: ReadAt = MOST_RECENT) -> int:
         """The revision that a read would have. Raises as `get` does."""
         return self.revision if await self._reach(at) else await self._store.current_revision()

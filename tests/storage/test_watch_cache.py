@@ -771,6 +771,53 @@ async def test_keys_that_are_no_objects_are_left_alone(tmp_path: Path) -> None:
     await cached.close()
 
 
+async def test_where_there_is_nothing_is_known_without_a_list(tmp_path: Path) -> None:
+    """Of a resource and of a folder in it; what was deleted is not there, though older reads still see it."""
+    store = await EmbeddedStore.open(tmp_path / "data", durable=False)
+    revision = await store.create(P + "here/a", b"")
+    cached = CacheAsStorage(store)
+    assert not cached.cache.is_empty("/registry/core/secrets/")  # not filled: nobody knows
+    await cached.start()
+    cache = cached.cache
+    assert cache.is_empty("/registry/core/secrets/")
+    assert cache.is_empty("/registry/core/secrets/", "here")
+    assert not cache.is_empty(P)
+    assert [cache.is_empty(P, folder) for folder in ("here", "her", "here-too", "there")] == [
+        *(False, True, True, True)
+    ]
+    deleted = await store.compare_and_delete(P + "here/a", expected=revision)
+    assert (await cached.list(ALL)).items == []
+    assert len((await cache.list(ALL, ReadAt.exactly(deleted - 1))).versions) == 1
+    assert cache.is_empty(P)
+    assert cache.is_empty(P, "here")
+    await cached.close()
+
+
+async def test_the_state_of_a_resource_is_another_one_after_each_change(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path / "data", durable=False)
+    cached = CacheAsStorage(store)
+    await cached.start()
+    cache = cached.cache
+    states: list[tuple[int, int]] = []
+
+    async def look() -> None:
+        await cached.list(ALL)
+        states.append(cache.state_of(P))
+
+    await look()
+    revision = await store.create(P + "a", b"1")
+    await look()
+    revision = await store.compare_and_put(P + "a", b"2", expected=revision)
+    await look()
+    await store.compare_and_delete(P + "a", expected=revision)
+    await look()
+    assert len(set(states)) == 4
+    await store.create("/registry/core/secrets/a", b"")
+    await look()
+    assert states[4] == states[3]  # of another resource
+    await cached.close()
+
+
 # ---- the parts alone
 
 

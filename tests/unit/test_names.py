@@ -156,3 +156,31 @@ def test_the_generated_alphabet_is_that_of_kubernetes() -> None:
     """Row B02."""
     assert set(names.GENERATED_ALPHABET) == set("bcdfghjklmnpqrstvwxz2456789")
     assert (names.GENERATED_SUFFIX_LENGTH, names.GENERATE_NAME_PREFIX_MAX) == (5, 58)
+
+
+@given(st.text(max_size=400), st.integers(min_value=1, max_value=3))
+def test_a_rule_that_remembers_says_the_same_each_time(text: str, times: int) -> None:
+    """Whatever was done to what it said before."""
+
+    def rule(text: str) -> list[str]:
+        return [f"{text} is wrong"] if text else []
+
+    remembering = names.remembered(rule)
+    for _ in range(times):
+        said = remembering(text)
+        assert said == rule(text)
+        said.append("spoilt")
+
+
+def test_a_rule_remembers_what_could_be_a_key_and_nothing_longer() -> None:
+    judged: list[str] = []
+
+    @names.remembered
+    def rule(text: str) -> list[str]:
+        judged.append(text)
+        return []
+
+    key, longer = f"{'p' * 253}/{'n' * 63}", "x" * 10_000
+    for text in (key, longer) * 2:
+        assert rule(text) == []
+    assert judged == [key, longer, longer]

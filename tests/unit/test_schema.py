@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import UNKNOWN_FIELDS_MAX, Default, TypeMismatch, Walk, Walks, json_type
+from apiserver.schema.compile import (
+    STRUCTS_MAX,
+    UNKNOWN_FIELDS_MAX,
+    Default,
+    TypeMismatch,
+    Walk,
+    Walks,
+    json_type,
+)
 from apiserver.schema.structural import Kind, Schema
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
@@ -272,6 +280,18 @@ def test_nesting_without_end_is_refused() -> None:
         CRD(document)
     while "properties" in schema:  # taken apart level by level: freeing it at once would recurse
         schema = schema.pop("properties")["a"]
+
+
+def test_objects_in_lists_without_end_are_refused() -> None:
+    """Each has a few bytes in a body, and hundreds once it is complete. All lists count together."""
+
+    def ports(count: int) -> dict[str, Any]:
+        half = [{} for _ in range(count // 2 - 1)]
+        return {"spec": {"containers": [{"ports": half}], "initContainers": [{"ports": [*half]}]}}
+
+    POD(ports(STRUCTS_MAX))
+    with pytest.raises(TypeMismatch, match=f"max number of objects in lists {STRUCTS_MAX}"):
+        POD(ports(STRUCTS_MAX + 2))
 
 
 def test_a_recursive_type_is_checked_at_every_level() -> None:

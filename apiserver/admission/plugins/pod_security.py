@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,9 +79,17 @@ class Policy:
         return self.enforced.level == self.warned.level == PRIVILEGED
 
 
+_PRIVILEGED: Final = Policy(Standard(), Standard())
+
+
 def policy_of(namespace: Document) -> Policy:
     """What the labels ask for. One that cannot be understood enforces everything, and warns of nothing."""
-    labels = namespace["metadata"].get("labels") or {}
+    return _policy_of_labels(namespace["metadata"].get("labels") or {})
+
+
+def _policy_of_labels(labels: Mapping[str, str]) -> Policy:
+    if not any(key.startswith(_PREFIX) for key in labels):
+        return _PRIVILEGED
     errors: list[FieldError] = []
 
     def standard(mode: str, otherwise: str) -> Standard:
@@ -130,8 +139,8 @@ class PodSecurity(Plugin):
         if resource == _NAMESPACES:
             await self._validate_namespace(write, new, old)
             return
-        namespace = await self._namespaces.find(write.namespace)
-        policy = policy_of(namespace) if namespace is not None else None
+        namespace = await self._namespaces.find_kept(write.namespace)
+        policy = _policy_of_labels(namespace.labels()) if namespace is not None else None
         if policy is None or policy.is_privileged:
             return
         if resource != PODS:

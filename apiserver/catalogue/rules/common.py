@@ -29,12 +29,17 @@ CORE: Final = "io.k8s.api.core.v1."
 # ---- defaults
 
 
+_EMPTY: Final = (None, "")
+
+
 def setting(**values: Any) -> Default:
     """A default that sets fields that are absent or empty texts. Values are scalars."""
 
+    defaults = tuple(values.items())
+
     def complete(value: Document) -> None:
-        for name, default in values.items():
-            if value.get(name) in (None, ""):
+        for name, default in defaults:
+            if value.get(name) in _EMPTY:
                 value[name] = default
 
     return complete
@@ -63,12 +68,18 @@ def at(document: Document, *steps: str) -> Any:
     return value
 
 
+# Of lists as they are commonly long.
+_INDEXES: Final = tuple(f"[{index}]" for index in range(32))
+
+
 def items(value: Document, field: str, path: str) -> Iterable[tuple[str, Any]]:
     """The items of a list, each with its path: `spec.ports[0]`."""
     found = value.get(field)
     if not found:
         return ()
     where = f"{path}.{field}" if path else field
+    if len(found) <= len(_INDEXES):
+        return zip(map(where.__add__, _INDEXES), found, strict=False)
     return ((f"{where}[{index}]", item) for index, item in enumerate(found))
 
 
@@ -95,7 +106,8 @@ def named(path: str, value: str | None, rule: NameRule, *, is_required: bool = T
     """A text that follows a rule for names."""
     if not value:
         return [required(path)] if is_required else []
-    return [invalid(path, value, problem) for problem in rule(value)]
+    problems = rule(value)
+    return [invalid(path, value, problem) for problem in problems] if problems else []
 
 
 def non_negative(path: str, value: int | None) -> Errors:
@@ -121,8 +133,10 @@ def port_number(path: str, value: int | None) -> Errors:
 
 
 _PORT_NAME_CHARACTERS: Final = re.compile(r"[-a-z0-9]+").fullmatch
+_has_letter = re.compile("[a-z]").search
 
 
+@names.remembered
 def port_name(name: str) -> list[str]:
     """A service name of IANA's: what is wrong with it. Source: validation.IsValidPortName."""
     problems = []
@@ -130,7 +144,7 @@ def port_name(name: str) -> list[str]:
         problems.append("must be no more than 15 characters")
     if not _PORT_NAME_CHARACTERS(name):
         problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not re.search("[a-z]", name):
+    if not _has_letter(name):
         problems.append("must contain at least one letter (a-z)")
     if "--" in name:
         problems.append("must not contain consecutive hyphens")

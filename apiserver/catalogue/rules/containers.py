@@ -6,7 +6,7 @@ Source: pkg/apis/core/validation, validateContainers, validateInitContainers, va
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,7 @@ from apiserver.meta import names
 from apiserver.vocabulary import Document
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ def validate_containers(path: str, spec: Document, pod: Surroundings) -> Errors:
 
 def validate_init_containers(path: str, spec: Document, pod: Surroundings) -> Errors:
     errors: Errors = []
+    if not spec.get("initContainers"):
+        return errors
     seen = {container.get("name", "") for container in spec.get("containers") or ()}
     for where, container in items(spec, "initContainers", path):
         errors += _container(where, container, pod)
@@ -94,6 +97,8 @@ _NOT_EPHEMERAL: Final = (
 
 def validate_ephemeral_containers(path: str, spec: Document, pod: Surroundings) -> Errors:
     errors: Errors = []
+    if not spec.get("ephemeralContainers"):
+        return errors
     targets = {
         container.get("name", "")
         for field in ("containers", "initContainers")
@@ -152,28 +157,25 @@ def _container(path: str, container: Document, pod: Surroundings) -> Errors:
     errors = named(f"{path}.name", container.get("name"), names.dns_label)
     if not container.get("image"):
         errors.append(required(f"{path}.image"))
-    errors += one_of(
-        f"{path}.terminationMessagePolicy",
-        container.get("terminationMessagePolicy"),
-        ("File", "FallbackToLogsOnError"),
-        required_text="",
-    )
-    errors += _ports(path, container)
-    errors += _env(path, container)
-    errors += _env_from(path, container)
-    errors += _mounts(path, container, pod)
-    errors += _devices(path, container, pod)
-    errors += one_of(
-        f"{path}.imagePullPolicy", container.get("imagePullPolicy"), PULL_POLICIES, required_text=""
-    )
-    errors += resource_requirements.requirements(f"{path}.resources", container["resources"], pod.claims)
-    errors += _resize_policy(path, container, pod)
-    return errors + container_context(
-        f"{path}.securityContext", container.get("securityContext"), has_host_users=pod.has_host_users
-    )
+    if (policy := container.get("terminationMessagePolicy")) not in _MESSAGE_POLICIES:
+        errors += one_of(f"{path}.terminationMessagePolicy", policy, _MESSAGE_POLICIES, required_text="")
+    for field, check in _LISTS.items():
+        if field in container:
+            errors += check(path, container, pod)
+    if (policy := container.get("imagePullPolicy")) not in PULL_POLICIES:
+        errors += one_of(f"{path}.imagePullPolicy", policy, PULL_POLICIES, required_text="")
+    if resources := container["resources"]:
+        errors += resource_requirements.requirements(f"{path}.resources", resources, pod.claims)
+    if "resizePolicy" in container:
+        errors += _resize_policy(path, container, pod)
+    if "securityContext" in container:
+        errors += container_context(
+            f"{path}.securityContext", container["securityContext"], has_host_users=pod.has_host_users
+        )
+    return errors
 
 
-def _ports(path: str, container: Document) -> Errors:
+def _ports(path: str, container: Document, pod: Surroundings) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for where, port in items(container, "ports", path):
@@ -190,7 +192,8 @@ def _ports(path: str, container: Document) -> Errors:
             errors += port_number(f"{where}.containerPort", port["containerPort"])
         if port.get("hostPort"):
             errors += port_number(f"{where}.hostPort", port["hostPort"])
-        errors += one_of(f"{where}.protocol", port.get("protocol"), PROTOCOLS, required_text="")
+        if (protocol := port.get("protocol")) not in PROTOCOLS:
+            errors += one_of(f"{where}.protocol", protocol, PROTOCOLS, required_text="")
     return errors
 
 
@@ -198,8 +201,9 @@ def _host_ports(path: str, containers: Iterable[Document]) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for index, container in enumerate(containers):
-        for where, port in items(container, "ports", f"{path}[{index}]"):
+        for port_index, port in enumerate(container.get("ports") or ()):
             if number := port.get("hostPort"):
+                where = f"{path}[{index}].ports[{port_index}]"
                 place = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{number}"
                 if place in seen:
                     errors.append(duplicate(f"{where}.hostPort", place))
@@ -242,6 +246,7 @@ _ENV_FIELDS: Final = (
 )
 
 
+@names.remembered
 def data_key(key: str) -> list[str]:
     """A key in a ConfigMap or a Secret: what is wrong with it. Source: validation.IsConfigMapKey."""
     problems = []
@@ -256,15 +261,14 @@ def data_key(key: str) -> list[str]:
     return problems
 
 
-def _env_name(path: str, name: str) -> Errors:
-    return [] if _is_env_name(name) else [invalid(path, name, _ENV_TEXT)]
-
-
-def _env(path: str, container: Document) -> Errors:
+def _env(path: str, container: Document, pod: Surroundings) -> Errors:
     errors: Errors = []
     for where, variable in items(container, "env", path):
-        name = variable.get("name", "")
-        errors += _env_name(f"{where}.name", name) if name else [required(f"{where}.name")]
+        if name := variable.get("name", ""):
+            if not _is_env_name(name):
+                errors.append(invalid(f"{where}.name", name, _ENV_TEXT))
+        else:
+            errors.append(required(f"{where}.name"))
         if "valueFrom" in variable:
             errors += _value_from(f"{where}.valueFrom", variable["valueFrom"], variable.get("value", ""))
     return errors
@@ -280,7 +284,8 @@ def _value_from(path: str, source: Document, value: str) -> Errors:
     for field in ("configMapKeyRef", "secretKeyRef"):
         if (reference := source.get(field)) is not None:
             name, key = reference.get("name", ""), reference.get("key", "")
-            errors += [invalid(f"{path}.{field}.name", name, text) for text in names.dns_subdomain(name)]
+            if problems := names.dns_subdomain(name):
+                errors += [invalid(f"{path}.{field}.name", name, text) for text in problems]
             errors += named(f"{path}.{field}.key", key, data_key)
     if not source:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
@@ -292,10 +297,11 @@ def _value_from(path: str, source: Document, value: str) -> Errors:
     return errors
 
 
-def _env_from(path: str, container: Document) -> Errors:
+def _env_from(path: str, container: Document, pod: Surroundings) -> Errors:
     errors: Errors = []
     for where, source in items(container, "envFrom", path):
-        errors += _env_name(f"{where}.prefix", source.get("prefix", ""))
+        if not _is_env_name(prefix := source.get("prefix", "")):
+            errors.append(invalid(f"{where}.prefix", prefix, _ENV_TEXT))
         given = [field for field in ("configMapRef", "secretRef") if field in source]
         for field in given:
             errors += named(f"{where}.{field}.name", source[field].get("name"), _prefix)
@@ -343,9 +349,12 @@ def _mounts(path: str, container: Document, pod: Surroundings) -> Errors:
         if mount_path in device_paths:
             text = "must not already exist as a path in volumeDevices"
             errors.append(invalid(f"{where}.mountPath", mount_path, text))
-        errors += _sub_path(list_path, where, mount)
-        errors += _propagation(f"{list_path}.mountPropagation", mount, container)
-        errors += _recursive_read_only(f"{list_path}.recursiveReadOnly", mount)
+        if "subPath" in mount or "subPathExpr" in mount:
+            errors += _sub_path(list_path, where, mount)
+        if "mountPropagation" in mount:
+            errors += _propagation(f"{list_path}.mountPropagation", mount, container)
+        if "recursiveReadOnly" in mount:
+            errors += _recursive_read_only(f"{list_path}.recursiveReadOnly", mount)
     return errors
 
 
@@ -419,3 +428,13 @@ def _devices(path: str, container: Document, pod: Surroundings) -> Errors:
         if name:
             seen_names.add(name)
     return errors
+
+
+# What is checked of a container where it has something of that kind, in order.
+_LISTS: Final[Mapping[str, Callable[[str, Document, Surroundings], Errors]]] = {
+    "ports": _ports,
+    "env": _env,
+    "envFrom": _env_from,
+    "volumeMounts": _mounts,
+    "volumeDevices": _devices,
+}

@@ -43,6 +43,8 @@ def validate_meaning(path: str, annotations: Mapping[str, str], spec: Document) 
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
         errors.append(invalid(f"{path}[{MIRROR}]", annotations[MIRROR], text))
+    if not annotations:
+        return errors
     cost = annotations.get(_DELETION_COST, "0")
     if not _is_cost(cost) or cost.startswith("-0") or (cost[0] == "0" and cost != "0") or not _is_int32(cost):
         errors.append(invalid(f"{path}[{_DELETION_COST}]", cost, "must be a 32bit integer"))
@@ -74,6 +76,11 @@ def _seccomp(path: str, profile: str) -> Errors:
     return [invalid(path, profile, "must be a valid seccomp profile")]
 
 
+def mentions(annotations: Mapping[str, str], prefix: str) -> bool:
+    """Whether the keys of some annotations begin like that."""
+    return any(key.startswith(prefix) for key in annotations)
+
+
 def validate_changes(path: str, new: Mapping[str, str], old: Mapping[str, str]) -> Errors:
     """Those that kubelets rely on stay as they are."""
     errors: Errors = []
@@ -90,6 +97,8 @@ def validate_changes(path: str, new: Mapping[str, str], old: Mapping[str, str]) 
 
 def validate_seccomp_fields(annotations: Mapping[str, str], path: str, spec: Document) -> Errors:
     """Where an annotation and its field are both there they agree. path: of the spec."""
+    if not mentions(annotations, SECCOMP_CONTAINER) and SECCOMP_POD not in annotations:
+        return []
     errors = _agree("seccomp", path, spec, annotations.get(SECCOMP_POD))
     for where, container in all_containers(path, spec):
         annotation = annotations.get(SECCOMP_CONTAINER + container.get("name", ""))
@@ -98,7 +107,7 @@ def validate_seccomp_fields(annotations: Mapping[str, str], path: str, spec: Doc
 
 
 def validate_app_armor_fields(annotations: Mapping[str, str], path: str, spec: Document) -> Errors:
-    if at(spec, "os", "name") == "windows":
+    if not mentions(annotations, APP_ARMOR) or at(spec, "os", "name") == "windows":
         return []
     of_pod = at(spec, "securityContext", "appArmorProfile")
     errors: Errors = []

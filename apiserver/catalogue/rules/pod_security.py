@@ -47,7 +47,8 @@ def pod_context(path: str, spec: Document) -> Errors:
     where = f"{path}.securityContext"
     errors: Errors = []
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
-        errors += _id(f"{where}.{field}", context.get(field))
+        if field in context:
+            errors += _id(f"{where}.{field}", context[field])
     for index, group in enumerate(context.get("supplementalGroups") or ()):
         errors += _id(f"{where}.supplementalGroups[{index}]", group)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
@@ -117,22 +118,28 @@ def host_users(path: str, spec: Document) -> Errors:
 def container_context(path: str, context: Document | None, *, has_host_users: bool) -> Errors:
     if context is None:
         return []
-    errors = _id(f"{path}.runAsUser", context.get("runAsUser"))
-    errors += _id(f"{path}.runAsGroup", context.get("runAsGroup"))
+    errors: Errors = []
+    for field in ("runAsUser", "runAsGroup"):
+        if field in context:
+            errors += _id(f"{path}.{field}", context[field])
     if "procMount" in context:
         errors += one_of(f"{path}.procMount", context["procMount"], ("Default", "Unmasked"))
         if has_host_users and context["procMount"] == "Unmasked":
             text = "`hostUsers` must be false to use `Unmasked`"
             errors.append(invalid(f"{path}.procMount", "Unmasked", text))
-    errors += _seccomp(f"{path}.seccompProfile", context.get("seccompProfile"))
+    if "seccompProfile" in context:
+        errors += _seccomp(f"{path}.seccompProfile", context["seccompProfile"])
     if context.get("allowPrivilegeEscalation") is False:
         text = "cannot set `allowPrivilegeEscalation` to false and "
         if context.get("privileged"):
             errors.append(invalid(path, context, f"{text}`privileged` to true"))
         if "CAP_SYS_ADMIN" in (at(context, "capabilities", "add") or ()):
             errors.append(invalid(path, context, f"{text}`capabilities.Add` CAP_SYS_ADMIN"))
-    errors += _windows_options(f"{path}.windowsOptions", context.get("windowsOptions"))
-    return errors + app_armor(f"{path}.appArmorProfile", context.get("appArmorProfile"))
+    if "windowsOptions" in context:
+        errors += _windows_options(f"{path}.windowsOptions", context["windowsOptions"])
+    if "appArmorProfile" in context:
+        errors += app_armor(f"{path}.appArmorProfile", context["appArmorProfile"])
+    return errors
 
 
 # ---- Profiles
@@ -240,6 +247,12 @@ def host_process(path: str, spec: Document) -> Errors:
     """Windows: processes of the host, in all containers or in none."""
     of_pod = at(spec, "securityContext", "windowsOptions", "hostProcess")
     errors: Errors = []
+    if not of_pod and not any(
+        at(container, "securityContext", "windowsOptions", "hostProcess")
+        for field in CONTAINER_LISTS
+        for container in spec.get(field) or ()
+    ):
+        return errors
     kinds = []
     for where, container in all_containers(path, spec):
         own = at(container, "securityContext", "windowsOptions", "hostProcess")

@@ -36,24 +36,32 @@ def validate_spec(path: str, spec: Document, *, pod_name: str = "", is_pod: bool
         restart_policy=spec.get("restartPolicy", ""),
         has_host_users=spec.get("hostUsers", True),
     )
-    errors += _resource_claims(path, spec)
+    if "resourceClaims" in spec:
+        errors += _resource_claims(path, spec)
     errors += validate_containers(path, spec, pod)
     errors += validate_init_containers(path, spec, pod)
     errors += validate_ephemeral_containers(path, spec, pod)
     errors += resource_requirements.of_pod(f"{path}.resources", spec, pod.claims)
     errors += _host_network_ports(path, spec, is_pod)
-    errors += one_of(f"{path}.restartPolicy", pod.restart_policy, RESTART_POLICIES, required_text="")
-    errors += one_of(f"{path}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES, required_text="")
-    errors += object_meta.validate_labels(spec.get("nodeSelector"), f"{path}.nodeSelector")
+    if pod.restart_policy not in RESTART_POLICIES:
+        errors += one_of(f"{path}.restartPolicy", pod.restart_policy, RESTART_POLICIES, required_text="")
+    if (policy := spec.get("dnsPolicy")) not in _DNS_POLICIES:
+        errors += one_of(f"{path}.dnsPolicy", policy, _DNS_POLICIES, required_text="")
+    if "nodeSelector" in spec:
+        errors += object_meta.validate_labels(spec["nodeSelector"], f"{path}.nodeSelector")
     errors += pod_security.pod_context(path, spec)
     errors += _scheduling(path, spec, is_pod)
     errors += pod_security.host_process(path, spec)
     errors += pod_security.host_users(path, spec)
     errors += _names(path, spec, ("serviceAccountName", "nodeName"))
-    errors += in_range(f"{path}.activeDeadlineSeconds", spec.get("activeDeadlineSeconds"), 1, _SECONDS_MAX)
+    if "activeDeadlineSeconds" in spec:
+        where = f"{path}.activeDeadlineSeconds"
+        errors += in_range(where, spec["activeDeadlineSeconds"], 1, _SECONDS_MAX)
     for field in ("hostname", "subdomain"):
-        errors += named(f"{path}.{field}", spec.get(field), names.dns_label, is_required=False)
-    errors += scheduling_rules.tolerations(f"{path}.tolerations", spec.get("tolerations") or ())
+        if field in spec:
+            errors += named(f"{path}.{field}", spec[field], names.dns_label, is_required=False)
+    if "tolerations" in spec:
+        errors += scheduling_rules.tolerations(f"{path}.tolerations", spec["tolerations"] or ())
     errors += _host_aliases(path, spec)
     errors += _names(path, spec, ("priorityClassName",))
     if "runtimeClassName" in spec:
@@ -62,27 +70,32 @@ def validate_spec(path: str, spec: Document, *, pod_name: str = "", is_pod: bool
     if "preemptionPolicy" in spec:
         policies = ("PreemptLowerPriority", "Never")
         errors += one_of(f"{path}.preemptionPolicy", spec["preemptionPolicy"], policies, required_text="")
-    errors += resource_requirements.overhead(f"{path}.overhead", spec.get("overhead") or {})
+    if "overhead" in spec:
+        errors += resource_requirements.overhead(f"{path}.overhead", spec["overhead"] or {})
     return errors + pod_security.operating_system(path, spec)
 
 
 def _names(path: str, spec: Document, fields: tuple[str, ...]) -> Errors:
     errors: Errors = []
     for field in fields:
-        errors += named(f"{path}.{field}", spec.get(field), names.dns_subdomain, is_required=False)
+        if field in spec:
+            errors += named(f"{path}.{field}", spec[field], names.dns_subdomain, is_required=False)
     return errors
 
 
 def _scheduling(path: str, spec: Document, is_pod: bool) -> Errors:
-    errors = scheduling_rules.affinity(f"{path}.affinity", spec.get("affinity") or {})
+    errors: Errors = []
+    if "affinity" in spec:
+        errors += scheduling_rules.affinity(f"{path}.affinity", spec["affinity"] or {})
     errors += _dns_config(f"{path}.dnsConfig", spec)
-    errors += scheduling_rules.readiness_gates(f"{path}.readinessGates", spec.get("readinessGates") or ())
-    errors += scheduling_rules.scheduling_gates(f"{path}.schedulingGates", spec.get("schedulingGates") or ())
-    return errors + scheduling_rules.topology_spread(
-        f"{path}.topologySpreadConstraints",
-        spec.get("topologySpreadConstraints") or [],
-        are_keys_merged=is_pod,
-    )
+    if gates := spec.get("readinessGates"):
+        errors += scheduling_rules.readiness_gates(f"{path}.readinessGates", gates)
+    if gates := spec.get("schedulingGates"):
+        errors += scheduling_rules.scheduling_gates(f"{path}.schedulingGates", gates)
+    if constraints := spec.get("topologySpreadConstraints"):
+        where = f"{path}.topologySpreadConstraints"
+        errors += scheduling_rules.topology_spread(where, constraints, are_keys_merged=is_pod)
+    return errors
 
 
 def _resource_claims(path: str, spec: Document) -> Errors:

@@ -131,7 +131,7 @@ def _without_allowed_changes(spec: Document, old_spec: Document) -> Document:
     """The spec with everything put back that may be changed."""
     masked = dict(spec)
     for field in ("containers", "initContainers"):
-        if field in masked:
+        if masked.get(field):
             masked[field] = [
                 _taken_from(container, old, "image")
                 for container, old in zip(spec[field], old_spec[field], strict=True)

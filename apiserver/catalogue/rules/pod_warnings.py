@@ -9,7 +9,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from apiserver.catalogue.rules.common import at, items, join, quantity_of
-from apiserver.catalogue.rules.pod_annotations import APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD
+from apiserver.catalogue.rules.pod_annotations import (
+    APP_ARMOR,
+    SECCOMP_CONTAINER,
+    SECCOMP_POD,
+    mentions,
+)
 from apiserver.catalogue.rules.pod_security import all_containers
 from apiserver.field_errors import quote
 from apiserver.vocabulary import Document
@@ -63,12 +68,12 @@ def pod_warnings(path: str, pod: Document) -> list[str]:
         *_annotations(join(path, "metadata.annotations"), pod),
         *_volumes(where, spec),
         *_duplicates(where, spec),
-        *_fractions(f"{where}.overhead", spec.get("overhead")),
+        *(_fractions(f"{where}.overhead", spec["overhead"]) if "overhead" in spec else ()),
         *_profiles(path, pod),
         *_containers(where, spec),
         *_ports(where, spec),
         *_grace(where, spec),
-        *_pod_affinity(where, spec),
+        *(_pod_affinity(where, spec) if "affinity" in spec else ()),
     ]
 
 
@@ -103,12 +108,14 @@ def _annotations(path: str, pod: Document) -> Iterator[str]:
 
 def _volumes(path: str, spec: Document) -> Iterator[str]:
     for where, volume in items(spec, "volumes", path):
-        for field, (shown, text) in _DEPRECATED_VOLUMES.items():
-            if field in volume:
-                yield f"{where}.{shown}: {text}"
+        if not _DEPRECATED_VOLUMES.keys().isdisjoint(volume):
+            for field, (shown, text) in _DEPRECATED_VOLUMES.items():
+                if field in volume:
+                    yield f"{where}.{shown}: {text}"
     sources = [
         (where, source)
         for where, volume in items(spec, "volumes", path)
+        if "projected" in volume
         for source in at(volume, "projected", "sources") or ()
     ]
     tokens = {at(source, "serviceAccountToken", "path") for _, source in sources} - {None}
@@ -154,7 +161,7 @@ def _profiles(path: str, pod: Document) -> Iterator[str]:
     annotations, where = at(pod, "metadata", "annotations") or {}, join(path, "metadata.annotations")
     if SECCOMP_POD in annotations and at(spec, "securityContext", "seccompProfile") is None:
         yield f"{where}[{SECCOMP_POD}]: {_SECCOMP_TEXT}"
-    if not annotations:
+    if not mentions(annotations, SECCOMP_CONTAINER) and not mentions(annotations, APP_ARMOR):
         return
     has_app_armor = at(spec, "securityContext", "appArmorProfile") is not None
     for _, container in all_containers("", spec):
@@ -174,7 +181,11 @@ def _profiles(path: str, pod: Document) -> Iterator[str]:
 def _containers(path: str, spec: Document) -> Iterator[str]:
     for where, container in all_containers(path, spec):
         for field in ("limits", "requests"):
-            yield from _fractions(f"{where}.resources.{field}", container["resources"].get(field))
+            if field in container["resources"]:
+                yield from _fractions(f"{where}.resources.{field}", container["resources"][field])
+        variables = container.get("env") or ()
+        if len({variable.get("name", "") for variable in variables}) == len(variables):
+            continue
         seen: set[str] = set()
         for place, variable in items(container, "env", where):
             name = variable.get("name", "")

@@ -46,7 +46,9 @@ def prepare_pod_create(pod: Document) -> None:
 
 def _take_app_armor_annotations(spec: Document, annotations: Document) -> None:
     """What older clients say in annotations nodes read in fields."""
-    if not annotations or at(spec, "os", "name") == "windows":
+    if not pod_annotations.mentions(annotations, pod_annotations.APP_ARMOR):
+        return
+    if at(spec, "os", "name") == "windows":
         return
     for _, container in all_containers("", spec):
         annotation = annotations.get(pod_annotations.APP_ARMOR + container.get("name", ""))
@@ -58,6 +60,7 @@ def _take_app_armor_annotations(spec: Document, annotations: Document) -> None:
 
 
 _OF_QOS: Final = ("cpu", "memory")
+_NOTHING: Final = Decimal(0)
 
 
 def qos_class(spec: Document) -> str:
@@ -79,10 +82,11 @@ def qos_class(spec: Document) -> str:
     is_guaranteed = True
     for resources in all_resources:
         for field, total in totals.items():
+            amounts = resources.get(field) or {}
             for name in _OF_QOS:
-                amount = quantity_of((resources.get(field) or {}).get(name)).value
-                if amount > 0:
-                    total[name] = total.get(name, Decimal(0)) + amount
+                asked = amounts.get(name)
+                if asked is not None and (amount := quantity_of(asked).value) > 0:
+                    total[name] = total.get(name, _NOTHING) + amount
                 elif field == "limits":
                     is_guaranteed = False
     if not totals["requests"] and not totals["limits"]:

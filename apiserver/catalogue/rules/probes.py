@@ -26,6 +26,7 @@ _HEADER_TEXT: Final = (
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used "
     "for validation is '[-A-Za-z0-9]+')"
 )
+_SCHEMES: Final = ("HTTP", "HTTPS")
 _NUMBERS: Final = (
     *("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"),
 )
@@ -41,9 +42,11 @@ def validate_probes(path: str, container: Document, grace_s: int | None) -> Erro
 
 
 def _probe(path: str, kind: str, probe: Document, grace_s: int | None) -> Errors:
-    errors = _handler(path, {k: v for k, v in probe.items() if k != "sleep"}, grace_s)
+    actions = {k: v for k, v in probe.items() if k != "sleep"} if "sleep" in probe else probe
+    errors = _handler(path, actions, grace_s)
     for field in _NUMBERS:
-        errors += non_negative(f"{path}.{field}", probe.get(field))
+        if probe.get(field, 0) < 0:
+            errors += non_negative(f"{path}.{field}", probe[field])
     own_grace_s = probe.get("terminationGracePeriodSeconds")
     where = f"{path}.terminationGracePeriodSeconds"
     if own_grace_s is not None and own_grace_s <= 0:
@@ -66,14 +69,14 @@ def validate_lifecycle(path: str, lifecycle: Document, grace_s: int | None) -> E
 
 def _handler(path: str, handler: Document, grace_s: int | None) -> Errors:
     """Exactly one action."""
-    errors: Errors = []
-    given = [field for field in _ACTIONS if field in handler]
-    for field in given[:1]:
-        errors += _ACTIONS[field](f"{path}.{field}", handler[field], grace_s)
-    errors += [
-        forbidden(f"{path}.{field}", "may not specify more than 1 handler type") for field in given[1:]
-    ]
-    return errors if given else [required(path, "must specify a handler type")]
+    errors: Errors | None = None
+    for field, check in _ACTIONS.items():
+        if field in handler:
+            if errors is None:
+                errors = check(f"{path}.{field}", handler[field], grace_s)
+            else:
+                errors.append(forbidden(f"{path}.{field}", "may not specify more than 1 handler type"))
+    return [required(path, "must specify a handler type")] if errors is None else errors
 
 
 def _exec(path: str, action: Document, grace_s: int | None) -> Errors:
@@ -83,7 +86,8 @@ def _exec(path: str, action: Document, grace_s: int | None) -> Errors:
 def _http_get(path: str, action: Document, grace_s: int | None) -> Errors:
     errors = [] if action.get("path") else [required(f"{path}.path")]
     errors += port_number_or_name(f"{path}.port", action.get("port"))
-    errors += one_of(f"{path}.scheme", action.get("scheme"), ("HTTP", "HTTPS"))
+    if (scheme := action.get("scheme")) not in _SCHEMES:
+        errors += one_of(f"{path}.scheme", scheme, _SCHEMES)
     for header in action.get("httpHeaders") or ():
         if not _is_header_name(header.get("name", "")):
             errors.append(invalid(f"{path}.httpHeaders", header.get("name", ""), _HEADER_TEXT))

@@ -68,11 +68,11 @@ def is_extended(name: str) -> bool:
 
 def is_whole(name: str) -> bool:
     """It comes in whole numbers only."""
-    return name in _OBJECTS or is_extended(name)
+    return name not in _OF_CONTAINERS and (name in _OBJECTS or is_extended(name))
 
 
 def may_be_overcommitted(name: str) -> bool:
-    return is_native(name) and not is_huge_pages(name)
+    return name in _OF_CONTAINERS or (is_native(name) and not is_huge_pages(name))
 
 
 def is_of_pods(name: str) -> bool:
@@ -89,6 +89,8 @@ def resource_name(path: str, name: str) -> Errors:
 
 
 def container_resource_name(path: str, name: str) -> Errors:
+    if name in _OF_CONTAINERS:
+        return []
     errors = resource_name(path, name)
     if "/" not in name:
         if name not in _OF_CONTAINERS and not is_huge_pages(name):
@@ -148,7 +150,7 @@ def overhead(path: str, value: Document) -> Errors:
 def _requirements(path: str, value: Document, claims: Collection[str], name_check: _NameCheck) -> Errors:
     limits, requests = value.get("limits") or {}, value.get("requests") or {}
     errors: Errors = []
-    for field, amounts in (("limits", limits), ("requests", requests)):
+    for field, amounts in (("limits", limits), ("requests", requests)) if limits or requests else ():
         for name, each in sorted(amounts.items()):
             where = f"{path}.{field}[{name}]"
             errors += name_check(where, name)
@@ -158,20 +160,22 @@ def _requirements(path: str, value: Document, claims: Collection[str], name_chec
             if is_huge_pages(name):
                 errors += _huge_pages_amount(where, name, each)
     asked = limits.keys() | requests.keys()
-    if any(map(is_huge_pages, asked)) and not asked & {"cpu", "memory"}:
+    if asked.isdisjoint(("cpu", "memory")) and any(map(is_huge_pages, asked)):
         errors.append(forbidden(path, "HugePages require cpu or memory"))
-    return errors + _claims(f"{path}.claims", value.get("claims") or (), claims)
+    if asked_claims := value.get("claims"):
+        errors += _claims(f"{path}.claims", asked_claims, claims)
+    return errors
 
 
 def _fits(path: str, name: str, request: Any, limits: Mapping[str, Any]) -> Errors:
     """A request does not exceed its limit; where nothing can be overcommitted it is its limit."""
-    limit, may_differ = limits.get(name), may_be_overcommitted(name)
+    limit = limits.get(name)
     if limit is None:
-        if may_differ:
+        if may_be_overcommitted(name):
             return []
         return [required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
-    asked, allowed = quantity_of(request), quantity_of(limit)
-    if asked != allowed and not may_differ:
+    asked, allowed = quantity_of(request).value, quantity_of(limit).value
+    if asked != allowed and not may_be_overcommitted(name):
         return [invalid(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")]
     if asked > allowed:
         return [

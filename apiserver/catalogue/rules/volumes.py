@@ -72,8 +72,7 @@ def validate_volumes(
         if not wrong:
             good[name] = volume
         errors += wrong
-        claim = at(volume, "persistentVolumeClaim", "claimName")
-        if claim in claims:
+        if claims and (claim := at(volume, "persistentVolumeClaim", "claimName")) in claims:
             text = "must not reference a PVC that gets created for an ephemeral volume"
             errors.append(invalid(f"{where}.persistentVolumeClaim.claimName", claim, text))
     return good, errors
@@ -82,15 +81,16 @@ def validate_volumes(
 def _source(path: str, volume: Document, pod_name: str, is_pod: bool) -> Errors:
     errors: Errors = []
     found = 0
-    for field, check in _SOURCES.items():
-        source = volume.get(field)
+    given = volume.keys() & _SOURCES.keys()
+    for field in given if len(given) < 2 else filter(given.__contains__, _SOURCES):
+        source = volume[field]
         if source is None:
             continue
         found += 1
         if found > 1:
             errors.append(forbidden(join(path, _PATHS_OF_SECOND.get(field, field)), _MORE_THAN_ONE))
         else:
-            errors += check(join(path, _PATHS.get(field, field)), source)
+            errors += _SOURCES[field](join(path, _PATHS.get(field, field)), source)
             if field == "ephemeral":
                 errors += _claim_name(path, volume.get("name", ""), pod_name)
             elif field == "image":
@@ -107,11 +107,25 @@ def _source(path: str, volume: Document, pod_name: str, is_pod: bool) -> Errors:
 
 def needs(*fields: str) -> _Check:
     """These texts or lists are there."""
-    return lambda path, source: [required(f"{path}.{field}") for field in fields if not source.get(field)]
+
+    def check(path: str, source: Document) -> Errors:
+        errors: Errors = []
+        for field in fields:
+            if not source.get(field):
+                errors.append(required(f"{path}.{field}"))
+        return errors
+
+    return check
 
 
 def _all_of(*checks: _Check) -> _Check:
-    return lambda path, source: [error for check in checks for error in check(path, source)]
+    def check(path: str, source: Document) -> Errors:
+        errors: Errors = []
+        for each in checks:
+            errors += each(path, source)
+        return errors
+
+    return check
 
 
 def _partition(path: str, source: Document) -> Errors:

@@ -346,3 +346,13 @@ def test_this_door_is_for_sizes_only() -> None:
     assert (found["image"], found["resources"]["requests"]["cpu"]) == ("img:1", "2")
     assert "nodeName" not in after["spec"]
     assert after["status"] == before["status"]
+
+
+@pytest.mark.parametrize("none", [None, []])
+def test_pods_of_no_containers(none: Any) -> None:
+    """Nobody can create one; should one be there, it can be updated, for what that is worth."""
+    before, after = pod(containers=none), pod(containers=none)
+    after["spec"]["nodeName"] = "n"
+    assert ("spec", "FieldValueForbidden") in [
+        (error.field, error.reason) for error in validate_pod_update(after, before)
+    ]
