@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 from aiohttp import hdrs, web
@@ -13,11 +13,15 @@ from apiserver.endpoints.call import Call
 from apiserver.endpoints.connection import BODY_BYTES_MAX
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
+from apiserver.registry import aside
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
 from apiserver.wire.forms import CBOR, JSON, YAML, media_types
 from apiserver.wire.protobuf import NotProtobuf, open_envelope
+
+# With aliases a short text stands for a long document, and every value of it takes far longer than in JSON.
+YAML_LARGE_BYTES: Final = 1024
 
 
 async def read_body(call: Call) -> bytes:
@@ -56,6 +60,12 @@ async def read_body(call: Call) -> bytes:
     if len(body) > BODY_BYTES_MAX:
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
     return body
+
+
+def is_large(body: bytes, content_type: str) -> bool:
+    """Whether it may take long to understand a body: others shall not wait for it."""
+    bytes_max = YAML_LARGE_BYTES if base_type(content_type) == YAML else aside.LARGE_BYTES
+    return len(body) > bytes_max
 
 
 class MalformedBody(ValueError):

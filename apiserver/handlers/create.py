@@ -10,7 +10,7 @@ from apiserver.admission.chain import AdmissionChain, Operation, Write
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
-from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.bodies import is_large, read_body
 from apiserver.endpoints.call import Call, Handler
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
@@ -42,15 +42,25 @@ def create_handler(
             call.query, "CreateOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
         )
         call.warnings += options.warnings
-        document = decoder.object(
-            await read_body(call),
-            call.request.headers.get(hdrs.CONTENT_TYPE, ""),
+        body, content_type = await read_body(call), call.request.headers.get(hdrs.CONTENT_TYPE, "")
+        document = await decoder.read(
+            body,
+            content_type,
             resource,
             namespace=namespace,
             field_validation=options.field_validation,
             warnings=call.warnings,
         )
-        created = await store_new(registry, lifecycle, admission, call, resource, document, options)
+        created = await store_new(
+            registry,
+            lifecycle,
+            admission,
+            call,
+            resource,
+            document,
+            options,
+            is_large=is_large(body, content_type),
+        )
         await send_object(call, encoder, created, HTTPStatus.CREATED)
 
     return create
@@ -64,8 +74,10 @@ async def store_new(
     resource: ServedResource,
     document: Document,
     options: WriteOptions,
+    *,
+    is_large: bool,
 ) -> StoredObject:
-    """Create the object in a document; also for a PUT of what is absent."""
+    """Create the object in a document; also for a PUT of what is absent. is_large: its body was."""
     namespace = call.info.namespace
     warn_of_duplicate_owners(call, document)
     name = document["metadata"].get("name", "")
@@ -81,6 +93,7 @@ async def store_new(
         warnings=call.warnings,
         mutate=asked.mutate if asked else None,
         admit=asked.validate if asked else None,
+        is_large=is_large,
     )
 
 

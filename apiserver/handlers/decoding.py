@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import orjson
+
 from apiserver.brand import Brand
+from apiserver.endpoints import bodies
 from apiserver.endpoints.bodies import BodyParser, MalformedBody
-from apiserver.errors import BadRequest
+from apiserver.errors import BadRequest, RequestEntityTooLarge
+from apiserver.registry import aside
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.compile import TypeMismatch, json_type
 from apiserver.vocabulary import Document
+from storage.interface import VALUE_BYTES_MAX
 
 # So much of a body that cannot be understood is shown.
 SHOWN_BYTES: Final = 30
+# Of a document with its defaults. Not all of what is sent need be stored.
+DOCUMENT_BYTES_MAX: Final = 2 * VALUE_BYTES_MAX
 
 
 class Decoder:
@@ -21,6 +28,31 @@ class Decoder:
 
     def __init__(self, brand: Brand, *, has_cbor: bool = False) -> None:
         self._parser = BodyParser(brand, has_cbor=has_cbor)
+
+    async def read(
+        self,
+        body: bytes,
+        content_type: str,
+        resource: ServedResource,
+        *,
+        namespace: str,
+        field_validation: str,
+        warnings: list[str],
+    ) -> Document:
+        """As `object`; others need not wait for a large body."""
+        is_large = bodies.is_large(body, content_type)
+        if is_large:
+            resource.compile()
+        return await aside.run(
+            is_large,
+            self.object,
+            body,
+            content_type,
+            resource,
+            namespace=namespace,
+            field_validation=field_validation,
+            warnings=warnings,
+        )
 
     def object(
         self,
@@ -35,7 +67,7 @@ class Decoder:
         """The object in a body: checked against the schema, pruned, and at home in `namespace`.
 
         warnings: takes what field validation has to say.
-        Raises UnsupportedMediaType, BadRequest.
+        Raises UnsupportedMediaType, BadRequest, RequestEntityTooLarge.
         """
         try:
             parsed = self._parser.parse(body, content_type, lambda raw: resource.from_protobuf(raw))
@@ -53,6 +85,8 @@ class Decoder:
             )
         except TypeMismatch as mismatch:
             raise BadRequest(_cannot_be_handled(resource, str(mismatch))) from None
+        if len(body) > aside.LARGE_BYTES:
+            require_size(document)
         meta = document.setdefault("metadata", {})
         if resource.is_namespaced and meta.get("namespace", namespace) not in (namespace, ""):
             raise BadRequest(
@@ -124,6 +158,20 @@ def check(
     if problems and field_validation == "Warn":
         warnings += problems
     document["apiVersion"], document["kind"] = resource.api_version, resource.kind
+
+
+def require_size(document: Document) -> None:
+    """Refuse what can never be stored, before anything else is done with it.
+
+    `{}` may be a container, which is a hundred times as long once it has its defaults.
+    Raises RequestEntityTooLarge.
+    """
+    try:
+        size = len(orjson.dumps(document))
+    except TypeError:
+        return  # Nested too deeply, which whoever encodes it will tell.
+    if size > DOCUMENT_BYTES_MAX:
+        raise RequestEntityTooLarge(VALUE_BYTES_MAX)
 
 
 def _cannot_be_handled(resource: ServedResource, why: str) -> str:

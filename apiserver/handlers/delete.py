@@ -12,7 +12,7 @@ from apiserver.admission.chain import AdmissionChain, Operation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
-from apiserver.endpoints.bodies import BodyParser, MalformedBody, read_body
+from apiserver.endpoints.bodies import BodyParser, MalformedBody, is_large, read_body
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.responses import send_status
 from apiserver.errors import BadRequest, NotFound, details_of
@@ -21,6 +21,7 @@ from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
 from apiserver.handlers.list import send_list
 from apiserver.meta.options import DeleteOptions, ListOptions
+from apiserver.registry import aside
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.schema.compile import TypeMismatch, Walk
@@ -121,7 +122,8 @@ class OptionsReader:
         """Raises BadRequest, UnsupportedMediaType, Invalid."""
         body = await read_body(call)
         if body:
-            document = self._decode(body, call.request.headers.get(hdrs.CONTENT_TYPE, ""))
+            content_type = call.request.headers.get(hdrs.CONTENT_TYPE, "")
+            document = await aside.run(is_large(body, content_type), self._decode, body, content_type)
             options = DeleteOptions.from_body(
                 document, self._brand.meta_group, takes_bare_dry_run=self._takes_bare_dry_run
             )

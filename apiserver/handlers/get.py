@@ -9,6 +9,7 @@ from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import is_pretty, send_body
 from apiserver.handlers.encoders import Encoders
 from apiserver.meta.options import read_at_for_get
+from apiserver.registry import aside
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.wire.forms import JSON
@@ -29,7 +30,9 @@ def get_handler(registry: Registry, encoders: Encoders) -> Handler:
 
 async def send_object(call: Call, encoder: Encoder, found: StoredObject, status: int = 200) -> None:
     """An object as the whole answer."""
-    body = encoder.object(found)
+    # In JSON it is there already. Others need not wait until a large one is written in another form.
+    takes_long = encoder.media_type != JSON and len(found.tail) > aside.LARGE_BYTES
+    body = await aside.run(takes_long, encoder.object, found)
     if encoder.media_type == JSON and is_pretty(call):
         body = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
     await send_body(call, status, body, encoder.media_type)

@@ -13,7 +13,7 @@ from apiserver.admission.chain import AdmissionChain, Operation
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
 from apiserver.endpoints import bodies
-from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.bodies import is_large, read_body
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import (
@@ -26,13 +26,14 @@ from apiserver.errors import (
     UnsupportedMediaType,
 )
 from apiserver.handlers.create import warn_of_duplicate_owners, write_of
-from apiserver.handlers.decoding import check
+from apiserver.handlers.decoding import check, require_size
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
 from apiserver.handlers.update import require_name, update_rules
 from apiserver.meta.options import WriteOptions
 from apiserver.patch import json_patch, merge_patch, remarks, strategic_merge
 from apiserver.patch.go_text import go_text
+from apiserver.registry import aside
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -81,7 +82,10 @@ def patch_handler(
             call.query, "PatchOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
         )
         call.warnings += options.warnings
-        patch = parse_patch(await read_body(call), content_type, resource, options)
+        body = await read_body(call)
+        large = is_large(body, content_type)
+        resource.compile()
+        patch = await aside.run(large, parse_patch, body, content_type, resource, options)
         condition = version_condition(call, content_type, deviations)
 
         def transform(current: StoredObject) -> Document:
@@ -107,6 +111,7 @@ def patch_handler(
             warnings=call.warnings,
             mutate=asked.mutate if asked else None,
             admit=asked.validate if asked else None,
+            is_large=large,
         )
         await send_object(call, encoder, updated)
 
@@ -221,6 +226,7 @@ def apply_patch(
             raise BadRequest(f"the patched object is nested too deeply: {mismatch}") from None
         error = field_errors.invalid("patch", shown, str(mismatch))
         raise Invalid(GroupKind("", ""), "", [error]) from None
+    require_size(patched)
     if not isinstance(patched.get("metadata"), dict):
         patched["metadata"] = {}
     return patched

@@ -69,7 +69,7 @@ class Speech:
 
     async def read(self, call: Call, spoken: ServedResource, options: WriteOptions) -> Document:
         """The document in the body. Raises BadRequest and what else speaks against a body."""
-        document = self.decoder.object(
+        document = await self.decoder.read(
             await read_body(call),
             call.request.headers.get(hdrs.CONTENT_TYPE, ""),
             spoken,

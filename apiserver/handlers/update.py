@@ -12,7 +12,7 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
-from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.bodies import is_large, read_body
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.middleware import attributes_of
 from apiserver.errors import BadRequest, Conflict, NotFound
@@ -21,6 +21,7 @@ from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
 from apiserver.meta.options import WriteOptions
+from apiserver.registry import aside
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import UpdateStrategy
@@ -47,12 +48,15 @@ def update_handler(
             call.query, "UpdateOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
         )
         call.warnings += options.warnings
-        body = await read_body(call)
+        body, content_type = await read_body(call), call.request.headers.get(hdrs.CONTENT_TYPE, "")
+        large = is_large(body, content_type)
+        if large:
+            resource.compile()
 
         def decode() -> Document:
             document = decoder.object(
                 body,
-                call.request.headers.get(hdrs.CONTENT_TYPE, ""),
+                content_type,
                 resource,
                 namespace=info.namespace,
                 field_validation=options.field_validation,
@@ -62,7 +66,7 @@ def update_handler(
             warn_of_duplicate_owners(call, document)
             return document
 
-        first: list[Document] = [decode()]  # checked before anything is looked up
+        first: list[Document] = [await aside.run(large, decode)]  # checked before anything is looked up
         asked = admission.of(write_of(call, Operation.UPDATE, info.name, is_dry_run=options.dry_run))
         try:
             updated = await registry.update(
@@ -78,12 +82,13 @@ def update_handler(
                 warnings=call.warnings,
                 mutate=asked.mutate if asked else None,
                 admit=asked.validate if asked else None,
+                is_large=large,
             )
         except NotFound:
             if not resource.strategy.creates_on_update or info.subresource:
                 raise
             authorization.require(attributes_of(call, "create"))
-            document = decode()
+            document = await aside.run(large, decode)
             if uid := document["metadata"].get("uid"):
                 raise Conflict(
                     resource.group_resource,
@@ -91,7 +96,9 @@ def update_handler(
                     f"Precondition failed: UID in precondition: {uid}, UID in object meta: ",
                 ) from None
             call.info = replace(info, verb="create")  # which is what metrics are to call it
-            created = await store_new(registry, lifecycle, admission, call, resource, document, options)
+            created = await store_new(
+                registry, lifecycle, admission, call, resource, document, options, is_large=large
+            )
             await send_object(call, encoder, created, HTTPStatus.CREATED)
             return
         await send_object(call, encoder, updated)

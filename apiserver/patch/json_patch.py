@@ -1,7 +1,7 @@
 """JSON Patch, RFC 6902, carried out by the jsonpatch library.
 
 Three things are as Kubernetes has them: `replace` of a member that is not there adds it, a patch has at
-most 10,000 operations, and what its copies add up to is bounded. Row L03.
+most 10,000 operations, and what its copies add up to is bounded. So is what moves in lists. Row L03.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from apiserver.schema.compile import json_type
 OPERATIONS_MAX: Final = 10_000
 # kube-apiserver: JSONPatchMaxCopyBytes.
 COPIED_BYTES_MAX: Final = 3 * 1024 * 1024
+# Less than half a second's work: ten thousand changes of a list of thirty thousand items.
+MOVED_ITEMS_MAX: Final = 300_000_000
+# Fewer operations cannot come to much.
+UNCOUNTED_OPERATIONS_MAX: Final = 500
 
 
 class MalformedPatch(ValueError):
@@ -68,6 +72,23 @@ class _Copy(jsonpatch.CopyOperation):
         return super().apply(obj)
 
 
+def _counting_pointer() -> type[jsonpointer.JsonPointer]:
+    """Pointers of one patch, which count the items of the lists that are changed: all may have to move."""
+    items = 0
+
+    class Pointer(jsonpointer.JsonPointer):
+        def to_last(self, doc: Any) -> Any:
+            nonlocal items
+            parent, last = super().to_last(doc)
+            if isinstance(parent, list):
+                items += len(parent)
+                if items > MOVED_ITEMS_MAX:
+                    raise CannotApply(f"more than {MOVED_ITEMS_MAX} items of lists would have to move")
+            return parent, last
+
+    return Pointer
+
+
 class _Patch(jsonpatch.JsonPatch):
     def __init__(self, patch: list[dict[str, Any]]) -> None:
         copying = partial(_Copy, _Copies())
@@ -76,7 +97,8 @@ class _Patch(jsonpatch.JsonPatch):
             "replace": _Replace,
             "copy": copying,
         }
-        super().__init__(patch)
+        is_long = len(patch) > UNCOUNTED_OPERATIONS_MAX
+        super().__init__(patch, _counting_pointer() if is_long else jsonpointer.JsonPointer)
 
 
 def check(patch: Any) -> None:

@@ -176,6 +176,10 @@ class ServedResource:
         """Checks and prunes a document; compiled when the first one comes."""
         return self.walks.of(self.schema())
 
+    def compile(self) -> None:
+        """Make now what a thread would need first: made in the event loop, it is made once."""
+        _ = self.check
+
     @cached_property
     def from_protobuf(self) -> Decoder:
         """Decodes a message of this kind. Raises LookupError for kinds without a form in protobuf."""

@@ -24,6 +24,7 @@ from apiserver.errors import (
 from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.meta import names, object_meta, timestamps
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
+from apiserver.registry import aside
 from apiserver.registry.claims import NO_CHANGE, Change, Holder, Refused
 from apiserver.registry.guard import Guard
 from apiserver.registry.results import Deleted, ObjectList
@@ -163,6 +164,7 @@ class Registry:
         warnings: Warnings | None = None,
         mutate: Admit | None = None,
         admit: Admit | None = None,
+        is_large: bool = False,
     ) -> StoredObject:
         """Store a new object. `document`, of the resource's version, has passed the schema and is taken over.
 
@@ -170,6 +172,7 @@ class Registry:
         user: who writes; None for the server itself.
         warnings: takes what the client should know of the object that was stored.
         mutate, admit: asked before and after the resource's own rules; the first may change the object.
+        is_large: others need not wait while the document is checked.
         Raises Invalid, AlreadyExists, what `guard`, `mutate` and `admit` raise, and the storage's errors.
         """
         document = resource.to_stored(document)
@@ -190,9 +193,11 @@ class Registry:
             if generates_name:
                 meta["name"] = ""
             try:
-                created = await self._create_once(resource, namespace, document, options, guard, user, admit)
+                created = await self._create_once(
+                    resource, namespace, document, options, guard, user, admit, is_large
+                )
                 if warnings is not None:
-                    warnings += resource.strategy.warn(document, None)
+                    warnings += await aside.run(is_large, resource.strategy.warn, document, None)
                 return resource.view(created)
             except AlreadyExists:
                 if not generates_name or attempt == NAME_ATTEMPTS_MAX:
@@ -208,25 +213,16 @@ class Registry:
         guard: Guard | None,
         user: UserInfo | None,
         admit: Admit | None,
+        is_large: bool,
     ) -> StoredObject:
-        strategy, meta = resource.strategy, document["metadata"]
+        meta = document["metadata"]
         object_meta.prepare_create(
             meta,
             uid=self._new_uid(),
             now=timestamps.to_text(self._clock()),
             generated_suffix=_random_suffix,
         )
-        if strategy.has_generation:
-            meta["generation"] = 1
-        strategy.prepare_create(document)
-        if strategy.stamp_create is not None:
-            strategy.stamp_create(Stamp(user, timestamps.to_text(self._clock())), document)
-        errors = object_meta.validate(
-            meta, is_namespaced=resource.is_namespaced, name_rule=strategy.name_rule
-        )
-        errors += strategy.validate_create(document) + strategy.validate(document)
-        if errors:
-            raise self._invalid(resource, meta.get("name", ""), errors)
+        await aside.run(is_large, self._prepare_create, resource, document, user)
         if admit is not None:
             await admit(document, None)
         name = meta["name"]
@@ -245,6 +241,21 @@ class Registry:
                         raise
         except Refused as refused:
             raise self._invalid(resource, name, [refused.error]) from None
+
+    def _prepare_create(self, resource: ServedResource, document: Document, user: UserInfo | None) -> None:
+        """Make a new document what will be stored, or raise Invalid."""
+        strategy, meta = resource.strategy, document["metadata"]
+        if strategy.has_generation:
+            meta["generation"] = 1
+        strategy.prepare_create(document)
+        if strategy.stamp_create is not None:
+            strategy.stamp_create(Stamp(user, timestamps.to_text(self._clock())), document)
+        errors = object_meta.validate(
+            meta, is_namespaced=resource.is_namespaced, name_rule=strategy.name_rule
+        )
+        errors += strategy.validate_create(document) + strategy.validate(document)
+        if errors:
+            raise self._invalid(resource, meta.get("name", ""), errors)
 
     async def _put_new(
         self,
@@ -306,6 +317,7 @@ class Registry:
         warnings: Warnings | None = None,
         mutate: Admit | None = None,
         admit: Admit | None = None,
+        is_large: bool = False,
     ) -> StoredObject:
         """Replace the object with `transform(object)`, retrying until no writer races us.
 
@@ -318,6 +330,8 @@ class Registry:
         warnings: takes what the client should know of the object that was stored.
         mutate, admit: asked before and after the resource's own rules, at each attempt; the first may change
             the new document.
+        is_large: others need not wait while `transform` runs and its document is checked; as they need not
+            where the stored object is large.
         An unchanged object is not written and keeps its version. One that is being deleted and has lost
         its last finalizer is removed.
         Raises NotFound, Conflict, Invalid, what `transform`, `mutate` and `admit` raise, and the storage's
@@ -325,7 +339,8 @@ class Registry:
         """
         told: Warnings = []
         updated = await self._update(
-            resource, namespace, name, transform, options, strategy, checks_uid, user, told, mutate, admit
+            *(resource, namespace, name, transform, options, strategy, checks_uid, user, told, mutate, admit),
+            is_large,
         )
         if warnings is not None:
             warnings += told
@@ -344,6 +359,7 @@ class Registry:
         told: Warnings,
         mutate: Admit | None,
         admit: Admit | None,
+        is_large: bool,
     ) -> StoredObject:
         """Returns the object as it is stored. told: takes the warnings of the last attempt."""
         key = self.key(resource, namespace, name)
@@ -358,12 +374,14 @@ class Registry:
             found = current.value
             assert found is not None
             old = found.document()
+            large = is_large or len(found.tail) > aside.LARGE_BYTES
             try:
-                new = resource.to_stored(transform(resource.view(found)))
+                new = await aside.run(large, _transformed, resource, transform, found)
                 if mutate is not None:
                     await mutate(new, old)
-                self._prepare_update(resource, rules, new, old, user, checks_uid=checks_uid)
-                told[:] = resource.strategy.warn(new, old)
+                told[:] = await aside.run(
+                    large, self._prepare_update, resource, rules, new, old, user, checks_uid=checks_uid
+                )
                 if admit is not None:
                     await admit(new, old)
                 if holder is not None:
@@ -411,8 +429,8 @@ class Registry:
         user: UserInfo | None,
         *,
         checks_uid: bool,
-    ) -> None:
-        """Make `new` what will be stored in place of `old`, or raise."""
+    ) -> Warnings:
+        """Make `new` what will be stored in place of `old`, or raise. Returns what the client should know."""
         meta, old_meta = new["metadata"], old["metadata"]
         name = old_meta["name"]
         expected = meta.get("resourceVersion")
@@ -445,6 +463,7 @@ class Registry:
         errors += resource.strategy.validate(new)
         if errors:
             raise self._invalid(resource, name, errors)
+        return resource.strategy.warn(new, old)
 
     # ---- delete
 
@@ -663,6 +682,11 @@ class Registry:
         )
         error.list_meta["continue"] = self._token(0, keys.start, folder)
         return error
+
+
+def _transformed(resource: ServedResource, transform: Transform, found: StoredObject) -> Document:
+    """What is to be stored in place of an object."""
+    return resource.to_stored(transform(resource.view(found)))
 
 
 def _require_revision(text: str) -> None:

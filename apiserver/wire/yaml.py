@@ -23,6 +23,8 @@ DEPTH_MAX: Final = 200
 # Of a document, with all that aliases stand for. The largest object that can be stored has fewer.
 VALUES_MAX: Final = 100_000
 DUPLICATES_MAX: Final = 1_000
+# Of what is wrong; messages go into logs and terminals.
+SHOWN_LENGTH_MAX: Final = 1_000
 
 
 class NotYaml(ValueError):
@@ -165,7 +167,9 @@ class _Reader:
 
 
 def _fail(event: Any, why: str) -> NoReturn:
-    raise NotYaml(f"yaml: line {event.start_mark.line + 1}: {why}")
+    """why: may have as much of the text in it as the client has sent."""
+    shown = why if len(why) <= SHOWN_LENGTH_MAX else f"{why[:SHOWN_LENGTH_MAX]}..."
+    raise NotYaml(f"yaml: line {event.start_mark.line + 1}: {shown}")
 
 
 # Explicit tags for what is understood anyhow; others are somebody else's types.
@@ -235,20 +239,26 @@ def resolve(text: str) -> Any:
         return text
     digits = text.replace("_", "")
     if _DECIMAL.fullmatch(digits):
-        return _whole(int(digits))
+        return _whole(int(digits), text)
     if based := _WITH_BASE.fullmatch(digits):
         sign, hexadecimal, octal, binary = based.groups()
         whole = int(hexadecimal or octal or binary, 16 if hexadecimal else 8 if octal else 2)
-        return _whole(-whole if sign == "-" else whole)
+        return _whole(-whole if sign == "-" else whole, text)
     if _FLOAT.fullmatch(digits):
         number = float(digits)
+        if math.isinf(number):
+            return text
         # JSON does not tell 1.0 from 1.
         return int(number) if number.is_integer() and abs(number) < _INTEGER_MAX / 2 else number
     return text
 
 
-def _whole(number: int) -> int | float:
-    return number if _INTEGER_MIN <= number <= _INTEGER_MAX else float(number)
+def _whole(number: int, text: str) -> Any:
+    """The text itself where no number is as large: that is what Go makes of it."""
+    try:
+        return number if _INTEGER_MIN <= number <= _INTEGER_MAX else float(number)
+    except OverflowError:
+        return text
 
 
 # ---- writing

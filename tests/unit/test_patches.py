@@ -194,6 +194,16 @@ def test_what_copies_add_up_to_is_bounded(document: Any, operations: list[Operat
         patched(document, *operations)
 
 
+@pytest.mark.parametrize("operation", ["add", "remove", "move"])
+def test_what_moves_in_lists_is_bounded(operation: str) -> None:
+    """Ten thousand times a million items would take many seconds."""
+    step = {"op": operation, "path": "/a/0", "from": "/a/1", "value": 1}
+    with pytest.raises(json_patch.CannotApply, match="would have to move"):
+        json_patch.apply({"a": [1] * 1_000_000}, [step] * json_patch.OPERATIONS_MAX)
+    moved = json_patch.apply({"a": [1] * 10_000}, [step] * json_patch.OPERATIONS_MAX)
+    assert len(moved["a"]) == {"add": 20_000, "remove": 0, "move": 10_000}[operation]
+
+
 def nested(levels: int) -> Any:
     value: Any = 1
     for _ in range(levels):

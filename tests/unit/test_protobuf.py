@@ -16,6 +16,7 @@ from apiserver.schema.go_fields import fields_of
 from apiserver.schema.structural import Kind, Schema
 from apiserver.wire.protobuf import (
     DEPTH_MAX,
+    FIELDS_MAX,
     MAGIC,
     Decoder,
     Encoder,
@@ -246,6 +247,14 @@ def test_messages_nest_to_a_bound() -> None:
 def test_deeper_ones_are_refused(levels: int) -> None:
     with pytest.raises(NotProtobuf, match=f"more than {DEPTH_MAX} deep"):
         recursive()(deep(levels))
+
+
+def test_fields_without_end_are_refused() -> None:
+    """An empty item of a list has two bytes in a message."""
+    args = field(4, "") * (FIELDS_MAX - 2)
+    assert len(POD(field(2, field(2, args)))["spec"]["containers"][0]["args"]) == FIELDS_MAX - 2
+    with pytest.raises(NotProtobuf, match=f"more than {FIELDS_MAX} fields"):
+        POD(field(2, field(2, args + field(4, ""))))
 
 
 def test_a_kind_without_a_form_in_protobuf() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from apiserver import field_errors
 from apiserver.admission.chain import Operation
-from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.bodies import is_large, read_body
 from apiserver.endpoints.call import Call, Handler
 from apiserver.errors import Conflict, Invalid
 from apiserver.handlers.create import write_of
@@ -26,6 +26,7 @@ from apiserver.handlers.spoken import Speech, send_spoken, unstored
 from apiserver.handlers.update import require_name
 from apiserver.meta import names, object_meta
 from apiserver.meta.options import WriteOptions, read_at_for_get
+from apiserver.registry import aside
 from apiserver.registry.served_resource import ScaleFields, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -58,7 +59,11 @@ def scale_handlers(registry: Registry, speech: Speech, spoken: ServedResource) -
     async def patch(call: Call) -> None:
         content_type = patch_type(call)
         options = speech.options(call, "PatchOptions")
-        patch = parse_patch(await read_body(call), content_type, spoken, options)
+        body = await read_body(call)
+        spoken.compile()
+        patch = await aside.run(
+            is_large(body, content_type), parse_patch, body, content_type, spoken, options
+        )
         condition = version_condition(call, content_type, speech.deviations)
         resource, fields = _resource(call)
 
@@ -74,9 +79,9 @@ def scale_handlers(registry: Registry, speech: Speech, spoken: ServedResource) -
             call.warnings += [text for text in warnings if text not in call.warnings]
             return scale
 
-        await write(call, wanted, options)
+        await write(call, wanted, options, is_large=is_large(body, content_type))
 
-    async def write(call: Call, wanted: Wanted, options: WriteOptions) -> None:
+    async def write(call: Call, wanted: Wanted, options: WriteOptions, *, is_large: bool = False) -> None:
         resource, fields = _resource(call)
         encoder = speech.encoder(call, spoken)
         info = call.info
@@ -98,6 +103,7 @@ def scale_handlers(registry: Registry, speech: Speech, spoken: ServedResource) -
             warnings=call.warnings,
             mutate=asked.mutate if asked else None,
             admit=asked.validate if asked else None,
+            is_large=is_large,
         )
         await send_spoken(call, encoder, spoken, scale_of(updated.document(), resource, fields, spoken))
 

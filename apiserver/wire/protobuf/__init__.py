@@ -9,11 +9,12 @@ https://protobuf.dev/programming-guides/encoding/.
 
 from apiserver.wire.protobuf.encoding import NotProtobuf
 from apiserver.wire.protobuf.envelope import MAGIC, Envelope, event_frame, open_envelope, seal
-from apiserver.wire.protobuf.reader import DEPTH_MAX, Decoder
+from apiserver.wire.protobuf.reader import DEPTH_MAX, FIELDS_MAX, Decoder
 from apiserver.wire.protobuf.writer import Encoder, NoProtobufForm
 
 __all__ = [
     "DEPTH_MAX",
+    "FIELDS_MAX",
     "MAGIC",
     "Decoder",
     "Encoder",

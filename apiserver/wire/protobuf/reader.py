@@ -17,8 +17,21 @@ from apiserver.wire.protobuf.encoding import NotProtobuf, Raw, as_bytes, as_text
 
 # No type of Kubernetes nests as deep; JSON schemas in custom resource definitions come closest.
 DEPTH_MAX: Final = 200
+# Of all messages, a repeated one as often as it is there. The largest object that can be stored has fewer.
+FIELDS_MAX: Final = 300_000
 
-_Decode: TypeAlias = Callable[[Raw, int], Any]
+
+class _Reading:
+    """How far one document has been read. depth: of the message that is being read."""
+
+    __slots__ = ("depth", "fields_left")
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.fields_left = FIELDS_MAX
+
+
+_Decode: TypeAlias = Callable[[Raw, _Reading], Any]
 
 
 class Decoder:
@@ -30,7 +43,7 @@ class Decoder:
 
     def __call__(self, raw: bytes) -> Document:
         """The message as a document without apiVersion and kind. Raises NotProtobuf."""
-        document: Document = self._decode(raw, 0)
+        document: Document = self._decode(raw, _Reading())
         return document
 
 
@@ -53,7 +66,6 @@ class _Compiler:
     def message(self, schema: Schema) -> _Decode:
         done = self._messages.get(id(schema))
         if done is None:
-            self._messages[id(schema)] = lambda raw, depth: self._messages[id(schema)](raw, depth)
             done = self._messages[id(schema)] = self._struct(schema, schema.definition)
         return done
 
@@ -73,18 +85,23 @@ class _Compiler:
             members[number] = _Member("", Kind.STRUCT, self._struct(schema, inlined), False)
         name_of_type = schema.go_type
 
-        def decode(raw: Raw, depth: int) -> Document:
-            if depth > DEPTH_MAX:
+        def decode(raw: Raw, reading: _Reading) -> Document:
+            if reading.depth > DEPTH_MAX:
                 raise NotProtobuf(f"messages are nested more than {DEPTH_MAX} deep")
+            reading.depth += 1
             document: Document = {}
             for number, value in fields(as_bytes(raw)):
+                reading.fields_left -= 1
+                if reading.fields_left < 0:
+                    raise NotProtobuf(f"the message has more than {FIELDS_MAX} fields")
                 member = members.get(number)
                 if member is None:
                     # Leaving it out would lose what the client meant.
                     raise NotProtobuf(
                         f"field {number} of {name_of_type} is not known in protobuf here; use JSON"
                     )
-                _add(document, member, value, depth)
+                _add(document, member, value, reading)
+            reading.depth -= 1
             return document
 
         return decode
@@ -93,7 +110,7 @@ class _Compiler:
         """For a list the decoder of one item, for a map that of one entry."""
         match schema.kind:
             case Kind.STRUCT:
-                return lambda raw, depth: self.message(schema)(raw, depth + 1)
+                return lambda raw, reading: self.message(schema)(raw, reading)
             case Kind.LIST:
                 assert schema.element is not None
                 return self._value(schema.element)
@@ -107,7 +124,7 @@ class _Compiler:
         decode_value = self._value(element)
         is_list = element.kind is Kind.LIST
 
-        def decode(raw: Raw, depth: int) -> tuple[str, Any]:
+        def decode(raw: Raw, reading: _Reading) -> tuple[str, Any]:
             key, value = "", b""
             for number, part in fields(as_bytes(raw)):
                 if number == 1:
@@ -116,18 +133,18 @@ class _Compiler:
                     value = part  # type: ignore[assignment]
             if is_list:
                 # A list as a map's value is a message with the items in it.
-                return key, [decode_value(item, depth + 1) for _, item in fields(as_bytes(value))]
-            return key, decode_value(value, depth + 1)
+                return key, [decode_value(item, reading) for _, item in fields(as_bytes(value))]
+            return key, decode_value(value, reading)
 
         return decode
 
 
-def _add(document: Document, member: _Member, raw: Raw, depth: int) -> None:
+def _add(document: Document, member: _Member, raw: Raw, reading: _Reading) -> None:
     """Put one field of a message into the document."""
     if member.kind is Kind.LIST:
-        document.setdefault(member.name, []).append(member.decode(raw, depth))
+        document.setdefault(member.name, []).append(member.decode(raw, reading))
         return
-    value = member.decode(raw, depth)
+    value = member.decode(raw, reading)
     if not member.name:
         document.update(value)
     elif member.kind is Kind.MAP:
@@ -154,21 +171,21 @@ def _merge(document: Document, more: Document) -> None:
 # ---- values
 
 
-def _string(raw: Raw, depth: int) -> str:
+def _string(raw: Raw, reading: _Reading) -> str:
     return as_text(as_bytes(raw))
 
 
-def _integer(raw: Raw, depth: int) -> int:
+def _integer(raw: Raw, reading: _Reading) -> int:
     if not isinstance(raw, int):
         raise NotProtobuf("a number was expected where bytes are")
     return raw - (1 << 64) if raw >> 63 else raw
 
 
-def _boolean(raw: Raw, depth: int) -> bool:
-    return bool(_integer(raw, depth))
+def _boolean(raw: Raw, reading: _Reading) -> bool:
+    return bool(_integer(raw, reading))
 
 
-def _number(raw: Raw, depth: int) -> float:
+def _number(raw: Raw, reading: _Reading) -> float:
     data = as_bytes(raw)
     if len(data) != 8:
         raise NotProtobuf("a floating-point number must have 8 bytes")
@@ -176,30 +193,30 @@ def _number(raw: Raw, depth: int) -> float:
     return float(value)
 
 
-def _base64(raw: Raw, depth: int) -> str:
+def _base64(raw: Raw, reading: _Reading) -> str:
     return base64.b64encode(as_bytes(raw)).decode()
 
 
-def _quantity(raw: Raw, depth: int) -> str:
+def _quantity(raw: Raw, reading: _Reading) -> str:
     parts = dict(fields(as_bytes(raw)))
     return as_text(as_bytes(parts.get(1, b"")))
 
 
-def _int_or_string(raw: Raw, depth: int) -> int | str:
+def _int_or_string(raw: Raw, reading: _Reading) -> int | str:
     parts = dict(fields(as_bytes(raw)))
     is_text = parts.get(1, 0) == 1
-    return as_text(as_bytes(parts.get(3, b""))) if is_text else _integer(parts.get(2, 0), depth)
+    return as_text(as_bytes(parts.get(3, b""))) if is_text else _integer(parts.get(2, 0), reading)
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _time(timespec: str) -> _Decode:
-    def decode(raw: Raw, depth: int) -> str | None:
+    def decode(raw: Raw, reading: _Reading) -> str | None:
         parts = dict(fields(as_bytes(raw)))
         if not parts:
             return None  # the zero time, which JSON has as null
-        seconds, nanos = _integer(parts.get(1, 0), depth), _integer(parts.get(2, 0), depth)
+        seconds, nanos = _integer(parts.get(1, 0), reading), _integer(parts.get(2, 0), reading)
         try:
             moment = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
         except OverflowError:
@@ -209,7 +226,7 @@ def _time(timespec: str) -> _Decode:
     return decode
 
 
-def _raw_json(raw: Raw, depth: int) -> Any:
+def _raw_json(raw: Raw, reading: _Reading) -> Any:
     parts = dict(fields(as_bytes(raw)))
     text = as_bytes(parts.get(1, b""))
     if not text:

@@ -65,7 +65,6 @@ class _Compiler:
     def message(self, schema: Schema) -> _Encode:
         done = self._messages.get(id(schema))
         if done is None:
-            self._messages[id(schema)] = lambda value: self._messages[id(schema)](value)
             done = self._messages[id(schema)] = self._checked(schema)
         return done
 
