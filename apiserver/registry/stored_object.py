@@ -42,10 +42,11 @@ class StoredObject:
     """One version of one object, ready to be sent. What else is asked of it is worked out once.
 
     A damaged value has an empty head; whoever reads it is told by `CorruptObject`.
+    metadata_end: how much of the tail is metadata. 0: nobody asked yet, or only decoding tells.
     forms: what others have made of it and may take away again at any time, by keys of theirs.
     """
 
-    __slots__ = ("__weakref__", "_fields", "_labels", "_metadata_end", "forms", "head", "key", "tail")
+    __slots__ = ("__weakref__", "_fields", "_labels", "forms", "head", "key", "metadata_end", "tail")
 
     def __init__(self, key: str, head: bytes, tail: bytes) -> None:
         self.key = key
@@ -53,7 +54,7 @@ class StoredObject:
         self.tail = tail
         self._labels: dict[str, str] | None = None
         self._fields: dict[str, str] | None = None
-        self._metadata_end = 0
+        self.metadata_end = 0
         self.forms: dict[object, Any] | None = None
 
     @classmethod
@@ -92,12 +93,12 @@ class StoredObject:
 
     def metadata(self) -> bytes:
         """The metadata alone, as JSON. Raises CorruptObject."""
-        if self._metadata_end:
-            return self.tail[: self._metadata_end]
+        if self.metadata_end:
+            return self.tail[: self.metadata_end]
         encoded = orjson.dumps(self.document()["metadata"])
         # The tail begins with it, byte by byte, unless somebody else's encoder wrote it.
         if self.tail.startswith(encoded):
-            self._metadata_end = len(encoded)
+            self.metadata_end = len(encoded)
         return encoded
 
     def labels(self) -> Mapping[str, str]:

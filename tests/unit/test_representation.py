@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import json
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
+from weakref import ref
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from apiserver.brand import Brand
@@ -25,6 +28,7 @@ from apiserver.endpoints.representation import (
 from apiserver.endpoints.representation.ages import cells_of, changes_at
 from apiserver.endpoints.representation.kept import OVERHEAD_BYTES
 from apiserver.endpoints.representation.protobuf import HELD_BYTES_MAX
+from apiserver.endpoints.representation.runs import runs
 from apiserver.errors import BadRequest, NotAcceptable, NotFound
 from apiserver.meta.table import AGE, Column, columns, duration
 from apiserver.registry.results import ObjectList
@@ -93,11 +97,12 @@ def encoder(
     drops_managed_fields: bool = False,
     now: float = NOW,
     kept: KeptForms | None = None,
+    brand: Brand = BRAND,
 ) -> Encoder:
     return encoder_for(
         resource,
         Form(media_type, kind, version, drops_managed_fields),
-        BRAND,
+        brand,
         include_object=include_object,
         now=lambda: now,
         kept=kept or KeptForms(),
@@ -493,7 +498,7 @@ def test_what_protobuf_cannot_say_is_refused() -> None:
 
 
 @pytest.mark.parametrize("form", ["Table", "PartialObjectMetadataList", ""])
-@pytest.mark.parametrize("media_type", [JSON, PROTOBUF])
+@pytest.mark.parametrize("media_type", [JSON, YAML, CBOR, PROTOBUF])
 def test_a_second_time_says_the_same(form: str, media_type: str) -> None:
     if (form, media_type) == ("Table", PROTOBUF):
         return
@@ -530,6 +535,128 @@ def test_ages_in_kept_rows_go_on() -> None:
         one = encoder("Table", "None", resource=PODS, now=now, kept=kept)
         ages.append(json.loads(one.object(found))["rows"][0]["cells"][1])
     assert ages == ["5m", "5m1s", "12m", "3d"]
+
+
+# Names and versions of the objects that a list has, in turn; all else about them follows from these.
+CHANGES: Final[dict[str, Callable[[list[tuple[int, int]], int], None]]] = {
+    "nothing happens": lambda found, at: None,
+    "an object changes": lambda found, at: found.__setitem__(at, (found[at][0], found[at][1] + 1)),
+    "an object goes": lambda found, at: found.__delitem__(at),
+    "a page of them": lambda found, at: found.__delitem__(slice(at + 1, None)),
+    "one is made, after all": lambda found, at: found.append((found[-1][0] + 1, 7)),
+    "one is made, before all": lambda found, at: found.insert(0, (found[0][0] - 1, 7)),
+}
+OTHER_BRAND: Final = Brand("example.org", "acme")
+KEEPING: Final[list[dict[str, Any]]] = [
+    {"kind": "Table", "include_object": "None"},
+    {"kind": "Table", "include_object": "Metadata"},
+    {"kind": "Table", "include_object": "Metadata", "version": "v1beta1"},
+    {"kind": "Table", "include_object": "Metadata", "brand": OTHER_BRAND},
+    {"kind": "Table", "include_object": "Metadata", "drops_managed_fields": True},
+    {"kind": "Table", "include_object": "Object"},
+    {"kind": "Table", "include_object": "None", "media_type": CBOR},
+    {"kind": "PartialObjectMetadataList"},
+    {"kind": "PartialObjectMetadataList", "drops_managed_fields": True},
+    {"kind": "PartialObjectMetadataList", "brand": OTHER_BRAND},
+    {"kind": "PartialObjectMetadataList", "media_type": CBOR},
+    {"kind": "PartialObjectMetadataList", "brand": OTHER_BRAND, "media_type": CBOR},
+    {"kind": "", "media_type": CBOR},
+]
+
+
+def numbered(number: int, revision: int) -> StoredObject:
+    managed = [{"manager": "m", "time": str(revision)}]
+    document = {
+        "metadata": {"name": f"n{number}", "creationTimestamp": CREATED, "managedFields": managed},
+        "spec": {"size": revision},
+    }
+    return StoredObject.of(Stored(f"/registry/n{number}", encode(document, WIDGETS.head), revision, revision))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(sorted(CHANGES)),
+            st.integers(0, 2 * BATCH_OBJECTS),
+            st.sampled_from([-90.0, 0.0, 0.3, 1.0, 61.0, 7 * 3600.0]),
+        ),
+        max_size=6,
+    ),
+    st.sampled_from([0, 20_000, 10**7]),
+)
+@example([("nothing happens", 0, -90.0)], 10**7)  # clocks are set
+@example([("an object changes", BATCH_OBJECTS + 1, 0.0)], 10**7)
+@settings(max_examples=15, deadline=None)
+def test_what_is_kept_is_never_out_of_date(steps: list[tuple[str, int, float]], room: int) -> None:
+    """Whatever changes between two lists, the time included, they are as if nothing had been kept."""
+    kept = KeptForms(room, runs_bytes_max=room)
+    now, found = NOW, [(number, 7) for number in range(2 * BATCH_OBJECTS + 10)]
+    objects: dict[tuple[int, int], StoredObject] = {}
+    for change, at, later in [("nothing happens", 0, 0.0), *steps]:
+        CHANGES[change](found, at % len(found))
+        found = found or [(0, 7)]
+        now += later
+        listed = ObjectList([objects.setdefault(each, numbered(*each)) for each in found], 9)
+        fresh = ObjectList([numbered(*each) for each in found], 9)
+        for options in KEEPING:
+            body = b"".join(encoder(**options, now=now, kept=kept).list(listed))
+            assert body == b"".join(encoder(**options, now=now).list(fresh))
+    assert kept.bytes <= room
+    assert kept.runs.bytes <= room
+
+
+def test_rows_are_made_once() -> None:
+    """What `cells` look at has not changed: nobody asks for them again, but for one run of the list."""
+    asked: list[str] = []
+
+    def cell(document: Document, now: float) -> str:
+        asked.append(document["metadata"]["name"])
+        return "x"
+
+    resource = replace(WIDGETS, columns=columns(Column("Asked", cell)))
+    objects, kept = [numbered(number, 7) for number in range(3 * BATCH_OBJECTS)], KeptForms()
+    for _ in range(2):
+        list(encoder("Table", resource=resource, kept=kept).list(ObjectList(objects, 9)))
+    assert len(asked) == len(objects)
+    objects[BATCH_OBJECTS + 1] = numbered(BATCH_OBJECTS + 1, 8)
+    list(encoder("Table", resource=resource, kept=kept).list(ObjectList(objects, 9)))
+    assert asked[3 * BATCH_OBJECTS :] == [f"n{BATCH_OBJECTS + 1}"]
+
+
+def test_a_page_does_not_break_up_what_is_kept_of_a_list() -> None:
+    paged, fresh = ([numbered(number, 7) for number in range(3 * BATCH_OBJECTS)] for _ in range(2))
+    one = encoder("PartialObjectMetadataList")
+    for number in range(0, len(paged), 10):
+        list(one.list(ObjectList(paged[number : number + 1], 9, continue_token="t")))
+    assert list(one.list(ObjectList(paged, 9))) == list(one.list(ObjectList(fresh, 9)))
+
+
+def test_what_is_kept_keeps_no_object_that_leaves() -> None:
+    """They go at once: nothing that is kept beside them leads back to them."""
+    objects = [numbered(number, 7) for number in range(2 * BATCH_OBJECTS)]
+    kept, alive = KeptForms(), [ref(each) for each in objects]
+    for form in ("Table", "PartialObjectMetadataList"):
+        list(encoder(form, kept=kept).list(ObjectList(objects, 9)))
+        list(encoder(form, kept=kept).list(ObjectList(objects[5:], 9)))
+    assert kept.runs.bytes
+    gc.disable()
+    try:
+        objects.clear()
+        assert not any(each() for each in alive)
+    finally:
+        gc.enable()
+
+
+@given(st.lists(st.sampled_from([10, 3_000, SLICE_BYTES // 3, 2 * SLICE_BYTES]), max_size=200))
+@settings(max_examples=25, deadline=None)
+def test_a_run_is_work_for_a_moment(sizes: list[int]) -> None:
+    """Row D25: so many objects, or so many bytes, or one object alone."""
+    objects = [StoredObject(f"/{n}", WIDGETS.head, b"x" * size) for n, size in enumerate(sizes)]
+    found = list(runs(objects))
+    assert [each for run in found for each in run] == objects
+    for run in found:
+        assert len(run) <= BATCH_OBJECTS
+        assert len(run) == 1 or sum(len(each.tail) for each in run) <= SLICE_BYTES
 
 
 COLUMNS: Final = columns(

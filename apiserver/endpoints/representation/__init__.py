@@ -2,9 +2,10 @@
 
 An `Encoder` does it for one resource and one form: full objects, rows of a table or metadata alone, in JSON,
 YAML, protobuf or CBOR. In plain JSON nothing is parsed: see `registry.stored_object`. What is made with
-effort of an object is kept beside it, within one budget (`kept`). Lists are slices, made one after another
-while they are sent; an empty slice is a moment at which others may have their turn. Everything here is pure;
-who needs the time passes it in.
+effort of an object is kept beside it, within one budget (`kept`), and what is made of many for a list beside
+the first of them, within another (`runs`). Lists are slices, made one after another while they are sent; an
+empty slice is a moment at which others may have their turn. Everything here is pure; who needs the time
+passes it in.
 """
 
 from apiserver.endpoints.representation.choice import encoder_for

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -13,22 +14,32 @@ from apiserver.meta.table import Column, duration
 from apiserver.vocabulary import Document
 
 
-class Cells(NamedTuple):
+@dataclass(slots=True)
+class Cells:
     """The cells of a row, encoded.
 
     before, after: around the age, where there is one. since: the moment from which that age counts.
-    until: the moment from which they may be others.
+    until: the moment from which they may be others, but for the age.
+    text: all of them, as they are from `told_at` to before `told_until`.
     """
 
     before: bytes
     since: float | None
     after: bytes
     until: float
+    text: bytes = b""
+    told_at: float = math.inf
+    told_until: float = -math.inf
 
     def at(self, now: float) -> bytes:
-        if self.since is None:
-            return self.before
-        return self.before + _age(int(now - self.since)) + self.after
+        if not self.told_at <= now < self.told_until:
+            self.told_at, self.told_until = now, self.until
+            if self.since is None:
+                self.text = self.before
+            else:
+                self.text = self.before + _age(int(now - self.since)) + self.after
+                self.told_until = min(self.until, changes_at(self.since, now))
+        return self.text
 
 
 @lru_cache(maxsize=8192)

@@ -61,8 +61,10 @@ def encoder_for(
                 resource, brand, form.version, include_object or "Metadata", now=now, kept=kept, shown=shown
             )
         case "PartialObjectMetadata" | "PartialObjectMetadataList":
-            shape = PartialEncoder(resource, brand, form.kind, form.version, shown)
+            shape = PartialEncoder(resource, brand, form.kind, form.version, kept=kept, shown=shown)
         case _:
             shape = JsonEncoder(resource, brand, shown)
     writing = _WRITINGS.get(form.media_type)
-    return DocumentEncoder(shape, writing) if writing is not None else shape
+    if writing is None:
+        return shape
+    return DocumentEncoder(shape, writing, kept=kept, key=(resource, brand.meta_group))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import orjson
 
 from apiserver.endpoints.representation.json_forms import Shape
+from apiserver.endpoints.representation.kept import KeptForms
 from apiserver.endpoints.representation.lists import made_slices
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject
@@ -22,8 +23,12 @@ class Writing(Protocol):
 
     def document(self, document: Document) -> bytes: ...
 
+    def item(self, document: Document) -> bytes:
+        """A document as it stands in a list."""
+        ...
+
     def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
-        """A list whose items, in JSON, stand in the field `name`."""
+        """A list whose items stand in the field `name`."""
         ...
 
 
@@ -34,6 +39,9 @@ class YamlWriting:
     def document(self, document: Document) -> bytes:
         return yaml.dump(document)
 
+    def item(self, document: Document) -> bytes:
+        return yaml.dump([document])
+
     def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
         """Fields stand in the order of their names, so that some come before the items and some after."""
         if not count:
@@ -42,7 +50,7 @@ class YamlWriting:
         after = {field: value for field, value in frame.items() if field > name}
         return made_slices(
             yaml.dump(before) + b"%b:\n" % name.encode(),
-            (yaml.dump([orjson.loads(item)]) for item in items),
+            items,
             yaml.dump(after) if after else b"",
         )
 
@@ -54,6 +62,9 @@ class CborWriting:
     def document(self, document: Document) -> bytes:
         return cbor.dump(document)
 
+    def item(self, document: Document) -> bytes:
+        return cbor.item(document)
+
     def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
         encoded = sorted((cbor.item(field), cbor.item(value)) for field, value in frame.items())
         list_key = cbor.item(name)
@@ -61,26 +72,31 @@ class CborWriting:
         begun += b"".join(key + value for key, value in encoded if key < list_key)
         return made_slices(
             begun + list_key + cbor.array_head(count),
-            (cbor.item(orjson.loads(item)) for item in items),
+            items,
             b"".join(key + value for key, value in encoded if key > list_key),
         )
 
 
 class DocumentEncoder:
-    """One form, written another way than in JSON."""
+    """One form, written another way than in JSON. Items that last are kept with their objects.
 
-    def __init__(self, shape: Shape, writing: Writing) -> None:
+    key: tells forms of all objects apart.
+    """
+
+    def __init__(self, shape: Shape, writing: Writing, *, kept: KeptForms, key: object) -> None:
         self.media_type, self.stream_type = writing.media_type, writing.stream_type
         self.key: object = (writing.media_type, shape.key)
         self._shape = shape
         self._writing = writing
+        self._kept = kept
+        self._item_key = (writing.media_type, key, shape.key)
 
     def object(self, found: StoredObject) -> bytes:
         return self._again(self._shape.object(found))
 
     def list(self, found: ObjectList) -> Iterator[bytes]:
         frame, name = self._shape.frame(found)
-        return self._writing.list(frame, name, self._shape.items(found), len(found.objects))
+        return self._writing.list(frame, name, self._items(found.objects), len(found.objects))
 
     def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
         return self._again(self._shape.event(kind, found, tail, is_first=is_first))
@@ -90,6 +106,20 @@ class DocumentEncoder:
 
     def error(self, status: Document) -> bytes:
         return self._again(self._shape.error(status))
+
+    def _items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+        if not self._shape.is_lasting:
+            return (self._writing.item(orjson.loads(each)) for each in self._shape.items(objects))
+        return map(self._item, objects)
+
+    def _item(self, found: StoredObject) -> bytes:
+        forms = found.forms
+        item: bytes | None = forms.get(self._item_key) if forms is not None else None
+        if item is None:
+            (encoded,) = self._shape.items([found])
+            item = self._writing.item(orjson.loads(encoded))
+            self._kept.keep(found, self._item_key, item, len(item))
+        return item
 
     def _again(self, encoded: bytes) -> bytes:
         return self._writing.document(orjson.loads(encoded))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import repeat
 from typing import Final, Protocol
 
 import orjson
@@ -20,6 +23,7 @@ from apiserver.endpoints.representation.lists import (
     require_list_kind,
     require_object_kind,
 )
+from apiserver.endpoints.representation.runs import kept_runs, runs
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
@@ -31,14 +35,19 @@ Shown = Callable[[StoredObject], StoredObject]
 
 
 class Shape(Encoder, Protocol):
-    """A form whose lists can be taken apart, to be written in other ways than JSON."""
+    """A form whose lists can be taken apart, to be written in other ways than JSON.
+
+    is_lasting: an object's item is always the same.
+    """
+
+    is_lasting: bool
 
     def frame(self, found: ObjectList) -> tuple[Document, str]:
         """A list without its items, and the name of the field that they stand in."""
         ...
 
-    def items(self, found: ObjectList) -> Iterator[bytes]:
-        """Each item."""
+    def items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+        """The item that each object is."""
         ...
 
 
@@ -53,8 +62,18 @@ def without_managed_fields(found: StoredObject) -> StoredObject:
     metadata = document.pop("metadata")
     metadata.pop("managedFields", None)
     rest = {name: value for name, value in document.items() if name not in ("apiVersion", "kind")}
-    tail = orjson.dumps(metadata) + (b"," + orjson.dumps(rest)[1:] if rest else b"}")
-    return StoredObject(found.key, found.head, tail)
+    encoded = orjson.dumps(metadata)
+    tail = encoded + (b"," + orjson.dumps(rest)[1:] if rest else b"}")
+    shown = StoredObject(found.key, found.head, tail)
+    shown.metadata_end = len(encoded)
+    return shown
+
+
+def _metadata(objects: Sequence[StoredObject], shown: Shown) -> list[bytes]:
+    """The metadata of each."""
+    if shown is not whole:
+        return [shown(each).metadata() for each in objects]
+    return [each.tail[: each.metadata_end] or each.metadata() for each in objects]
 
 
 def _event_object(found: StoredObject, tail: bytes) -> StoredObject:
@@ -68,6 +87,7 @@ def _event(kind: str, encoded: bytes) -> bytes:
 class _JsonForm:
     media_type = JSON
     stream_type = JSON
+    is_lasting = True
 
     def error(self, status: Document) -> bytes:
         return _event("ERROR", orjson.dumps(status))
@@ -93,7 +113,8 @@ class JsonEncoder(_JsonForm):
         begun = self._list_opening + orjson.dumps(list_metadata(found)) + b',"items":['
         if self._shown is whole:
             return joined_slices(begun, self._item_opening, [each.tail for each in found.objects])
-        return made_slices(begun, self.items(found), b"]}\n", separator=b",")
+        made = (b",".join(self.items(run)) for run in runs(found.objects))
+        return made_slices(begun, made, b"]}\n", separator=b",")
 
     def frame(self, found: ObjectList) -> tuple[Document, str]:
         resource = self._resource
@@ -103,8 +124,8 @@ class JsonEncoder(_JsonForm):
             "metadata": list_metadata(found),
         }, "items"
 
-    def items(self, found: ObjectList) -> Iterator[bytes]:
-        return (self._item_opening + self._shown(each).tail for each in found.objects)
+    def items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+        return (self._item_opening + self._shown(each).tail for each in objects)
 
     def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
         if self._shown is not whole:
@@ -125,15 +146,24 @@ class PartialEncoder(_JsonForm):
     """
 
     def __init__(
-        self, resource: ServedResource, brand: Brand, kind: str, version: str, shown: Shown = whole
+        self,
+        resource: ServedResource,
+        brand: Brand,
+        kind: str,
+        version: str,
+        *,
+        kept: KeptForms,
+        shown: Shown = whole,
     ) -> None:
         self.key: object = ("partial", version, shown)
+        self._kept = kept
         self._resource = resource
         self._brand = brand
         self._shown = shown
         self._kind = kind
         self._api_version = f"{brand.meta_group}/{version}"
         self._opening = partial_opening(self._api_version)
+        self._run_key = (resource, self._api_version, self.key)
 
     def object(self, found: StoredObject) -> bytes:
         require_object_kind(self._kind, self._resource)
@@ -142,7 +172,12 @@ class PartialEncoder(_JsonForm):
     def list(self, found: ObjectList) -> Iterator[bytes]:
         require_list_kind(self._kind, self._resource)
         begun = opening("PartialObjectMetadataList", self._api_version) + orjson.dumps(list_metadata(found))
-        return made_slices(begun + b',"items":[', self.items(found), b"]}\n", separator=b",")
+        made = kept_runs(found.objects, self._run, self._kept.runs, self._run_key)
+        return made_slices(begun + b',"items":[', made, b"]}\n", separator=b",")
+
+    def _run(self, objects: Sequence[StoredObject]) -> tuple[bytes, float]:
+        between = b"}," + self._opening
+        return b"%b%b}" % (self._opening, between.join(_metadata(objects, self._shown))), math.inf
 
     def frame(self, found: ObjectList) -> tuple[Document, str]:
         require_list_kind(self._kind, self._resource)
@@ -152,8 +187,8 @@ class PartialEncoder(_JsonForm):
             "metadata": list_metadata(found),
         }, "items"
 
-    def items(self, found: ObjectList) -> Iterator[bytes]:
-        return (self._item(each) for each in found.objects)
+    def items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+        return map(self._item, objects)
 
     def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
         return _event(kind, self._item(_event_object(found, tail)))
@@ -175,10 +210,12 @@ _CELLS: Final = "cells"
 
 
 class TableEncoder(_JsonForm):
-    """Objects as rows. Cells are kept with their objects.
+    """Objects as rows. Cells are kept with their objects, rows in runs.
 
     include_object: what rows carry of their objects: None, Metadata or Object.
     """
+
+    is_lasting = False
 
     def __init__(
         self,
@@ -200,8 +237,13 @@ class TableEncoder(_JsonForm):
         self._shown = shown
         self._api_version = f"{brand.meta_group}/{version}"
         self._opening = opening("Table", self._api_version)
-        self._partial_opening = partial_opening(self._api_version)
+        # What stands between the cells of a row and what of its object follows, and what after that.
+        self._included_opening, self._row_end = b'],"object":', b"}"
+        if include_object == "Metadata":
+            self._included_opening += partial_opening(self._api_version)
+            self._row_end = b"}}"
         self._cells_key = (resource, _CELLS)
+        self._run_key = (resource, self._api_version, self.key)
 
     def object(self, found: StoredObject) -> bytes:
         return self._table(found, has_definitions=True) + b"\n"
@@ -210,7 +252,10 @@ class TableEncoder(_JsonForm):
         definitions = orjson.dumps(self._resource.columns.definitions)
         begun = self._opening + orjson.dumps(list_metadata(found))
         begun += b',"columnDefinitions":' + definitions + b',"rows":['
-        return made_slices(begun, self.items(found), b"]}\n", separator=b",")
+        now = self._now()
+        make = partial(self._run, now)
+        made = kept_runs(found.objects, make, self._kept.runs, self._run_key, now)
+        return made_slices(begun, made, b"]}\n", separator=b",")
 
     def frame(self, found: ObjectList) -> tuple[Document, str]:
         return {
@@ -220,9 +265,9 @@ class TableEncoder(_JsonForm):
             "columnDefinitions": self._resource.columns.definitions,
         }, "rows"
 
-    def items(self, found: ObjectList) -> Iterator[bytes]:
+    def items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
         now = self._now()
-        return (self._row(each, now) for each in found.objects)
+        return (self._run(now, [each])[0] for each in objects)
 
     def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
         return _event(kind, self._table(_event_object(found, tail), has_definitions=is_first))
@@ -251,17 +296,37 @@ class TableEncoder(_JsonForm):
             self._opening,
             orjson.dumps({"resourceVersion": version} if version else {}),
             orjson.dumps(self._resource.columns.definitions if has_definitions else None),
-            self._row(found, self._now()),
+            self._run(self._now(), [found])[0],
         )
 
-    def _row(self, found: StoredObject, now: float) -> bytes:
-        forms = found.forms
-        cells: Cells | None = forms.get(self._cells_key) if forms is not None else None
+    def _run(self, now: float, objects: Sequence[StoredObject]) -> tuple[bytes, float]:
+        """The rows of one object or more, and until when they are so."""
+        key, opening, end, until = self._cells_key, self._included_opening, self._row_end, math.inf
+        between = end + b',{"cells":['
+        pieces = [b'{"cells":[']
+        for found, included in zip(objects, self._included(objects), strict=False):
+            forms = found.forms
+            cells: Cells | None = forms.get(key) if forms is not None else None
+            if cells is None or not cells.told_at <= now < cells.told_until:
+                cells = self._cells_at(now, found, cells)
+            until = min(until, cells.told_until)
+            pieces += (cells.text, opening, included, between)
+        pieces[-1] = end
+        return b"".join(pieces), until
+
+    def _included(self, objects: Sequence[StoredObject]) -> Iterable[bytes]:
+        """What rows carry of their objects."""
+        match self._include_object:
+            case "Metadata":
+                return _metadata(objects, self._shown)
+            case "Object":
+                return [self._shown(each).json for each in objects]
+        return repeat(b"null")
+
+    def _cells_at(self, now: float, found: StoredObject, cells: Cells | None) -> Cells:
+        """cells: those that are kept, if any."""
         if cells is None or now >= cells.until:
             cells = cells_of(self._resource.columns.columns, found.document(), now)
-            self._kept.keep(found, self._cells_key, cells, len(cells.before) + len(cells.after))
-        if self._include_object == "Metadata":
-            metadata = self._shown(found).metadata()
-            return b'{"cells":[%b],"object":%b%b}}' % (cells.at(now), self._partial_opening, metadata)
-        included = self._shown(found).json if self._include_object == "Object" else b"null"
-        return b'{"cells":[%b],"object":%b}' % (cells.at(now), included)
+            self._kept.keep(found, self._cells_key, cells, 2 * (len(cells.before) + len(cells.after)))
+        cells.at(now)
+        return cells

@@ -8,19 +8,21 @@ from weakref import ref
 
 from apiserver.registry.stored_object import StoredObject
 
-# Enough for some fifty thousand objects in protobuf, and little beside the objects themselves.
-KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
+# Enough for some forty thousand objects in protobuf, and little beside the objects themselves.
+KEPT_BYTES_MAX: Final = 48 * 1024 * 1024
+# For runs of lists: a list that is longer must not push out what is kept of single objects.
+KEPT_RUNS_BYTES_MAX: Final = 16 * 1024 * 1024
 # Of a kept form beside its own bytes: an entry here, a weak reference, the object's dict.
 OVERHEAD_BYTES: Final = 400
 
 
-class KeptForms:
-    """One budget for the forms of all objects. Who came first leaves first.
+class Budget:
+    """One budget for many forms. Who came first leaves first.
 
     A form is kept by its object, and goes with it; here is only told how much there is.
     """
 
-    def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._entries: deque[tuple[ref[StoredObject], object, int]] = deque()
         self.bytes = 0
@@ -35,7 +37,7 @@ class KeptForms:
         if is_new:
             self._entries.append((ref(found), key, size + OVERHEAD_BYTES))
             self.bytes += size + OVERHEAD_BYTES
-            while self.bytes > self._bytes_max:
+            while self._entries and self.bytes > self._bytes_max:
                 self._forget_first()
 
     def _forget_first(self) -> None:
@@ -44,3 +46,11 @@ class KeptForms:
         found = reference()
         if found is not None and found.forms is not None:
             found.forms.pop(key, None)
+
+
+class KeptForms(Budget):
+    """The forms of all objects. runs: those of runs of lists, beside the first object of each."""
+
+    def __init__(self, bytes_max: int = KEPT_BYTES_MAX, *, runs_bytes_max: int = KEPT_RUNS_BYTES_MAX) -> None:
+        super().__init__(bytes_max)
+        self.runs = Budget(runs_bytes_max)

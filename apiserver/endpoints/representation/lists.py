@@ -17,8 +17,6 @@ from apiserver.vocabulary import Document
 # nobody waits for it.
 SLICE_BYTES: Final = 128 * 1024
 BATCH_OBJECTS: Final = 64
-# After so many items that had to be made others may have their turn.
-MADE_AT_ONCE: Final = 16
 
 
 def opening(kind: str, api_version: str) -> bytes:
@@ -61,19 +59,22 @@ def _batches(tails: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 
 def made_slices(
-    begun: bytes, items: Iterable[bytes], end: bytes, *, separator: bytes = b""
+    begun: bytes, made: Iterable[bytes], end: bytes, *, separator: bytes = b""
 ) -> Iterator[bytes]:
-    """A list whose items are made while it is sent."""
+    """A list whose items are made while it is sent.
+
+    made: one item at a time, or a run's. After each others may have their turn.
+    """
     pieces: list[bytes] = [begun]
     size, lead = 0, b""
-    for count, item in enumerate(items, 1):
-        pieces += (lead, item)
+    for items in made:
+        pieces += (lead, items)
         lead = separator
-        size += len(item)
+        size += len(items)
         if size >= SLICE_BYTES:
             yield b"".join(pieces)
             pieces, size = [], 0
-        elif not count % MADE_AT_ONCE:
+        else:
             yield b""
     pieces.append(end)
     yield b"".join(pieces)

@@ -10,13 +10,13 @@ from apiserver.brand import Brand
 from apiserver.endpoints.representation.json_forms import Shown, whole
 from apiserver.endpoints.representation.kept import KeptForms
 from apiserver.endpoints.representation.lists import (
-    MADE_AT_ONCE,
     bookmark_object,
     list_metadata,
     made_slices,
     require_list_kind,
     require_object_kind,
 )
+from apiserver.endpoints.representation.runs import runs
 from apiserver.errors import NotAcceptable
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
@@ -130,20 +130,21 @@ class ProtobufEncoder:
             raise NotAcceptable(f"{error}; ask for another media type") from None
 
     def _slices(self, found: ObjectList) -> Iterator[bytes]:
-        held: list[bytes] | None = []
+        held: list[bytes] | None = []  # the items of each run
         metadata = delimited(_FIRST, self._meta.list_meta(list_metadata(found)))
         size = len(metadata)
-        for count, each in enumerate(found.objects):
-            item = self._item(each)
-            size += len(item)
+        for items in self._made(found):
+            size += len(items)
             if held is not None:
-                held.append(item)
+                held.append(items)
                 if size > HELD_BYTES_MAX:
                     held = None
-            if not count % MADE_AT_ONCE:
-                yield b""
+            yield b""
         begun = envelope_opening(self._api_version, self._list_kind, size) + metadata
-        yield from made_slices(begun, map(self._item, found.objects) if held is None else held, CLOSING)
+        yield from made_slices(begun, self._made(found) if held is None else held, CLOSING)
+
+    def _made(self, found: ObjectList) -> Iterator[bytes]:
+        return (b"".join([self._item(each) for each in run]) for run in runs(found.objects))
 
     def _item(self, found: StoredObject) -> bytes:
         """An object as an item of a list."""

@@ -1,0 +1,78 @@
+"""Lists made run by run. A run is as many items as may be made before others have their turn.
+
+Most of a list is as it was when somebody asked for it before. What was made of a run is kept beside its first
+object, and is good as long as the same versions follow that one: to find out, none of them is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from apiserver.endpoints.representation.kept import Budget
+from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES
+from apiserver.registry.stored_object import StoredObject
+
+# The items of some objects, joined, and the moment from which they may be others.
+Make = Callable[[Sequence[StoredObject]], tuple[bytes, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """rest: all its objects but the first, which keeps it; it must not hold itself.
+
+    made: as it is from `since` to before `until`. size: of what would be free without it, at most.
+    """
+
+    rest: Sequence[StoredObject]
+    made: bytes
+    since: float
+    until: float
+    size: int
+
+    def is_good(self, now: float, following: Sequence[StoredObject]) -> bool:
+        return self.since <= now < self.until and self.rest == following
+
+
+def runs(objects: Sequence[StoredObject]) -> Iterator[Sequence[StoredObject]]:
+    start = 0
+    while start < len(objects):
+        run = _run_at(start, objects)
+        yield run
+        start += len(run)
+
+
+def kept_runs(
+    objects: Sequence[StoredObject], make: Make, kept: Budget, key: object, now: float = 0.0
+) -> Iterator[bytes]:
+    """What is made of each run. key: tells forms apart."""
+    start = 0
+    while start < len(objects):
+        first = objects[start]
+        run: _Run | None = first.forms.get(key) if first.forms is not None else None
+        if run is None or not run.is_good(now, objects[start + 1 : start + 1 + len(run.rest)]):
+            known, run = run, _made(_run_at(start, objects), make, now)
+            # The last one may have ended early: in a longer list it would still be good, but too short.
+            if run.until > now and start + 1 + len(run.rest) < len(objects):
+                if known is not None and first.forms is not None and run.size > known.size:
+                    first.forms.pop(key, None)  # so that it is counted anew
+                kept.keep(first, key, run, run.size)
+        yield run.made
+        start += 1 + len(run.rest)
+
+
+def _made(objects: Sequence[StoredObject], make: Make, now: float) -> _Run:
+    made, until = make(objects)
+    rest = objects[1:]
+    # Versions that everybody else has forgotten live on in it.
+    return _Run(rest, made, now, until, len(made) + sum([len(each.tail) for each in rest]))
+
+
+def _run_at(start: int, objects: Sequence[StoredObject]) -> Sequence[StoredObject]:
+    """None takes more than decoding its objects, so that their length tells how long that may be."""
+    run = objects[start : start + BATCH_OBJECTS]
+    sizes = [len(each.tail) for each in run]
+    if sum(sizes) > SLICE_BYTES:
+        run = run[: max(1, sum(size <= SLICE_BYTES for size in accumulate(sizes)))]
+    return run
