@@ -60,12 +60,14 @@ from apiserver.endpoints.responses import send_error, sent
 from apiserver.endpoints.routes import Routes, VerbHandlers
 from apiserver.endpoints.watch_stream import Streams
 from apiserver.errors import BadRequest
+from apiserver.handlers.apply import Applier
 from apiserver.handlers.create import create_handler
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.delete import OptionsReader, delete_collection_handler, delete_handler
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import get_handler
 from apiserver.handlers.list import list_handler
+from apiserver.handlers.ownership import Ownership
 from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.handlers.patch import patch_handler
 from apiserver.handlers.reviews import all_reviews, review_handlers
@@ -87,6 +89,7 @@ from apiserver.listening import (
     write_kubeconfig,
 )
 from apiserver.meta.options import is_true
+from apiserver.registry.delegated import DelegatedVersions
 from apiserver.registry.served_resource import ResourceTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -284,6 +287,11 @@ class App:
             builtin_plugins(registry, lambda: self._table, brand, authorization, config.runs_admission_plugin)
         )
         decoder = Decoder(brand, has_cbor=config.cbor)
+        ownership = Ownership(lambda: self._table, deviations, time.time)
+        applier = Applier(
+            *(registry, brand, lifecycle, admission, authorization, deviations, ownership),
+            has_cbor=config.cbor,
+        )
         speech = Speech(decoder, encoders, admission, brand, deviations)
         options_reader = OptionsReader(brand, schemas.get(_DELETE_OPTIONS), deviations, has_cbor=config.cbor)
         verbs = VerbHandlers(
@@ -298,11 +306,14 @@ class App:
                 min_request_timeout_s=config.min_request_timeout_s,
                 clock=self._loop.time,
             ),
-            create=create_handler(registry, encoders, decoder, brand, lifecycle, admission, deviations),
-            update=update_handler(
-                registry, encoders, decoder, brand, lifecycle, admission, authorization, deviations
+            create=create_handler(
+                registry, encoders, decoder, brand, lifecycle, admission, deviations, ownership
             ),
-            patch=patch_handler(registry, encoders, brand, admission, deviations),
+            update=update_handler(
+                *(registry, encoders, decoder, brand, lifecycle, admission, authorization, deviations),
+                ownership,
+            ),
+            patch=patch_handler(registry, encoders, brand, admission, deviations, ownership, applier),
             delete=delete_handler(registry, encoders, options_reader, lifecycle, admission),
             deletecollection=delete_collection_handler(registry, encoders, options_reader, brand, admission),
         )
@@ -319,9 +330,10 @@ class App:
             ),
             health=self._health,
             metrics=self._exposition(registry),
+            delegated=DelegatedVersions(registry, lambda: self._table, brand.group("apiregistration")).has,
             deviations=deviations,
             spoken={
-                **self._subresources(registry, schemas, speech, lifecycle, accounts),
+                **self._subresources(registry, schemas, speech, lifecycle, accounts, ownership, applier),
                 **review_handlers(
                     speech, all_reviews(authorization, fixed_rules(brand), reviewer, time.time)
                 ),
@@ -336,6 +348,8 @@ class App:
         speech: Speech,
         lifecycle: NamespaceLifecycle,
         accounts: ServiceAccounts,
+        ownership: Ownership,
+        applier: Applier,
     ) -> dict[str, Mapping[str, Handler]]:
         """What answers each verb on those that speak a kind of their own, by its definition."""
         spoken = spoken_types(schemas, speech.brand)
@@ -344,7 +358,7 @@ class App:
             return self._table
 
         return {
-            SCALE: scale_handlers(registry, speech, spoken[SCALE]),
+            SCALE: scale_handlers(registry, speech, spoken[SCALE], ownership, applier),
             BINDING: binding_handlers(registry, table, speech, spoken[BINDING], lifecycle, time.time),
             EVICTION: eviction_handlers(registry, table, speech, spoken[EVICTION], lifecycle, time.time),
             TOKEN_REQUEST: token_handlers(

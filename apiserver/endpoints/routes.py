@@ -59,11 +59,13 @@ class Routes:
         openapi: OpenApi,
         health: Health,
         metrics: Callable[[], Awaitable[bytes]],
+        delegated: Callable[[str, str], bool],
         deviations: Deviations,
         spoken: Mapping[str, Mapping[str, Handler]] = MappingProxyType({}),
         connect: Handler | None = None,
     ) -> None:
-        """metrics: makes the text of /metrics.
+        """metrics: makes the text of /metrics. delegated: whether another server
+            has a group and version.
 
         spoken: what answers each verb on subresources and virtual types that speak a kind of their own, by
             the kind's definition. connect: what answers requests that want to be connected to a node.
@@ -78,6 +80,7 @@ class Routes:
         self._openapi = openapi
         self._health = health
         self._metrics = metrics
+        self._delegated = delegated
         self._follows_item_watch = deviations.item_watch
         self._fixed: Mapping[str, Callable[[Call], Awaitable[None]]] = {
             "": self._index,
@@ -211,6 +214,10 @@ class Routes:
             raise MethodNotAllowed
 
     async def _no_such_path(self, call: Call) -> None:
+        match call.info.path.split("/"):
+            case ["", "apis", group, version, *_] if self._delegated(group, version):
+                await send(call, 503, b"service unavailable\n", TEXT, {"X-Content-Type-Options": "nosniff"})
+                return
         await send(call, 404, b"404 page not found\n", TEXT, {"X-Content-Type-Options": "nosniff"})
 
 

@@ -255,3 +255,23 @@ def test_every_path_that_is_told_of_answers(api: Api) -> None:
     }
     assert expected | {"/version", "/openapi/v2", "/openapi/v3"} <= set(paths)
     assert {path: api.get(path).status for path in paths} == dict.fromkeys(paths, 200)
+
+
+# ---- versions that an APIService says another server has
+
+
+def test_what_another_server_has_is_unavailable_and_what_nobody_has_is_not_found(api: Api) -> None:
+    """There is no network here in which a service could be found; source: kube-aggregator."""
+    services = "/apis/apiregistration.k8s.io/v1/apiservices"
+    spec = {"group": "ext.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+    service = {"name": "s", "namespace": "default"}
+    name = "v1.ext.example.com"
+    api.post(services, {"metadata": {"name": name}, "spec": {**spec, "service": service}}).ok()
+    try:
+        for path in ("/apis/ext.example.com/v1", "/apis/ext.example.com/v1/namespaces/default/things/a"):
+            answer = api.get(path)
+            assert (answer.status, answer.body) == (503, b"service unavailable\n"), path
+        assert api.get("/apis/ext.example.com/v2").status == 404
+    finally:
+        api.delete(f"{services}/{name}").ok()
+    assert api.get("/apis/ext.example.com/v1").status == 404
