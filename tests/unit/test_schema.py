@@ -286,7 +286,7 @@ def test_objects_in_lists_without_end_are_refused() -> None:
     """Each has a few bytes in a body, and hundreds once it is complete. All lists count together."""
 
     def ports(count: int) -> dict[str, Any]:
-        half = [{} for _ in range(count // 2 - 1)]
+        half: list[dict[str, Any]] = [{} for _ in range(count // 2 - 1)]
         return {"spec": {"containers": [{"ports": half}], "initContainers": [{"ports": [*half]}]}}
 
     POD(ports(STRUCTS_MAX))
