@@ -60,7 +60,7 @@ from apiserver.endpoints.responses import send_error, sent
 from apiserver.endpoints.routes import Routes, VerbHandlers
 from apiserver.endpoints.watch_stream import Streams
 from apiserver.errors import BadRequest
-from apiserver.handlers.apply import Applier
+from apiserver.handlers.apply import APPLY, Applier
 from apiserver.handlers.create import create_handler
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.delete import OptionsReader, delete_collection_handler, delete_handler
@@ -286,8 +286,8 @@ class App:
         admission = AdmissionChain(
             builtin_plugins(registry, lambda: self._table, brand, authorization, config.runs_admission_plugin)
         )
-        decoder = Decoder(brand, has_cbor=config.cbor)
         ownership = Ownership(lambda: self._table, deviations, time.time)
+        decoder = Decoder(brand, has_cbor=config.cbor, spell_out=ownership.spell_out)
         applier = Applier(
             *(registry, brand, lifecycle, admission, authorization, deviations, ownership),
             has_cbor=config.cbor,
@@ -326,7 +326,7 @@ class App:
                 schemas,
                 lambda: self._table,
                 types=media_types(brand, has_cbor=config.cbor),
-                patch_types=PATCH_TYPES,
+                patch_types=(*PATCH_TYPES, APPLY),
             ),
             health=self._health,
             metrics=self._exposition(registry),

@@ -162,6 +162,15 @@ class Conflict(ApiError):
         )
 
 
+class ApplyConflict(ApiError):
+    """Others own what is applied with another value. causes: one for each field and owner (row F10)."""
+
+    code, reason = 409, "Conflict"
+
+    def __init__(self, message: str, causes: Sequence[dict[str, Any]]) -> None:
+        super().__init__(message, details={"causes": list(causes)})
+
+
 class Expired(ApiError):
     code, reason = 410, "Expired"
 

@@ -15,10 +15,11 @@ from apiserver.endpoints.call import Call, Handler
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
+from apiserver.handlers.ownership import Ownership
 from apiserver.meta import object_meta
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.store import Registry
+from apiserver.registry.store import Registry, Track
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 
@@ -31,6 +32,7 @@ def create_handler(
     lifecycle: NamespaceLifecycle,
     admission: AdmissionChain,
     deviations: Deviations,
+    ownership: Ownership,
 ) -> Handler:
     """Rows A09-A16, B01-B14, I05."""
 
@@ -59,6 +61,7 @@ def create_handler(
             resource,
             document,
             options,
+            track=ownership.tracker(call, options),
             is_large=is_large(body, content_type),
         )
         await send_object(call, encoder, created, HTTPStatus.CREATED)
@@ -75,6 +78,7 @@ async def store_new(
     document: Document,
     options: WriteOptions,
     *,
+    track: Track,
     is_large: bool,
 ) -> StoredObject:
     """Create the object in a document; also for a PUT of what is absent. is_large: its body was."""
@@ -93,6 +97,7 @@ async def store_new(
         warnings=call.warnings,
         mutate=asked.mutate if asked else None,
         admit=asked.validate if asked else None,
+        track=track,
         is_large=is_large,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import orjson
@@ -26,8 +26,16 @@ DOCUMENT_BYTES_MAX: Final = 2 * VALUE_BYTES_MAX
 class Decoder:
     """Bodies to documents, for one brand of the API."""
 
-    def __init__(self, brand: Brand, *, has_cbor: bool = False) -> None:
+    def __init__(
+        self,
+        brand: Brand,
+        *,
+        has_cbor: bool = False,
+        spell_out: Callable[[Document], None] = lambda document: None,
+    ) -> None:
+        """spell_out: puts into words what the schema would lose, as the difference of empty and absent."""
         self._parser = BodyParser(brand, has_cbor=has_cbor)
+        self._spell_out = spell_out
 
     async def read(
         self,
@@ -74,6 +82,7 @@ class Decoder:
         except MalformedBody as error:
             raise _unrecognized(resource, str(error), body) from None
         document = _require_kind(parsed.document, resource)
+        self._spell_out(document)
         repeated = parsed.repeated() if field_validation != "Ignore" else []
         try:
             check(

@@ -25,10 +25,12 @@ from apiserver.errors import (
     UnprocessablePatch,
     UnsupportedMediaType,
 )
+from apiserver.handlers.apply import APPLY, Applier
 from apiserver.handlers.create import warn_of_duplicate_owners, write_of
 from apiserver.handlers.decoding import check, require_size
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
+from apiserver.handlers.ownership import Ownership
 from apiserver.handlers.update import require_name, update_rules
 from apiserver.meta.options import WriteOptions
 from apiserver.patch import json_patch, merge_patch, remarks, strategic_merge
@@ -53,7 +55,7 @@ def _as_json(patched: Any) -> str:
 
 
 # Of these kube-apiserver says, where a resource does not take one, which it does take.
-PATCHES: Final = frozenset({*ACCEPTED, "application/apply-patch+yaml"})
+PATCHES: Final = frozenset({*ACCEPTED, APPLY})
 
 
 class Patch(NamedTuple):
@@ -69,7 +71,13 @@ class Patch(NamedTuple):
 
 
 def patch_handler(
-    registry: Registry, encoders: Encoders, brand: Brand, admission: AdmissionChain, deviations: Deviations
+    registry: Registry,
+    encoders: Encoders,
+    brand: Brand,
+    admission: AdmissionChain,
+    deviations: Deviations,
+    ownership: Ownership,
+    applier: Applier,
 ) -> Handler:
     """Rows I08, L03-L05, L07."""
 
@@ -77,6 +85,10 @@ def patch_handler(
         resource, info = call.resource, call.info
         assert resource is not None
         encoder = encoders.of(call)
+        if applier.is_apply(call):
+            applied, code = await applier.apply(call)
+            await send_object(call, encoder, applied, code)
+            return
         content_type = patch_type(call)
         options = WriteOptions.from_query(
             call.query, "PatchOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
@@ -92,7 +104,9 @@ def patch_handler(
             if condition is not None and current.resource_version != condition:
                 raise Conflict(resource.group_resource, info.name)
             warnings: list[str] = []
-            document = apply_patch(patch, current.document(), resource, options, warnings)
+            document = apply_patch(
+                patch, current.document(), resource, options, warnings, spell_out=ownership.spell_out
+            )
             require_name(document, info.name)
             require_namespace(document, info.namespace)
             warn_of_duplicate_owners(call, document)
@@ -111,6 +125,7 @@ def patch_handler(
             warnings=call.warnings,
             mutate=asked.mutate if asked else None,
             admit=asked.validate if asked else None,
+            track=ownership.tracker(call, options),
             is_large=large,
         )
         await send_object(call, encoder, updated)
@@ -126,7 +141,7 @@ def patch_type(call: Call) -> str:
     if content_type not in PATCHES:
         raise UnsupportedMediaType("415: Unsupported Media Type", details={})
     if content_type not in accepted:
-        raise UnsupportedMediaType.none_of(accepted)
+        raise UnsupportedMediaType.none_of((*accepted, APPLY))
     return content_type
 
 
@@ -195,9 +210,17 @@ def _strategic_merge_patch(body: bytes, resource: ServedResource, said: Sequence
 
 
 def apply_patch(
-    patch: Patch, document: Document, resource: ServedResource, options: WriteOptions, warnings: list[str]
+    patch: Patch,
+    document: Document,
+    resource: ServedResource,
+    options: WriteOptions,
+    warnings: list[str],
+    *,
+    spell_out: Callable[[Document], None] = lambda document: None,
 ) -> Document:
     """The document, which may be changed, with the patch applied, and checked against the schema.
+
+    spell_out: puts into words what the schema would lose, as the difference of empty and absent.
 
     Raises Invalid, BadRequest, and what the patch raises.
     """
@@ -212,6 +235,7 @@ def apply_patch(
                 raise TypeMismatch(
                     f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
                 )
+        spell_out(patched)
         check(
             patched,
             resource,

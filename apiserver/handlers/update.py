@@ -20,6 +20,7 @@ from apiserver.handlers.create import store_new, warn_of_duplicate_owners, write
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
+from apiserver.handlers.ownership import Ownership
 from apiserver.meta.options import WriteOptions
 from apiserver.registry import aside
 from apiserver.registry.served_resource import ServedResource
@@ -37,6 +38,7 @@ def update_handler(
     admission: AdmissionChain,
     authorization: AuthorizationChain,
     deviations: Deviations,
+    ownership: Ownership,
 ) -> Handler:
     """Rows A03, I07, L01, L02. An absent object is created where its type allows that."""
 
@@ -66,6 +68,7 @@ def update_handler(
             warn_of_duplicate_owners(call, document)
             return document
 
+        track = ownership.tracker(call, options)
         first: list[Document] = [await aside.run(large, decode)]  # checked before anything is looked up
         asked = admission.of(write_of(call, Operation.UPDATE, info.name, is_dry_run=options.dry_run))
         try:
@@ -82,6 +85,7 @@ def update_handler(
                 warnings=call.warnings,
                 mutate=asked.mutate if asked else None,
                 admit=asked.validate if asked else None,
+                track=track,
                 is_large=large,
             )
         except NotFound:
@@ -97,7 +101,9 @@ def update_handler(
                 ) from None
             call.info = replace(info, verb="create")  # which is what metrics are to call it
             created = await store_new(
-                registry, lifecycle, admission, call, resource, document, options, is_large=large
+                *(registry, lifecycle, admission, call, resource, document, options),
+                track=track,
+                is_large=large,
             )
             await send_object(call, encoder, created, HTTPStatus.CREATED)
             return

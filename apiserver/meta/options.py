@@ -19,6 +19,7 @@ from apiserver.field_errors import (
     forbidden,
     invalid,
     not_supported,
+    required,
     too_long,
 )
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
@@ -252,10 +253,19 @@ class WriteOptions:
 
     @classmethod
     def from_query(
-        cls, query: Query, kind: str, meta_group: str, *, takes_bare_dry_run: bool = True
+        cls,
+        query: Query,
+        kind: str,
+        meta_group: str,
+        *,
+        takes_bare_dry_run: bool = True,
+        is_apply: bool = False,
     ) -> WriteOptions:
-        """kind: CreateOptions, UpdateOptions or PatchOptions. Raises Invalid."""
-        if not query:
+        """kind: CreateOptions, UpdateOptions or PatchOptions. is_apply: of a patch (row F04).
+
+        Raises Invalid.
+        """
+        if not query and not is_apply:
             return _NO_OPTIONS
         errors: list[FieldError] = []
         dry_run, warnings = _dry_run(query.get("dryRun"), errors, takes_bare_dry_run)
@@ -263,10 +273,11 @@ class WriteOptions:
         if validation not in ("", "Ignore", "Strict", "Warn"):
             errors.append(not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
         manager = first(query, "fieldManager")
+        if is_apply and not manager:
+            errors.append(required("fieldManager", "is required for apply patch"))
         errors += _validate_manager(manager)
         force = is_true(query, "force") if "force" in query else None
-        if force is not None and kind == "PatchOptions":
-            # No patch that is an apply comes here.
+        if force is not None and kind == "PatchOptions" and not is_apply:
             errors.append(forbidden("force", "may not be specified for non-apply patch"))
         _check(kind, meta_group, errors)
         return cls(dry_run, validation or "Warn", manager, force, warnings)

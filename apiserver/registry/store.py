@@ -10,7 +10,7 @@ import copy
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from apiserver.brand import Brand
 from apiserver.errors import (
@@ -66,6 +66,9 @@ ERRORS_MAX: Final = 1_000
 Transform = Callable[[StoredObject], Document]
 # The stored form of an object as it would be, and as it is (None for a new one): the last word about a write.
 Admit = Callable[[Document, Document | None], Awaitable[None]]
+# (new, old, the managedFields that the client sent): writes into the stored form of an object as it would be
+# who owns what of it. `old` is None for a new object.
+Track = Callable[[Document, Document | None, Any], None]
 Found = Version[StoredObject]
 # Texts for the client, added to by whoever has one.
 Warnings: TypeAlias = list[str]
@@ -164,6 +167,7 @@ class Registry:
         warnings: Warnings | None = None,
         mutate: Admit | None = None,
         admit: Admit | None = None,
+        track: Track | None = None,
         is_large: bool = False,
     ) -> StoredObject:
         """Store a new object. `document`, of the resource's version, has passed the schema and is taken over.
@@ -172,6 +176,7 @@ class Registry:
         user: who writes; None for the server itself.
         warnings: takes what the client should know of the object that was stored.
         mutate, admit: asked before and after the resource's own rules; the first may change the object.
+        track: asked when the object is as it will be stored; without it nobody owns anything.
         is_large: others need not wait while the document is checked.
         Raises Invalid, AlreadyExists, what `guard`, `mutate` and `admit` raise, and the storage's errors.
         """
@@ -194,7 +199,7 @@ class Registry:
                 meta["name"] = ""
             try:
                 created = await self._create_once(
-                    resource, namespace, document, options, guard, user, admit, is_large
+                    resource, namespace, document, options, guard, user, admit, track, is_large
                 )
                 if warnings is not None:
                     warnings += await aside.run(is_large, resource.strategy.warn, document, None)
@@ -213,6 +218,7 @@ class Registry:
         guard: Guard | None,
         user: UserInfo | None,
         admit: Admit | None,
+        track: Track | None,
         is_large: bool,
     ) -> StoredObject:
         meta = document["metadata"]
@@ -222,7 +228,7 @@ class Registry:
             now=timestamps.to_text(self._clock()),
             generated_suffix=_random_suffix,
         )
-        await aside.run(is_large, self._prepare_create, resource, document, user)
+        await aside.run(is_large, self._prepare_create, resource, document, user, track)
         if admit is not None:
             await admit(document, None)
         name = meta["name"]
@@ -242,7 +248,9 @@ class Registry:
         except Refused as refused:
             raise self._invalid(resource, name, [refused.error]) from None
 
-    def _prepare_create(self, resource: ServedResource, document: Document, user: UserInfo | None) -> None:
+    def _prepare_create(
+        self, resource: ServedResource, document: Document, user: UserInfo | None, track: Track | None
+    ) -> None:
         """Make a new document what will be stored, or raise Invalid."""
         strategy, meta = resource.strategy, document["metadata"]
         if strategy.has_generation:
@@ -250,6 +258,8 @@ class Registry:
         strategy.prepare_create(document)
         if strategy.stamp_create is not None:
             strategy.stamp_create(Stamp(user, timestamps.to_text(self._clock())), document)
+        if track is not None:
+            track(document, None, None)
         errors = object_meta.validate(
             meta, is_namespaced=resource.is_namespaced, name_rule=strategy.name_rule
         )
@@ -317,6 +327,7 @@ class Registry:
         warnings: Warnings | None = None,
         mutate: Admit | None = None,
         admit: Admit | None = None,
+        track: Track | None = None,
         is_large: bool = False,
     ) -> StoredObject:
         """Replace the object with `transform(object)`, retrying until no writer races us.
@@ -330,6 +341,7 @@ class Registry:
         warnings: takes what the client should know of the object that was stored.
         mutate, admit: asked before and after the resource's own rules, at each attempt; the first may change
             the new document.
+        track: asked at each attempt when the object is as it will be stored; without it owners stay.
         is_large: others need not wait while `transform` runs and its document is checked; as they need not
             where the stored object is large.
         An unchanged object is not written and keeps its version. One that is being deleted and has lost
@@ -340,7 +352,7 @@ class Registry:
         told: Warnings = []
         updated = await self._update(
             *(resource, namespace, name, transform, options, strategy, checks_uid, user, told, mutate, admit),
-            is_large,
+            *(track, is_large),
         )
         if warnings is not None:
             warnings += told
@@ -359,6 +371,7 @@ class Registry:
         told: Warnings,
         mutate: Admit | None,
         admit: Admit | None,
+        track: Track | None,
         is_large: bool,
     ) -> StoredObject:
         """Returns the object as it is stored. told: takes the warnings of the last attempt."""
@@ -366,6 +379,7 @@ class Registry:
         rules = strategy or resource.strategy.update
         holder, change = self._holder(resource, key), NO_CHANGE
         current, is_fresh = self.cache.peek(key), False
+        unchanged_at = 0  # the revision of a copy that the write would leave as it is
         while True:
             if current is None:
                 current, is_fresh = await self.cache.get(key), True
@@ -373,6 +387,8 @@ class Registry:
                     raise NotFound(resource.group_resource, name)
             found = current.value
             assert found is not None
+            if current.revision == unchanged_at:
+                return found
             old = found.document()
             large = is_large or len(found.tail) > aside.LARGE_BYTES
             try:
@@ -380,7 +396,7 @@ class Registry:
                 if mutate is not None:
                     await mutate(new, old)
                 told[:] = await aside.run(
-                    large, self._prepare_update, resource, rules, new, old, user, checks_uid=checks_uid
+                    large, self._prepare_update, resource, rules, new, old, user, track, checks_uid=checks_uid
                 )
                 if admit is not None:
                     await admit(new, old)
@@ -399,7 +415,9 @@ class Registry:
             if new == old and not is_removal:
                 if is_fresh:
                     return found
-                current = None  # Only the stored object can tell that nothing changes.
+                # Only the stored object can tell that nothing changes.
+                unchanged_at = current.revision
+                current = None
                 continue
             value = self._encode(resource, new)
             if options.dry_run:
@@ -427,6 +445,7 @@ class Registry:
         new: Document,
         old: Document,
         user: UserInfo | None,
+        track: Track | None,
         *,
         checks_uid: bool,
     ) -> Warnings:
@@ -448,10 +467,15 @@ class Registry:
             meta["namespace"] = meta.get("namespace") or old_meta["namespace"]
         else:
             meta.pop("namespace", None)
+        said_of_owners = meta.get("managedFields")
         object_meta.prepare_update(meta, old_meta)
         rules.prepare(new, old)
         if rules.stamp is not None:
             rules.stamp(Stamp(user, timestamps.to_text(self._clock())), new, old)
+        if track is not None:
+            track(new, old, said_of_owners)
+        elif "managedFields" in old_meta:
+            meta["managedFields"] = old_meta["managedFields"]
         if resource.strategy.has_generation and _differs_in_spec(new, old):
             meta["generation"] = min(old_meta.get("generation", 0) + 1, GENERATION_MAX)
         changes = object_meta.validate_update(meta, old_meta)

@@ -304,6 +304,25 @@ class _Compiler:
         return walk
 
 
+def empty(schema: Schema) -> Document:
+    """A struct with nothing set, as Go shows it, without defaults."""
+    shown: Document = {}
+    if schema.definition in _SHOWS_NOTHING:
+        return shown
+    for name, go_field in fields_of(schema.definition).items():
+        child = schema.fields.get(name)
+        if child is None:
+            continue
+        if child.kind in _OMITTED_IF_EMPTY or go_field.is_pointer:
+            if go_field.shows_empty:
+                shown[name] = None if go_field.is_pointer else _SHOWN_EMPTY.get(child.kind)
+        elif child.kind is Kind.STRUCT:
+            shown[name] = empty(child)
+        elif child.kind in _SHOWN_EMPTY or child.kind in (Kind.TIME, Kind.MICRO_TIME):
+            shown[name] = _SHOWN_EMPTY.get(child.kind)
+    return shown
+
+
 def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Mapping[str, GoField]) -> bool:
     go_field = go_fields.get(name)
     if go_field is None:

@@ -184,8 +184,8 @@ def test_subresources(api: Api, deployment: str) -> None:
 
 
 def test_large_patches(api: Api, deployment: str) -> None:
-    """A list of 20,000 items in 3 MB, forwards and backwards."""
-    env = [{"name": f"V{number:05}", "value": "x" * 20} for number in range(20_000)]
+    """A list of 10,000 items, forwards and backwards. With who owns them it is twice as long as it looks."""
+    env = [{"name": f"V{number:05}", "value": "x" * 20} for number in range(10_000)]
     api.patch(deployment, of_container(env=env), STRATEGIC).ok()
     body = of_container(
         **{"$setElementOrder/env": [{"name": each["name"]} for each in reversed(env)]}, env=env[::-1]
@@ -193,7 +193,7 @@ def test_large_patches(api: Api, deployment: str) -> None:
     began = time.monotonic()
     answer: Answer = api.patch(f"{deployment}?dryRun=All", body, STRATEGIC)
     assert time.monotonic() - began < LARGE_WITHIN_S
-    assert [each["name"] for each in container(answer.ok())["env"][:2]] == ["V19999", "V19998"]
+    assert [each["name"] for each in container(answer.ok())["env"][:2]] == ["V09999", "V09998"]
 
 
 # ---- kubectl

@@ -55,6 +55,13 @@ STATUSES: Final[dict[str, tuple[ApiError, int, str, str, Document | None]]] = {
         "pods is forbidden: why",
         {"kind": "pods", "causes": [{"reason": "NamespaceTerminating"}]},
     ),
+    "others own what is applied": (
+        errors.ApplyConflict("Apply failed with 1 conflict: why", [{"field": ".data.k"}]),
+        409,
+        "Conflict",
+        "Apply failed with 1 conflict: why",
+        {"causes": [{"field": ".data.k"}]},
+    ),
     "no such object": (errors.NotFound(PODS, "a"), 404, "NotFound", 'pods "a" not found', A_POD),
     "no such path": (
         errors.NoSuchEndpoint(),

@@ -14,7 +14,9 @@ from apiserver.admission.chain import Operation
 from apiserver.endpoints.bodies import is_large, read_body
 from apiserver.endpoints.call import Call, Handler
 from apiserver.errors import Conflict, Invalid
+from apiserver.handlers.apply import Applier
 from apiserver.handlers.create import write_of
+from apiserver.handlers.ownership import Ownership
 from apiserver.handlers.patch import (
     apply_patch,
     parse_patch,
@@ -35,12 +37,15 @@ from apiserver.vocabulary import Document
 INT32_MAX: Final = (1 << 31) - 1
 # A scale has no other metadata of its object's.
 _SHOWN_META: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_APPLIED_META: Final = ("name", "namespace", "resourceVersion")
 
 # The object as it is -> the scale that is wanted for it.
 Wanted = Callable[[StoredObject], Document]
 
 
-def scale_handlers(registry: Registry, speech: Speech, spoken: ServedResource) -> Mapping[str, Handler]:
+def scale_handlers(
+    registry: Registry, speech: Speech, spoken: ServedResource, ownership: Ownership, applier: Applier
+) -> Mapping[str, Handler]:
     """What answers each verb. spoken: Scale."""
 
     async def get(call: Call) -> None:
@@ -57,6 +62,9 @@ def scale_handlers(registry: Registry, speech: Speech, spoken: ServedResource) -
         await write(call, lambda current: scale, options)
 
     async def patch(call: Call) -> None:
+        if applier.is_apply(call):
+            await apply(call)
+            return
         content_type = patch_type(call)
         options = speech.options(call, "PatchOptions")
         body = await read_body(call)
@@ -81,6 +89,22 @@ def scale_handlers(registry: Registry, speech: Speech, spoken: ServedResource) -
 
         await write(call, wanted, options, is_large=is_large(body, content_type))
 
+    async def apply(call: Call) -> None:
+        resource, fields = _resource(call)
+        encoder = speech.encoder(call, spoken)
+
+        def part(scale: Document) -> Document:
+            """What a scale says of the object."""
+            meta = {key: scale["metadata"][key] for key in _APPLIED_META if key in scale["metadata"]}
+            document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
+            replicas = (scale.get("spec") or {}).get("replicas")
+            if replicas is not None:
+                _put(document, fields.replicas, replicas)
+            return document
+
+        applied, _ = await applier.apply(call, speaks=spoken, part=part)
+        await send_spoken(call, encoder, spoken, scale_of(applied.document(), resource, fields, spoken))
+
     async def write(call: Call, wanted: Wanted, options: WriteOptions, *, is_large: bool = False) -> None:
         resource, fields = _resource(call)
         encoder = speech.encoder(call, spoken)
@@ -103,6 +127,7 @@ def scale_handlers(registry: Registry, speech: Speech, spoken: ServedResource) -
             warnings=call.warnings,
             mutate=asked.mutate if asked else None,
             admit=asked.validate if asked else None,
+            track=ownership.tracker(call, options),
             is_large=is_large,
         )
         await send_spoken(call, encoder, spoken, scale_of(updated.document(), resource, fields, spoken))

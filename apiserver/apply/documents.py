@@ -1,0 +1,358 @@
+"""Sets of fields from documents: what one states, and in what two differ."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, shown
+from apiserver.apply.shape import NoElement, Shape, element_of
+from apiserver.vocabulary import Document
+
+_ABSENT: Final = object()
+# More are not reported: the answer has to end somewhere.
+UNKNOWN_FIELDS_MAX: Final = 1_000
+
+
+class Untyped(ValueError):
+    """A document does not fit its schema. path: as in `.spec.ports[port=80].name`."""
+
+    def __init__(self, problem: str, path: str = "") -> None:
+        super().__init__()
+        self.problem, self.path = problem, path
+
+    def below(self, step: str) -> Untyped:
+        """The same, seen from one level above."""
+        self.path = step + self.path
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class UnknownField(Untyped):
+    """A field that the schema does not have."""
+
+
+class TooDeep(ValueError):
+    """A document has more levels than can be followed."""
+
+
+# ---- what a document states
+
+
+def stated(document: Document, shape: Shape) -> FieldSet:
+    """The fields that somebody who applies this document wants to own.
+
+    Raises Untyped for what does not fit the schema or is in a list twice, UnknownField, TooDeep.
+    """
+    try:
+        return _stated(document, shape)
+    except RecursionError:
+        raise TooDeep("the object is nested too deeply") from None
+
+
+def _stated(value: Any, shape: Shape) -> FieldSet:
+    """What is below the value's own path."""
+    if value is None:
+        return LEAF
+    match shape.what:
+        case "scalar":
+            _check_scalar(value, shape)
+            return LEAF
+        case "struct":
+            fields = _stated_by_struct(value, shape)
+        case "map":
+            if type(value) is not dict:
+                raise Untyped(f"expected map, got &{{{_go_value(value)}}}")
+            fields = _stated_by_map(value, shape.element)
+        case "free":
+            fields = _stated_by_map(value, shape.element) if type(value) is dict else LEAF
+        case "list":
+            fields = LEAF
+            for index, child in enumerate(_items(value)):
+                try:
+                    _stated(child, shape.element)
+                except Untyped as error:
+                    raise error.below(f"[{index}]") from None
+        case _:
+            fields = _stated_by_items(_items(value), shape)
+    return LEAF if shape.is_whole else fields
+
+
+def _stated_by_struct(value: Any, shape: Shape) -> FieldSet:
+    if type(value) is not dict:
+        raise Untyped(f"expected map, got &{{{_go_value(value)}}}")
+    fields: FieldSet = {}
+    for name, child in value.items():
+        known = shape.fields.get(name)
+        if known is None:
+            raise UnknownField("field not declared in schema", f".{name}")
+        element, child_shape = known
+        if child_shape.what == "ignored":
+            continue
+        try:
+            below = _stated(child, child_shape)
+        except Untyped as error:
+            raise error.below(f".{name}") from None
+        # A struct is not owned itself, unless nothing is in it.
+        if below or child_shape.is_whole or child is None or child == {}:
+            fields[element] = below
+    return fields
+
+
+def _stated_by_map(value: Document, element: Shape) -> FieldSet:
+    fields: FieldSet = {}
+    for name, child in value.items():
+        try:
+            below = _stated(child, element)
+        except Untyped as error:
+            raise error.below(f".{name}") from None
+        fields[f"f:{name}"] = {ITSELF: LEAF, **below} if below else LEAF
+    return fields
+
+
+def _stated_by_items(items: list[Any], shape: Shape) -> FieldSet:
+    fields: FieldSet = {}
+    for index, child in enumerate(items):
+        try:
+            element = element_of(child, shape)
+        except (NoElement, TypeError) as error:
+            raise Untyped(f"element {index}: {error}") from None
+        if element in fields:
+            raise Untyped(f"duplicate entries for key {shown(element)}")
+        try:
+            below = _stated(child, shape.element)
+        except Untyped as error:
+            raise error.below(shown(element)) from None
+        fields[element] = {ITSELF: LEAF, **below} if below else LEAF
+    return fields
+
+
+def _items(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise Untyped(f"expected list, got &{{{_go_value(value)}}}")
+    return value
+
+
+_EXPECTED: Final = {"numeric": "numeric (int or float)"}
+
+
+def _check_scalar(value: Any, shape: Shape) -> None:
+    if shape.types and type(value) not in shape.types:
+        expected = _EXPECTED.get(shape.scalar, shape.scalar)
+        raise Untyped(f"expected {expected}, got {_go_unstructured(value)}")
+
+
+def _go_unstructured(value: Any) -> str:
+    return f"&value.valueUnstructured{{Value:{_go_value(value)}}}"
+
+
+def _go_value(value: Any) -> str:
+    """A value as messages show it: shortened, and only by its kind if it is a long one."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "map[...]"
+        case list():
+            return "[...]"
+    return str(value)[:100]
+
+
+def prune_unknown(document: Document, shape: Shape) -> list[str]:
+    """Take out of a document, in place, the fields that its schema does not have. Returns their paths.
+
+    Raises TooDeep.
+    """
+    unknown: list[str] = []
+    try:
+        _prune_unknown(document, shape, "", unknown)
+    except RecursionError:
+        raise TooDeep("the object is nested too deeply") from None
+    return unknown
+
+
+def _prune_unknown(value: Any, shape: Shape, path: str, unknown: list[str]) -> None:
+    what = shape.what
+    if what in ("scalar", "ignored", "free"):
+        return
+    if type(value) is dict:
+        dot = "." if path else ""
+        if what == "struct":
+            removed = []
+            for name, child in value.items():
+                known = shape.fields.get(name)
+                if known is None:
+                    removed.append(name)
+                elif type(child) is dict or type(child) is list:
+                    _prune_unknown(child, known[1], f"{path}{dot}{name}", unknown)
+            for name in removed:
+                del value[name]
+                if len(unknown) < UNKNOWN_FIELDS_MAX:
+                    unknown.append(f"{path}{dot}{name}")
+        elif what == "map":
+            for name, child in value.items():
+                if type(child) is dict or type(child) is list:
+                    _prune_unknown(child, shape.element, f"{path}{dot}{name}", unknown)
+    elif type(value) is list:
+        for index, child in enumerate(value):
+            if type(child) is dict or type(child) is list:
+                _prune_unknown(child, shape.element, f"{path}[{index}]", unknown)
+
+
+# ---- in what two documents differ
+
+
+class Difference(NamedTuple):
+    """changed: the fields that the newer one has with another value, or has alone. removed: the others."""
+
+    changed: FieldSet
+    removed: FieldSet
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.removed)
+
+
+def compare(old: Document, new: Document, shape: Shape) -> Difference:
+    """The difference of two documents that have passed their schema. Equal parts cost nothing.
+
+    Raises TooDeep.
+    """
+    changed: FieldSet = {}
+    removed: FieldSet = {}
+    try:
+        _compare(old, new, shape, changed, removed)
+    except RecursionError:
+        raise TooDeep("the object is nested too deeply") from None
+    return Difference(changed, removed)
+
+
+def _compare(old: Any, new: Any, shape: Shape, changed: FieldSet, removed: FieldSet) -> None:
+    """Adds to the sets what is below this path. The values differ and are owned by their parts."""
+    what = shape.what
+    if what == "items" or what == "set":
+        _compare_items(_keyed(old, shape), _keyed(new, shape), shape, changed, removed)
+        return
+    old_fields: Document = old if type(old) is dict else {}
+    new_fields: Document = new if type(new) is dict else {}
+    is_struct = what == "struct"
+    for name, value in new_fields.items():
+        before = old_fields.get(name, _ABSENT)
+        if before is value or before == value:
+            continue
+        if is_struct:
+            known = shape.fields.get(name)
+            if known is None:
+                continue
+            element, child = known
+            if child.what == "ignored":
+                continue
+        else:
+            element, child = f"f:{name}", shape.element
+        if before is _ABSENT:
+            changed[element] = everything(value, child)
+        else:
+            _compare_both(element, before, value, child, changed, removed)
+    for name, before in old_fields.items():
+        if name not in new_fields:
+            if is_struct:
+                known = shape.fields.get(name)
+                if known is None:
+                    continue
+                element, child = known
+                if child.what == "ignored":
+                    continue
+            else:
+                element, child = f"f:{name}", shape.element
+            removed[element] = everything(before, child)
+
+
+def _compare_both(
+    element: str, old: Any, new: Any, shape: Shape, changed: FieldSet, removed: FieldSet
+) -> None:
+    """Two values at one path, which differ."""
+    if shape.is_whole:
+        changed[element] = LEAF
+        return
+    if shape.what == "free" and not (type(old) is dict and type(new) is dict):
+        # One of them is a value without parts, or both are.
+        changed[element] = everything(new, shape)
+        if type(old) is dict and old:
+            removed[element] = {e: below for e, below in everything(old, shape).items() if e != ITSELF}
+        return
+    if not old and not new:
+        changed[element] = LEAF  # one is null, the other is empty
+        return
+    changed_below: FieldSet = {}
+    removed_below: FieldSet = {}
+    _compare(old, new, shape, changed_below, removed_below)
+    if changed_below:
+        changed[element] = changed_below
+    if removed_below:
+        removed[element] = removed_below
+
+
+def _keyed(items: Any, shape: Shape) -> dict[str, list[Any]]:
+    """The items of a list by their elements; stored lists may have some twice."""
+    keyed: dict[str, list[Any]] = {}
+    for index, item in enumerate(items or ()):
+        try:
+            element = element_of(item, shape)
+        except (NoElement, TypeError):
+            element = f"i:{index}"  # owned by its place, since nothing else is known of it
+        keyed.setdefault(element, []).append(item)
+    return keyed
+
+
+def _compare_items(
+    old: dict[str, list[Any]],
+    new: dict[str, list[Any]],
+    shape: Shape,
+    changed: FieldSet,
+    removed: FieldSet,
+) -> None:
+    child = shape.element
+    for element, after in new.items():
+        before = old.get(element)
+        if before == after:
+            continue
+        if before is None:
+            changed[element] = everything(after[0], child) if len(after) == 1 else LEAF
+        elif len(before) == len(after) == 1:
+            _compare_both(element, before[0], after[0], child, changed, removed)
+        else:
+            # Items with one key are owned together, as a whole.
+            changed[element] = everything(after[0], child) if len(after) == 1 else LEAF
+            gone = everything(before[0], child) if len(before) == 1 else LEAF
+            if gone and len(after) > 1:
+                removed[element] = {e: below for e, below in gone.items() if e != ITSELF}
+    for element, before in old.items():
+        if element not in new:
+            removed[element] = everything(before[0], child) if len(before) == 1 else LEAF
+
+
+def everything(value: Any, shape: Shape) -> FieldSet:
+    """What is to stand at the element of a value that appears, or goes, as a whole: all paths in it."""
+    if shape.is_whole or not value:
+        return LEAF
+    what = shape.what
+    if what == "items" or what == "set":
+        child = shape.element
+        below = {
+            element: everything(items[0], child) if len(items) == 1 else LEAF
+            for element, items in _keyed(value, shape).items()
+        }
+    elif type(value) is not dict:
+        return LEAF
+    elif what == "struct":
+        below = {}
+        fields = shape.fields
+        for name, each in value.items():
+            known = fields.get(name)
+            if known is not None and known[1].what != "ignored":
+                below[known[0]] = everything(each, known[1])
+    else:
+        child = shape.element
+        below = {f"f:{name}": everything(each, child) for name, each in value.items()}
+    below[ITSELF] = LEAF
+    return below

@@ -1,0 +1,252 @@
+"""What somebody applies, merged into the object as it is; and taken out of it again."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.apply.documents import TooDeep
+from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, has_itself
+from apiserver.apply.shape import NoElement, Shape, element_of
+from apiserver.quantity import InvalidQuantity, canonical
+from apiserver.vocabulary import Document
+
+_ABSENT: Final = object()
+
+
+def merge(live: Document, applied: Document, shape: Shape) -> Document:
+    """The live document with everything that is applied in it. It shares parts with both.
+
+    applied: has passed `documents.stated`. Lists of the types `set` and `map` keep the order of the live one,
+    and of the applied one where both have the items. Raises TooDeep.
+    """
+    try:
+        merged = _merge(live, applied, shape)
+    except RecursionError:
+        raise TooDeep("the object is nested too deeply") from None
+    assert isinstance(merged, dict)
+    return merged
+
+
+def _merge(live: Any, applied: Any, shape: Shape) -> Any:
+    if applied is live:
+        return live
+    if live is _ABSENT:
+        return _settled(applied, shape)
+    if shape.is_whole or shape.what == "ignored":
+        return _settled(applied, shape)
+    if shape.what in ("items", "set"):
+        if not live and not applied:
+            return applied
+        return _merge_lists(live or [], applied or [], shape)
+    if shape.what == "free" and not (isinstance(live, dict) and isinstance(applied, dict)):
+        return applied
+    if not live and not applied:
+        return applied
+    if not applied:
+        return live  # null and empty say nothing of what is in it
+    merged = dict(live or {})
+    for name, value in applied.items():
+        if shape.what == "struct":
+            known = shape.fields.get(name)
+            if known is None:
+                continue
+            child = known[1]
+        else:
+            child = shape.element
+        if child.is_whole and child.scalar != "quantity":
+            merged[name] = value
+        else:
+            merged[name] = _merge(merged.get(name, _ABSENT), value, child)
+    return merged
+
+
+def _settled(value: Any, shape: Shape) -> Any:
+    """A value as the server will have it: quantities have many spellings, and only one that is compared."""
+    if shape.scalar == "quantity" and value is not None:
+        try:
+            return canonical(f"{value}")
+        except InvalidQuantity:
+            return value  # Who checks the object will say so.
+    if shape.what == "struct" and isinstance(value, dict) and not shape.is_whole:
+        return {
+            name: _settled(each, shape.fields[name][1]) if name in shape.fields else each
+            for name, each in value.items()
+        }
+    if shape.what == "map" and isinstance(value, dict) and shape.element.scalar == "quantity":
+        return {name: _settled(each, shape.element) for name, each in value.items()}
+    if shape.what == "items" and isinstance(value, list):
+        return [_settled(each, shape.element) for each in value]
+    return value
+
+
+def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
+    """Live items keep their places; shared ones come in the order in which they are applied."""
+    ours: dict[str, Any] = {}
+    our_order: list[tuple[str, Any]] = []
+    repeated: set[str] = set()
+    for index, item in enumerate(live):
+        element = _element(item, shape, index)
+        if element in ours:
+            repeated.add(element)
+        ours[element] = item
+        our_order.append((element, item))
+    theirs = {_element(item, shape, index): item for index, item in enumerate(applied)}
+    their_order = list(theirs)
+    shared = iter([element for element in their_order if element in ours])
+    awaited = next(shared, None)
+    done: set[str] = set()
+    merged: list[Any] = []
+
+    def take(element: str) -> None:
+        # Of items that are there several times, none is the one to merge with.
+        before = ours.get(element, _ABSENT) if element not in repeated else _ABSENT
+        merged.append(_merge(before, theirs[element], shape.element))
+        done.add(element)
+
+    i = j = 0
+    while i < len(our_order) or j < len(their_order):
+        if i < len(our_order):
+            element, item = our_order[i]
+            if j < len(their_order):
+                if element == their_order[j]:
+                    take(element)
+                    i, j = i + 1, j + 1
+                    awaited = next(shared, None)
+                    continue
+                if element in theirs and awaited is not None and element != awaited:
+                    i += 1  # shared, but not the next one: it comes where the applier wants it
+                    continue
+            if element not in theirs:
+                merged.append(item)
+                i += 1
+                continue
+            if element in done:
+                i += 1
+        if j < len(their_order):
+            element = their_order[j]
+            take(element)
+            j += 1
+            if element == awaited:
+                awaited = next(shared, None)
+    return merged
+
+
+def _element(item: Any, shape: Shape, index: int) -> str:
+    try:
+        return element_of(item, shape)
+    except (NoElement, TypeError):
+        return f"i:{index}"
+
+
+# ---- taking out
+
+
+def prune(document: Document, last: FieldSet, owned: FieldSet, shape: Shape) -> Document:
+    """The document without what its applier owned and has given up.
+
+    last: what the applier owned before. owned: everything that anybody owns now, the applier too.
+    An object or list that loses all that is in it becomes null. Shares parts with `document`.
+    """
+    pruned = _prune(document, last, owned, shape)
+    return pruned if isinstance(pruned, dict) else {}
+
+
+def _prune(value: Any, last: FieldSet, owned: FieldSet, shape: Shape) -> Any:
+    if not value or not last or shape.is_whole or shape.what == "ignored":
+        return value
+    if isinstance(value, dict) and shape.what in ("struct", "map", "free"):
+        left: Document = {}
+        is_same = True
+        is_struct = shape.what == "struct"
+        for name, each in value.items():
+            known = shape.fields.get(name) if is_struct else None
+            child = known[1] if known else shape.element
+            result = each
+            if not is_struct or known:
+                result = _prune_element(f"f:{name}", each, last, owned, child, is_struct=is_struct)
+            if result is not each:
+                is_same = False
+            if result is not _ABSENT:
+                left[name] = result
+        return value if is_same else (left or None)
+    if isinstance(value, list) and shape.what in ("items", "set"):
+        items = []
+        is_same = True
+        for index, each in enumerate(value):
+            element = _element(each, shape, index)
+            result = _prune_element(element, each, last, owned, shape.element, is_struct=False)
+            if result is not each:
+                is_same = False
+            if result is not _ABSENT:
+                items.append(result)
+        return value if is_same else (items or None)
+    return value
+
+
+def _prune_element(
+    element: str, value: Any, last: FieldSet, owned: FieldSet, shape: Shape, *, is_struct: bool
+) -> Any:
+    before = last.get(element)
+    if before is None:
+        return value
+    now = owned.get(element)
+    # A field of a struct belongs to whoever has anything in it; a key or an item only to who owns it itself.
+    was_owned = is_struct or has_itself(before)
+    is_owned = now is not None and (is_struct or has_itself(now))
+    if was_owned and not is_owned and not (value == [] and not shape.is_whole):
+        return _ABSENT
+    return _prune(value, before, now or LEAF, shape)
+
+
+def extract(document: Document, fields: FieldSet, shape: Shape) -> Document:
+    """The part of a document that a set of fields names."""
+    part = _extract(document, fields, shape)
+    return part if isinstance(part, dict) else {}
+
+
+def _extract(value: Any, fields: FieldSet, shape: Shape) -> Any:
+    if not value or shape.is_whole or not fields.keys() - {ITSELF}:
+        return value
+    if isinstance(value, dict) and shape.what in ("struct", "map", "free"):
+        part: Document = {}
+        for name, each in value.items():
+            below = fields.get(f"f:{name}")
+            if below is not None:
+                known = shape.fields.get(name)
+                part[name] = _extract(each, below, known[1] if known else shape.element)
+        return part
+    if isinstance(value, list) and shape.what in ("items", "set"):
+        return [
+            _extract(each, below, shape.element)
+            for index, each in enumerate(value)
+            if (below := fields.get(_element(each, shape, index))) is not None
+        ]
+    return value
+
+
+def reconcile(fields: FieldSet, shape: Shape) -> FieldSet:
+    """A set as the schema has it now: who owned parts of what is atomic by now owns it whole (row F19).
+
+    What was atomic once and is not any more stays as it is (row F20).
+    """
+    if not fields or shape.what in ("free", "ignored", "scalar"):
+        return fields
+    changed: FieldSet = {}
+    for element, below in fields.items():
+        if not below or element == ITSELF:
+            continue
+        if shape.what == "struct":
+            known = shape.fields.get(element[2:]) if element[:2] == "f:" else None
+            if known is None:
+                continue
+            child = known[1]
+        else:
+            child = shape.element
+        # What has no schema is atomic below a level, but what is stored is not changed for that.
+        if child.is_whole:
+            after = below if child.what in ("scalar", "free") else LEAF
+        else:
+            after = reconcile(below, child)
+        if after is not below:
+            changed[element] = after
+    return {**fields, **changed} if changed else fields

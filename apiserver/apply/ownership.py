@@ -1,0 +1,439 @@
+"""Who owns what: managedFields after an apply, and after any other write.
+
+Owners are kept as the entries of metadata.managedFields, whose sets are used as they stand. An entry that a
+write does not concern stays the same object, so that nothing is sorted or encoded anew for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from apiserver.apply import field_set
+from apiserver.apply.documents import Difference, compare, stated
+from apiserver.apply.field_set import (
+    LEAF,
+    FieldSet,
+    InvalidFieldSet,
+    difference,
+    intersection,
+    union,
+)
+from apiserver.apply.merge import merge, prune, reconcile
+from apiserver.apply.shape import Shape
+from apiserver.vocabulary import Document
+
+APPLY: Final = "Apply"
+UPDATE: Final = "Update"
+# Row F27. More Update managers than that are merged into one, the oldest first.
+UPDATE_MANAGERS_MAX: Final = 10
+ANCIENT_CHANGES: Final = "ancient-changes"
+# Row F24: who is taken to own what was there before anybody's fields were known.
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+UNKNOWN: Final = "unknown"
+NAME_MAX: Final = 128
+# Nobody reads more of them.
+CONFLICTS_MAX: Final = 1_000
+
+
+class Manager(NamedTuple):
+    """Who writes. An applier is one in all versions; its entry has the one it last applied in (row F31).
+
+    api_version: as in `apps/v1`. subresource: empty for the object itself.
+    """
+
+    name: str
+    operation: str
+    api_version: str
+    subresource: str = ""
+
+    @property
+    def identity(self) -> Identity:
+        version = "" if self.operation == APPLY else self.api_version
+        return (self.name, self.operation, version, self.subresource)
+
+    def shown(self) -> str:
+        """As conflicts have it: `"m1"`, `"pa" using v1`."""
+        text = orjson.dumps(self.name).decode()
+        if self.subresource:
+            text += f" with subresource {orjson.dumps(self.subresource).decode()}"
+        return f"{text} using {self.api_version}" if self.operation == UPDATE else text
+
+
+Identity = tuple[str, str, str, str]
+
+
+def updater_name(field_manager: str, user_agent: str) -> str:
+    """The name of who writes without saying it: what its User-Agent begins with (row F05)."""
+    if field_manager:
+        return field_manager
+    name = user_agent.partition("/")[0].encode()[:NAME_MAX].decode(errors="ignore")
+    return "".join(c for c in name if c.isprintable()) or UNKNOWN
+
+
+class Owner(NamedTuple):
+    """One entry. time: as documents have it, or empty. entry: as it was read; None if it is another now."""
+
+    manager: Manager
+    fields: FieldSet
+    time: str
+    entry: Document | None = None
+
+    def to_entry(self) -> Document:
+        if self.entry is not None:
+            return self.entry
+        manager = self.manager
+        entry: Document = {
+            "manager": manager.name,
+            "operation": manager.operation,
+            "apiVersion": manager.api_version,
+        }
+        if self.time:
+            entry["time"] = self.time
+        entry |= {"fieldsType": "FieldsV1", "fieldsV1": field_set.ordered(self.fields)}
+        if manager.subresource:
+            entry["subresource"] = manager.subresource
+        return entry
+
+
+Owners = dict[Identity, Owner]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Version:
+    """One version of a type: how its documents are owned, and made from those of the version that is written.
+
+    empty: an object of it with nothing set, as it would be shown.
+    ignored: the elements of fields at the top that an endpoint does not write, as `f:status`.
+    others: the type's other versions, by apiVersion; what is in none of them is not served any more.
+    convert: a document of the version that is written, not to be changed, in this version.
+    is_custom: its schema may change from one write to the next.
+    """
+
+    api_version: str
+    shape: Shape
+    empty: Document = field(default_factory=dict)
+    ignored: frozenset[str] = frozenset()
+    others: Mapping[str, Version] = field(default_factory=dict)
+    convert: Callable[[Document], Document] | None = None
+    is_custom: bool = False
+
+
+class Collision(NamedTuple):
+    """path: as in `.data.k`."""
+
+    manager: Manager
+    path: str
+
+
+class ApplyConflict(Exception):
+    """Others own what is applied with another value. There is at least one collision."""
+
+    def __init__(self, collisions: Sequence[Collision]) -> None:
+        self.collisions = collisions
+        super().__init__(self.text())
+
+    def text(self) -> str:
+        first = self.collisions[0]
+        if len(self.collisions) == 1:
+            return f"Apply failed with 1 conflict: conflict with {first.manager.shown()}: {first.path}"
+        lines: list[str] = []
+        told: Manager | None = None
+        for manager, path in self.collisions:
+            if manager != told:
+                lines.append(f"conflicts with {manager.shown()}:")
+                told = manager
+            lines.append(f"- {path}")
+        return f"Apply failed with {len(self.collisions)} conflicts: " + "\n".join(lines)
+
+
+class Applied(NamedTuple):
+    """document: with what is applied merged in; not yet checked, completed or defaulted."""
+
+    document: Document
+    owners: Owners
+
+
+# ---- entries
+
+
+def read(entries: Any, *, is_own: bool) -> Owners:
+    """The owners in metadata.managedFields. is_own: this server wrote them; else each is looked at.
+
+    Entries of one manager become one. Raises InvalidFieldSet.
+    """
+    owners: Owners = {}
+    for entry in entries or ():
+        operation = entry.get("operation", "")
+        fields = entry.get("fieldsV1")
+        is_read_again = not is_own
+        if fields is None:
+            fields, is_read_again = entry.get("fields") or {}, True  # row F03
+        if is_read_again:
+            if operation not in (APPLY, UPDATE):
+                raise InvalidFieldSet("the operation of a manager is Apply or Update")
+            if entry.get("fieldsType", "FieldsV1") != "FieldsV1":
+                raise InvalidFieldSet("the only type of fields is FieldsV1")
+            fields = field_set.parse(fields)
+        manager = Manager(
+            entry.get("manager") or UNKNOWN,
+            operation,
+            entry.get("apiVersion", ""),
+            entry.get("subresource", ""),
+        )
+        owner = Owner(manager, fields, entry.get("time") or "", None if is_read_again else entry)
+        before = owners.get(manager.identity)
+        if before is not None:
+            owner = Owner(manager, union(before.fields, fields), max(before.time, owner.time))
+        if owner.fields:
+            owners[manager.identity] = owner
+    return owners
+
+
+def write(owners: Owners) -> list[Document]:
+    """Entries in the order in which Kubernetes has them: appliers first, then by time."""
+    in_order = sorted(owners.values(), key=_entry_rank)
+    return [owner.to_entry() for owner in in_order]
+
+
+def _entry_rank(owner: Owner) -> tuple[Any, ...]:
+    manager = owner.manager
+    # Who only shares what others have set has no time, and comes last.
+    return (
+        manager.operation,
+        not owner.time,
+        owner.time,
+        manager.name,
+        manager.api_version,
+        manager.subresource,
+    )
+
+
+def is_reset(entries: Any) -> bool:
+    """Does a write with these managedFields strip all ownership? Rows F21, F22."""
+    return bool(entries == [{}])
+
+
+def owners_of(document: Document) -> Owners:
+    """The owners of a stored object; none if its entries cannot be understood."""
+    try:
+        return read(document["metadata"].get("managedFields"), is_own=True)
+    except (InvalidFieldSet, AttributeError, TypeError):
+        return {}
+
+
+# ---- writes that are no apply
+
+
+def update(
+    old: Document | None,
+    new: Document,
+    owners: Owners,
+    manager: Manager,
+    version: Version,
+    now: str,
+) -> Owners:
+    """The owners after a write has made `new` of `old` (None: it is a new object). Rows F16, F17.
+
+    What changes is the writer's, and nobody else's; what goes is nobody's. Returns `owners` itself if nothing
+    changes. Raises documents.TooDeep.
+    """
+    differences = _Differences(version.empty if old is None else old, new, version)
+    own = differences.of(version.api_version)
+    assert own is not None
+    if not own:
+        return owners
+    if version.is_custom:
+        owners = _reconciled(owners, version)
+    left = _without(owners, differences, keep=None)
+    if own.changed:
+        before = left.get(manager.identity)
+        was = owners.get(manager.identity)
+        fields = union(before.fields, own.changed) if before else own.changed
+        if was is not None and was.fields == fields:
+            left[manager.identity] = was
+        else:
+            left[manager.identity] = Owner(manager, fields, now)
+    return _capped(left)
+
+
+class _Differences:
+    """The difference of two documents in each version that somebody owns fields in. Row F30."""
+
+    def __init__(self, old: Document, new: Document, version: Version) -> None:
+        self._old, self._new, self._version = old, new, version
+        self._known: dict[str, tuple[Difference, FieldSet] | None] = {}
+
+    def of(self, api_version: str) -> Difference | None:
+        """None: there is no such version any more."""
+        known = self._of(api_version)
+        return known[0] if known else None
+
+    def touched(self, api_version: str) -> FieldSet | None:
+        """What is changed or removed."""
+        known = self._of(api_version)
+        return known[1] if known else None
+
+    def _of(self, api_version: str) -> tuple[Difference, FieldSet] | None:
+        if api_version not in self._known:
+            self._known[api_version] = self._worked_out(api_version)
+        return self._known[api_version]
+
+    def _worked_out(self, api_version: str) -> tuple[Difference, FieldSet] | None:
+        version = self._version
+        old, new = self._old, self._new
+        if api_version != version.api_version:
+            other = version.others.get(api_version)
+            if other is None:
+                return None
+            version = other
+            if version.convert is not None:
+                old, new = version.convert(old), version.convert(new)
+        found = compare(old, new, version.shape)
+        if self._version.ignored:
+            found = Difference(
+                _without_roots(found.changed, self._version.ignored),
+                _without_roots(found.removed, self._version.ignored),
+            )
+        return found, union(found.changed, found.removed)
+
+
+def _without_roots(fields: FieldSet, roots: frozenset[str]) -> FieldSet:
+    return {element: below for element, below in fields.items() if element not in roots}
+
+
+def _without(owners: Owners, differences: _Differences, *, keep: Identity | None) -> Owners:
+    """Owners without what was changed or removed; the one to keep as it is."""
+    left: Owners = {}
+    for identity, owner in owners.items():
+        if identity == keep:
+            left[identity] = owner
+            continue
+        touched = differences.touched(owner.manager.api_version)
+        if touched is None:
+            continue
+        fields = difference(owner.fields, touched)
+        if fields is owner.fields:
+            left[identity] = owner
+        elif fields:
+            left[identity] = Owner(owner.manager, fields, owner.time)
+    return left
+
+
+def _reconciled(owners: Owners, version: Version) -> Owners:
+    """Owners as the schema has it now. Rows F19, F20."""
+    reconciled: Owners = {}
+    for identity, owner in owners.items():
+        api_version = owner.manager.api_version
+        shape = version.shape
+        if api_version != version.api_version and (other := version.others.get(api_version)):
+            shape = other.shape
+        fields = reconcile(owner.fields, shape)
+        reconciled[identity] = owner if fields is owner.fields else owner._replace(fields=fields, entry=None)
+    return reconciled
+
+
+def _capped(owners: Owners) -> Owners:
+    """At most so many Update managers: the oldest become one for each version. Row F27."""
+    updaters = [identity for identity in owners if identity[1] == UPDATE]
+    count = len(updaters)
+    if count <= UPDATE_MANAGERS_MAX:
+        return owners
+    capped = dict(owners)
+    firsts: dict[str, Identity] = {}
+    for identity in sorted(updaters, key=lambda each: (owners[each].time, each)):
+        if count <= UPDATE_MANAGERS_MAX:
+            break
+        owner = capped[identity]
+        version = owner.manager.api_version
+        bucket = Manager(ANCIENT_CHANGES, UPDATE, version)
+        first = firsts.setdefault(version, identity)
+        if first == identity:
+            continue  # There has to be another one for it to be merged with.
+        if bucket.identity not in capped:
+            older = capped.pop(first)
+            capped[bucket.identity] = Owner(bucket, older.fields, older.time)
+        if identity == bucket.identity:
+            continue
+        merged = union(capped[bucket.identity].fields, owner.fields)
+        capped[bucket.identity] = Owner(bucket, merged, owner.time)
+        del capped[identity]
+        count -= 1
+    return capped
+
+
+# ---- apply
+
+
+def apply(
+    live: Document | None,
+    applied: Document,
+    owners: Owners,
+    manager: Manager,
+    version: Version,
+    now: str,
+    *,
+    force: bool = False,
+) -> Applied:
+    """The object and its owners once `applied` is what the manager wants. Rows F08-F15, F24-F26.
+
+    live: None if there is no such object. It is not changed; the result shares parts with it.
+    Raises ApplyConflict, documents.Untyped for what does not fit the schema, documents.TooDeep.
+    """
+    wanted = _without_roots(stated(applied, version.shape), version.ignored)
+    before = version.empty if live is None else live
+    if live is not None and not owners:
+        owners = _before_first_apply(live, version, now)
+    if version.is_custom:
+        owners = _reconciled(owners, version)
+    last = owners.get(manager.identity)
+    merged = merge(before, applied, version.shape)
+    if last is not None and last.fields != wanted and difference(last.fields, wanted):
+        others = _all_fields(owner for identity, owner in owners.items() if identity != manager.identity)
+        merged = prune(merged, last.fields, union(others, wanted), version.shape)
+    differences = _Differences(before, merged, version)
+    if not force:
+        _require_no_conflict(owners, differences, manager)
+    left = _without(owners, differences, keep=manager.identity)
+    own = differences.of(version.api_version)
+    left.pop(manager.identity, None)
+    if wanted:
+        if last is not None and last.fields == wanted and last.manager == manager:
+            left[manager.identity] = last
+        else:
+            # Who changes nothing of the object keeps the time at which it last did, if ever.
+            time = now if own or live is None else (last.time if last else "")
+            left[manager.identity] = Owner(manager, wanted, time)
+    return Applied(merged, left)
+
+
+def _before_first_apply(live: Document, version: Version, now: str) -> Owners:
+    found = compare(version.empty, live, version.shape).changed
+    fields = _without_roots(found, version.ignored)
+    manager = Manager(BEFORE_FIRST_APPLY, UPDATE, version.api_version)
+    return {manager.identity: Owner(manager, fields, now)} if fields else {}
+
+
+def _all_fields(owners: Iterable[Owner]) -> FieldSet:
+    fields: FieldSet = LEAF
+    for owner in owners:
+        fields = union(fields, owner.fields)
+    return fields
+
+
+def _require_no_conflict(owners: Owners, differences: _Differences, manager: Manager) -> None:
+    collisions: list[Collision] = []
+    for identity in sorted(owners):
+        owner = owners[identity]
+        found = differences.of(owner.manager.api_version)
+        if identity == manager.identity or not found:
+            continue
+        for path in field_set.paths(intersection(owner.fields, found.changed)):
+            collisions.append(Collision(owner.manager, path))
+            if len(collisions) == CONFLICTS_MAX:
+                raise ApplyConflict(collisions)
+    if collisions:
+        raise ApplyConflict(collisions)

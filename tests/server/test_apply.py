@@ -1,0 +1,213 @@
+"""Server-side apply and ownership over HTTP. Rows F04-F31, what the recorded conversations leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from tests.support.api import MERGE_PATCH, Answer, Api
+from tests.support.server_process import ServerProcess
+
+APPLY: Final = "application/apply-patch+yaml"
+CONFIG_MAP: Final = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with ServerProcess(tmp_path_factory.mktemp("strict") / "data", "--strict-kube-compat") as server:
+        api = Api(server)
+        yield api
+        api.close()
+
+
+class Applied:
+    """The ConfigMap `a` of a namespace."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self.api = api
+        self.path = f"/api/v1/namespaces/{namespace}/configmaps/a"
+
+    def apply(self, manager: str, more: str = "", **fields: Any) -> Answer:
+        return self.api.patch(f"{self.path}?fieldManager={manager}{more}", CONFIG_MAP | fields, APPLY)
+
+    def merge(self, manager: str, patch: Any) -> Answer:
+        return self.api.patch(f"{self.path}?fieldManager={manager}", patch, MERGE_PATCH)
+
+    def owners(self) -> list[tuple[str, str]]:
+        """Manager and operation of each entry."""
+        entries = self.api.get(self.path).ok()["metadata"].get("managedFields", [])
+        return [(entry["manager"], entry["operation"]) for entry in entries]
+
+
+@pytest.fixture
+def config_map(api: Api, namespace: str) -> Applied:
+    return Applied(api, namespace)
+
+
+def test_f28_a_resource_version_in_the_body_is_a_condition(config_map: Applied) -> None:
+    made = config_map.apply("m", data={"k": "1"}).ok()
+    version = made["metadata"]["resourceVersion"]
+    config_map.apply("m", data={"k": "2"}).ok()
+    stale = config_map.apply("m", metadata={"name": "a", "resourceVersion": version}, data={"k": "3"})
+    assert (stale.status, stale.reason) == (409, "Conflict")
+    assert config_map.api.get(config_map.path).ok()["data"] == {"k": "2"}
+
+
+def test_a_failed_apply_leaves_object_and_owners(config_map: Applied) -> None:
+    config_map.apply("m", data={"k": "1"}).ok()
+    before = config_map.api.get(config_map.path).body
+    assert config_map.apply("other", data={"k": "2"}).status == 409
+    assert config_map.apply("m", data={"k": 2}).status == 422
+    assert config_map.apply("m", metadata={"name": "a", "labels": {"-": ""}}).status == 422
+    assert config_map.api.get(config_map.path).body == before
+
+
+def test_f25_an_apply_of_the_same_changes_nothing(config_map: Applied) -> None:
+    config_map.apply("m", data={"k": "1"}).ok()
+    before = config_map.api.get(config_map.path).body
+    assert config_map.apply("m", data={"k": "1"}).body == before
+
+
+def test_f22_an_empty_list_strips_nothing_but_in_kube_apiserver(config_map: Applied, strict: Api) -> None:
+    for applied, left in ((config_map, [("m", "Apply")]), (Applied(strict, "default"), [])):
+        applied.apply("m", data={"k": "1"}).ok()
+        applied.merge("s", {"metadata": {"managedFields": []}}).ok()
+        assert applied.owners() == left
+        document = applied.apply("m", data={"k": "1"}).ok()
+        document["metadata"]["managedFields"] = []
+        applied.api.put(applied.path, document).ok()
+        assert ("m", "Apply") in applied.owners() or not left
+
+
+def test_f21_f23_who_strips_all_ownership_owns_what_else_changes(config_map: Applied, strict: Api) -> None:
+    reset = {"metadata": {"managedFields": [{}]}, "data": {"n": "1"}}
+    for applied, left in ((config_map, [("s", "Update")]), (Applied(strict, "default"), [])):
+        applied.apply("m", data={"k": "1"}).ok()
+        applied.merge("s", reset).ok()
+        assert applied.owners() == left
+
+
+def test_owners_that_a_client_makes_up_stand_if_they_can_be_understood(config_map: Applied) -> None:
+    config_map.apply("m", data={"k": "1"}).ok()
+    entry = {"manager": "x", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    unreadable: list[dict[str, Any]] = [{"k:{": {}}, {"f:a": "x"}, {"a": {}}]
+    for fields in unreadable:
+        config_map.merge("s", {"metadata": {"managedFields": [{**entry, "fieldsV1": fields}]}})
+        assert config_map.owners() == [("m", "Apply")]
+    config_map.merge(
+        "s", {"metadata": {"managedFields": [{**entry, "fieldsV1": {"f:data": {"f:k": {}}}}]}}
+    ).ok()
+    assert config_map.owners() == [("x", "Apply")]
+
+
+FIELD_VALIDATION: Final[dict[str, tuple[str, int, list[str]]]] = {
+    "ignored": ("Ignore", 201, []),
+    "told": ("Warn", 201, ["metadata.bogus"]),
+    "refused": ("Strict", 400, []),
+}
+
+
+@pytest.mark.parametrize(
+    ("level", "status", "warnings"), FIELD_VALIDATION.values(), ids=FIELD_VALIDATION.keys()
+)
+def test_unknown_fields_are(level: str, status: int, warnings: list[str], config_map: Applied) -> None:
+    """Rows E05-E08."""
+    metadata = {"name": "a", "bogus": 1}
+    answer = config_map.apply("m", f"&fieldValidation={level}", metadata=metadata)
+    assert answer.status == status
+    assert answer.warnings == [rf"unknown field \"{path}\"" for path in warnings]
+
+
+BODIES: Final[dict[str, tuple[bytes, int]]] = {
+    "no YAML": (b"a: [", 400),
+    "no UTF-8": (b'{"apiVersion":"\xff"}', 400),
+    "a list": (b"[]", 400),
+    "null": (b"null", 400),
+    "no metadata": (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":null}', 400),
+    "metadata that is a text": (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":"x"}', 400),
+    "a name that is a number": (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":5}}', 400),
+    "a version that is a number": (
+        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":1}}',
+        422,
+    ),
+    "labels that are a list": (
+        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":[]}}',
+        422,
+    ),
+    "another kind of kind": (b'{"apiVersion":1,"kind":["x"],"metadata":{"name":"a"}}', 400),
+    "too many levels": (
+        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":'
+        + b'{"a":' * 900
+        + b"1"
+        + b"}" * 900
+        + b"}",
+        422,
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "status"), BODIES.values(), ids=BODIES.keys())
+def test_bodies_that_nobody_can_apply(body: bytes, status: int, config_map: Applied) -> None:
+    answer = config_map.api.patch(f"{config_map.path}?fieldManager=m", body, APPLY)
+    assert answer.status == status, answer.body
+    assert config_map.api.get(config_map.path).status == 404
+
+
+def test_an_item_twice_is_refused_by_its_path(api: Api, namespace: str) -> None:
+    containers = [{"name": "c", "image": "i"}, {"name": "c", "image": "j"}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
+    answer = api.patch(f"/api/v1/namespaces/{namespace}/pods/p?fieldManager=m", pod, APPLY)
+    assert answer.status == 422
+    assert '.spec.containers: duplicate entries for key [name="c"]' in answer.message
+
+
+def test_f30_owners_in_another_version_conflict_in_theirs(api: Api, namespace: str) -> None:
+    path = f"namespaces/{namespace}/horizontalpodautoscalers/h"
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+
+    def scaler(version: str, replicas: int) -> dict[str, Any]:
+        kind = {"apiVersion": f"autoscaling/{version}", "kind": "HorizontalPodAutoscaler"}
+        return {
+            **kind,
+            "metadata": {"name": "h"},
+            "spec": {"maxReplicas": replicas, "scaleTargetRef": target},
+        }
+
+    api.patch(f"/apis/autoscaling/v1/{path}?fieldManager=one", scaler("v1", 3), APPLY).ok()
+    refused = api.patch(f"/apis/autoscaling/v2/{path}?fieldManager=two", scaler("v2", 4), APPLY)
+    assert refused.causes == [("FieldManagerConflict", ".spec.maxReplicas")]
+    taken = api.patch(f"/apis/autoscaling/v2/{path}?fieldManager=two&force=true", scaler("v2", 4), APPLY).ok()
+    owned = {entry["manager"]: entry["fieldsV1"]["f:spec"] for entry in taken["metadata"]["managedFields"]}
+    assert ("f:maxReplicas" in owned["one"], "f:maxReplicas" in owned["two"]) == (False, True)
+
+
+def test_statuses_are_applied_on_their_own_path_only(api: Api, namespace: str) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods/p"
+    head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False}
+    assert (
+        api.patch(f"{pods}/status?fieldManager=k", head | {"status": {"phase": "Failed"}}, APPLY).status
+        == 404
+    )
+    body = head | {"spec": spec, "status": {"phase": "Failed"}}
+    made = api.patch(f"{pods}?fieldManager=m", body, APPLY).ok()
+    assert made["status"]["phase"] == "Pending"
+    assert "f:status" not in made["metadata"]["managedFields"][0]["fieldsV1"]
+    shown = api.patch(f"{pods}/status?fieldManager=k", head | {"status": {"phase": "Running"}}, APPLY).ok()
+    assert shown["status"]["phase"] == "Running"
+    entry = next(each for each in shown["metadata"]["managedFields"] if each["manager"] == "k")
+    assert (entry["subresource"], entry["fieldsV1"]) == ("status", {"f:status": {"f:phase": {}}})
+
+
+def test_yaml_of_many_keys_is_read_like_json(config_map: Applied) -> None:
+    data = {f"k{number}": "v" for number in range(3000)}
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n" + "".join(
+        f"  {key}: {value}\n" for key, value in data.items()
+    )
+    answer = config_map.api.patch(f"{config_map.path}?fieldManager=m", text.encode(), APPLY)
+    assert orjson.loads(answer.body)["data"] == data
+    fields = answer.ok()["metadata"]["managedFields"][0]["fieldsV1"]
+    assert list(fields["f:data"]) == sorted(f"f:{key}" for key in data)

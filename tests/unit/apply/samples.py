@@ -1,0 +1,70 @@
+"""A small schema with every kind of list, map and struct, and its shape."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.apply.ownership import Version
+from apiserver.apply.shape import Shape, Shapes
+from apiserver.schema.structural import Kind, Schema
+
+STRING: Final = Schema(Kind.STRING, "string")
+NUMBER: Final = Schema(Kind.INTEGER, "int64")
+ITEM: Final = Schema(
+    Kind.STRUCT,
+    "v1.Item",
+    fields={
+        "name": STRING,
+        "proto": STRING,
+        "v": NUMBER,
+        "args": Schema(Kind.LIST, "[]string", element=STRING),
+    },
+    definition="Item",
+)
+SPEC: Final = Schema(
+    Kind.STRUCT,
+    "v1.Spec",
+    fields={
+        "a": STRING,
+        "n": NUMBER,
+        "on": Schema(Kind.BOOLEAN, "bool"),
+        "size": Schema(Kind.QUANTITY, "resource.Quantity"),
+        "items": Schema(
+            Kind.LIST, "[]v1.Item", element=ITEM, list_type="map", list_map_keys=("name", "proto")
+        ),
+        "tags": Schema(Kind.LIST, "[]string", element=STRING, list_type="set"),
+        "list": Schema(Kind.LIST, "[]string", element=STRING),
+        "atom": Schema(Kind.MAP, "map[string]string", element=STRING, map_type="atomic"),
+        "free": Schema(Kind.ANY_OBJECT, "map[string]interface {}"),
+    },
+)
+META: Final = Schema(
+    Kind.STRUCT,
+    "v1.ObjectMeta",
+    fields={
+        "name": STRING,
+        "uid": STRING,
+        "resourceVersion": STRING,
+        "managedFields": Schema(Kind.LIST, "[]v1.ManagedFieldsEntry", element=Schema(Kind.ANY, "any")),
+        "labels": Schema(Kind.MAP, "map[string]string", element=STRING),
+    },
+)
+OBJECT: Final = Schema(
+    Kind.STRUCT,
+    "v1.Thing",
+    fields={
+        "apiVersion": STRING,
+        "kind": STRING,
+        "metadata": META,
+        "data": Schema(Kind.MAP, "map[string]string", element=STRING),
+        "spec": SPEC,
+        "status": Schema(Kind.STRUCT, "v1.Status", fields={"n": NUMBER}),
+    },
+)
+SHAPE: Final[Shape] = Shapes({"Item": {"proto": "TCP"}}).of_object(OBJECT)
+VERSION: Final = Version("v1", SHAPE, {"apiVersion": "v1", "kind": "Thing", "metadata": {}})
+
+
+def thing_of(**fields: Any) -> dict[str, Any]:
+    """A Thing with these fields at its top."""
+    return {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, **fields}

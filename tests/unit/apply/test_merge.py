@@ -1,0 +1,149 @@
+"""What is applied, merged into an object and taken out of it. Row F29."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.apply.documents import TooDeep, stated
+from apiserver.apply.field_set import FieldSet
+from apiserver.apply.merge import extract, merge, prune, reconcile
+from apiserver.apply.shape import Shapes
+from apiserver.schema.structural import Kind, Schema
+from tests.unit.apply.samples import SHAPE, thing_of
+
+
+def item(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, **fields}
+
+
+MERGED: dict[str, tuple[Any, Any, Any]] = {
+    "a scalar": ({"a": "x", "n": 1}, {"a": "y"}, {"a": "y", "n": 1}),
+    "atomic values are replaced": (
+        {"list": ["x"], "atom": {"a": "1"}}, {"list": ["y"], "atom": {"b": "1"}},
+        {"list": ["y"], "atom": {"b": "1"}},
+    ),
+    "null replaces a scalar": ({"a": "x"}, {"a": None}, {"a": None}),
+    "null and empty say nothing of what is inside": (
+        {"items": [item("x")], "free": {"a": 1}}, {"items": [], "free": None},
+        {"items": [item("x")], "free": {"a": 1}},
+    ),
+    "items are merged by their keys, also by one that has a default": (
+        {"items": [item("x", proto="TCP", v=1)]}, {"items": [item("x", args=["q"])]},
+        {"items": [{"name": "x", "proto": "TCP", "v": 1, "args": ["q"]}]},
+    ),
+    "new items come last": ({"tags": ["a", "b"]}, {"tags": ["b", "c"]}, {"tags": ["a", "b", "c"]}),
+    "shared items come in the order in which they are applied": (
+        {"tags": ["a", "b", "c"]}, {"tags": ["c", "a"]}, {"tags": ["b", "c", "a"]},
+    ),
+    "new items stay before what they are applied before": (
+        {"tags": ["a", "b", "c"]}, {"tags": ["x", "c"]}, {"tags": ["a", "b", "x", "c"]},
+    ),
+    "what has no schema: objects are merged, all else is replaced": (
+        {"free": {"a": {"b": 1}, "l": [1]}}, {"free": {"a": {"c": 2}, "l": [2]}},
+        {"free": {"a": {"b": 1, "c": 2}, "l": [2]}},
+    ),
+    "a quantity is compared by its value": ({"size": "1"}, {"size": "1000m"}, {"size": "1"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("live", "applied", "expected"), MERGED.values(), ids=MERGED.keys())
+def test_merged(live: Any, applied: Any, expected: Any) -> None:
+    document, patch = thing_of(spec=live), thing_of(spec=applied)
+    kept = copy.deepcopy((document, patch))
+    assert merge(document, patch, SHAPE) == thing_of(spec=expected)
+    assert (document, patch) == kept
+
+
+NAMES = st.sampled_from("abcde")
+ITEMS = st.lists(NAMES, unique=True).map(
+    lambda names: [item(name, proto="TCP", v=ord(name)) for name in names]
+)
+SPECS = st.fixed_dictionaries(
+    {},
+    optional={
+        "a": NAMES,
+        "tags": st.lists(NAMES, unique=True, min_size=1),
+        "items": ITEMS.filter(bool),
+        "list": st.lists(NAMES),
+        "atom": st.dictionaries(NAMES, NAMES),
+        "free": st.dictionaries(NAMES, st.dictionaries(NAMES, st.integers(), min_size=1), min_size=1),
+    },
+)
+
+
+@given(SPECS, SPECS)
+def test_merging_the_same_again_changes_nothing(live: Any, applied: Any) -> None:
+    once = merge(thing_of(spec=live), thing_of(spec=applied), SHAPE)
+    assert merge(once, thing_of(spec=applied), SHAPE) == once
+
+
+@given(SPECS, SPECS.filter(bool))
+def test_all_that_is_applied_is_there_and_can_be_taken_out_again(live: Any, applied: Any) -> None:
+    patch = thing_of(spec=applied)
+    merged = merge(thing_of(spec=live), patch, SHAPE)
+    part = extract(merged, stated(patch, SHAPE), SHAPE)
+    assert stated(thing_of(spec=part.get("spec", {})), SHAPE) == stated(patch, SHAPE)
+    order = [each for each in merged["spec"].get("tags", []) if each in applied.get("tags", [])]
+    assert order == applied.get("tags", [])
+
+
+def test_the_order_of_a_long_list_takes_linear_time() -> None:
+    live = [f"a{n}" for n in range(20_000)]
+    merged = merge(thing_of(spec={"tags": live}), thing_of(spec={"tags": live[::-1]}), SHAPE)
+    assert merged["spec"]["tags"] == live[::-1]
+
+
+def test_what_is_too_deep_is_refused() -> None:
+    schema = Schema(Kind.STRUCT, "v1.Thing")
+    schema.fields["a"] = schema
+    deep: Any = {}
+    for _ in range(3000):
+        deep = {"a": deep}
+    with pytest.raises(TooDeep):
+        merge({"a": {}}, deep, Shapes().of(schema))
+
+
+PRUNED: dict[str, tuple[Any, FieldSet, FieldSet, Any]] = {
+    "nobody's": ({"a": "x", "n": 1}, {"f:a": {}}, {}, {"n": 1}),
+    "somebody else's": ({"a": "x"}, {"f:a": {}}, {"f:a": {}}, {"a": "x"}),
+    "an item, with what is nobody's in it": (
+        {"tags": ["q"], "items": [item("x", v=1), item("y")]},
+        {"f:items": {'k:{"name":"x","proto":"TCP"}': {".": {}, "f:name": {}}}},
+        {},
+        {"tags": ["q"]},
+    ),
+    "an item of several": (
+        {"items": [item("x", v=1), item("y")]},
+        {"f:items": {'k:{"name":"x","proto":"TCP"}': {".": {}}}},
+        {"f:items": {'k:{"name":"y","proto":"TCP"}': {}}},
+        {"items": [item("y")]},
+    ),
+    "an item that another only changed in part goes whole": (
+        {"a": "q", "items": [item("x", v=1), item("y")]},
+        {"f:items": {'k:{"name":"x","proto":"TCP"}': {".": {}}}},
+        {"f:items": {'k:{"name":"x","proto":"TCP"}': {"f:v": {}}}},
+        {"a": "q", "items": [item("y")]},
+    ),
+    "the last item leaves null": (
+        {"tags": ["a"]}, {"f:tags": {'v:"a"': {}}}, {"f:tags": {'v:"b"': {}}}, {"tags": None},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "last", "owned", "expected"), PRUNED.values(), ids=PRUNED.keys())
+def test_given_up(spec: Any, last: FieldSet, owned: FieldSet, expected: Any) -> None:
+    found = prune(thing_of(spec=spec), {"f:spec": last}, {"f:spec": owned or {"f:on": {}}}, SHAPE)
+    assert found == thing_of(spec=expected)
+
+
+def test_who_owned_parts_of_what_is_atomic_now_owns_it_whole() -> None:
+    """Rows F19, F20."""
+    before: FieldSet = {"f:spec": {"f:list": {"i:0": {}}, "f:atom": {"f:a": {}}, "f:items": {}, "f:a": {}}}
+    assert reconcile(before, SHAPE) == {"f:spec": {"f:list": {}, "f:atom": {}, "f:items": {}, "f:a": {}}}
+    same = {"f:spec": {"f:tags": {'v:"a"': {}}, "f:free": {"f:x": {"f:y": {}}}, "f:gone": {"f:x": {}}}}
+    assert reconcile(same, SHAPE) is same
