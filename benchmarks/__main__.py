@@ -11,11 +11,12 @@ from pathlib import Path
 import uvloop
 
 from benchmarks import report, works
+from benchmarks.applies import applying
 from benchmarks.forms import forms, openapi
 from benchmarks.scale import scale
 from benchmarks.works import Settings
 
-WORKS = {**works.WORKS, "forms": forms, "openapi": openapi, "scale": scale}
+WORKS = {**works.WORKS, "apply": applying, "forms": forms, "openapi": openapi, "scale": scale}
 
 
 async def run(names: list[str], seconds: float) -> bool:

@@ -36,6 +36,26 @@ def pod(name: str) -> bytes:
     return _compact(document)
 
 
+def deployment(name: str, *, marker: str = "") -> bytes:
+    """A Deployment of 4 KB, of such Pods."""
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "annotations": {"example.com/marker": marker}},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"tier": "frontend"}},
+            "template": {"metadata": {"labels": _LABELS}, "spec": _POD_SPEC},
+        },
+    }
+    missing = POD_BYTES - len(_compact(document))
+    document["metadata"] = {
+        "name": name,
+        "annotations": {"example.com/marker": marker, "example.com/note": "x" * max(0, missing)},
+    }
+    return _compact(document)
+
+
 def _compact(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 

@@ -247,5 +247,7 @@ def request(
     )
     head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     if body:
-        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        if "Content-Type" not in headers:
+            head += "Content-Type: application/json\r\n"
+        head += f"Content-Length: {len(body)}\r\n"
     return head.encode() + b"\r\n" + body

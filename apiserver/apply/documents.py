@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, shown
+from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, Ordered, in_order, shown
 from apiserver.apply.shape import NoElement, Shape, element_of
 from apiserver.vocabulary import Document
 
@@ -336,23 +336,28 @@ def everything(value: Any, shape: Shape) -> FieldSet:
     if shape.is_whole or not value:
         return LEAF
     what = shape.what
+    below = Ordered({ITSELF: LEAF})
+    # A step for each value of the document: what is owned as a whole is not asked again.
     if what == "items" or what == "set":
         child = shape.element
-        below = {
-            element: everything(items[0], child) if len(items) == 1 else LEAF
-            for element, items in _keyed(value, shape).items()
-        }
+        keyed = _keyed(value, shape)
+        for element in in_order(keyed) if len(keyed) > 1 else keyed:
+            items = keyed[element]
+            below[element] = everything(items[0], child) if len(items) == 1 else LEAF
     elif type(value) is not dict:
         return LEAF
     elif what == "struct":
-        below = {}
         fields = shape.fields
-        for name, each in value.items():
+        for name in sorted(value):
             known = fields.get(name)
-            if known is not None and known[1].what != "ignored":
-                below[known[0]] = everything(each, known[1])
+            if known is not None:
+                element, child = known
+                if child.is_whole:
+                    below[element] = LEAF
+                elif child.what != "ignored":
+                    below[element] = everything(value[name], child)
     else:
         child = shape.element
-        below = {f"f:{name}": everything(each, child) for name, each in value.items()}
-    below[ITSELF] = LEAF
+        for name in sorted(value):
+            below[f"f:{name}"] = LEAF if child.is_whole else everything(value[name], child)
     return below

@@ -15,7 +15,7 @@ another one makes it, and parts are shared. Two sets are equal if they are equal
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -164,14 +164,30 @@ def item_value(value: Any) -> str:
 # ---- order
 
 
+class Ordered(FieldSet):
+    """A set that is in the order in which Kubernetes writes it, and so is all that is below."""
+
+    __slots__ = ()
+
+
 def ordered(fields: FieldSet) -> FieldSet:
     """The same set in the order in which Kubernetes writes it."""
-    if len(fields) < 2:
-        return {element: ordered(below) if below else LEAF for element, below in fields.items()}
-    return {
-        element: ordered(below) if (below := fields[element]) else LEAF
-        for element in sorted(fields, key=_rank)
-    }
+    if type(fields) is Ordered:
+        return fields
+    return {element: ordered(below) if (below := fields[element]) else LEAF for element in in_order(fields)}
+
+
+def in_order(elements: Iterable[str]) -> list[str]:
+    """Path elements in the order in which Kubernetes writes them."""
+    by_text = sorted(elements)
+    if (
+        by_text and by_text[-1] > _AFTER_FIELDS
+    ):  # Items have an order of their own, fields that of their text.
+        by_text.sort(key=_rank)
+    return by_text
+
+
+_AFTER_FIELDS: Final = "g"
 
 
 @lru_cache(maxsize=16_384)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
 from typing import Any, Final
+
+import orjson
 
 from apiserver.apply.documents import TooDeep
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, has_itself
@@ -14,10 +18,10 @@ _ABSENT: Final = object()
 
 
 def merge(live: Document, applied: Document, shape: Shape) -> Document:
-    """The live document with everything that is applied in it. It shares parts with both.
+    """The live document with everything that is applied in it; itself if it has all of that already.
 
-    applied: has passed `documents.stated`. Lists of the types `set` and `map` keep the order of the live one,
-    and of the applied one where both have the items. Raises TooDeep.
+    It shares parts with both. applied: has passed `documents.stated`. Lists of the types `set` and `map` keep
+    the order of the live one, and of the applied one where both have the items. Raises TooDeep.
     """
     try:
         merged = _merge(live, applied, shape)
@@ -33,31 +37,53 @@ def _merge(live: Any, applied: Any, shape: Shape) -> Any:
     if live is _ABSENT:
         return _settled(applied, shape)
     if shape.is_whole or shape.what == "ignored":
-        return _settled(applied, shape)
+        return _unless_same(live, _settled(applied, shape))
     if shape.what in ("items", "set"):
         if not live and not applied:
-            return applied
+            return _unless_same(live, applied)
         return _merge_lists(live or [], applied or [], shape)
     if shape.what == "free" and not (isinstance(live, dict) and isinstance(applied, dict)):
-        return applied
+        return _unless_same(live, applied)
     if not live and not applied:
-        return applied
+        return _unless_same(live, applied)
     if not applied:
         return live  # null and empty say nothing of what is in it
-    merged = dict(live or {})
+    return _merge_fields(live or {}, applied, shape)
+
+
+def _merge_fields(live: Document, applied: Document, shape: Shape) -> Document:
+    merged = live
+    is_struct = shape.what == "struct"
     for name, value in applied.items():
-        if shape.what == "struct":
+        if is_struct:
             known = shape.fields.get(name)
             if known is None:
                 continue
             child = known[1]
         else:
             child = shape.element
-        if child.is_whole and child.scalar != "quantity":
-            merged[name] = value
-        else:
-            merged[name] = _merge(merged.get(name, _ABSENT), value, child)
+        before = live.get(name, _ABSENT)
+        # Texts are most of what there is.
+        if type(value) is str and before == value and child.scalar != "quantity":
+            continue
+        after = _merge(before, value, child)
+        if after is not before:
+            if merged is live:
+                merged = dict(live)
+            merged[name] = after
     return merged
+
+
+def _unless_same(live: Any, applied: Any) -> Any:
+    """The live value if the applied one says the same: of what does not change nothing is to be made.
+
+    Python takes 1, 1.0 and true for the same.
+    """
+    if type(live) is not type(applied) or live != applied:
+        return applied
+    if isinstance(live, (dict, list)) and orjson.dumps(live) != orjson.dumps(applied):
+        return applied
+    return live
 
 
 def _settled(value: Any, shape: Shape) -> Any:
@@ -81,21 +107,19 @@ def _settled(value: Any, shape: Shape) -> Any:
 
 def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
     """Live items keep their places; shared ones come in the order in which they are applied."""
-    ours: dict[str, Any] = {}
-    our_order: list[tuple[str, Any]] = []
-    repeated: set[str] = set()
-    for index, item in enumerate(live):
-        element = _element(item, shape, index)
-        if element in ours:
-            repeated.add(element)
-        ours[element] = item
-        our_order.append((element, item))
+    our_order = [(_element(item, shape, index), item) for index, item in enumerate(live)]
+    ours = dict(our_order)
     theirs = {_element(item, shape, index): item for index, item in enumerate(applied)}
     their_order = list(theirs)
+    if len(ours) == len(live) and list(ours) == their_order:
+        merged = [_merge(ours[element], theirs[element], shape.element) for element in ours]
+        return live if all(map(operator.is_, live, merged)) else merged
+    counts = Counter(element for element, _ in our_order)
+    repeated = {element for element, count in counts.items() if count > 1}
     shared = iter([element for element in their_order if element in ours])
     awaited = next(shared, None)
     done: set[str] = set()
-    merged: list[Any] = []
+    merged = []
 
     def take(element: str) -> None:
         # Of items that are there several times, none is the one to merge with.

@@ -285,6 +285,8 @@ class _Differences:
     def _worked_out(self, api_version: str) -> tuple[Difference, FieldSet] | None:
         version = self._version
         old, new = self._old, self._new
+        if old is new:
+            return _NO_DIFFERENCE
         if api_version != version.api_version:
             other = version.others.get(api_version)
             if other is None:
@@ -299,6 +301,9 @@ class _Differences:
                 _without_roots(found.removed, self._version.ignored),
             )
         return found, union(found.changed, found.removed)
+
+
+_NO_DIFFERENCE: Final = (Difference(LEAF, LEAF), LEAF)
 
 
 def _without_roots(fields: FieldSet, roots: frozenset[str]) -> FieldSet:
@@ -377,13 +382,16 @@ def apply(
     now: str,
     *,
     force: bool = False,
+    wanted: FieldSet | None = None,
 ) -> Applied:
     """The object and its owners once `applied` is what the manager wants. Rows F08-F15, F24-F26.
 
-    live: None if there is no such object. It is not changed; the result shares parts with it.
+    live: None if there is no such object. It is not changed; the result shares parts with it, and is it if
+        nothing changes.
+    wanted: what `applied` states, if that is known.
     Raises ApplyConflict, documents.Untyped for what does not fit the schema, documents.TooDeep.
     """
-    wanted = _without_roots(stated(applied, version.shape), version.ignored)
+    wanted = _without_roots(stated(applied, version.shape) if wanted is None else wanted, version.ignored)
     before = version.empty if live is None else live
     if live is not None and not owners:
         owners = _before_first_apply(live, version, now)

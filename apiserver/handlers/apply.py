@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import orjson
 from aiohttp import hdrs
@@ -13,7 +15,8 @@ from aiohttp import hdrs
 from apiserver.admission.chain import AdmissionChain, Operation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.apply import ownership as owning
-from apiserver.apply.documents import TooDeep, Untyped, prune_unknown
+from apiserver.apply.documents import TooDeep, Untyped, prune_unknown, stated
+from apiserver.apply.field_set import FieldSet
 from apiserver.apply.ownership import APPLY as APPLY_OPERATION
 from apiserver.apply.ownership import Applied, Manager
 from apiserver.authz.attributes import AuthorizationChain
@@ -43,6 +46,9 @@ APPLY: Final = "application/apply-patch+yaml"
 APPLY_CBOR: Final = "application/apply-patch+cbor"
 # An object may come and go while it is applied.
 ATTEMPTS_MAX: Final = 5
+# Of how many objects, and for each of how many applies, it is remembered that they change nothing.
+SETTLED_OBJECTS_MAX: Final = 20_000
+SETTLED_DIGESTS_MAX: Final = 8
 
 
 class Applier:
@@ -68,6 +74,7 @@ class Applier:
         self._deviations = deviations
         self._ownership = ownership
         self._types = {APPLY, APPLY_CBOR} if has_cbor else {APPLY}
+        self._settled = _Settled()
 
     def is_apply(self, call: Call) -> bool:
         return base_type(call.request.headers.get(hdrs.CONTENT_TYPE, "")) in self._types
@@ -95,20 +102,22 @@ class Applier:
         call.warnings += options.warnings
         body = await read_body(call)
         content_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, ""))
-        large = bodies.is_large(body, content_type) or len(body) > bodies.YAML_LARGE_BYTES
+        large = len(body) > aside.LARGE_BYTES
         if large:
             resource.compile()
-        write = _Write(call, resource, self._ownership, options)
-        spoken = speaks or resource
-        wanted = await aside.run(large, _parsed, body, content_type, spoken, options, call.warnings)
-        _require_place(wanted, spoken, info.name, info.namespace)
-        write.wanted = part(wanted) if part is not None else wanted
-        call.warnings += write.prune()
+        said = _Said(body, content_type, speaks or resource, part)
+        write = _Write(call, resource, self._ownership, options, said, self._settled)
+        current = self._registry.cache.peek(self._registry.key(resource, info.namespace, info.name))
+        if current is None or not write.is_settled(current.value):
+            is_slow = large or (len(body) > bodies.YAML_LARGE_BYTES and not _looks_like_json(body))
+            await aside.run(is_slow, write.read)
         attempts = 0
         while True:
             attempts += 1
             try:
-                return await self._update(call, resource, write, options, large), HTTPStatus.OK
+                updated = await self._update(call, resource, write, options, large)
+                write.remember(updated)
+                return updated, HTTPStatus.OK
             except NotFound:
                 if info.subresource:
                     raise
@@ -157,13 +166,49 @@ class Applier:
             raise
 
 
+class _Settled:
+    """What has been applied to a version of an object and changed nothing, and would change nothing again.
+
+    Controllers apply the same body at every turn. It is known by a digest of all that an apply says.
+    """
+
+    def __init__(self) -> None:
+        self._digests: WeakKeyDictionary[StoredObject, set[bytes]] = WeakKeyDictionary()
+
+    def knows(self, current: StoredObject, digest: bytes) -> bool:
+        return digest in self._digests.get(current, ())
+
+    def remember(self, current: StoredObject, digest: bytes) -> None:
+        if len(self._digests) >= SETTLED_OBJECTS_MAX:
+            self._digests.clear()
+        digests = self._digests.setdefault(current, set())
+        if len(digests) < SETTLED_DIGESTS_MAX:
+            digests.add(digest)
+
+
+class _Said(NamedTuple):
+    """A body as it came.
+
+    speaks: what it is, if not of the resource's kind; part: what that is of the object.
+    """
+
+    body: bytes
+    content_type: str
+    speaks: ServedResource
+    part: Callable[[Document], Document] | None
+
+
 class _Write:
     """One apply: what is wanted, and what has become of it at the last attempt."""
 
-    wanted: Document
-
     def __init__(
-        self, call: Call, resource: ServedResource, ownership: Ownership, options: WriteOptions
+        self,
+        call: Call,
+        resource: ServedResource,
+        ownership: Ownership,
+        options: WriteOptions,
+        said: _Said,
+        settled: _Settled,
     ) -> None:
         self._call, self._resource, self._options = call, resource, options
         self._version = ownership.version(resource, call.info.subresource)
@@ -171,15 +216,54 @@ class _Write:
             options.field_manager, APPLY_OPERATION, resource.api_version, call.info.subresource
         )
         self._now = ownership.now(call)
+        self._said, self._settled = said, settled
+        self._digest = _digest(said, self._manager, options)
+        self._current: StoredObject | None = None
+        self._wanted: Document | None = None
+        self._stated: FieldSet | None = None
+        self._has_warned = False
         self._entries: list[Document] = []
 
-    def prune(self) -> list[str]:
+    @property
+    def wanted(self) -> Document:
+        """Read when it is needed; raises as `read` does."""
+        if self._wanted is None:
+            self.read()
+        assert self._wanted is not None
+        return self._wanted
+
+    def read(self) -> None:
+        """Raises BadRequest."""
+        body, content_type, speaks, part = self._said
+        warnings: list[str] = []
+        document = _parsed(body, content_type, speaks, self._options, warnings)
+        _require_place(document, speaks, self._call.info.name, self._call.info.namespace)
+        self._wanted = part(document) if part is not None else document
+        warnings += self._prune(self._wanted)
+        self._call.warnings += warnings
+        self._has_warned = bool(warnings)
+
+    def is_settled(self, current: StoredObject | None) -> bool:
+        """Is it known to change nothing of this version of the object?"""
+        return current is not None and self._settled.knows(current, self._digest)
+
+    def remember(self, updated: StoredObject) -> None:
+        """The apply has left the object as `updated`: perhaps as it was."""
+        if updated is self._current and not self._has_warned:
+            self._settled.remember(updated, self._digest)
+
+    def _prune(self, wanted: Document) -> list[str]:
         """Take out what the schema does not have. Returns what is to be said of it.
 
         Raises BadRequest if it is not allowed.
         """
+        unknown: list[str] = []
         try:
-            unknown = prune_unknown(self.wanted, self._version.shape)
+            try:
+                self._stated = stated(wanted, self._version.shape)
+            except Untyped:
+                # An unknown field, or what does not fit: which is told when what is unknown has been.
+                unknown = prune_unknown(wanted, self._version.shape)
         except TooDeep as error:
             raise BadRequest(str(error)) from None
         problems = [f'unknown field "{path}"' for path in unknown]
@@ -189,8 +273,17 @@ class _Write:
 
     def onto(self, current: StoredObject) -> Document:
         """The object with what is wanted in it."""
+        self._current = current
         live = current.document()
-        return self._completed(self._applied(live, live))
+        if self.is_settled(current):
+            self._entries = live["metadata"].get("managedFields", [])
+            return live
+        applied = self._applied(live, live)
+        if applied.document is live:
+            # It has passed the schema already.
+            self._entries = owning.write(applied.owners)
+            return live
+        return self._completed(applied)
 
     def anew(self) -> Document:
         """A new object."""
@@ -210,6 +303,7 @@ class _Write:
             return owning.apply(
                 *(live, self.wanted, owners, self._manager, self._version, self._now),
                 force=bool(self._options.force),
+                wanted=self._stated,
             )
         except owning.ApplyConflict as conflict:
             causes = [
@@ -247,6 +341,12 @@ class _Write:
         return document
 
 
+def _digest(said: _Said, manager: Manager, options: WriteOptions) -> bytes:
+    """Of everything that an apply says."""
+    head = orjson.dumps([said.content_type, *manager, bool(options.force), options.field_validation])
+    return hashlib.sha256(b"%b\n%b" % (head, said.body), usedforsecurity=False).digest()
+
+
 def _parsed(
     body: bytes, content_type: str, resource: ServedResource, options: WriteOptions, warnings: list[str]
 ) -> Document:
@@ -275,7 +375,7 @@ def _parsed(
 
 def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
     """A document, and what is there more than once. Most bodies are JSON, which is read far sooner."""
-    if body.lstrip()[:1] == b"{":
+    if _looks_like_json(body):
         try:
             document = orjson.loads(body)
         except orjson.JSONDecodeError:
@@ -285,6 +385,10 @@ def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
             return document, [f'duplicate field "{path}"' for path in paths]
     document, lines = yaml.load(body)
     return document, ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
+
+
+def _looks_like_json(body: bytes) -> bool:
+    return body.lstrip()[:1] == b"{"
 
 
 def _require_place(document: Document, resource: ServedResource, name: str, namespace: str) -> None:

@@ -1,0 +1,171 @@
+"""Server-side apply, and what it costs all other writes that somebody owns every field.
+
+The limit is the one of other writes: a JSON parse of the same bytes, and a put of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final
+
+from benchmarks import load, processes
+from benchmarks.bodies import config_map, deployment
+from benchmarks.processes import Measured
+from benchmarks.report import Result
+from benchmarks.works import (
+    CONFIGMAPS,
+    Requests,
+    Settings,
+    Side,
+    beside,
+    make_namespace,
+    posts,
+    rate,
+    server,
+)
+
+# So that no two connections write one object at the same time.
+OBJECTS: Final = 200
+DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/bench/deployments"
+_APPLY: Final = {"Content-Type": "application/apply-patch+yaml"}
+_MERGE: Final = {"Content-Type": "application/merge-patch+json"}
+# Ownership may add this share to a PUT.
+TRACKING_MOST: Final = 0.2
+SIZES_KB: Final = (1, 10, 100, 1000)
+
+Body = Callable[[str, str], bytes]
+
+
+def apply(target: str, name: str, body: bytes, manager: str) -> bytes:
+    return load.request("PATCH", f"{target}/{name}?fieldManager={manager}&force=true", body, headers=_APPLY)
+
+
+def applies(target: str, body: Body) -> Requests:
+    """Each changes one field of one of the objects."""
+    turns = itertools.count(1)
+
+    def made() -> bytes:
+        turn = next(turns)
+        name = f"c-{turn % OBJECTS:03}"
+        return apply(target, name, body(name, str(turn)), "first")
+
+    return lambda for_s: load.made(made, for_s=for_s)
+
+
+def applies_of_the_same(target: str, body: Body) -> Requests:
+    """What has been applied last is applied again, by its manager."""
+    turns = itertools.count(1)
+
+    def made() -> bytes:
+        name = f"c-{next(turns) % OBJECTS:03}"
+        return apply(target, name, body(name, "same"), "first")
+
+    return lambda for_s: load.made(made, for_s=for_s)
+
+
+async def applying(settings: Settings) -> AsyncIterator[Result]:
+    """A small object with one manager, and a large one with three."""
+    with (
+        server(settings) as (_, measured),
+        tempfile.TemporaryDirectory(dir=settings.directory) as other,
+        processes.bare("put", other) as limit,
+    ):
+        await make_namespace(measured.url, "bench")
+        target = CONFIGMAPS.format("bench")
+        for work, where, body, least in (
+            ("ConfigMap of 1 KB", target, _config_map, 0.25),
+            ("Deployment of 4 KB, three managers", DEPLOYMENTS, _deployment, 0.12),
+        ):
+            bare = Side(limit, posts("/", lambda name, body=body: body(name, "")))  # type: ignore[misc]
+            await _done(measured, (apply(where, n, body(n, "first"), "first") for n in _names()))
+            if where == DEPLOYMENTS:
+                await _shared(measured)
+            ours = Side(measured, applies(where, body))
+            yield await beside(settings, f"apply of one field, {work}", least, ours, bare)
+            await _done(measured, (apply(where, n, body(n, "same"), "first") for n in _names()))
+            ours = Side(measured, applies_of_the_same(where, body))
+            yield await beside(settings, f"apply of nothing new, {work}", 0.5, ours, bare)
+        async for result in _tracked(settings, measured, target):
+            yield result
+        for size_kb in SIZES_KB:
+            yield await _of_size(settings, measured, target, size_kb)
+
+
+async def _tracked(settings: Settings, measured: Measured, target: str) -> AsyncIterator[Result]:
+    """PUTs of objects whose fields have owners beside PUTs of objects that nobody has ever applied.
+
+    Whose ownership was stripped (row F21) is not tracked until somebody applies.
+    """
+    await _done(
+        measured,
+        (load.request("POST", target, config_map(f"{kind}-{n}")) for n in _names() for kind in ("t", "u")),
+    )
+    body = b'{"metadata":{"managedFields":[{}]}}'
+    await _done(measured, (load.request("PATCH", f"{target}/u-{n}", body, headers=_MERGE) for n in _names()))
+    tracked, untracked = (Side(measured, _puts(target, prefix)) for prefix in ("t", "u"))
+    yield await beside(
+        settings, "PUT with owners beside without", 1 / (1 + TRACKING_MOST), tracked, untracked
+    )
+
+
+def _puts(target: str, prefix: str) -> Requests:
+    turns = itertools.count(1)
+
+    def made() -> bytes:
+        turn = next(turns)
+        name = f"{prefix}-c-{turn % OBJECTS:03}"
+        return load.request("PUT", f"{target}/{name}", config_map(name, marker=str(turn)))
+
+    return lambda for_s: load.made(made, for_s=for_s)
+
+
+async def _of_size(settings: Settings, measured: Measured, target: str, size_kb: int) -> Result:
+    """What an apply of one field costs for each KB of the object, which has ten keys to a KB."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": f"size-{size_kb}"},
+        "data": {f"key-{n:06}": "x" * 80 for n in range(10 * size_kb)},
+    }
+    turns = itertools.count()
+
+    def made() -> bytes:
+        document["data"] |= {"marker": str(next(turns))}  # type: ignore[operator]
+        return apply(target, f"size-{size_kb}", json.dumps(document).encode(), "first")
+
+    _, cpu_us = await rate(measured, load.made(made, for_s=settings.seconds), connections=1)
+    return Result(f"  apply of one field of {size_kb:,} KB, for a KB", "us CPU", cpu_us / size_kb)
+
+
+async def _shared(measured: Measured) -> None:
+    """Two more managers: one that applies a label, one that sets the status."""
+    status = json.dumps({"status": {"replicas": 3, "readyReplicas": 3, "observedGeneration": 1}}).encode()
+    await _done(measured, (apply(DEPLOYMENTS, n, _label(n), "second") for n in _names()))
+    await _done(
+        measured,
+        (load.request("PATCH", f"{DEPLOYMENTS}/{n}/status", status, headers=_MERGE) for n in _names()),
+    )
+
+
+def _label(name: str) -> bytes:
+    metadata = {"name": name, "labels": {"team": "shop"}}
+    return json.dumps({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}).encode()
+
+
+def _names() -> Iterable[str]:
+    return (f"c-{n:03}" for n in range(OBJECTS))
+
+
+async def _done(measured: Measured, requests: Iterable[bytes]) -> None:
+    await load.run(measured.url, load.each_of(iter(requests)), connections=16)
+
+
+def _config_map(name: str, marker: str) -> bytes:
+    return config_map(name, marker=marker)
+
+
+def _deployment(name: str, marker: str) -> bytes:
+    return deployment(name, marker=marker)
