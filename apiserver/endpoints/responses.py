@@ -15,7 +15,7 @@ from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from time import monotonic, time
-from typing import Final
+from typing import Final, Protocol
 
 import orjson
 from aiohttp import hdrs, web
@@ -25,6 +25,7 @@ from apiserver.endpoints.connection import SENT, SENT_LAST
 from apiserver.endpoints.negotiation import JSON
 from apiserver.errors import ApiError
 from apiserver.meta.options import is_true
+from apiserver.registry import aside
 from apiserver.vocabulary import Document
 
 TEXT: Final = "text/plain; charset=utf-8"
@@ -124,7 +125,7 @@ async def send_body(call: Call, status: int, body: bytes, content_type: str) -> 
     if len(body) > GZIP_BODY_BYTES_MIN and accepts_gzip(call):
         view = memoryview(body)
         pieces = (view[at : at + _GZIP_SLICE_BYTES] for at in range(0, len(body), _GZIP_SLICE_BYTES))
-        await send_slices(call, _compressed(pieces), content_type, status)
+        await send_slices(call, QuickSlices(_compressed(pieces)), content_type, status)
     else:
         await send(call, status, body, content_type)
 
@@ -156,20 +157,45 @@ def _compressed(slices: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     yield compressor.flush()
 
 
-async def send_slices(
-    call: Call, slices: Iterable[bytes], content_type: str = JSON, status: int = 200
-) -> None:
+class Slices(Protocol):
+    """A body of any size. Making it costs nobody else anything: slices are made one by one.
+
+    takes_long: one slice may. It is then made in the thread that others need not wait for.
+    """
+
+    takes_long: bool
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+
+class QuickSlices:
+    """A body of which no slice takes long."""
+
+    takes_long = False
+
+    def __init__(self, slices: Iterable[bytes]) -> None:
+        self._slices = slices
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._slices)
+
+
+async def send_slices(call: Call, slices: Slices, content_type: str = JSON, status: int = 200) -> None:
     """Write a body of any size with no more of it in memory than the connection takes.
 
-    The body must be free of changes while it is sent: slices are made between awaits. Empty ones are not
+    What it is made of must not change while it is sent: slices are made between awaits. Empty ones are not
     sent: there others may have their turn.
     """
     pieces: list[bytes] = []
     size = 0
     remaining = iter(slices)
+
+    async def following() -> bytes | None:
+        return await aside.run(slices.takes_long, next, remaining, None)
+
     # Not the loop's clock: uvloop's stands still until the turn is over.
     turn_ends = monotonic() + TURN_S
-    for piece in remaining:
+    while (piece := await following()) is not None:
         if piece:
             pieces.append(piece)
             size += len(piece)
@@ -185,13 +211,17 @@ async def send_slices(
         return
     stream = Stream(call, content_type, status, headers)
     turn_ends = monotonic() + TURN_S
-    for piece in itertools.chain(pieces, remaining):
-        if piece:
+    while True:
+        for piece in pieces:
             stream.write(piece)
             await stream.drain()
         if monotonic() > turn_ends:
             await asyncio.sleep(0)
             turn_ends = monotonic() + TURN_S
+        piece = await following()
+        if piece is None:
+            break
+        pieces = [piece] if piece else []
     stream.finish()
 
 

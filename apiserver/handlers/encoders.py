@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from threading import Lock
 
 from aiohttp import hdrs
 
@@ -26,7 +27,7 @@ class Encoders:
         self._brand = brand
         self._clock = clock
         self._meta = meta
-        self._kept = KeptForms()
+        self._kept = KeptForms(lock=Lock())  # What is large is made in a thread of its own.
         self._negotiators = {
             (has_protobuf, streams): _negotiator(
                 brand, has_protobuf=has_protobuf, has_cbor=has_cbor, streams=streams

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -13,11 +13,12 @@ import orjson
 from apiserver.brand import Brand
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.representation import Encoder
-from apiserver.endpoints.responses import accepts_gzip, gzipped, is_pretty, send_body, send_slices
+from apiserver.endpoints.responses import Slices, accepts_gzip, gzipped, is_pretty, send_body, send_slices
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.shared_lists import SharedLists
 from apiserver.meta.options import ListOptions
+from apiserver.registry import aside
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
@@ -47,7 +48,7 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handle
 
     async def shared_body(
         resource: ServedResource, namespace: str, options: ListOptions, encoder: Encoder, gzip: bool
-    ) -> Iterable[bytes]:
+    ) -> Slices:
         """All that is asked for at one revision is the same, whoever asks."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             at = ReadAt.exactly(await cache.revision_at(options.at))
@@ -55,7 +56,7 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handle
                 return await shared.body(
                     (encoder, gzip, namespace, options.labels, options.fields, options.limit, at.revision),
                     partial(registry.list, resource, namespace, replace(options, at=at)),
-                    partial(_slices, encoder, gzip),
+                    partial(_ListSlices, encoder, gzip),
                 )
             except Expired:
                 # The store forgets faster than we list; whoever asked for no version need not know of any.
@@ -72,12 +73,21 @@ async def send_list(call: Call, encoder: Encoder, found: ObjectList) -> None:
         document = orjson.loads(b"".join(encoder.list(found)))
         await send_body(call, 200, orjson.dumps(document, option=orjson.OPT_INDENT_2), encoder.media_type)
     else:
-        await send_slices(call, _slices(encoder, accepts_gzip(call), found), encoder.media_type)
+        await send_slices(call, _ListSlices(encoder, accepts_gzip(call), found), encoder.media_type)
 
 
-def _slices(encoder: Encoder, gzip: bool, found: ObjectList) -> Iterator[bytes]:
-    slices = encoder.list(found)
-    return gzipped(slices) if gzip else slices
+class _ListSlices:
+    """A list in a form. In JSON its objects are there already; in others one object may take long."""
+
+    def __init__(self, encoder: Encoder, gzip: bool, found: ObjectList) -> None:
+        self._encoder, self._gzip, self._found = encoder, gzip, found
+        self.takes_long = encoder.media_type != JSON and any(
+            len(each.tail) > aside.LARGE_BYTES for each in found.objects
+        )
+
+    def __iter__(self) -> Iterator[bytes]:
+        slices = self._encoder.list(self._found)
+        return gzipped(slices) if self._gzip else slices
 
 
 def _is_indented(call: Call, encoder: Encoder) -> bool:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Final
 from weakref import WeakValueDictionary
 
+from apiserver.endpoints.responses import Slices
 from apiserver.registry.results import ObjectList
 
 SHARED_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -23,9 +24,10 @@ LOOKED_AT_MAX: Final = 100
 
 
 class SharedBody:
-    """The slices of one body, made once, by whoever gets to them first."""
+    """The slices of one body, made once, by whoever gets to them first: all of them in one thread."""
 
-    def __init__(self, slices: Iterable[bytes]) -> None:
+    def __init__(self, slices: Slices) -> None:
+        self.takes_long = slices.takes_long
         self._source = iter(slices)
         self._made: list[bytes] = []
         self._failure: Exception | None = None
@@ -67,8 +69,8 @@ class SharedLists:
         self,
         key: Hashable,
         find: Callable[[], Awaitable[ObjectList]],
-        encode: Callable[[ObjectList], Iterable[bytes]],
-    ) -> Iterable[bytes]:
+        encode: Callable[[ObjectList], Slices],
+    ) -> Slices:
         """The body of the list that `key` stands for: the same objects at the same revision in one form.
 
         Raises what `find` and `encode` raise, to everybody who waited for the same: it would be told each.
@@ -92,8 +94,8 @@ class SharedLists:
         self,
         key: Hashable,
         find: Callable[[], Awaitable[ObjectList]],
-        encode: Callable[[ObjectList], Iterable[bytes]],
-    ) -> Iterable[bytes]:
+        encode: Callable[[ObjectList], Slices],
+    ) -> Slices:
         finding = self._found[key] = asyncio.get_running_loop().create_future()
         outcome: SharedBody | _NoBody = _NoBody.GIVEN_UP
         try:

@@ -12,6 +12,7 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import JSON, Form
 from apiserver.endpoints.representation import KeptForms, MetaMessages, encoder_for
+from apiserver.endpoints.responses import QuickSlices
 from apiserver.errors import Expired, NotAcceptable
 from apiserver.handlers.shared_lists import ALL_SHARED_BYTES_MAX, SHARED_BYTES_MAX, SharedBody, SharedLists
 from apiserver.meta.table import AGE, columns
@@ -56,7 +57,10 @@ class Work:
             raise failure
         return ObjectList([StoredObject("k", b"{", self._tail)], 7)
 
-    def encode(self, found: ObjectList) -> Iterator[bytes]:
+    def encode(self, found: ObjectList) -> QuickSlices:
+        return QuickSlices(self._encode())
+
+    def _encode(self) -> Iterator[bytes]:
         for part in (b"a", b"b", b"c"):
             self.encoded += 1
             yield part
@@ -164,7 +168,11 @@ async def test_a_form_that_no_list_has_is_refused_to_all_before_any_of_it_is_sen
         meta=MetaMessages(BuiltinSchemas((1, 34)).get),
     )
     shared, work = SharedLists(), Work()
-    crowd = [asyncio.create_task(shared.body("key", work.find, encoder.list)) for _ in range(2)]
+
+    def encode(found: ObjectList) -> QuickSlices:
+        return QuickSlices(encoder.list(found))
+
+    crowd = [asyncio.create_task(shared.body("key", work.find, encode)) for _ in range(2)]
     await asyncio.sleep(0)
     work.gate.set()
     told = await asyncio.gather(*crowd, return_exceptions=True)
@@ -185,11 +193,11 @@ async def test_a_body_that_cannot_be_made_fails_for_everybody() -> None:
     shared, work = SharedLists(), Work()
     work.gate.set()
 
-    def encode(found: ObjectList) -> Iterator[bytes]:
+    def parts() -> Iterator[bytes]:
         yield b"a"
         raise LookupError("no more")
 
-    body = await shared.body("key", work.find, encode)
+    body = await shared.body("key", work.find, lambda _: QuickSlices(parts()))
     for reader in (iter(body), iter(body), iter(body)):
         assert next(reader) == b"a"
         with pytest.raises(LookupError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 from weakref import ref
 
@@ -22,23 +23,25 @@ class Budget:
     A form is kept by its object, and goes with it; here is only told how much there is.
     """
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, lock: AbstractContextManager[Any]) -> None:
         self._bytes_max = bytes_max
         self._entries: deque[tuple[ref[StoredObject], object, int]] = deque()
         self.bytes = 0
+        self._lock = lock
 
     def keep(self, found: StoredObject, key: object, form: Any, size: int) -> None:
         """Keep a form beside its object. size: in bytes, about."""
-        forms = found.forms
-        if forms is None:
-            forms = found.forms = {}
-        is_new = key not in forms
-        forms[key] = form
-        if is_new:
-            self._entries.append((ref(found), key, size + OVERHEAD_BYTES))
-            self.bytes += size + OVERHEAD_BYTES
-            while self._entries and self.bytes > self._bytes_max:
-                self._forget_first()
+        with self._lock:
+            forms = found.forms
+            if forms is None:
+                forms = found.forms = {}
+            is_new = key not in forms
+            forms[key] = form
+            if is_new:
+                self._entries.append((ref(found), key, size + OVERHEAD_BYTES))
+                self.bytes += size + OVERHEAD_BYTES
+                while self._entries and self.bytes > self._bytes_max:
+                    self._forget_first()
 
     def _forget_first(self) -> None:
         reference, key, size = self._entries.popleft()
@@ -51,6 +54,14 @@ class Budget:
 class KeptForms(Budget):
     """The forms of all objects. runs: those of runs of lists, beside the first object of each."""
 
-    def __init__(self, bytes_max: int = KEPT_BYTES_MAX, *, runs_bytes_max: int = KEPT_RUNS_BYTES_MAX) -> None:
-        super().__init__(bytes_max)
-        self.runs = Budget(runs_bytes_max)
+    def __init__(
+        self,
+        bytes_max: int = KEPT_BYTES_MAX,
+        *,
+        runs_bytes_max: int = KEPT_RUNS_BYTES_MAX,
+        lock: AbstractContextManager[Any] | None = None,
+    ) -> None:
+        """lock: held for every change, if more than one thread makes forms."""
+        lock = lock or nullcontext()
+        super().__init__(bytes_max, lock)
+        self.runs = Budget(runs_bytes_max, lock)
