@@ -336,28 +336,37 @@ def everything(value: Any, shape: Shape) -> FieldSet:
     if shape.is_whole or not value:
         return LEAF
     what = shape.what
-    below = Ordered({ITSELF: LEAF})
-    # A step for each value of the document: what is owned as a whole is not asked again.
     if what == "items" or what == "set":
+        below = Ordered({ITSELF: LEAF})
         child = shape.element
         keyed = _keyed(value, shape)
         for element in in_order(keyed) if len(keyed) > 1 else keyed:
             items = keyed[element]
             below[element] = everything(items[0], child) if len(items) == 1 else LEAF
-    elif type(value) is not dict:
+        return below
+    if type(value) is not dict:
         return LEAF
-    elif what == "struct":
-        fields = shape.fields
-        for name in sorted(value):
+    # Documents of a kind have the same names in many places, and often nothing but scalars below them.
+    names = tuple(value)
+    alike = shape.alike.get(names)
+    if alike is not None:
+        return alike
+    below, is_flat = Ordered({ITSELF: LEAF}), True
+    fields, child = shape.fields, shape.element
+    # A step for each value of the document: what is owned as a whole is not asked again.
+    for name in sorted(value):
+        if what == "struct":
             known = fields.get(name)
-            if known is not None:
-                element, child = known
-                if child.is_whole:
-                    below[element] = LEAF
-                elif child.what != "ignored":
-                    below[element] = everything(value[name], child)
-    else:
-        child = shape.element
-        for name in sorted(value):
-            below[f"f:{name}"] = LEAF if child.is_whole else everything(value[name], child)
+            if known is None or known[1].what == "ignored":
+                continue
+            element, child = known
+        else:
+            element = f"f:{name}"
+        if child.is_whole:
+            below[element] = LEAF
+        else:
+            is_flat = False
+            below[element] = everything(value[name], child)
+    if is_flat:
+        shape.remember(names, below)
     return below

@@ -12,11 +12,14 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from apiserver.apply.field_set import item_key, item_value
+from apiserver.apply.field_set import FieldSet, item_key, item_value
 from apiserver.schema.structural import Kind, Schema
 
 # Objects without a schema are owned by their parts down to this level, then whole.
 FREE_LEVELS: Final = 100
+# How many sets a shape keeps, and of how many names at most.
+ALIKE_MAX: Final = 128
+ALIKE_NAMES_MAX: Final = 16
 
 What = Literal["ignored", "scalar", "struct", "map", "list", "items", "set", "free"]
 _SCALARS: Final[Mapping[Kind, str]] = {
@@ -62,9 +65,10 @@ class Shape:
     scalar: the type that a scalar has to have, in messages; or empty. types: in Python; empty are all.
     fields: of a struct, each with its path element. element: of maps and lists.
     keys: that tell a list's items apart, in order, with their defaults (None: there is none).
+    alike: the sets of objects with certain names, all of whose values are owned as a whole.
     """
 
-    __slots__ = ("element", "fields", "is_whole", "keys", "scalar", "types", "what")
+    __slots__ = ("alike", "element", "fields", "is_whole", "keys", "scalar", "types", "what")
 
     def __init__(self, what: What, *, is_whole: bool = False, scalar: str = "") -> None:
         self.what: What = what
@@ -74,6 +78,14 @@ class Shape:
         self.fields: dict[str, tuple[str, Shape]] = {}
         self.element: Shape = self
         self.keys: tuple[tuple[str, Any], ...] = ()
+        self.alike: dict[tuple[str, ...], FieldSet] = {}
+
+    def remember(self, names: tuple[str, ...], fields: FieldSet) -> None:
+        """Names are few, and come again and again; where they do not, little is kept."""
+        if len(names) <= ALIKE_NAMES_MAX:
+            if len(self.alike) >= ALIKE_MAX:
+                self.alike.clear()
+            self.alike[names] = fields
 
 
 IGNORED: Final = Shape("ignored")
@@ -137,7 +149,7 @@ class Shapes:
                 shape.element = FREE
             case Kind.LIST:
                 shape = self._list(schema)
-            case Kind.ANY:
+            case Kind.ANY | Kind.EITHER:
                 shape = FREE
             case kind:
                 shape = _SCALAR_SHAPES.get(kind, _UNTYPED)
