@@ -95,8 +95,9 @@ def _stated_by_struct(value: Any, shape: Shape) -> FieldSet:
         except Untyped as error:
             raise error.below(f".{name}") from None
         # A struct is not owned itself, unless nothing is in it.
-        if below or child_shape.is_whole or child is None or child == {}:
-            fields[element] = below
+        is_leaf = child_shape.is_whole or child_shape.what == "free" or child is None or child == {}
+        if below or is_leaf:
+            fields[element] = {ITSELF: LEAF, **below} if below and child_shape.is_undeclared else below
     return fields
 
 

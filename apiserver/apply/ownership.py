@@ -383,12 +383,14 @@ def apply(
     *,
     force: bool = False,
     wanted: FieldSet | None = None,
+    taken_over: FieldSet = LEAF,
 ) -> Applied:
     """The object and its owners once `applied` is what the manager wants. Rows F08-F15, F24-F26.
 
     live: None if there is no such object. It is not changed; the result shares parts with it, and is it if
         nothing changes.
     wanted: what `applied` states, if that is known.
+    taken_over: fields that are no conflict, whoever owns them.
     Raises ApplyConflict, documents.Untyped for what does not fit the schema, documents.TooDeep.
     """
     wanted = _without_roots(stated(applied, version.shape) if wanted is None else wanted, version.ignored)
@@ -401,10 +403,12 @@ def apply(
     merged = merge(before, applied, version.shape)
     if last is not None and last.fields != wanted and difference(last.fields, wanted):
         others = _all_fields(owner for identity, owner in owners.items() if identity != manager.identity)
-        merged = prune(merged, last.fields, union(others, wanted), version.shape)
+        # Every apply names its object, though nobody is told to own the name: the metadata stay.
+        owned = union(union(others, wanted), _NAME)
+        merged = prune(merged, last.fields, owned, version.shape)
     differences = _Differences(before, merged, version)
     if not force:
-        _require_no_conflict(owners, differences, manager)
+        _require_no_conflict(owners, differences, manager, taken_over)
     left = _without(owners, differences, keep=manager.identity)
     own = differences.of(version.api_version)
     left.pop(manager.identity, None)
@@ -416,6 +420,18 @@ def apply(
             time = now if own or live is None else (last.time if last else "")
             left[manager.identity] = Owner(manager, wanted, time)
     return Applied(merged, left)
+
+
+_NAME: Final[FieldSet] = {"f:metadata": {"f:name": LEAF}}
+
+
+def still_as_applied(live: Document, last_applied: Document, version: Version) -> FieldSet:
+    """The fields of an earlier apply that nobody has changed since.
+
+    Raises documents.Untyped, documents.TooDeep.
+    """
+    found = compare(last_applied, live, version.shape)
+    return difference(stated(last_applied, version.shape), union(found.changed, found.removed))
 
 
 def _before_first_apply(live: Document, version: Version, now: str) -> Owners:
@@ -432,14 +448,17 @@ def _all_fields(owners: Iterable[Owner]) -> FieldSet:
     return fields
 
 
-def _require_no_conflict(owners: Owners, differences: _Differences, manager: Manager) -> None:
+def _require_no_conflict(
+    owners: Owners, differences: _Differences, manager: Manager, taken_over: FieldSet
+) -> None:
     collisions: list[Collision] = []
     for identity in sorted(owners):
         owner = owners[identity]
         found = differences.of(owner.manager.api_version)
         if identity == manager.identity or not found:
             continue
-        for path in field_set.paths(intersection(owner.fields, found.changed)):
+        clash = difference(intersection(owner.fields, found.changed), taken_over)
+        for path in field_set.paths(clash):
             collisions.append(Collision(owner.manager, path))
             if len(collisions) == CONFLICTS_MAX:
                 raise ApplyConflict(collisions)

@@ -8,6 +8,7 @@ their keys, all else whole.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -65,10 +66,11 @@ class Shape:
     scalar: the type that a scalar has to have, in messages; or empty. types: in Python; empty are all.
     fields: of a struct, each with its path element. element: of maps and lists.
     keys: that tell a list's items apart, in order, with their defaults (None: there is none).
+    is_undeclared: a field's that its struct does not name, which is owned itself, as a map's values are.
     alike: the sets of objects with certain names, all of whose values are owned as a whole.
     """
 
-    __slots__ = ("alike", "element", "fields", "is_whole", "keys", "scalar", "types", "what")
+    __slots__ = ("alike", "element", "fields", "is_undeclared", "is_whole", "keys", "scalar", "types", "what")
 
     def __init__(self, what: What, *, is_whole: bool = False, scalar: str = "") -> None:
         self.what: What = what
@@ -78,6 +80,7 @@ class Shape:
         self.fields: dict[str, tuple[str, Shape]] = {}
         self.element: Shape = self
         self.keys: tuple[tuple[str, Any], ...] = ()
+        self.is_undeclared = False
         self.alike: dict[tuple[str, ...], FieldSet] = {}
 
     def remember(self, names: tuple[str, ...], fields: FieldSet) -> None:
@@ -106,6 +109,23 @@ _ANY_WHOLE: Final = Shape("free", is_whole=True)
 FREE: Final = _free_shapes()
 
 
+_UNDECLARED: Final = Shape("free")
+_UNDECLARED.element = FREE
+_UNDECLARED.is_undeclared = True
+
+
+class _OpenFields(dict[str, tuple[str, Shape]]):
+    """Of a struct that may have fields which it does not name."""
+
+    __slots__ = ()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name) or (f"f:{name}", _UNDECLARED)
+
+    def __copy__(self) -> _OpenFields:
+        return _OpenFields(self)
+
+
 class Shapes:
     """Shapes of schemas that share definitions: each is worked out once.
 
@@ -121,7 +141,9 @@ class Shapes:
         """Of a whole object: what the server itself sets in it belongs to nobody."""
         found = self.of(schema)
         shape = Shape("struct")
-        shape.fields = {**found.fields, "apiVersion": ("f:apiVersion", IGNORED), "kind": ("f:kind", IGNORED)}
+        # Copied as what it is: it may have fields that the schema does not name.
+        shape.fields = copy(found.fields)
+        shape.fields |= {"apiVersion": ("f:apiVersion", IGNORED), "kind": ("f:kind", IGNORED)}
         meta_schema = schema.fields.get("metadata")
         if meta_schema is not None:
             meta = Shape("struct")
@@ -139,7 +161,8 @@ class Shapes:
             case Kind.STRUCT:
                 shape = Shape("struct", is_whole=schema.map_type == "atomic")
                 self._known[id(schema)] = schema, shape  # before its fields: schemas refer to themselves
-                shape.fields = {name: (f"f:{name}", self.of(each)) for name, each in schema.fields.items()}
+                fields = {name: (f"f:{name}", self.of(each)) for name, each in schema.fields.items()}
+                shape.fields = _OpenFields(fields) if schema.element else fields
             case Kind.MAP:
                 shape = Shape("map", is_whole=schema.map_type == "atomic")
                 self._known[id(schema)] = schema, shape
@@ -168,7 +191,11 @@ class Shapes:
         shape.element = self.of(schema.element)
         if what == "items":
             defaults = self._key_defaults.get(schema.element.definition, {})
-            shape.keys = tuple((name, defaults.get(name)) for name in sorted(schema.list_map_keys))
+            named = schema.element.fields
+            shape.keys = tuple(
+                (name, defaults.get(name, named[name].default if name in named else None))
+                for name in sorted(schema.list_map_keys)
+            )
         return shape
 
 

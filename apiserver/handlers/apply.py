@@ -16,7 +16,7 @@ from apiserver.admission.chain import AdmissionChain, Operation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.apply import ownership as owning
 from apiserver.apply.documents import TooDeep, Untyped, prune_unknown, stated
-from apiserver.apply.field_set import FieldSet
+from apiserver.apply.field_set import LEAF, FieldSet
 from apiserver.apply.ownership import APPLY as APPLY_OPERATION
 from apiserver.apply.ownership import Applied, Manager
 from apiserver.authz.attributes import AuthorizationChain
@@ -32,6 +32,7 @@ from apiserver.handlers.create import store_new, warn_of_duplicate_owners, write
 from apiserver.handlers.decoding import check, require_size
 from apiserver.handlers.ownership import Ownership
 from apiserver.handlers.update import require_name, update_rules
+from apiserver.meta.object_meta import ANNOTATIONS_BYTES_MAX
 from apiserver.meta.options import WriteOptions
 from apiserver.registry import aside
 from apiserver.registry.served_resource import ServedResource
@@ -46,6 +47,10 @@ APPLY: Final = "application/apply-patch+yaml"
 APPLY_CBOR: Final = "application/apply-patch+cbor"
 # An object may come and go while it is applied.
 ATTEMPTS_MAX: Final = 5
+# What kubectl's client-side apply has applied, for the next time. Server-side apply under kubectl's name, and
+# no other, takes over what is in there, and keeps it up.
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+KUBECTL: Final = "kubectl"
 # Of how many objects, and for each of how many applies, it is remembered that they change nothing.
 SETTLED_OBJECTS_MAX: Final = 20_000
 SETTLED_DIGESTS_MAX: Final = 8
@@ -279,7 +284,7 @@ class _Write:
             self._entries = live["metadata"].get("managedFields", [])
             return live
         applied = self._applied(live, live)
-        if applied.document is live:
+        if applied.document is live and self._is_remembered(live):
             # It has passed the schema already.
             self._entries = owning.write(applied.owners)
             return live
@@ -300,11 +305,14 @@ class _Write:
     def _applied(self, live: Document | None, source: Document) -> Applied:
         owners = owning.owners_of(source) if source else {}
         try:
-            return owning.apply(
-                *(live, self.wanted, owners, self._manager, self._version, self._now),
-                force=bool(self._options.force),
-                wanted=self._stated,
-            )
+            arguments = (live, self.wanted, owners, self._manager, self._version, self._now)
+            try:
+                return owning.apply(*arguments, force=bool(self._options.force), wanted=self._stated)
+            except owning.ApplyConflict:
+                taken_over = self._taken_over(live)
+                if not taken_over:
+                    raise
+                return owning.apply(*arguments, wanted=self._stated, taken_over=taken_over)
         except owning.ApplyConflict as conflict:
             causes = [
                 {
@@ -322,6 +330,39 @@ class _Write:
         except TooDeep as error:
             raise BadRequest(str(error)) from None
 
+    def _last_applied(self, document: Document | None) -> str | None:
+        """What a client-side apply has left, if it is kubectl's to take over."""
+        if document is None or self._manager.name != KUBECTL:
+            return None
+        text = ((document.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
+        return text if isinstance(text, str) and text else None
+
+    def _taken_over(self, live: Document | None) -> FieldSet:
+        """What a client-side apply has set, and is as it was."""
+        text = self._last_applied(live)
+        if text is None or live is None:
+            return LEAF
+        try:
+            applied = orjson.loads(text)
+            if not isinstance(applied, dict) or applied.get("apiVersion") != self._resource.api_version:
+                return LEAF
+            return owning.still_as_applied(live, applied, self._version)
+        except (orjson.JSONDecodeError, Untyped, TooDeep):
+            return LEAF
+
+    def _is_remembered(self, live: Document) -> bool:
+        """Would the next client-side apply find what is wanted now?"""
+        text = self._last_applied(live)
+        return text is None or text == self._to_remember()
+
+    def _to_remember(self) -> str:
+        """What is wanted, for the next client-side apply."""
+        meta = dict(self.wanted["metadata"])
+        if isinstance(meta.get("annotations"), dict):
+            meta["annotations"] = {k: v for k, v in meta["annotations"].items() if k != LAST_APPLIED}
+        text = orjson.dumps({**self.wanted, "metadata": meta}, option=orjson.OPT_SORT_KEYS)
+        return text.decode() + "\n"
+
     def _completed(self, applied: Applied) -> Document:
         """A document of its own that has passed the schema."""
         self._entries = owning.write(applied.owners)
@@ -330,6 +371,12 @@ class _Write:
             document: Document = orjson.loads(orjson.dumps(applied.document))
         except TypeError:
             raise BadRequest("the object is nested too deeply") from None
+        if self._last_applied(document) is not None:
+            annotations = document["metadata"]["annotations"]
+            annotations[LAST_APPLIED] = self._to_remember()
+            size_bytes = sum(len(f"{key}{value}".encode()) for key, value in annotations.items())
+            if size_bytes > ANNOTATIONS_BYTES_MAX:
+                del annotations[LAST_APPLIED]
         resource = self._resource
         try:
             check(document, resource, field_validation="Ignore", warnings=[])
