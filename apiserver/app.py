@@ -8,8 +8,9 @@ import logging
 import random
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -41,6 +42,12 @@ from apiserver.controllers.namespace_contents import (
 from apiserver.controllers.namespaces import NamespaceController
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
+from apiserver.custom_resources import definitions
+from apiserver.custom_resources.resources import Workshop
+from apiserver.custom_resources.rules.check import check_rules
+from apiserver.custom_resources.rules.evaluate import evaluate_default
+from apiserver.custom_resources.serving import CustomResources
+from apiserver.custom_resources.webhooks import Webhook, Webhooks
 from apiserver.endpoints import middleware
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.connection import Server
@@ -55,6 +62,7 @@ from apiserver.endpoints.metrics import (
 )
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.representation import MetaMessages, Statuses
+from apiserver.endpoints.representation.kept import Budget
 from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target
 from apiserver.endpoints.responses import send_error, sent
 from apiserver.endpoints.routes import Routes, VerbHandlers
@@ -90,7 +98,7 @@ from apiserver.listening import (
 )
 from apiserver.meta.options import is_true
 from apiserver.registry.delegated import DelegatedVersions
-from apiserver.registry.served_resource import ResourceTable
+from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
@@ -110,6 +118,9 @@ log = logging.getLogger(__name__)
 
 BACKLOG: Final = 1024
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+_OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+# For custom resources that are not stored as they are shown.
+CONVERTED_BYTES_MAX: Final = 32 * 1024 * 1024
 READY_POLL_S: Final = 0.01
 # A tail's own bytes, and the objects around it.
 OBJECT_OVERHEAD_BYTES: Final = 300
@@ -160,6 +171,8 @@ class App:
                 serve_snapshots=config.list_from_cache_snapshot,
             )
             registry = Registry(observed, cache, brand=config.brand, prefix=config.etcd_prefix)
+            self._webhooks = Webhooks()
+            stack.push_async_callback(self._webhooks.close)
             self._build(registry, cache, observed, certificates)
             context = _checked_tls_context(config, certificates)
             stack.callback(self._close_listeners)
@@ -171,6 +184,7 @@ class App:
                 running = [
                     tasks.create_task(cache.run(), name="watch-cache"),
                     tasks.create_task(self._begin(registry), name="beginnings"),
+                    tasks.create_task(self._custom.run(self._custom_synced), name="custom-resources"),
                     tasks.create_task(self._deadlines.run(), name="deadlines"),
                     tasks.create_task(self._announce(on_ready, context), name="announce"),
                 ]
@@ -224,7 +238,7 @@ class App:
     ) -> None:
         """Raises CannotStart."""
         config, brand = self._config, self._config.brand
-        schemas = BuiltinSchemas(EMULATED_VERSION)
+        schemas = BuiltinSchemas(EMULATED_VERSION, brand.vendor)
         meta = MetaMessages(schemas.get)
         self._table = builtin_resources(
             brand,
@@ -236,12 +250,28 @@ class App:
                 random.SystemRandom().randint,
             ),
             runtime_config=RuntimeConfig(config.runtime_config),
+            check_rules=partial(check_rules, vendor=brand.vendor),
+            evaluate_rules=partial(evaluate_default, vendor=brand.vendor),
         )
         self._health = Health(
             storage=store.check_health,
             cache=_cache_check(cache),
             live_grace_s=config.livez_grace_period_s,
             clock=self._loop.time,
+        )
+        hook = self._health.hook("crd-informer-synced")
+        self._custom_synced = partial(setattr, hook, "is_done", True)
+        self._custom = CustomResources(
+            registry,
+            self._table,
+            self._serve,
+            Workshop(
+                brand,
+                partial(schemas.get, _OBJECT_META),
+                cache,
+                Budget(CONVERTED_BYTES_MAX, nullcontext()),
+                partial(Webhook, self._webhooks, definitions.group_of(brand)),
+            ),
         )
         self._beginnings = [(self._health.hook(each.hook), each) for each in beginnings(self._table, brand)]
         self._streams = Streams(self.metrics)
@@ -268,6 +298,11 @@ class App:
         for wrap in reversed(chain):
             handle = wrap(handle)
         self._server = Server(_entry(handle, self._loop.time, Statuses(brand, meta, has_cbor=config.cbor)))
+
+    def _serve(self, table: ResourceTable, gone: Collection[ServedResource]) -> None:
+        """Replace what is served. gone: what is so no more, or otherwise."""
+        self._table = table
+        self._streams.end_of(gone)
 
     def _routes(
         self,

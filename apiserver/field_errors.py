@@ -78,9 +78,16 @@ def quote(value: object) -> str:
     if isinstance(value, str):
         return _shortened(go_quote(value))
     try:
-        return _shortened(orjson.dumps(value).decode())
+        text = orjson.dumps(value).decode()
     except TypeError:  # nested too deeply
         return "{...}"
+    return _shortened(text[: SHOWN_LENGTH_MAX + 1].translate(_HTML))
+
+
+# Go's JSON is fit to stand in HTML.
+_HTML: Final = str.maketrans(
+    {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+)
 
 
 def _shortened(text: str) -> str:

@@ -33,14 +33,18 @@ class Deprecation(NamedTuple):
 
     since, removed_in: releases, as `1.33`; removed_in is empty if it stays. replacement: as
     `discovery.k8s.io/v1 EndpointSlice`, or empty.
+    text: what clients are told, where somebody has said it in words.
     """
 
     since: str
     removed_in: str = ""
     replacement: str = ""
+    text: str = ""
 
     def warning(self, api: str) -> str:
         """api: what is deprecated, as `v1 Endpoints`."""
+        if self.text:
+            return self.text
         text = f"{api} is deprecated in v{self.since}+"
         if self.removed_in:
             text += f", unavailable in v{self.removed_in}+"

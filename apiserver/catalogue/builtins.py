@@ -12,6 +12,7 @@ from typing import Final
 from apiserver.brand import Brand
 from apiserver.catalogue import (
     admissionregistration,
+    apiextensions,
     apiregistration,
     apps,
     authentication,
@@ -32,9 +33,12 @@ from apiserver.catalogue import (
     scheduling,
     storage_group,
 )
+from apiserver.catalogue.apiextensions import nothing_wrong
 from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
 from apiserver.catalogue.rules import rbac as rbac_rules
+from apiserver.catalogue.rules.custom_resource_definitions import CheckRules
 from apiserver.catalogue.rules.defaults import DEFAULTS
+from apiserver.catalogue.rules.schema_defaults import EvaluateRules
 from apiserver.catalogue.rules.service_pools import ServicePools, service_pools
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.registry.served_resource import Conversion, ResourceTable, ServedResource
@@ -56,15 +60,19 @@ def builtin_resources(
     event_ttl_s: int = EVENT_TTL_S,
     pools: ServicePools = DEFAULT_POOLS,
     runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG,
+    check_rules: CheckRules = nothing_wrong,
+    evaluate_rules: EvaluateRules = nothing_wrong,
 ) -> ResourceTable:
     """All built-in resources, in the order of discovery.
 
     event_ttl_s: how long Events are kept. pools: from where Services get addresses and ports.
     runtime_config: which versions are served.
+    check_rules, evaluate_rules: of definitions of custom resources.
     """
     types = (
         *core.types(brand, event_ttl_s=event_ttl_s, service_pools=pools),
         *apiregistration.types(),
+        *apiextensions.types(brand, schemas, check_rules=check_rules, evaluate_rules=evaluate_rules),
         *apps.types(),
         *events_group.types(event_ttl_s=event_ttl_s),
         *authentication.types(),

@@ -38,6 +38,8 @@ class Discovery:
         self._aggregated_type = f"application/json;g={brand.discovery_group};v=v2;as={AGGREGATED_KIND}"
         # Tables compare by identity; there are few at a time.
         self._aggregated = lru_cache(maxsize=4)(self._make_aggregated)
+        # The part of each group, and what it was made of: a new table has few new groups.
+        self._groups: dict[str, tuple[object, bytes]] = {}
 
     async def core(self, call: Call) -> None:
         """/api"""
@@ -101,31 +103,39 @@ class Discovery:
 
     def _make_aggregated(self, table: ResourceTable, which: str) -> tuple[bytes, str]:
         """The document of the core group or of the named ones, and its ETag."""
-        groups = [
+        for gone in self._groups.keys() - table.groups.keys():
+            del self._groups[gone]
+        items = [
+            self._aggregated_group(table, name) for name in table.groups if bool(name) is (which == "named")
+        ]
+        about = {
+            "kind": AGGREGATED_KIND,
+            "apiVersion": f"{self._brand.discovery_group}/v2",
+            "metadata": {},
+        }
+        body = b'%b,"items":[%b]}\n' % (orjson.dumps(about)[:-1], b",".join(items))
+        return body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
+
+    def _aggregated_group(self, table: ResourceTable, name: str) -> bytes:
+        served = tuple((gv, table.group_versions[gv]) for gv in table.groups[name])
+        known = self._groups.get(name)
+        if known is not None and known[0] == served:
+            return known[1]
+        group = orjson.dumps(
             {
                 "metadata": {"name": name} if name else {},
                 "versions": [
                     {
                         "version": gv.version,
-                        "resources": [_aggregated_resource(r) for r in table.group_versions[gv]],
+                        "resources": [_aggregated_resource(r) for r in resources],
                         "freshness": "Current",
                     }
-                    for gv in versions
+                    for gv, resources in served
                 ],
             }
-            for name, versions in table.groups.items()
-            if bool(name) is (which == "named")
-        ]
-        body = orjson.dumps(
-            {
-                "kind": AGGREGATED_KIND,
-                "apiVersion": f"{self._brand.discovery_group}/v2",
-                "metadata": {},
-                "items": groups,
-            },
-            option=orjson.OPT_APPEND_NEWLINE,
         )
-        return body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
+        self._groups[name] = served, group
+        return group
 
 
 _VARY: Final = {"Vary": "Accept"}

@@ -21,7 +21,7 @@ from apiserver.endpoints.health import Health
 from apiserver.endpoints.metrics import CONTENT_TYPE
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.responses import TEXT, send, send_document
-from apiserver.errors import MethodNotAllowed, NoSuchEndpoint
+from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.vocabulary import Document, GroupVersion
 
@@ -108,6 +108,9 @@ class Routes:
             return
         resource = self._table().find(info.group, info.version, info.resource)
         if resource is None or not _has_its_scope(call, resource):
+            if self._table().is_custom(info.group):
+                await self._no_such_path(call)
+                return
             raise NoSuchEndpoint
         if info.rest and not _leads_on(resource, info.subresource):
             raise NoSuchEndpoint
@@ -131,7 +134,10 @@ class Routes:
         else:
             verbs = _COLLECTION
         if info.subresource:
-            return self._of_subresource(info.method, resource.subresources.get(info.subresource))
+            subresource = resource.subresources.get(info.subresource)
+            if subresource is None and resource.keeping is not None:
+                raise NotFound(resource.group_resource, info.name)
+            return self._of_subresource(info.method, subresource)
         verb = _supported(verbs, info.method, resource.verbs)
         if verb == "create" and resource.definition in self._spoken:
             return self._spoken[resource.definition][verb]
@@ -188,6 +194,9 @@ class Routes:
 
     async def _group_version(self, call: Call, group_version: GroupVersion) -> None:
         if group_version not in self._table().group_versions:
+            if self._table().is_custom(group_version.group):
+                await self._no_such_path(call)
+                return
             raise NoSuchEndpoint
         self._require_get(call)
         await self._discovery.version(call, group_version)

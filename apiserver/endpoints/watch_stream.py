@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import Final
@@ -87,7 +87,7 @@ class WatchStream:
     ) -> None:
         self._call = call
         self._encoder = encoder
-        self._resource = resource
+        self.resource = self._resource = resource
         self._metrics = metrics
         self._turns = turns
         self._ends_at = ends_at
@@ -95,6 +95,11 @@ class WatchStream:
         self._loop = asyncio.get_running_loop()
         self._stream: Stream | None = None
         self._watcher: Watcher[StoredObject] | None = None
+        # Taken from the watcher, and waiting to be converted by somebody else.
+        self._unshown: Sequence[Delivery[StoredObject]] = ()
+        self._showing: asyncio.Task[None] | None = None
+        # What has been converted for these, should there be no room to keep it elsewhere.
+        self._views: dict[StoredObject, StoredObject] = {}
         self._is_live = False  # the initial events are out: changes are written as they come
         self._is_flush_scheduled = False
         self._has_sent_event = False
@@ -140,8 +145,12 @@ class WatchStream:
             stream.write(self._encoder.bookmark(bookmark_initial, ends_initial_events=True))
         self._is_live = True
         self.flush()
-        await self._wait(revision if sends_bookmarks else None)
-        self._is_live = False
+        try:
+            await self._wait(revision if sends_bookmarks else None)
+        finally:
+            self._is_live = False
+            if self._showing is not None:
+                self._showing.cancel()
         stream.finish()
 
     async def _send_initial(self, initial: Sequence[Version[StoredObject]]) -> None:
@@ -149,11 +158,13 @@ class WatchStream:
         assert self._stream is not None
         pieces: list[bytes] = []
         size = 0
+        objects = [version.value for version in initial if version.value is not None]
+        if self._resource.keeping is not None:
+            for found in objects:
+                found.require_sound()
+            objects = await self._resource.shown(objects)
         turn_ends = monotonic() + TURN_S  # The loop's own clock stands still until the turn is over.
-        for version in initial:
-            found = version.value
-            if found is None:
-                continue
+        for found in objects:
             found.require_sound()
             found = self._resource.view(found)
             piece = chunk(self._event("ADDED", found, found.tail))
@@ -187,12 +198,14 @@ class WatchStream:
             self._call.closes = True
             stream.abort()
             self.end()
+        elif self._showing is not None:
+            return  # When that is done it is flushed.
         elif not stream.can_write:
             self._call.connection.on_writable = self.on_event
         else:
             try:
                 self._write_some(watcher, stream)
-                if len(watcher):
+                if len(watcher) and self._showing is None:
                     self.on_event()  # the rest in the next turn, after others have had theirs
             except ApiError as error:
                 # Without this event the stream would have a hole: it must not go on.
@@ -202,23 +215,58 @@ class WatchStream:
                 log.exception("an event of %s cannot be sent", self._resource.resource)
                 stream.write(self._encoder.error(InternalError("Internal error occurred").status()))
                 self.end()
-            if watcher.is_ended and not len(watcher):
+            if watcher.is_ended and not len(watcher) and self._showing is None:
                 self.end()
 
     def _write_some(self, watcher: Watcher[StoredObject], stream: Stream) -> None:
         """In one write, and no more than others can wait for."""
         encoded = self._encoded
-        pieces = [encoded(delivery) for delivery in watcher.take(TAKEN_AT_ONCE)]
-        if len(watcher):
+        pieces = [encoded(delivery) for delivery in self._take(watcher)]
+        if len(watcher) and not self._unshown:
             size = sum(map(len, pieces))
             turn_ends = monotonic() + TURN_S
-            while len(watcher) and size < FLUSH_BYTES_MAX and monotonic() < turn_ends:
-                more = [encoded(delivery) for delivery in watcher.take(TAKEN_AT_ONCE)]
+            while len(watcher) and not self._unshown and size < FLUSH_BYTES_MAX and monotonic() < turn_ends:
+                more = [encoded(delivery) for delivery in self._take(watcher)]
                 size += sum(map(len, more))
                 pieces += more
         if pieces:
             stream.write_chunks(b"".join(pieces))
             self._metrics.count_watch_events(self._resource, len(pieces))
+
+    def _take(self, watcher: Watcher[StoredObject]) -> Sequence[Delivery[StoredObject]]:
+        """What is next and can be shown. What cannot yet is seen to, and comes before all else then."""
+        if self._resource.keeping is None:
+            return watcher.take(TAKEN_AT_ONCE)
+        if not self._unshown:
+            self._views = {}
+        taken, self._unshown = self._unshown or watcher.take(TAKEN_AT_ONCE), ()
+        for index, delivery in enumerate(taken):
+            found = _object_of(delivery)
+            if found not in self._views and self._resource.view_at_hand(found) is None:
+                self._unshown = taken[index:]
+                self._showing = self._loop.create_task(self._show(self._unshown))
+                return taken[:index]
+        return taken
+
+    async def _show(self, deliveries: Sequence[Delivery[StoredObject]]) -> None:
+        """Have what is waiting converted. The same change is converted once for all who watch."""
+        objects = [_object_of(each) for each in deliveries]
+        failure: ApiError | None = None
+        try:
+            self._views = dict(zip(objects, await self._resource.shown(objects), strict=True))
+        except ApiError as error:
+            failure = error
+        except Exception:
+            log.exception("an event of %s cannot be sent", self._resource.resource)
+            failure = InternalError("Internal error occurred")
+        self._showing = None
+        if failure is None:
+            self.on_event()
+            return
+        # Without these events the stream would have a hole: it must not go on.
+        if self._stream is not None and self._is_live:
+            self._stream.write(self._encoder.error(failure.status()))
+        self.end()
 
     def _encoded(self, delivery: Delivery[StoredObject]) -> bytes:
         """The event as a chunk: made once for all streams that want it in the same form."""
@@ -226,7 +274,9 @@ class WatchStream:
         if not self._has_sent_event:
             # The first event of a table carries its columns; it is made for this stream alone.
             return chunk(self._encode(delivery))
-        key = (kind, self._resource.api_version, self._encoder.key)
+        # Custom resources may be served otherwise from one moment to the next.
+        served = self._resource if self._resource.keeping is not None else self._resource.api_version
+        key = (kind, served, self._encoder.key)
         encoded = change.encodings.get(key)
         if encoded is None:
             encoded = change.encodings[key] = chunk(self._encode(delivery))
@@ -240,12 +290,12 @@ class WatchStream:
             found = change.previous.value
             assert found is not None
             found.require_sound()
-            found = self._resource.view(found)
+            found = self._views.get(found) or self._resource.view(found)
             return self._event(kind.value, found, found.at_revision(change.revision))
         found = change.version.value
         assert found is not None
         found.require_sound()
-        found = self._resource.view(found)
+        found = self._views.get(found) or self._resource.view(found)
         return self._event(kind.value, found, found.tail)
 
     async def _wait(self, revision: Callable[[], int] | None) -> None:
@@ -269,10 +319,22 @@ class WatchStream:
     def _send_bookmark(self, revision: int) -> None:
         """Say how far the stream has come, if everything before has been written."""
         watcher, stream = self._watcher, self._stream
-        if watcher is None or stream is None or len(watcher) or not stream.can_write:
+        if watcher is None or stream is None or not stream.can_write:
+            return
+        if len(watcher) or self._unshown:
             return
         if revision > watcher.after:
             stream.write(self._encoder.bookmark(revision, ends_initial_events=False))
+
+
+def _object_of(delivery: Delivery[StoredObject]) -> StoredObject:
+    """What a delivery shows. Raises CorruptObject."""
+    kind, change = delivery
+    version = change.previous if kind is EventType.DELETED else change.version
+    assert version is not None
+    assert version.value is not None
+    version.value.require_sound()
+    return version.value
 
 
 class Streams:
@@ -295,6 +357,12 @@ class Streams:
         finally:
             self._open.discard(stream)
             self._metrics.watches -= 1
+
+    def end_of(self, resources: Collection[ServedResource]) -> None:
+        """End the watches of resources that are served no more, or otherwise: their clients begin again."""
+        for stream in list(self._open):
+            if stream.resource in resources:
+                stream.end()
 
     def end_all(self) -> None:
         """End every watch cleanly, and those that begin from now on at once."""

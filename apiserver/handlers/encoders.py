@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from threading import Lock
 
 from aiohttp import hdrs
@@ -35,7 +34,6 @@ class Encoders:
             for has_protobuf in (False, True)
             for streams in (False, True)
         }
-        self._encoder = lru_cache(maxsize=1024)(self._make)
 
     def of(self, call: Call, spoken: ServedResource | None = None) -> Encoder:
         """spoken: the kind of the answer, if not the resource's own. Raises NotAcceptable, BadRequest."""
@@ -47,7 +45,12 @@ class Encoders:
         has_protobuf = accept not in ("", "*/*", JSON) and resource.has_protobuf
         form = self._negotiators[has_protobuf, streams].form_for(accept)
         include_object = first(call.query, "includeObject") if form.kind == "Table" else ""
-        return self._encoder(resource, form, include_object)
+        # They go with the resource: custom ones come and go.
+        key = (self, form, include_object)
+        encoder: Encoder | None = resource.made.get(key)
+        if encoder is None:
+            encoder = resource.made[key] = self._make(resource, form, include_object)
+        return encoder
 
     def _make(self, resource: ServedResource, form: Form, include_object: str) -> Encoder:
         return encoder_for(

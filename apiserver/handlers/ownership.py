@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import orjson
 from aiohttp import hdrs
@@ -42,8 +41,6 @@ class Ownership:
         self._deviations = deviations
         self._clock = clock
         self._shapes = Shapes(KEY_DEFAULTS)
-        # A type that is taken away takes what is kept for it with it.
-        self._versions: WeakKeyDictionary[ServedResource, dict[str, Version]] = WeakKeyDictionary()
 
     def now(self, call: Call) -> str:
         """Who changes an object through its scale has no time in Kubernetes, since a scale has no owners."""
@@ -58,7 +55,8 @@ class Ownership:
 
     def version(self, resource: ServedResource, subresource: str) -> Version:
         """What a path writes."""
-        versions = self._versions.setdefault(resource, {})
+        # A type that is taken away takes what is kept for it with it.
+        versions: dict[str, Version] = resource.made.setdefault(self, {})
         if subresource not in versions:
             versions[subresource] = self._version(resource, subresource)
         return versions[subresource]
@@ -93,6 +91,8 @@ class Ownership:
         own = self._alone(other)
 
         def convert(document: Document) -> Document:
+            if resource.keeping is not None:
+                return resource.keeping.in_version_of(other, _copied(document))
             return other.from_stored(resource.to_stored(_copied(document)))
 
         return Version(own.api_version, own.shape, own.empty, convert=convert)

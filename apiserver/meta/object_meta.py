@@ -84,8 +84,13 @@ def merge_duplicate_owners(meta: Document) -> list[str]:
 # ---- validation
 
 
-def validate(meta: Document, *, is_namespaced: bool, name_rule: NameRule) -> list[FieldError]:
-    """What is wrong with the metadata of an object about to be stored."""
+def validate(
+    meta: Document, *, is_namespaced: bool, name_rule: NameRule, takes_bare_finalizers: bool = False
+) -> list[FieldError]:
+    """What is wrong with the metadata of an object about to be stored.
+
+    takes_bare_finalizers: these need no domain, as in types that Kubernetes itself does not have.
+    """
     errors = []
     if prefix := meta.get("generateName"):
         errors += [
@@ -101,9 +106,9 @@ def validate(meta: Document, *, is_namespaced: bool, name_rule: NameRule) -> lis
             invalid("metadata.generation", meta["generation"], "must be greater than or equal to 0")
         )
     errors += validate_labels(meta.get("labels"), "metadata.labels")
-    errors += _validate_annotations(meta.get("annotations"))
+    errors += validate_annotations(meta.get("annotations"))
     errors += _validate_owners(meta.get("ownerReferences"))
-    errors += _validate_finalizers(meta.get("finalizers"))
+    errors += _validate_finalizers(meta.get("finalizers"), takes_bare=takes_bare_finalizers)
     return errors
 
 
@@ -142,7 +147,7 @@ def validate_labels(labels: dict[str, str] | None, field: str) -> list[FieldErro
 
 def validate_finalizer_name(name: str, field: str) -> list[FieldError]:
     """A finalizer needs a domain, unless it is one of the garbage collector's."""
-    if "/" not in name and name not in _STANDARD_FINALIZERS:
+    if is_bare_finalizer(name):
         return [invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")]
     return []
 
@@ -160,7 +165,7 @@ def _validate_namespace(namespace: str | None, *, is_namespaced: bool) -> list[F
     return [invalid("metadata.namespace", namespace, problem) for problem in names.dns_label(namespace)]
 
 
-def _validate_annotations(annotations: dict[str, str] | None) -> list[FieldError]:
+def validate_annotations(annotations: dict[str, str] | None) -> list[FieldError]:
     errors = []
     size_bytes = 0
     for key, value in (annotations or {}).items():
@@ -222,11 +227,17 @@ def _kind_and_name(owner: Document) -> str:
     return f"{owner.get('kind', '')}/{owner.get('name', '')}"
 
 
-def _validate_finalizers(finalizers: list[str] | None) -> list[FieldError]:
+def is_bare_finalizer(name: str) -> bool:
+    """It has no domain, and is none of the garbage collector's."""
+    return "/" not in name and name not in _STANDARD_FINALIZERS
+
+
+def _validate_finalizers(finalizers: list[str] | None, *, takes_bare: bool) -> list[FieldError]:
     errors = []
     for index, name in enumerate(finalizers or ()):
         errors += [invalid("metadata.finalizers", name, problem) for problem in names.qualified_name(name)]
-        errors += validate_finalizer_name(name, f"metadata.finalizers[{index}]")
+        if not takes_bare:
+            errors += validate_finalizer_name(name, f"metadata.finalizers[{index}]")
         if len(errors) >= ERRORS_MAX:
             break
     if finalizers and {FINALIZER_ORPHAN, FINALIZER_FOREGROUND} <= set(finalizers):

@@ -242,6 +242,10 @@ class FieldSelector:
         return all((value_of(r.field) == r.value) is r.is_equal for r in self.requirements)
 
 
+class CustomFields(frozenset[str]):
+    """What a custom resource can be selected by. Who names something else is not told what there is."""
+
+
 def parse_field_selector(text: str, known: Collection[str]) -> FieldSelector:
     """known: the fields that the resource can be selected by. Raises SelectorSyntaxError."""
     requirements = []
@@ -252,6 +256,8 @@ def parse_field_selector(text: str, known: Collection[str]) -> FieldSelector:
         if match is None:
             raise SelectorSyntaxError(f"invalid selector: '{text}'; can't understand '{term}'")
         field, operator, value = match.groups()
+        if field not in known and isinstance(known, CustomFields):
+            raise SelectorSyntaxError(f"field label not supported: {field}")
         if field not in known:
             names_known = ", ".join(map(go_quote, sorted(known)))
             raise SelectorSyntaxError(f"{quote(field)} is not a known field selector: only {names_known}")

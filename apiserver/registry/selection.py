@@ -68,6 +68,9 @@ def _predicate(
             return name
         if field == "metadata.namespace":
             return namespace
+        if resource.keeping is not None:
+            # What can only be had by asking somebody is looked at as it is stored.
+            found = resource.keeping.shown(found) or found
         return found.fields(getters)[field]
 
     def test(found: StoredObject) -> bool:

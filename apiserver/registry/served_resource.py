@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from apiserver.meta import table
+from apiserver.meta.selectors import CustomFields
 from apiserver.meta.table import Columns
+from apiserver.registry.guard import Guard
 from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy
-from apiserver.schema.compile import Walk, Walks
+from apiserver.schema.compile import Walks
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion
 from apiserver.wire.protobuf import Decoder, Encoder
@@ -20,6 +22,8 @@ from apiserver.wire.protobuf import Decoder, Encoder
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 FieldGetter = Callable[[Document], str]
+# Checks, prunes and completes a document in place; returns the paths of the unknown fields it has removed.
+Check = Callable[[Document], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +84,51 @@ class Conversion:
         return head_of(self.api_version, self.kind)
 
 
+class Keeping(Protocol):
+    """How objects are kept whose rules are about the version that clients see, as custom resources' are.
+
+    They may be stored in any version, and under a schema that has changed since. To show them may take I/O.
+
+    stored_head: what those begin with that are stored now.
+    """
+
+    @property
+    def stored_head(self) -> bytes: ...
+
+    def shown(self, found: StoredObject) -> StoredObject | None:
+        """A stored object as clients see it; itself where that is the same. None if only `show` can tell."""
+        ...
+
+    async def show(self, objects: Sequence[StoredObject]) -> list[StoredObject]:
+        """As `shown`, whatever it takes. Raises ApiError where that fails."""
+        ...
+
+    async def to_stored(self, document: Document) -> Document:
+        """A document as it is stored; the one given is not changed. Raises ApiError."""
+        ...
+
+    def in_version_of(self, other: ServedResource, document: Document) -> Document:
+        """A document, taken over, in another version, as far as that can be told without I/O."""
+        ...
+
+    async def guard(self, name: str) -> Guard:
+        """What must still hold when an object of this name is created. Raises ApiError if it must not be."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class ServedResource:
     """One resource of one version: names, scope, verbs, schema, rules, columns.
 
+    list_kind: of collections; `{kind}List` if empty.
     storage_version: the version in which its objects are kept.
     conversion: between that version and this one, if they differ. Strategy and selectable fields are about
         documents as they are stored; schema and columns about those that clients see.
+    keeping: where all of these are about documents that clients see, how they are stored.
     schema: gets the schema; called when it is first needed.
     walks: where its walk is compiled, together with those of others that share definitions.
+    walk: gets its walk where it has one of its own.
+    openapi: gets its schema as OpenAPI v3 has it, where it is not among the definitions; True: as v2 has it.
     selectable_fields: for each field that lists can be selected by, beside name and namespace, how to
         read it.
     """
@@ -98,6 +138,7 @@ class ServedResource:
     kind: str
     is_namespaced: bool
     schema: Callable[[], Schema]
+    list_kind: str = ""
     singular: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -108,9 +149,18 @@ class ServedResource:
     selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
     storage_version: str = ""
     conversion: Conversion | None = None
+    keeping: Keeping | None = None
     definition: str = ""  # the schema's name in OpenAPI
     deprecation: Deprecation | None = None
     walks: Walks = field(default_factory=Walks)
+    walk: Callable[[], Check] | None = None
+    openapi: Callable[[bool], Document] | None = None
+    # What others have made for it, by keys of theirs; it goes with the resource.
+    made: dict[object, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.list_kind:
+            object.__setattr__(self, "list_kind", f"{self.kind}List")
 
     @cached_property
     def group_resource(self) -> GroupResource:
@@ -125,10 +175,6 @@ class ServedResource:
         return str(self.group_version)
 
     @cached_property
-    def list_kind(self) -> str:
-        return f"{self.kind}List"
-
-    @cached_property
     def deprecation_warning(self) -> str:
         """What clients are told with each answer; empty for nearly all."""
         return self.deprecation.warning(f"{self.api_version} {self.kind}") if self.deprecation else ""
@@ -141,6 +187,8 @@ class ServedResource:
     @cached_property
     def stored_head(self) -> bytes:
         """What its objects begin with where they are kept."""
+        if self.keeping is not None:
+            return self.keeping.stored_head
         return self.conversion.head if self.conversion else self.head
 
     @cached_property
@@ -149,7 +197,22 @@ class ServedResource:
         return self.conversion.group_resource if self.conversion else self.group_resource
 
     def view(self, found: StoredObject) -> StoredObject:
-        """A stored object in this version, for encoders."""
+        """A stored object in this version, for encoders. Raises NotShown if only `shown` can tell."""
+        shown = self.view_at_hand(found)
+        if shown is None:
+            raise NotShown(found.key)
+        return shown
+
+    async def shown(self, objects: Sequence[StoredObject]) -> list[StoredObject]:
+        """Stored objects in this version, whatever it takes. Raises ApiError where that fails."""
+        if self.keeping is None:
+            return [self.view(each) for each in objects]
+        return await self.keeping.show(objects)
+
+    def view_at_hand(self, found: StoredObject) -> StoredObject | None:
+        """A stored object in this version; None if only `shown` can tell."""
+        if self.keeping is not None:
+            return self.keeping.shown(found) if found.head else found
         if self.conversion is None or not found.head:
             return found
         document = found.document()
@@ -172,9 +235,9 @@ class ServedResource:
         return document
 
     @cached_property
-    def check(self) -> Walk:
+    def check(self) -> Check:
         """Checks and prunes a document; compiled when the first one comes."""
-        return self.walks.of(self.schema())
+        return self.walk() if self.walk is not None else self.walks.of(self.schema())
 
     def compile(self) -> None:
         """Make now what a thread would need first: made in the event loop, it is made once."""
@@ -192,6 +255,8 @@ class ServedResource:
 
     @cached_property
     def has_protobuf(self) -> bool:
+        if not self.definition:
+            return False
         try:
             return self.to_protobuf is not None
         except LookupError:
@@ -201,48 +266,102 @@ class ServedResource:
     def known_fields(self) -> frozenset[str]:
         """The fields that lists and watches can be selected by."""
         always = {"metadata.name", "metadata.namespace"} if self.is_namespaced else {"metadata.name"}
-        return frozenset(always | set(self.selectable_fields))
+        fields = always | set(self.selectable_fields)
+        return frozenset(fields) if self.keeping is None else CustomFields(fields)
 
 
-@dataclass(frozen=True, eq=False)
+class NotShown(Exception):
+    """An object must be converted by somebody else before it can be shown."""
+
+
 class ResourceTable:
-    """Everything that is served at one moment. A change makes a new table.
+    """Everything that is served at one moment. A change makes a new table, which costs what has changed.
 
     resources: ordered as discovery shows them.
+    group_versions: the resources of each version.
+    groups: the versions of each group, the preferred one first.
     """
 
-    resources: tuple[ServedResource, ...]
-    _index: Mapping[tuple[str, str, str], ServedResource] = field(init=False, repr=False)
-    group_versions: Mapping[GroupVersion, tuple[ServedResource, ...]] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        index = {(*r.group_version, r.resource): r for r in self.resources}
+    def __init__(self, resources: Iterable[ServedResource]) -> None:
+        self._resources: tuple[ServedResource, ...] | None = tuple(resources)
+        self._index = {(*r.group_version, r.resource): r for r in self._resources}
         by_version: dict[GroupVersion, list[ServedResource]] = {}
-        for resource in self.resources:
+        for resource in self._resources:
             by_version.setdefault(resource.group_version, []).append(resource)
-        object.__setattr__(self, "_index", MappingProxyType(index))
-        object.__setattr__(
-            self, "group_versions", MappingProxyType({gv: tuple(rs) for gv, rs in by_version.items()})
-        )
+        self._by_version = {gv: tuple(rs) for gv, rs in by_version.items()}
+        by_group: dict[str, list[GroupVersion]] = {}
+        for group_version in self._by_version:
+            by_group.setdefault(group_version.group, []).append(group_version)
+        self._by_group = {group: _by_preference(versions) for group, versions in by_group.items()}
+        self._first_groups = tuple(self._by_group)
 
-    @cached_property
+    @property
+    def resources(self) -> tuple[ServedResource, ...]:
+        if self._resources is None:
+            self._resources = tuple(each for served in self._by_version.values() for each in served)
+        return self._resources
+
+    @property
+    def group_versions(self) -> Mapping[GroupVersion, tuple[ServedResource, ...]]:
+        return MappingProxyType(self._by_version)
+
+    @property
     def groups(self) -> Mapping[str, tuple[GroupVersion, ...]]:
-        """The versions of each group, the preferred one first."""
-        groups: dict[str, list[GroupVersion]] = {}
-        for group_version in self.group_versions:
-            groups.setdefault(group_version.group, []).append(group_version)
-        return MappingProxyType(
-            {
-                group: tuple(sorted(versions, key=lambda gv: version_priority(gv.version), reverse=True))
-                for group, versions in groups.items()
-            }
-        )
+        return MappingProxyType(self._by_group)
 
     def find(self, group: str, version: str, resource: str) -> ServedResource | None:
         return self._index.get((group, version, resource))
 
+    def is_custom(self, group: str) -> bool:
+        """All that the group has has been defined by somebody."""
+        return group not in self._first_groups
+
     def with_resources(self, resources: Iterable[ServedResource]) -> ResourceTable:
         return ResourceTable((*self.resources, *resources))
+
+    def changed(self, gone: Collection[ServedResource], new: Collection[ServedResource]) -> ResourceTable:
+        """A table without some resources, and with others: these stand in each version by their names.
+
+        Groups that are new come after those of the first table, by their names.
+        """
+        table = object.__new__(ResourceTable)
+        table._resources, table._first_groups = None, self._first_groups
+        table._index, table._by_version = dict(self._index), dict(self._by_version)
+        table._by_group = dict(self._by_group)
+        touched: dict[GroupVersion, tuple[list[ServedResource], list[ServedResource]]] = {}
+        for each in gone:
+            del table._index[(*each.group_version, each.resource)]
+            touched.setdefault(each.group_version, ([], []))[0].append(each)
+        for each in new:
+            table._index[(*each.group_version, each.resource)] = each
+            touched.setdefault(each.group_version, ([], []))[1].append(each)
+        for group_version, (without, more) in touched.items():
+            before = [each for each in table._by_version.get(group_version, ()) if each not in without]
+            custom = [each for each in before if each.keeping is not None]
+            served = [each for each in before if each.keeping is None]
+            served += sorted([*custom, *more], key=_by_name)
+            if served:
+                table._by_version[group_version] = tuple(served)
+            else:
+                table._by_version.pop(group_version, None)
+        for group in {group_version.group for group_version in touched}:
+            versions = set(self._by_group.get(group, ())) | {gv for gv in touched if gv.group == group}
+            if served_versions := versions & table._by_version.keys():
+                table._by_group[group] = _by_preference(served_versions)
+            else:
+                table._by_group.pop(group, None)
+        if table._by_group.keys() - self._by_group.keys():
+            in_order = (*self._first_groups, *sorted(table._by_group.keys() - set(self._first_groups)))
+            table._by_group = {each: table._by_group[each] for each in in_order if each in table._by_group}
+        return table
+
+
+def _by_name(resource: ServedResource) -> str:
+    return resource.resource
+
+
+def _by_preference(versions: Iterable[GroupVersion]) -> tuple[GroupVersion, ...]:
+    return tuple(sorted(versions, key=lambda gv: version_priority(gv.version), reverse=True))
 
 
 def version_priority(version: str) -> tuple[Any, ...]:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+import orjson
+
 from apiserver.brand import Brand
 from apiserver.errors import (
     AlreadyExists,
@@ -33,7 +35,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, with_revision
 from apiserver.registry.strategy import Stamp, UpdateStrategy
 from apiserver.registry.uids import UidSource
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.vocabulary import Document, GroupKind, UserInfo
 from storage.continue_token import ContinueToken, InvalidToken, decode_token
 from storage.errors import KeyExists, LeaseNotFound, RevisionCompacted, RevisionMismatch
 from storage.interface import (
@@ -108,7 +110,7 @@ class Registry:
         if version is None or version.value is None:
             raise NotFound(resource.group_resource, name)
         version.value.require_sound()
-        return resource.view(version.value)
+        return await self._shown(resource, version.value)
 
     async def list(self, resource: ServedResource, namespace: str, options: ListOptions) -> ObjectList:
         """Raises BadRequest (a bad token), Expired, CorruptObject, and the storage's errors."""
@@ -118,6 +120,8 @@ class Registry:
         if options.continue_token:
             keys, at = self._continued(selection.keys, options.continue_token)
         try:
+            if resource.keeping is not None:
+                at = await self._show_fields(resource, options, keys, at)
             found = await self.cache.list(keys, at, limit=options.limit, predicate=selection.predicate)
         except RevisionCompacted:
             raise self._expired(options, keys, folder) from None
@@ -130,9 +134,21 @@ class Registry:
         for each in objects:
             if not each.head:
                 each.require_sound()
-        if resource.conversion is not None:
+        if resource.keeping is not None:
+            objects = await resource.keeping.show(objects)
+        elif resource.conversion is not None:
             objects = await _views(resource, objects)
         return ObjectList(objects, found.revision, token, found.remaining)
+
+    async def _show_fields(
+        self, resource: ServedResource, options: ListOptions, keys: KeyRange, at: ReadAt
+    ) -> ReadAt:
+        """Have all objects as clients see them, if they are selected by that. Returns as of when."""
+        if not any(each.field in resource.selectable_fields for each in options.fields.requirements):
+            return at
+        everything = await self.cache.list(keys, at)
+        await resource.shown([each.value for each in everything.versions if each.value is not None])
+        return ReadAt.exactly(everything.revision)
 
     def key(self, resource: ServedResource, namespace: str, name: str) -> str:
         """Paths of Namespaces look as if these lay in themselves; no cluster-scoped object has a folder."""
@@ -203,7 +219,7 @@ class Registry:
                 )
                 if warnings is not None:
                     warnings += await aside.run(is_large, resource.strategy.warn, document, None)
-                return resource.view(created)
+                return await self._shown(resource, created)
             except AlreadyExists:
                 if not generates_name or attempt == NAME_ATTEMPTS_MAX:
                     raise
@@ -260,9 +276,7 @@ class Registry:
             strategy.stamp_create(Stamp(user, timestamps.to_text(self._clock())), document)
         if track is not None:
             track(document, None, None)
-        errors = object_meta.validate(
-            meta, is_namespaced=resource.is_namespaced, name_rule=strategy.name_rule
-        )
+        errors = _of_metadata(meta, resource)
         errors += strategy.validate_create(document) + strategy.validate(document)
         if errors:
             raise self._invalid(resource, meta.get("name", ""), errors)
@@ -277,14 +291,18 @@ class Registry:
         change: Change,
     ) -> StoredObject:
         """Raises KeyExists if something that `change` adds is there already."""
-        value, name = self._encode(resource, document), document["metadata"]["name"]
+        name = document["metadata"]["name"]
+        guards = [guard] if guard is not None else []
+        if resource.keeping is not None:
+            guards.append(await resource.keeping.guard(name))
+        value = await self._value(resource, document)
         if options.dry_run:
             if await self.cache.get(key) is not None:
                 raise AlreadyExists(resource.group_resource, name)
             return StoredObject(key, resource.stored_head, value[len(resource.stored_head) :])
         try:
             revision = await self._with_lease(
-                resource, lambda lease: self._create_guarded(key, value, lease, guard, change)
+                resource, lambda lease: self._create_guarded(key, value, lease, guards, change)
             )
         except KeyExists as error:
             if error.key != key:
@@ -296,20 +314,19 @@ class Registry:
         return _stored(resource, key, value, revision)
 
     async def _create_guarded(
-        self, key: str, value: bytes, lease: int, guard: Guard | None, change: Change
+        self, key: str, value: bytes, lease: int, guards: Sequence[Guard], change: Change
     ) -> int:
-        if guard is None:
-            if not change.writes:
-                return await self._store.create(key, value, lease=lease)
-            conditions: tuple[Condition, ...] = (Condition(key, 0), *change.conditions)
-            return await self._store.transact(conditions, (Put(key, value, lease), *change.writes))
-        condition = guard.condition
+        if not guards and not change.writes:
+            return await self._store.create(key, value, lease=lease)
+        held = [guard.condition for guard in guards]
         while True:
-            conditions = (condition, Condition(key, 0), *change.conditions)
+            conditions = (*held, Condition(key, 0), *change.conditions)
             try:
                 return await self._store.transact(conditions, (Put(key, value, lease), *change.writes))
             except RevisionMismatch:
-                condition = await guard.renew()
+                if not guards:
+                    raise
+                held = [await guard.renew() for guard in guards]
 
     # ---- update and patch
 
@@ -356,7 +373,7 @@ class Registry:
         )
         if warnings is not None:
             warnings += told
-        return resource.view(updated)
+        return await self._shown(resource, updated)
 
     async def _update(
         self,
@@ -389,19 +406,23 @@ class Registry:
             assert found is not None
             if current.revision == unchanged_at:
                 return found
-            old = found.document()
+            shown = found
+            if resource.keeping is not None:
+                shown = await self._shown(resource, found)
+            old = shown.document()
             large = is_large or len(found.tail) > aside.LARGE_BYTES
             try:
-                new = await aside.run(large, _transformed, resource, transform, found)
+                new = await aside.run(large, _transformed, resource, transform, shown)
                 if mutate is not None:
                     await mutate(new, old)
-                told[:] = await aside.run(
+                told[:], is_unchanged = await aside.run(
                     large, self._prepare_update, resource, rules, new, old, user, track, checks_uid=checks_uid
                 )
                 if admit is not None:
                     await admit(new, old)
                 if holder is not None:
                     change = await holder.fill(new, old, is_dry_run=options.dry_run)
+                    is_unchanged = False
             except Exception as error:
                 if is_fresh and isinstance(error, Refused):
                     raise self._invalid(resource, name, [error.error]) from None
@@ -412,14 +433,18 @@ class Registry:
             version = old["metadata"].pop("resourceVersion")
             new["metadata"].pop("resourceVersion", None)
             is_removal = "deletionTimestamp" in old["metadata"] and self._may_be_removed(resource, new)
-            if new == old and not is_removal:
+            # What is shown otherwise than it is stored is written, as it would be stored today.
+            is_current = resource.keeping is None or (
+                found.head == resource.stored_head and (shown is found or shown.head != found.head)
+            )
+            if is_current and not is_removal and (is_unchanged or is_same(new, old)):
                 if is_fresh:
                     return found
                 # Only the stored object can tell that nothing changes.
                 unchanged_at = current.revision
                 current = None
                 continue
-            value = self._encode(resource, new)
+            value = await self._value(resource, new)
             if options.dry_run:
                 return _stored(resource, key, value, int(version))
             try:
@@ -448,14 +473,21 @@ class Registry:
         track: Track | None,
         *,
         checks_uid: bool,
-    ) -> Warnings:
-        """Make `new` what will be stored in place of `old`, or raise. Returns what the client should know."""
+    ) -> tuple[Warnings, bool]:
+        """Make `new` what will be stored in place of `old`, or raise.
+
+        Returns what the client should know, and whether `new` is for sure what is stored already.
+        """
         meta, old_meta = new["metadata"], old["metadata"]
         name = old_meta["name"]
         expected = meta.get("resourceVersion")
         if expected and expected != old_meta["resourceVersion"]:
             _require_revision(expected)
             raise Conflict(resource.group_resource, name)
+        if not expected and not resource.strategy.is_updated_blindly:
+            # Kubernetes names the resource where it names the kind otherwise.
+            problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise Invalid(GroupKind(*resource.group_resource), name, [problem])
         if checks_uid and meta.get("uid") and meta["uid"] != old_meta["uid"]:
             raise Conflict(
                 resource.group_resource,
@@ -476,18 +508,19 @@ class Registry:
             track(new, old, said_of_owners)
         elif "managedFields" in old_meta:
             meta["managedFields"] = old_meta["managedFields"]
-        if resource.strategy.has_generation and _differs_in_spec(new, old):
+        if resource.strategy.has_generation and _differs(new, old, resource.strategy.no_generation):
             meta["generation"] = min(old_meta.get("generation", 0) + 1, GENERATION_MAX)
+        if is_same(new, old):
+            # What is stored and stays as it is has been checked.
+            return resource.strategy.warn(new, old), True
         changes = object_meta.validate_update(meta, old_meta)
-        itself = object_meta.validate(
-            meta, is_namespaced=resource.is_namespaced, name_rule=resource.strategy.name_rule
-        )
+        itself = _of_metadata(meta, resource)
         errors = changes * rules.change_checks + itself * rules.object_checks
         errors += rules.validate(new, old)
         errors += resource.strategy.validate(new)
         if errors:
             raise self._invalid(resource, name, errors)
-        return resource.strategy.warn(new, old)
+        return resource.strategy.warn(new, old), False
 
     # ---- delete
 
@@ -529,7 +562,7 @@ class Registry:
         options: DeleteOptions,
         admit: Callable[[None, Document], Awaitable[None]] | None,
     ) -> Deleted:
-        document = found.document()
+        document = (found if resource.keeping is None else await self._shown(resource, found)).document()
         self._check_preconditions(resource, document, options)
         if admit is not None:
             await admit(None, document)
@@ -537,7 +570,7 @@ class Registry:
         marked = self._marked(resource, document, options)
         is_removed = self._may_be_removed(resource, marked)
         if marked != document:
-            value = self._encode(resource, marked)
+            value = await self._value(resource, marked)
             if not options.dry_run:
                 revision = await self._store.compare_and_put(key, value, expected=revision)
             found = _stored(resource, key, value, revision)
@@ -550,7 +583,7 @@ class Registry:
         else:
             # Nothing changes, which only the stored object can tell.
             await self._store.transact((Condition(key, revision),), ())
-        return Deleted(resource.view(found), is_removed, uid)
+        return Deleted(await self._shown(resource, found), is_removed, uid)
 
     async def _remove_marked(
         self, resource: ServedResource, key: str, document: Document, revision: int, uid: str
@@ -672,7 +705,15 @@ class Registry:
             self._leases.forget(lease)
             return await write(await self._leases.lease_for(ttl_s))
 
-    def _encode(self, resource: ServedResource, document: Document) -> bytes:
+    async def _shown(self, resource: ServedResource, found: StoredObject) -> StoredObject:
+        """A stored object as clients of the resource see it."""
+        view = resource.view_at_hand(found)
+        return view if view is not None else (await resource.shown([found]))[0]
+
+    async def _value(self, resource: ServedResource, document: Document) -> bytes:
+        """What is stored for a document."""
+        if resource.keeping is not None:
+            document = await resource.keeping.to_stored(document)
         try:
             return encode(document, resource.stored_head)
         except TooDeep:
@@ -706,6 +747,17 @@ class Registry:
         )
         error.list_meta["continue"] = self._token(0, keys.start, folder)
         return error
+
+
+def _of_metadata(meta: Document, resource: ServedResource) -> list[FieldError]:
+    """What is wrong with metadata."""
+    strategy = resource.strategy
+    return object_meta.validate(
+        meta,
+        is_namespaced=resource.is_namespaced,
+        name_rule=strategy.name_rule,
+        takes_bare_finalizers=strategy.takes_bare_finalizers,
+    )
 
 
 def _transformed(resource: ServedResource, transform: Transform, found: StoredObject) -> Document:
@@ -753,8 +805,14 @@ def _grace_s(document: Document) -> int:
     return grace_s
 
 
-_NO_SPEC: Final = frozenset({"metadata", "status"})
+def is_same(new: Document, old: Document) -> bool:
+    """Would they be stored as the same, in whatever order? Python takes 1, 1.0 and true for the same."""
+    return new == old and _sorted(new) == _sorted(old)
 
 
-def _differs_in_spec(new: Document, old: Document) -> bool:
-    return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - _NO_SPEC)
+def _sorted(document: Document) -> bytes:
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+
+
+def _differs(new: Document, old: Document, besides: frozenset[str]) -> bool:
+    return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - besides)

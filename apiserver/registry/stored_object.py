@@ -44,9 +44,20 @@ class StoredObject:
     A damaged value has an empty head; whoever reads it is told by `CorruptObject`.
     metadata_end: how much of the tail is metadata. 0: nobody asked yet, or only decoding tells.
     forms: what others have made of it and may take away again at any time, by keys of theirs.
+    conforms_to: the number of the schema under which it has been found to be as it should; 0: nobody looked.
     """
 
-    __slots__ = ("__weakref__", "_fields", "_labels", "forms", "head", "key", "metadata_end", "tail")
+    __slots__ = (
+        "__weakref__",
+        "_fields",
+        "_labels",
+        "conforms_to",
+        "forms",
+        "head",
+        "key",
+        "metadata_end",
+        "tail",
+    )
 
     def __init__(self, key: str, head: bytes, tail: bytes) -> None:
         self.key = key
@@ -56,6 +67,7 @@ class StoredObject:
         self._fields: dict[str, str] | None = None
         self.metadata_end = 0
         self.forms: dict[object, Any] | None = None
+        self.conforms_to = 0
 
     @classmethod
     def of(cls, stored: Stored) -> StoredObject:
@@ -127,7 +139,8 @@ class StoredObject:
         return b'{"resourceVersion":"%d"%b' % (revision, self.tail[end:])
 
 
-# One bytes object for all objects with the same head. Versions of types are few and never taken away.
+# One bytes object for all objects with the same head. Versions of types are few; those of custom types may
+# come and go, a few hundred bytes each.
 _shared_heads: Final[dict[bytes, bytes]] = {}
 _REVISION_OPENING: Final = b'{"resourceVersion":"'
 

@@ -67,7 +67,9 @@ class Strategy:
     validate: what is wrong with an object about to be stored, beside its metadata.
     validate_create: what is wrong with a new object only.
     warn: (new, old, None for a new object): what the client should know, though it is allowed.
-    has_generation: metadata.generation counts changes of everything but metadata and status.
+    has_generation: metadata.generation counts changes of everything but `no_generation`.
+    is_updated_blindly: an update need not say which version it replaces.
+    takes_bare_finalizers: the names of finalizers need no domain.
     creates_on_update: PUT of an absent object creates it.
     grace_period_s: (object, seconds asked for): how long a deletion waits for somebody to confirm it;
         None for resources that are deleted at once.
@@ -87,6 +89,9 @@ class Strategy:
     warn: Callable[[Document, Document | None], list[str]] = _no_warnings
     update: UpdateStrategy = UpdateStrategy()
     has_generation: bool = False
+    no_generation: frozenset[str] = frozenset({"metadata", "status"})
+    is_updated_blindly: bool = True
+    takes_bare_finalizers: bool = False
     creates_on_update: bool = False
     grace_period_s: Callable[[Document, int | None], int] | None = None
     mark_deleted: Callable[[Document, str], None] | None = None

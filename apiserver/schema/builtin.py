@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -21,6 +23,16 @@ _SPECIAL: Final = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": Schema(Kind.QUANTITY, "resource.Quantity"),
     "io.k8s.apimachinery.pkg.runtime.RawExtension": Schema(Kind.ANY_OBJECT, "runtime.RawExtension"),
 }
+_JSON_SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+# Definitions that are a JSON schema or something else, of which they do not say what: that, as JSON Schema.
+_OTHER_THAN_SCHEMA: Final[Mapping[str, dict[str, Any]]] = MappingProxyType(
+    {
+        f"{_JSON_SCHEMA}OrBool": {"type": "boolean"},
+        f"{_JSON_SCHEMA}OrArray": {"type": "array", "items": {"$ref": f"#/$defs/{_JSON_SCHEMA}"}},
+        f"{_JSON_SCHEMA}OrStringArray": {"type": "array", "items": {"type": "string"}},
+    }
+)
+_EXTENSION: Final = "x-kubernetes-"
 _SCALARS: Final = {
     ("string", "byte"): (Kind.BYTES, "[]uint8"),
     ("string", ""): (Kind.STRING, "string"),
@@ -32,10 +44,14 @@ _SCALARS: Final = {
 
 
 class BuiltinSchemas:
-    """The definitions of one release, read when the first one is asked for."""
+    """The definitions of one release, read when the first one is asked for.
 
-    def __init__(self, release: tuple[int, int]) -> None:
+    vendor: in the names of fields that are extensions of JSON Schema, as `x-kubernetes-list-type`.
+    """
+
+    def __init__(self, release: tuple[int, int], vendor: str = "kubernetes") -> None:
         self._release = release
+        self._vendor = vendor
         self._definitions: dict[str, Any] | None = None
         self._schemas: dict[str, Schema] = dict(_SPECIAL)
 
@@ -47,6 +63,10 @@ class BuiltinSchemas:
         if self._definitions is None:
             path = _definitions_file(self._release)
             self._definitions = orjson.loads(path.read_bytes())["$defs"]
+            fields = self._definitions[_JSON_SCHEMA]["properties"]
+            self._definitions[_JSON_SCHEMA]["properties"] = {
+                self._field_name(name): field for name, field in fields.items()
+            }
         return self._definitions
 
     def get(self, name: str) -> Schema:
@@ -57,7 +77,9 @@ class BuiltinSchemas:
             package, _, kind = name.rpartition(".")
             # Known before it is complete: definitions refer to themselves.
             go_type = f"{package.rpartition('.')[2]}.{kind}"
-            schema = Schema(Kind.STRUCT, go_type, definition=name, **_merging(definition))
+            schema = Schema(
+                Kind.STRUCT, go_type, definition=name, vendor=self._vendor, **_merging(definition)
+            )
             self._schemas[name] = schema
             self._complete(schema, definition)
         return schema
@@ -69,8 +91,17 @@ class BuiltinSchemas:
             for key, value in definition["properties"].items():
                 schema.fields[key] = self._schema(value)
             return
+        if schema.definition in _OTHER_THAN_SCHEMA:
+            schema.kind, schema.element = Kind.EITHER, self.get(_JSON_SCHEMA)
+            schema.other = self._schema(_OTHER_THAN_SCHEMA[schema.definition])
+            return
         other = self._schema(definition)
         schema.kind, schema.element, schema.bits = other.kind, other.element, other.bits
+
+    def _field_name(self, name: str) -> str:
+        if not name.startswith(_EXTENSION):
+            return name
+        return f"x-{self._vendor}-{name.removeprefix(_EXTENSION)}"
 
     def _schema(self, definition: dict[str, Any]) -> Schema:
         merging = _merging(definition)

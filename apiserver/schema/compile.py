@@ -184,11 +184,13 @@ class _Compiler:
                 return self._map(schema)
             case Kind.LIST:
                 return self._list(schema)
+            case Kind.EITHER:
+                return self._either(schema)
             case kind:
                 return _SCALAR_WALKS[kind](schema)
 
     def _struct(self, schema: Schema) -> _Walk:
-        go_fields = fields_of(schema.definition)
+        go_fields = fields_of(schema.definition, schema.vendor)
         fields = {
             name: _Field(
                 self.walk(child),
@@ -303,13 +305,38 @@ class _Compiler:
 
         return walk
 
+    def _either(self, schema: Schema) -> _Walk:
+        """An object is decoded on its own, as Go does: messages begin with it, and strictness ends before it.
+
+        A list that is empty, or no list, is neither: Go shows null.
+        """
+        assert schema.element is not None
+        assert schema.other is not None
+        as_object, as_other = self.walk(schema.element), self.walk(schema.other)
+        is_list = schema.other.kind is Kind.LIST
+
+        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+            if type(value) is dict:
+                inside = _Report()
+                inside.structs = report.structs
+                checked = as_object(value, None, inside)
+                report.structs = inside.structs
+                return checked
+            if is_list:
+                return as_other(value, None, report) if value and type(value) is list else None
+            if type(value) is not bool:
+                raise _Malformed("boolean or JSON schema expected")
+            return value
+
+        return walk
+
 
 def empty(schema: Schema) -> Document:
     """A struct with nothing set, as Go shows it, without defaults."""
     shown: Document = {}
     if schema.definition in _SHOWS_NOTHING:
         return shown
-    for name, go_field in fields_of(schema.definition).items():
+    for name, go_field in fields_of(schema.definition, schema.vendor).items():
         child = schema.fields.get(name)
         if child is None:
             continue
@@ -370,6 +397,22 @@ def _integer(schema: Schema) -> _Walk:
             return value
         literal = f"{value}" if type(value) in (int, float) else ""
         raise _Mismatch(value, schema, path, literal)
+
+    return walk
+
+
+# Up to here JSON has the whole number that a floating-point number is; beyond, Go has an exponent.
+_WHOLE_MAX: Final = float(1 << 63)
+
+
+def _number(schema: Schema) -> _Walk:
+    """Go's float64, which is shown without a fraction if it has none."""
+
+    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+        if type(value) not in (int, float):
+            raise _Mismatch(value, schema, path)
+        number = float(value)
+        return int(number) if number.is_integer() and abs(number) < _WHOLE_MAX else number
 
     return walk
 
@@ -467,7 +510,7 @@ def _quantity(schema: Schema) -> _Walk:
 _SCALAR_WALKS: Final[dict[Kind, Callable[[Schema], _Walk]]] = {
     Kind.STRING: _string,
     Kind.INTEGER: _integer,
-    Kind.NUMBER: _of_type(int, float),
+    Kind.NUMBER: _number,
     Kind.BOOLEAN: _of_type(bool),
     Kind.BYTES: _bytes,
     Kind.TIME: _time("seconds"),
@@ -492,7 +535,7 @@ def _zero(schema: Schema, walk: _Walk) -> Callable[[], Any]:
             return int
         case Kind.BOOLEAN:
             return bool
-        case Kind.ANY:
+        case Kind.ANY | Kind.EITHER:
             return lambda: None
         case Kind.QUANTITY:
             return lambda: "0"

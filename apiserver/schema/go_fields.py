@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -38,13 +38,22 @@ class GoStruct(NamedTuple):
     inlined: dict[str, int]
 
 
-def go_struct(definition: str) -> GoStruct | None:
-    """What is known of a definition, as `io.k8s.api.core.v1.Pod`; None if nothing is."""
+_KUBERNETES: Final = "kubernetes"
+_EXTENSION: Final = f"x-{_KUBERNETES}-"
+
+
+def go_struct(definition: str, vendor: str = _KUBERNETES) -> GoStruct | None:
+    """What is known of a definition, as `io.k8s.api.core.v1.Pod`; None if nothing is.
+
+    vendor: in the names of fields that are extensions, as `x-kubernetes-list-type`.
+    """
     entry = _facts().get(definition)
     if entry is None:
         return None
     fields, inlined = {}, {}
     for name, text in entry.items():
+        if name.startswith(_EXTENSION):
+            name = f"x-{vendor}-{name.removeprefix(_EXTENSION)}"
         number = int(text.rstrip("p!"))
         if name.startswith(">"):
             inlined[name[1:]] = number
@@ -54,14 +63,14 @@ def go_struct(definition: str) -> GoStruct | None:
 
 
 @cache
-def fields_of(definition: str) -> Mapping[str, GoField]:
+def fields_of(definition: str, vendor: str = _KUBERNETES) -> Mapping[str, GoField]:
     """All fields of a definition as they stand in JSON, those of inlined ones among them."""
-    known = go_struct(definition)
+    known = go_struct(definition, vendor)
     if known is None:
         return MappingProxyType({})
     fields = dict(known.fields)
     for inlined in known.inlined:
-        fields |= fields_of(inlined)
+        fields |= fields_of(inlined, vendor)
     return MappingProxyType(fields)
 
 

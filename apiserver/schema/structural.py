@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import Any
 
 
 class Kind(enum.Enum):
@@ -21,6 +22,7 @@ class Kind(enum.Enum):
     QUANTITY = "quantity"  # text or a number
     ANY = "any"  # nothing is known of it
     ANY_OBJECT = "any object"
+    EITHER = "either"  # an object of one schema, or another value of another
 
 
 @dataclass(slots=True, eq=False)
@@ -38,13 +40,19 @@ class Schema:
     list_map_keys: the fields that tell the items of a `map` list apart.
     map_type: in server-side apply: `atomic` or `granular`, of objects; empty where it is not said, which is
         `granular`.
+    default: what it means that a key of a list's items is absent.
+
+    vendor: the word in the names of fields that are extensions, as `x-kubernetes-list-type`.
     """
 
     kind: Kind
     go_type: str
     fields: dict[str, Schema] = field(default_factory=dict)  # STRUCT
     required: frozenset[str] = frozenset()  # STRUCT: fields that are shown even when they are empty
-    element: Schema | None = None  # MAP: of the values; LIST: of the items
+    # MAP: of the values; LIST: of the items; EITHER: of an object; STRUCT: of fields that it does not name, if
+    # it may have some
+    element: Schema | None = None
+    other: Schema | None = None  # EITHER: of what is no object
     bits: int = 64  # INTEGER
     definition: str = ""
     patch_strategy: str = ""
@@ -52,6 +60,8 @@ class Schema:
     list_type: str = ""
     list_map_keys: tuple[str, ...] = ()
     map_type: str = ""
+    default: Any = None
+    vendor: str = "kubernetes"
 
     @property
     def struct_name(self) -> str:

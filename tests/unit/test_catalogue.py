@@ -74,6 +74,12 @@ KUBERNETES: Final = {
         "",
         "api-extensions",
     ),
+    "apiextensions.k8s.io/v1/customresourcedefinitions": (
+        "CustomResourceDefinition",
+        CLUSTER,
+        "crd crds",
+        "api-extensions",
+    ),
     "apiregistration.k8s.io/v1/apiservices": ("APIService", CLUSTER, "", "api-extensions"),
     "apps/v1/controllerrevisions": ("ControllerRevision", NAMESPACED, "", ""),
     "apps/v1/daemonsets": ("DaemonSet", NAMESPACED, "ds", "all"),
@@ -123,6 +129,11 @@ KUBERNETES: Final = {
     "storage.k8s.io/v1/storageclasses": ("StorageClass", CLUSTER, "sc", ""),
     "storage.k8s.io/v1/volumeattachments": ("VolumeAttachment", CLUSTER, "", ""),
     "storage.k8s.io/v1/volumeattributesclasses": ("VolumeAttributesClass", CLUSTER, "vac", ""),
+}
+# Of groups that are not of k8s.io/api.
+PACKAGES: Final = {
+    "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis",
+    "apiregistration": "io.k8s.kube-aggregator.pkg.apis",
 }
 # Those that do not have all verbs.
 VERBS: Final = {
@@ -182,7 +193,7 @@ def test_the_schema_is_the_kinds(resource: ServedResource) -> None:
     assert schema.definition == resource.definition
     assert schema.fields["metadata"].definition.endswith(".ObjectMeta")
     group = resource.group_version.group.partition(".")[0] or "core"
-    package = "io.k8s.kube-aggregator.pkg.apis" if group == "apiregistration" else "io.k8s.api"
+    package = PACKAGES.get(group, "io.k8s.api")
     assert resource.definition == f"{package}.{group}.{resource.group_version.version}.{resource.kind}"
 
 

@@ -53,7 +53,7 @@ def v3(group_version: GroupVersion, brand: Brand = KUBERNETES) -> Any:
 @cache
 def v2() -> Any:
     documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES))
-    return documents.v2(builtins(KUBERNETES).group_versions)
+    return documents.v2_part(builtins(KUBERNETES).group_versions)._asdict()
 
 
 def schema(name: str, group_version: GroupVersion = CORE) -> Any:

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from apiserver.endpoints.call import Call
 from apiserver.endpoints.metrics.durations import Durations, family
 from apiserver.registry.served_resource import ServedResource
+from apiserver.vocabulary import GroupVersion
 
 _LABELS: Final = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
 _VERBS: Final = {
@@ -26,8 +27,10 @@ _VERBS: Final = {
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
+# What is served may be served otherwise later on, under the same labels.
+_Name: TypeAlias = tuple[GroupVersion, str]
 # verb, dry_run, resource, subresource, scope, code
-_Key: TypeAlias = tuple[str, str, ServedResource | None, str, str, int]
+_Key: TypeAlias = tuple[str, str, _Name | None, str, str, int]
 
 
 @dataclass(slots=True)
@@ -55,7 +58,9 @@ class RequestMetrics:
         self.in_flight = InFlight()
         self.watches = 0
         self._requests: dict[_Key, _Requests] = {}
-        self._watch_events: dict[ServedResource, int] = {}
+        self._watch_events: dict[_Name, int] = {}
+        # Row S07: by resource and subresource, when it will be gone.
+        self._removed_in: dict[tuple[_Name, str], str] = {}
 
     def observe(self, call: Call, seconds: float) -> None:
         """Count a request that has been answered."""
@@ -68,11 +73,13 @@ class RequestMetrics:
             scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
             if info.subresource in resource.subresources:
                 subresource = info.subresource
-        key = (verb, dry_run, resource, subresource, scope, call.status)
+        name = (resource.group_version, resource.resource) if resource is not None else None
+        key = (verb, dry_run, name, subresource, scope, call.status)
         requests = self._requests.get(key)
         if requests is None:
-            group, version = resource.group_version if resource is not None else ("", "")
-            plural = resource.resource if resource is not None else ""
+            (group, version), plural = name or (GroupVersion("", ""), "")
+            if name is not None and resource is not None and resource.deprecation is not None:
+                self._removed_in[name, subresource] = resource.deprecation.removed_in
             labels = (verb, dry_run, group, version, plural, subresource, scope, "apiserver")
             requests = self._requests[key] = _Requests(labels, str(call.status))
         requests.count += 1
@@ -80,7 +87,8 @@ class RequestMetrics:
             requests.durations.observe(seconds)
 
     def count_watch_events(self, resource: ServedResource, count: int) -> None:
-        self._watch_events[resource] = self._watch_events.get(resource, 0) + count
+        name = (resource.group_version, resource.resource)
+        self._watch_events[name] = self._watch_events.get(name, 0) + count
 
     def families(self) -> Iterable[Metric]:
         total = CounterMetricFamily(
@@ -102,16 +110,15 @@ class RequestMetrics:
         events = CounterMetricFamily(
             "apiserver_watch_events_total", "Events sent to watches.", labels=("group", "version", "resource")
         )
-        for resource, count in self._watch_events.items():
-            events.add_metric((*resource.group_version, resource.resource), count)
+        for (group_version, plural), count in self._watch_events.items():
+            events.add_metric((*group_version, plural), count)
         yield events
 
     def _deprecated(self) -> Metric:
         """Row S07: each deprecated API that was asked for; joins with the requests by its labels."""
         asked = {
-            (*resource.group_version, resource.resource, subresource, resource.deprecation.removed_in)
-            for _, _, resource, subresource, _, _ in self._requests
-            if resource is not None and resource.deprecation is not None
+            (*group_version, plural, subresource, removed_in)
+            for ((group_version, plural), subresource), removed_in in self._removed_in.items()
         }
         metric = GaugeMetricFamily(
             "apiserver_requested_deprecated_apis",

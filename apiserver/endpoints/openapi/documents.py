@@ -1,9 +1,9 @@
-"""Whole documents: OpenAPI v3 of one group version, and v2 of all, made from those."""
+"""Documents: OpenAPI v3 of one group version, and parts of the one of v2, made from those."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver import EMULATED_VERSION, __version__
 from apiserver.brand import Brand
@@ -21,13 +21,26 @@ _SECURITY: Final = {
 }
 
 
+class V2Part(NamedTuple):
+    paths: Document
+    definitions: Document
+
+
+def v2_frame() -> tuple[Document, Document]:
+    """What stands before and after the parts in a document of v2."""
+    return {"swagger": "2.0", "info": _info()}, {
+        "securityDefinitions": _SECURITY,
+        "security": [{"BearerToken": []}],
+    }
+
+
 def version_key(group_version: GroupVersion) -> str:
     """`apis/apps/v1`: what the document of a version is called."""
     return root(group_version)[1:]
 
 
 class Documents:
-    """Makes documents of OpenAPI from resources and definitions."""
+    """Makes documents of OpenAPI, and parts of them, from resources and definitions."""
 
     def __init__(self, definitions: Mapping[str, Any], brand: Brand, operations: Operations) -> None:
         self._definitions = definitions
@@ -46,7 +59,7 @@ class Documents:
         schemas = Components(self._definitions, self._brand).schemas(_wanted(resources), served)
         for resource in resources:
             if definition_name(resource) not in self._definitions:
-                schemas |= self._unknown(resource)
+                schemas |= self._own(resource, is_v2=False)
         return {
             "openapi": "3.0.0",
             "info": _info(),
@@ -54,25 +67,32 @@ class Documents:
             "components": {"schemas": schemas, "securitySchemes": _SECURITY},
         }
 
-    def v2(self, versions: Mapping[GroupVersion, Iterable[ServedResource]]) -> Document:
-        """All versions in one document."""
+    def v2_part(self, versions: Mapping[GroupVersion, Iterable[ServedResource]]) -> V2Part:
+        """What some versions are in a document of v2, with all that their schemas refer to."""
         paths: Document = {}
         definitions: Document = {}
-        for group_version, resources in versions.items():
+        for group_version, each in versions.items():
+            resources = tuple(each)
             document = self.v3(group_version, resources, versions)
             paths |= {path: _path_v2(item) for path, item in document["paths"].items()}
             schemas = document["components"]["schemas"]
+            for resource in resources:
+                if definition_name(resource) not in self._definitions:
+                    schemas |= self._own(resource, is_v2=True)
             definitions |= {
                 name: _schema_v2(schema) for name, schema in schemas.items() if name not in definitions
             }
-        return {
-            "swagger": "2.0",
-            "info": _info(),
-            "paths": paths,
-            "definitions": definitions,
-            "securityDefinitions": _SECURITY,
-            "security": [{"BearerToken": []}],
-        }
+        return V2Part(paths, definitions)
+
+    def v2_custom_part(self, group_version: GroupVersion, resources: Iterable[ServedResource]) -> V2Part:
+        """What a version of custom resources is; all that its schemas refer to others have, too."""
+        resources = tuple(resources)
+        paths = dict(self._paths(group_version, resources))
+        own = [each for resource in resources for each in self._own(resource, is_v2=True).items()]
+        return V2Part(
+            {path: _path_v2(item) for path, item in paths.items()},
+            {name: _schema_v2(schema) for name, schema in own},
+        )
 
     def _paths(
         self, group_version: GroupVersion, resources: Iterable[ServedResource]
@@ -81,8 +101,11 @@ class Documents:
         for resource in resources:
             yield from self._operations.of_resource(resource)
 
-    def _unknown(self, resource: ServedResource) -> dict[str, Document]:
-        """An object of which no more is known than what all have, and a list of them."""
+    def _own(self, resource: ServedResource, *, is_v2: bool) -> dict[str, Document]:
+        """An object that is not among the definitions, and a list of them.
+
+        Where it brings no schema, no more is known of it than what all have.
+        """
         name = definition_name(resource)
         extension = self._brand.extension
 
@@ -97,12 +120,13 @@ class Documents:
         whole = {**texts, "metadata": reference(f"{META}ObjectMeta")}
         items = {"type": "array", "items": reference(name)}
         listed = {**texts, "metadata": reference(f"{META}ListMeta"), "items": items}
+        schema: Document = {
+            **kind(resource.kind),
+            "properties": whole,
+            extension("preserve-unknown-fields"): True,
+        }
         return {
-            name: {
-                **kind(resource.kind),
-                "properties": whole,
-                extension("preserve-unknown-fields"): True,
-            },
+            name: resource.openapi(is_v2) if resource.openapi is not None else schema,
             f"{name}List": {**kind(resource.list_kind), "properties": listed, "required": ["items"]},
         }
 

@@ -54,8 +54,15 @@ class Operations:
 
     def __init__(self, brand: Brand, media_types: Sequence[str], patch_types: Sequence[str]) -> None:
         self._brand = brand
-        self._media_types = tuple(media_types)
-        self._patch_types = tuple(patch_types)
+        # Custom resources have no messages in protobuf, and nobody has said how their lists merge.
+        self._media_types = {
+            False: tuple(media_types),
+            True: tuple(each for each in media_types if "protobuf" not in each),
+        }
+        self._patch_types = {
+            False: tuple(patch_types),
+            True: tuple(each for each in patch_types if "strategic" not in each),
+        }
         self._gvk = brand.extension("group-version-kind")
         self._action = brand.extension("action")
 
@@ -95,7 +102,8 @@ class Operations:
             operation = self._operation(resource, "list", _LIST, scope="")
             operation["operationId"] += "ForAllNamespaces"
             yield f"{base}/{resource.resource}", {"get": operation, "parameters": [_PRETTY]}
-        if "watch" in resource.verbs:
+        # Of custom resources they are not told.
+        if "watch" in resource.verbs and resource.keeping is None:
             yield from self._watches(resource, base, scope, where, named)
 
     def _item(
@@ -128,6 +136,7 @@ class Operations:
         collection = "Collection" if name == "deletecollection" else ""
         below = f"{sub.name} of " if sub else ""
         definition = definition_name(resource)
+        is_custom = resource.keeping is not None
         if sub and sub.definition:
             definition = sub.definition
         operation: Document = {
@@ -146,11 +155,13 @@ class Operations:
             self._action: verb.action,
             self._gvk: _kind(resource, sub),
             "parameters": list(_PARAMETERS.get(name, ())),
-            "responses": self._answers(_CODES.get(name, _CODES["get"]), _answered(name, definition)),
+            "responses": self._answers(
+                _CODES.get(name, _CODES["get"]), _answered(name, definition), is_custom=is_custom
+            ),
         }
         if not operation["parameters"]:
             del operation["parameters"]
-        if body := self._body(name, definition):
+        if body := self._body(name, definition, is_custom=is_custom):
             operation["requestBody"] = body
         return operation
 
@@ -223,8 +234,15 @@ class Operations:
             }
             yield path, {"get": operation, "parameters": [*parameters, *_PARAMETERS["list"], _PRETTY]}
 
-    def _answers(self, codes: Mapping[str, str], definition: str, *, is_stream: bool = False) -> Document:
-        types = list(self._media_types)
+    def _answers(
+        self,
+        codes: Mapping[str, str],
+        definition: str,
+        *,
+        is_stream: bool = False,
+        is_custom: bool = False,
+    ) -> Document:
+        types = list(self._media_types[is_custom])
         if is_stream:
             types += [f"{each};stream=watch" for each in types if each != "application/yaml"]
         content = {each: {"schema": reference(definition)} for each in types}
@@ -232,12 +250,12 @@ class Operations:
         answers["401"] = _UNAUTHORIZED
         return answers
 
-    def _body(self, verb: str, definition: str) -> Document | None:
+    def _body(self, verb: str, definition: str, *, is_custom: bool) -> Document | None:
         if verb in ("create", "update"):
             return {"required": True, "content": {"*/*": {"schema": reference(definition)}}}
         if verb == "patch":
             schema = {"schema": reference(f"{META}Patch")}
-            return {"required": True, "content": dict.fromkeys(self._patch_types, schema)}
+            return {"required": True, "content": dict.fromkeys(self._patch_types[is_custom], schema)}
         if verb in ("delete", "deletecollection"):
             return {"content": {"*/*": {"schema": reference(f"{META}DeleteOptions")}}}
         return None

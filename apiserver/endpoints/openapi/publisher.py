@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import orjson
 
 from apiserver.brand import Brand
 from apiserver.endpoints.openapi import gnostic
-from apiserver.endpoints.openapi.documents import Documents, version_key
+from apiserver.endpoints.openapi.documents import Documents, V2Part, v2_frame, version_key
 from apiserver.endpoints.openapi.operations import JSON, Operations
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
@@ -27,6 +29,8 @@ from apiserver.vocabulary import Document, GroupVersion
 
 # The level from which more time saves little.
 _LEVEL: Final = 6
+# Of parts, which are taken apart for each new document.
+_PART_LEVEL: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,28 @@ class _Kept:
     forms: dict[str, bytes] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _KeptPart:
+    """A part of the document of v2: what stands between braces there, compressed.
+
+    source: what it was made of.
+    """
+
+    source: object
+    compressed: tuple[bytes, bytes]
+
+    @classmethod
+    def of(cls, source: object, part: V2Part) -> _KeptPart:
+        paths, definitions = (zlib.compress(orjson.dumps(each)[1:-1], _PART_LEVEL) for each in part)
+        return cls(source, (paths, definitions))
+
+    def paths(self) -> bytes:
+        return zlib.decompress(self.compressed[0])
+
+    def definitions(self) -> bytes:
+        return zlib.decompress(self.compressed[1])
+
+
 class Publisher:
     def __init__(self, brand: Brand, schemas: BuiltinSchemas, operations: Operations) -> None:
         self._brand = brand
@@ -59,6 +85,8 @@ class Publisher:
         self._operations = operations
         self._versions: dict[GroupVersion, _Kept] = {}
         self._all: _Kept | None = None
+        # Of the document of v2; None has all that is not custom.
+        self._parts: dict[GroupVersion | None, _KeptPart] = {}
         self._making = asyncio.Lock()
 
     async def digests(self, table: ResourceTable) -> Mapping[str, str]:
@@ -110,11 +138,52 @@ class Publisher:
         return kept
 
     def _make_all(self, table: ResourceTable) -> _Kept:
-        return _keep(table, self._documents().v2(table.group_versions))
+        """Put together from parts: those of custom versions change alone."""
+        fixed: dict[GroupVersion, tuple[ServedResource, ...]] = {}
+        custom: dict[GroupVersion, tuple[ServedResource, ...]] = {}
+        for group_version, resources in table.group_versions.items():
+            is_custom = all(each.keeping is not None for each in resources)
+            (custom if is_custom else fixed)[group_version] = resources
+        for gone in self._parts.keys() - custom.keys() - {None}:
+            del self._parts[gone]
+        parts = [self._part(None, tuple(fixed.items()), lambda documents: documents.v2_part(fixed))]
+        for group_version, resources in custom.items():
+            make = partial(_custom_part, group_version, resources)
+            parts.append(self._part(group_version, resources, make))
+        before, after = v2_frame()
+        text = b"".join(
+            (
+                orjson.dumps(before)[:-1],
+                b',"paths":{',
+                b",".join(part.paths() for part in parts),
+                b'},"definitions":{',
+                b",".join(part.definitions() for part in parts),
+                b"},",
+                orjson.dumps(after)[1:],
+            )
+        )
+        return _keep_text(table, text)
+
+    def _part(
+        self, key: GroupVersion | None, source: object, make: Callable[[Documents], V2Part]
+    ) -> _KeptPart:
+        kept = self._parts.get(key)
+        if kept is None or kept.source != source:
+            kept = self._parts[key] = _KeptPart.of(source, make(self._documents()))
+        return kept
+
+
+def _custom_part(
+    group_version: GroupVersion, resources: tuple[ServedResource, ...], documents: Documents
+) -> V2Part:
+    return documents.v2_custom_part(group_version, resources)
 
 
 def _keep(source: object, document: Document) -> _Kept:
-    text = orjson.dumps(document)
+    return _keep_text(source, orjson.dumps(document))
+
+
+def _keep_text(source: object, text: bytes) -> _Kept:
     digest = hashlib.sha256(text).hexdigest().upper()
     return _Kept(source, digest, {JSON: gzip.compress(text, _LEVEL, mtime=0)})
 

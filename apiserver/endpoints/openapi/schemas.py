@@ -103,7 +103,7 @@ class Components:
         rest = {key: value for key, value in definition.items() if key != "properties"}
         schema: Document = self._schema(rest)
         if properties := definition.get("properties"):
-            fields, declared = fields_of(name), _DECLARED.get(name, {})
+            fields, declared = fields_of(name, self._brand.vendor), _DECLARED.get(name, {})
             schema["properties"] = {
                 key: self._property(key, value, fields.get(key), declared)
                 for key, value in properties.items()

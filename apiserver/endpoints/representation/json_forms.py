@@ -16,6 +16,7 @@ from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.kept import KeptForms
 from apiserver.endpoints.representation.lists import (
     bookmark_object,
+    custom_list_metadata,
     joined_slices,
     list_metadata,
     made_slices,
@@ -102,15 +103,16 @@ class JsonEncoder(_JsonForm):
         self._brand = brand
         self._shown = shown
         self._list_opening = opening(resource.list_kind, resource.api_version)
-        # Items of built-in lists do not repeat their kind, as in Kubernetes (row C09).
-        self._item_opening = b'{"metadata":'
+        # Items of built-in lists do not repeat their kind, as in Kubernetes (row C09); custom ones do.
+        self._item_opening = b'{"metadata":' if resource.keeping is None else resource.head
+        self._list_metadata = list_metadata if resource.keeping is None else custom_list_metadata
 
     def object(self, found: StoredObject) -> bytes:
         found = self._shown(found)
         return found.head + found.tail + b"\n"
 
     def list(self, found: ObjectList) -> Iterator[bytes]:
-        begun = self._list_opening + orjson.dumps(list_metadata(found)) + b',"items":['
+        begun = self._list_opening + orjson.dumps(self._list_metadata(found)) + b',"items":['
         if self._shown is whole:
             return joined_slices(begun, self._item_opening, [each.tail for each in found.objects])
         made = (b",".join(self.items(run)) for run in runs(found.objects))
@@ -121,7 +123,7 @@ class JsonEncoder(_JsonForm):
         return {
             "kind": resource.list_kind,
             "apiVersion": resource.api_version,
-            "metadata": list_metadata(found),
+            "metadata": self._list_metadata(found),
         }, "items"
 
     def items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:

@@ -32,6 +32,11 @@ def list_metadata(found: ObjectList) -> Document:
     return metadata
 
 
+def custom_list_metadata(found: ObjectList) -> Document:
+    """Lists of custom resources say also that nothing follows."""
+    return {"continue": "", **list_metadata(found)}
+
+
 def joined_slices(begun: bytes, item_opening: bytes, tails: Sequence[bytes]) -> Iterator[bytes]:
     """A list whose items are an opening and a tail each. Joining is all that is done with them."""
     separator = b"," + item_opening

@@ -114,7 +114,9 @@ def scale_handlers(
             scale, document = wanted(current), current.document()
             _check(scale, document, resource, fields, spoken)
             _put(document, fields.replicas, scale["spec"].get("replicas", 0))
-            document["metadata"]["resourceVersion"] = scale["metadata"].get("resourceVersion", "")
+            # Who names no version scales the object as it is.
+            if version := scale["metadata"].get("resourceVersion"):
+                document["metadata"]["resourceVersion"] = version
             return document
 
         asked = speech.admission.of(write_of(call, Operation.UPDATE, info.name, is_dry_run=options.dry_run))

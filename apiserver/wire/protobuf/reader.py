@@ -71,7 +71,7 @@ class _Compiler:
 
     def _struct(self, schema: Schema, definition: str) -> _Decode:
         """definition: whose numbers count; for inlined ones another than the schema's own."""
-        known = go_struct(definition)
+        known = go_struct(definition, schema.vendor)
         if known is None:
             raise LookupError(f"{definition} has no form in protobuf here")
         members: dict[int, _Member] = {}
@@ -117,8 +117,33 @@ class _Compiler:
             case Kind.MAP:
                 assert schema.element is not None
                 return self._entry(schema.element)
+            case Kind.EITHER:
+                return self._either(schema)
             case kind:
                 return _SCALARS[kind]
+
+    def _either(self, schema: Schema) -> _Decode:
+        """A message of two fields, of which the object is called `schema`."""
+        known = go_struct(schema.definition)
+        assert known is not None
+        assert schema.element is not None
+        assert schema.other is not None
+        is_list = schema.other.kind is Kind.LIST
+        number_of_object = known.fields["schema"].number
+        as_object, as_other = self._value(schema.element), self._value(schema.other)
+
+        def decode(raw: Raw, reading: _Reading) -> Any:
+            others: list[Any] = []
+            for number, value in fields(as_bytes(raw)):
+                reading.fields_left -= 1
+                if reading.fields_left < 0:
+                    raise NotProtobuf(f"the message has more than {FIELDS_MAX} fields")
+                if number == number_of_object:
+                    return as_object(value, reading)
+                others.append(as_other(value, reading))
+            return others or None if is_list else any(others)
+
+        return decode
 
     def _entry(self, element: Schema) -> _Decode:
         decode_value = self._value(element)

@@ -71,7 +71,7 @@ class _Compiler:
     def _checked(self, schema: Schema) -> _Encode:
         """Refuses what has no number: leaving it out would lose it."""
         encode = self._struct(schema, schema.definition)
-        known = fields_of(schema.definition).keys() | {"apiVersion", "kind"}
+        known = fields_of(schema.definition, schema.vendor).keys() | {"apiVersion", "kind"}
         go_type = schema.go_type
 
         def encode_checked(document: Document) -> bytes:
@@ -85,7 +85,7 @@ class _Compiler:
 
     def _struct(self, schema: Schema, definition: str) -> _Encode:
         """definition: whose numbers count; for inlined ones another than the schema's own."""
-        known = go_struct(definition)
+        known = go_struct(definition, schema.vendor)
         if known is None:
             raise LookupError(f"{definition} has no form in protobuf here")
         members = [
@@ -182,8 +182,34 @@ class _Compiler:
                     return compiled[0](value)
 
                 return encode
+            case Kind.EITHER:
+                return self._either(schema)
             case kind:
                 return _SCALARS[kind]
+
+    def _either(self, schema: Schema) -> _Encode:
+        """A message of two fields, of which the object is called `schema`."""
+        known = go_struct(schema.definition)
+        assert known is not None
+        assert schema.element is not None
+        assert schema.other is not None
+        number_of_object = known.fields["schema"].number
+        (number_of_other,) = {each.number for each in known.fields.values()} - {number_of_object}
+        write_object = self._field(schema.element, number_of_object)
+        write_other = self._field(schema.other, number_of_other)
+        is_boolean = schema.other.kind is Kind.BOOLEAN
+
+        def encode(value: Any) -> bytes:
+            pieces: list[bytes] = []
+            if not isinstance(value, dict):
+                write_other(pieces, value)
+            else:
+                if is_boolean:
+                    write_other(pieces, True)
+                write_object(pieces, value)
+            return b"".join(pieces)
+
+        return encode
 
 
 _WIRE_TYPES: Final = {Kind.INTEGER: VARINT, Kind.BOOLEAN: VARINT, Kind.NUMBER: FIXED64}

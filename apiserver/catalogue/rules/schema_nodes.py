@@ -1,0 +1,101 @@
+"""JSON schemas of custom resources as documents: what is in them, and their size. They are
+documents of `JSONSchemaProps` that have passed its schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
+
+import orjson
+
+from apiserver.catalogue.rules.common import Errors
+from apiserver.field_errors import forbidden
+from apiserver.vocabulary import Document
+
+# The deepest known, those of whole pods in workflows, have 40. What is done with schemas is recursive.
+DEPTH_MAX: Final = 100
+# Of one definition, in all its versions; those with the most that are known have 20,000.
+SCHEMAS_MAX: Final = 50_000
+# Of the names on the way to a field; they are in the path of each error inside of it.
+PATH_MAX: Final = 1_024
+
+
+# Fields that hold other schemas, perhaps by name: in some of them, something else may stand instead.
+_HOLDERS: Final = frozenset(
+    {"not", "items", "additionalProperties", "additionalItems", "allOf", "anyOf", "oneOf"}
+)
+_HOLDERS_BY_NAME: Final = frozenset({"properties", "patternProperties", "definitions", "dependencies"})
+
+
+# Most schemas have no other fields: a type, and limits that need no check.
+_PLAIN: Final = frozenset(
+    {
+        *("type", "description", "title", "format", "enum", "required", "nullable", "multipleOf"),
+        *("maxLength", "minLength", "maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"),
+        *("maxItems", "minItems", "maxProperties", "minProperties", "externalDocs", "example"),
+    }
+)
+
+
+def is_plain(schema: Document) -> bool:
+    """Whether a schema has a type and nothing that needs a look: no schemas in it, defaults, extensions..."""
+    return _PLAIN.issuperset(schema) and "type" in schema
+
+
+def children(schema: Document) -> list[tuple[str, Document]]:
+    """The schemas that stand in this one, each with its name, which is empty where it has none."""
+    found: list[tuple[str, Document]] = []
+    if is_plain(schema):
+        return found
+    for field, held in schema.items():
+        if field in _HOLDERS_BY_NAME:
+            found += [(name, child) for name, child in held.items() if isinstance(child, dict)]
+        elif field in _HOLDERS:
+            if isinstance(held, dict):
+                found.append(("", held))
+            elif isinstance(held, list):
+                found += [("", child) for child in held]
+    return found
+
+
+def nodes(schema: Document) -> list[Document]:
+    """This schema and all that are in it."""
+    found = [schema]
+    for node in found:  # which grows meanwhile
+        found += [child for _, child in children(node)]
+    return found
+
+
+def validate_extent(schemas: Sequence[tuple[str, Document]]) -> Errors:
+    """That schemas, each with its path, are neither too deep nor, together, too large to be looked at."""
+    count = 0
+    for path, schema in schemas:
+        level, depth = [(0, schema)], 0
+        while level:
+            count, depth = count + len(level), depth + 1
+            if depth > DEPTH_MAX:
+                return [forbidden(path, f"schemas must not be nested more than {DEPTH_MAX} deep")]
+            if count > SCHEMAS_MAX:
+                return [forbidden(path, f"there must not be more than {SCHEMAS_MAX} schemas in a definition")]
+            if max(level, key=itemgetter(0))[0] > PATH_MAX:
+                text = f"names on the way to a field must not have more than {PATH_MAX} characters together"
+                return [forbidden(path, text)]
+            level = [(way + len(name), child) for way, node in level for name, child in children(node)]
+    return []
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values are the same in JSON. To Python, true is 1.
+
+    Those that are nested too deeply to tell are not.
+    """
+    try:
+        return one == other and (one is other or _text(one) == _text(other))
+    except (RecursionError, TypeError):
+        return False
+
+
+def _text(value: object) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

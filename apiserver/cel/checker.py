@@ -1,0 +1,645 @@
+"""What type each part of an expression has, and what its names and calls mean.
+
+The rules, the texts of errors and where they point are cel-go's (checker/checker.go). Time is linear in the
+length of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.cel import syntax, types
+from apiserver.cel.spine import leftmost, with_leftmost
+from apiserver.cel.syntax import (
+    Bind,
+    Call,
+    Comprehension,
+    Constant,
+    Ident,
+    Invalid,
+    Issue,
+    ListOf,
+    MapOf,
+    Message,
+    Node,
+    Select,
+)
+from apiserver.cel.types import Kind, Type
+from apiserver.cel.unify import (
+    ANYTHING,
+    SCALARS,
+    TooComplex,
+    Unifier,
+    has_parameters,
+    most_general,
+    parameter_names,
+    renamed,
+)
+from apiserver.cel.values import EvaluationError, UInt
+from apiserver.regex import InvalidPattern, compile_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from apiserver.cel.functions import Overload
+
+_CONSTANTS: Final[Mapping[type, Type]] = {
+    type(None): types.NULL,
+    bool: types.BOOL,
+    int: types.INT,
+    UInt: types.UINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+}
+_LOGICAL: Final = frozenset({"_&&_", "_||_"})
+# Functions of which a constant first argument is tried before evaluation.
+_CHECKED_CONSTANTS: Final = frozenset({"duration", "timestamp", "matches"})
+
+
+class Meaning(NamedTuple):
+    """What a name stands for."""
+
+    type: Type
+    is_constant: bool = False
+    value: object = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """What libraries declare, by full names. Many environments share one."""
+
+    constants: Mapping[str, Meaning]
+    functions: Mapping[str, tuple[Overload, ...]]
+    # Type parameters of each overload.
+    parameters: Mapping[Overload, tuple[str, ...]] = field(init=False)
+    # What calls with scalar arguments have turned out to be.
+    resolved: dict[object, tuple[tuple[Overload, ...], Type] | None] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        parameters = {
+            overload: tuple(sorted(parameter_names(*overload.args, overload.result)))
+            for overloads in self.functions.values()
+            for overload in overloads
+        }
+        object.__setattr__(self, "parameters", parameters)
+
+
+class Names:
+    """What an expression may name.
+
+    own: variables and messages, by full name.
+    container: names are looked up in it first, then in what contains it.
+    """
+
+    __slots__ = ("_own", "_prefixes", "container", "longest", "vocabulary")
+
+    def __init__(self, own: Mapping[str, Meaning], vocabulary: Vocabulary, container: str = "") -> None:
+        self._own, self.vocabulary, self.container = own, vocabulary, container
+        parts = container.split(".") if container else []
+        self._prefixes = (*(".".join(parts[:count]) + "." for count in range(len(parts), 0, -1)), "")
+        # Of how many parts names may be made, by their first; others need not be looked up.
+        self.longest: dict[str, int] = {}
+        dotted = [
+            name
+            for names in (own, vocabulary.constants, vocabulary.functions)
+            for name in names
+            if "." in name
+        ]
+        for name in dotted:
+            for prefix in self._prefixes:
+                if name.startswith(prefix) and "." in (rest := name[len(prefix) :]):
+                    first = rest.partition(".")[0]
+                    self.longest[first] = max(self.longest.get(first, 0), rest.count(".") + 1)
+
+    def meaning(self, name: str) -> tuple[str, Meaning] | None:
+        """The full name, and what it stands for."""
+        for candidate in self.candidates(name):
+            found = self._own.get(candidate) or self.vocabulary.constants.get(candidate)
+            if found is not None:
+                return candidate, found
+        return None
+
+    def candidates(self, name: str) -> Sequence[str]:
+        if name.startswith("."):
+            return (name[1:],)
+        return [prefix + name for prefix in self._prefixes] if self.container else (name,)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """mixed: literals of lists and maps may mix types, and are then dyn.
+
+    lenient: nothing is an error before evaluation, as if nothing was checked.
+    quoted_fields: fields may be selected as "a.`b-c`".
+    """
+
+    mixed: bool = False
+    lenient: bool = False
+    quoted_fields: bool = False
+
+
+# More names with scalar arguments than all libraries have, so that the table never grows beyond.
+_RESOLVED_MAX: Final = 4096
+
+
+def check(node: Node, source: str, names: Names, rules: Rules) -> Node:
+    """The tree with its types, names and overloads written into it. Raises Invalid."""
+    checker = _Checker(names, rules)
+    try:
+        checked = checker.check(node)
+        checker.finish()
+    except RecursionError:
+        raise Invalid(source, [Issue("max recursion depth exceeded")]) from None
+    if not checker.issues and not rules.mixed and not rules.lenient:
+        checker.validate()
+    if checker.issues:
+        raise Invalid(source, sorted(checker.issues, key=lambda issue: issue.offset or 0))
+    return checked
+
+
+class _Checker:
+    def __init__(self, names: Names, rules: Rules) -> None:
+        self._names = names
+        self._functions = names.vocabulary.functions
+        self._longest = max(names.longest.values(), default=0)
+        self._rules = rules
+        self._unifier = Unifier()
+        self._locals: dict[str, Type] = {}
+        self._open: list[Node] = []  # whose types have parameters yet
+        self._literals: list[tuple[ListOf | MapOf, bool]] = []
+        self._constant_calls: list[Call] = []
+        self._in_format = 0
+        self.issues: list[Issue] = []
+
+    def finish(self) -> None:
+        """All parameters become what they have turned out to be, or dyn."""
+        for node in self._open:
+            node.type = self._unifier.substitute(node.type, free=types.DYN)
+
+    # ---- the walk
+
+    def check(self, node: Node) -> Node:
+        """The node, or what it has turned out to be; its type is set."""
+        chain: list[Node] = []
+        while (child := leftmost(node)) is not None:
+            if isinstance(node, Select):
+                found = self._qualified(node)
+                if found is not None:
+                    node = found
+                    break
+            elif isinstance(node, Call) and node.target is not None and self._is_namespaced(node):
+                continue  # It has no target any more.
+            chain.append(node)
+            node = child
+        else:
+            _LEAVES[type(node)](self, node)
+        for parent in reversed(chain):
+            _INNER[type(parent)](self, with_leftmost(parent, node))
+            node = parent
+        return node
+
+    def _set(self, node: Node, type_: Type) -> None:
+        node.type = type_
+        try:
+            if self._unifier.is_open(type_):
+                self._open.append(node)
+        except TooComplex:
+            node.type = types.ERROR
+            self._report(node, "type is too complex")
+
+    def _report(self, node: syntax.Positioned, message: str) -> None:
+        self._report_at(node.offset, message)
+
+    def _report_at(self, offset: int, message: str) -> None:
+        if len(self.issues) < syntax.ISSUES_MAX and not self._rules.lenient:
+            self.issues.append(Issue(message, offset))
+
+    def _undeclared(self, node: syntax.Positioned, name: str) -> None:
+        self._report(node, f"undeclared reference to '{name}' (in container '{self._names.container}')")
+
+    @contextmanager
+    def _scope(self, variables: Mapping[str, Type]) -> Iterator[None]:
+        outer = self._locals
+        self._locals = {**outer, **variables}
+        yield
+        self._locals = outer
+
+    def _constant(self, node: Constant) -> None:
+        node.type = _CONSTANTS[type(node.value)]
+
+    # ---- names
+
+    def _ident(self, node: Ident) -> None:
+        local = self._locals.get(node.name)
+        if local is not None:
+            self._set(node, local)
+        elif (found := self._names.meaning(node.name)) is not None:
+            self._name(node, *found)
+        else:
+            node.type = types.DYN if self._rules.lenient else types.ERROR
+            self._undeclared(node, node.name)
+
+    def _name(self, node: Ident, name: str, meaning: Meaning) -> None:
+        type_, node.is_constant, node.value = meaning
+        # A local of the same name must not hide it from later steps.
+        node.name = "." + name if name in self._locals else name
+        if has_parameters(type_):  # of a type's name, `list(A)`
+            parameters = dict.fromkeys(parameter_names(type_), types.DYN)
+            type_ = renamed(type_, parameters)
+        node.type = type_
+
+    def _chain(self, node: Node, parts: int) -> list[str] | None:
+        """`a.b.c` as names, if it is nothing but names and no more than that many of them."""
+        found: list[str] = []
+        while isinstance(node, Select) and not node.is_test and not node.is_optional:
+            found.append(node.field)
+            if len(found) >= parts:
+                return None
+            node = node.operand
+        if not isinstance(node, Ident) or node.name in self._locals:
+            return None
+        return [node.name, *reversed(found)]
+
+    def _qualified(self, node: Select) -> Ident | None:
+        """A variable or constant with a dotted name."""
+        if not self._longest or node.is_test or node.is_optional:
+            return None
+        chain = self._chain(node, self._longest)
+        if chain is None or chain[0].removeprefix(".") not in self._names.longest:
+            return None
+        found = self._names.meaning(".".join(chain))
+        if found is None:
+            return None
+        ident = Ident(found[0], offset=node.offset)
+        self._name(ident, *found)
+        return ident
+
+    def _is_namespaced(self, node: Call) -> bool:
+        """Whether it calls `math.greatest`; if so it is rewritten to have no target."""
+        assert node.target is not None
+        if not self._longest:
+            return False
+        chain = self._chain(node.target, self._longest)
+        if chain is None or chain[0].removeprefix(".") not in self._names.longest:
+            return False
+        for candidate in self._names.candidates(".".join((*chain, node.function))):
+            if candidate in self._functions:
+                node.function, node.target = candidate, None
+                return True
+        return False
+
+    # ---- fields
+
+    def _select(self, node: Select) -> None:
+        operand = self._unifier.substitute(node.operand.type)
+        target = operand.element if operand.kind is Kind.OPTIONAL else operand
+        result = types.DYN
+        node.key = node.field
+        if target.kind is Kind.MAP:
+            result = target.value
+        elif target.kind is Kind.OBJECT:
+            found = target.fields.get(node.field)
+            if found is None:
+                self._report(node, f"undefined field '{node.field}'")
+                result = types.DYN if self._rules.lenient else types.ERROR
+            else:
+                node.key, result = found.key, found.type
+        elif target.kind is Kind.PARAMETER:
+            self._unifier.assignable(types.DYN, target)
+        elif target.kind not in ANYTHING:
+            self._report(node, f"type '{target}' does not support field selection")
+        if node.is_optional or (operand.kind is Kind.OPTIONAL):
+            result = types.optional_of(result)
+        self._set(node, types.BOOL if node.is_test else self._unifier.substitute(result))
+
+    # ---- calls
+
+    def _call(self, node: Call) -> None:
+        is_format = node.target is not None and node.function == "format"
+        self._in_format += is_format
+        if node.target is None and node.args:
+            first = node.args[0]
+            # The walk has checked the first; a call without a target is never asked again for it.
+            node.args = (first, *map(self.check, node.args[1:]))
+        else:
+            node.args = tuple(map(self.check, node.args))
+        self._in_format -= is_format
+        for name in self._names.candidates(node.function):
+            overloads = self._functions.get(name)
+            if overloads is not None:
+                break
+        else:
+            node.type = types.DYN if self._rules.lenient else types.ERROR
+            self._undeclared(node, node.function)
+            return
+        if node.target is None:
+            node.function = name
+        self._resolve(node, overloads)
+        if node.function in _CHECKED_CONSTANTS and node.args and isinstance(node.args[0], Constant):
+            self._constant_calls.append(node)
+
+    def _resolve(self, node: Call, overloads: tuple[Overload, ...]) -> None:
+        if node.function in _LOGICAL and node.target is None:
+            node.overloads = overloads
+            node.type = types.BOOL if self._are_bools(node.args) or self._rules.lenient else types.ERROR
+            return
+        is_method = node.target is not None
+        args = node.args if node.target is None else (node.target, *node.args)
+        given = [arg.type for arg in args]
+        found = self._resolved(node.function, overloads, given, is_method=is_method)
+        if found is not None:
+            node.overloads = found[0]
+            self._set(node, found[1])
+            return
+        if self._rules.lenient:
+            node.overloads = tuple(
+                each for each in overloads if each.is_method == is_method and len(each.args) == len(args)
+            )
+            node.type = types.DYN
+            return
+        shown = [str(self._unifier.substitute(type_, free=types.DYN)) for type_ in given]
+        receiver = f"{shown.pop(0)}." if is_method else ""
+        node.type = types.ERROR
+        self._report(
+            node,
+            f"found no matching overload for '{node.function}' applied to '{receiver}({', '.join(shown)})'",
+        )
+
+    def _are_bools(self, args: Sequence[Node]) -> bool:
+        valid = True
+        for arg in args:
+            if arg.type is not types.BOOL and not self._unifier.assignable(arg.type, types.BOOL):
+                shown = self._unifier.substitute(arg.type, free=types.DYN)
+                self._report(arg, f"expected type '{types.BOOL}' but found '{shown}'")
+                valid = False
+        return valid
+
+    def _resolved(
+        self, function: str, overloads: Sequence[Overload], given: Sequence[Type], *, is_method: bool
+    ) -> tuple[tuple[Overload, ...], Type] | None:
+        """The overloads that fit, and the type of their results."""
+        if not all(type_.kind in SCALARS for type_ in given):
+            return self._matching(overloads, given, is_method=is_method)
+        key = (function, is_method, tuple(type_.kind for type_ in given))
+        known = self._names.vocabulary.resolved
+        if key in known:
+            return known[key]
+        found = self._matching(overloads, given, is_method=is_method)
+        is_final = found is None or not has_parameters(found[1])
+        if is_final and len(known) < _RESOLVED_MAX:
+            known[key] = found
+        return found
+
+    def _matching(
+        self, overloads: Sequence[Overload], given: Sequence[Type], *, is_method: bool
+    ) -> tuple[tuple[Overload, ...], Type] | None:
+        matching: list[Overload] = []
+        result: Type | None = None
+        for overload in overloads:
+            if overload.is_method != is_method or len(overload.args) != len(given):
+                continue
+            wanted: Sequence[Type] = overload.args
+            its_result = overload.result
+            generic = self._names.vocabulary.parameters[overload]
+            if generic:
+                names = {name: self._unifier.fresh() for name in generic}
+                wanted = [renamed(type_, names) for type_ in wanted]
+                its_result = renamed(its_result, names)
+            if not self._unifier.all_assignable(given, wanted):
+                continue
+            matching.append(overload)
+            its_result = self._unifier.substitute(its_result)
+            if result is None:
+                result = its_result
+            elif result.kind is not Kind.DYN and result != its_result:
+                result = types.DYN
+        return None if result is None else (tuple(matching), result)
+
+    # ---- literals
+
+    def _joined(self, node: Node, before: Type | None, type_: Type) -> Type:
+        if before is None or before is type_:
+            return type_
+        if self._unifier.assignable(before, type_):
+            return most_general(before, type_)
+        if self._rules.mixed or self._rules.lenient:
+            return types.DYN
+        substitute = self._unifier.substitute
+        self._report(
+            node,
+            f"expected type '{substitute(before, free=types.DYN)}'"
+            f" but found '{substitute(type_, free=types.DYN)}'",
+        )
+        return types.ERROR
+
+    def _unwrapped(self, node: Node) -> Type:
+        """Of an optional entry: what is in it."""
+        type_ = self._unifier.substitute(node.type)
+        if type_.kind is Kind.OPTIONAL:
+            return type_.element
+        if type_.kind is not Kind.DYN:
+            self._report(node, f"expected type '{types.optional_of(type_)}' but found '{type_}'")
+        return type_
+
+    def _list(self, node: ListOf) -> None:
+        element: Type | None = None
+        items = []
+        for index, item in enumerate(node.items):
+            item = self.check(item)
+            items.append(item)
+            type_ = self._unwrapped(item) if index in node.optional else item.type
+            element = self._joined(item, element, type_)
+        node.items = tuple(items)
+        self._literals.append((node, self._in_format > 0))
+        self._set(node, types.list_of(self._unifier.fresh() if element is None else element))
+
+    def _map(self, node: MapOf) -> None:
+        key_type: Type | None = None
+        value_type: Type | None = None
+        for entry in node.entries:
+            assert not isinstance(entry.key, str)
+            entry.key = key = self.check(entry.key)
+            key_type = self._joined(key, key_type, key.type)
+            entry.value = value = self.check(entry.value)
+            type_ = self._unwrapped(value) if entry.is_optional else value.type
+            value_type = self._joined(value, value_type, type_)
+        self._literals.append((node, self._in_format > 0))
+        if key_type is None or value_type is None:
+            key_type, value_type = self._unifier.fresh(), self._unifier.fresh()
+        self._set(node, types.map_of(key_type, value_type))
+
+    def _message(self, node: Message) -> None:
+        found = self._names.meaning(node.name)
+        if found is None:
+            self._undeclared(node, node.name)
+            node.type = types.ERROR
+            return
+        node.name, type_ = found[0], found[1].type
+        result = types.ERROR
+        if type_.kind is not Kind.TYPE:
+            self._report(node, f"'{type_}' is not a type")
+        elif not type_.parameters or type_.element.kind is not Kind.OBJECT:
+            shown = type_.element if type_.parameters else type_
+            self._report(node, f"'{shown}' is not a message type")
+        else:
+            result = type_.element
+        node.type = result
+        for entry in node.entries:
+            entry.value = value = self.check(entry.value)
+            wanted = types.ERROR
+            if result.kind is Kind.OBJECT:
+                its_field = result.fields.get(str(entry.key))
+                if its_field is None:
+                    self._report_at(entry.offset, f"undefined field '{entry.key}'")
+                else:
+                    wanted = its_field.type
+            given = self._unwrapped(value) if entry.is_optional else value.type
+            if not self._unifier.assignable(wanted, given):
+                self._report_at(
+                    entry.offset,
+                    f"expected type of field '{entry.key}' is '{wanted}' but provided type is '{given}'",
+                )
+
+    # ---- loops and bindings
+
+    def _binding(self, node: Bind) -> None:
+        node.value = self.check(node.value)
+        self._bind(node)
+
+    def _bind(self, node: Bind) -> None:
+        # All parameters at once: what stands for what must not grow unmeasured from binding to binding.
+        self._set(node.value, self._unifier.substitute(node.value.type))
+        with self._scope({node.name: node.value.type}):
+            node.body = self.check(node.body)
+        self._set(node, node.body.type)
+
+    def _comprehension(self, node: Comprehension) -> None:
+        range_type = self._unifier.substitute(node.range.type)
+        key, value = types.DYN, types.DYN
+        if range_type.kind is Kind.LIST:
+            key, value = types.INT, range_type.element
+        elif range_type.kind is Kind.MAP:
+            key, value = range_type.parameters
+        elif range_type.kind in ANYTHING or range_type.kind is Kind.PARAMETER:
+            self._unifier.assignable(types.DYN, range_type)
+        else:
+            self._report(
+                node.range,
+                f"expression of type '{range_type}' cannot be range of a comprehension"
+                " (must be list, map, or dynamic)",
+            )
+            key = value = types.ERROR
+        if len(node.variables) == 1:
+            variables = {node.variables[0]: key if range_type.kind is Kind.MAP else value}
+        else:
+            variables = dict(zip(node.variables, (key, value), strict=True))
+        with self._scope(variables):
+            if node.condition is not None:
+                node.condition = self.check(node.condition)
+            if node.result is not None:
+                node.result = self.check(node.result)
+        self._set(node, self._unifier.substitute(self._loop_type(node, variables)))
+
+    def _loop_type(self, node: Comprehension, variables: Mapping[str, Type]) -> Type:
+        first, *_ = variables.values()
+        if node.macro in ("all", "exists"):
+            assert node.condition is not None
+            return types.BOOL if self._are_bools((node.condition,)) or self._rules.lenient else types.ERROR
+        if node.macro == "existsOne":
+            return self._taken(node, types.INT, types.BOOL)
+        if node.macro == "filter":
+            return self._taken(node, types.list_of(first))
+        assert node.result is not None
+        if node.macro == "transformMap":
+            return self._taken(node, types.map_of(first, node.result.type))
+        if node.macro == "transformMapEntry":
+            entry = self._unifier.substitute(node.result.type)
+            if entry.kind is Kind.MAP:
+                return self._taken(node, entry)
+            if entry.kind not in ANYTHING:
+                self._report(
+                    node,
+                    f"found no matching overload for 'cel.@mapInsert' applied to '(map(dyn, dyn), {entry})'",
+                )
+            return types.MAP_DYN
+        return self._taken(node, types.list_of(node.result.type))
+
+    def _taken(self, node: Comprehension, made: Type, result: Type | None = None) -> Type:
+        """The result's type, if the condition is one. cel-go sees `condition ? made : made` here."""
+        if node.condition is None or self._unifier.assignable(node.condition.type, types.BOOL):
+            return result or made
+        if self._rules.lenient:
+            return result or made
+        shown = ", ".join(
+            str(self._unifier.substitute(type_, free=types.DYN))
+            for type_ in (node.condition.type, made, made)
+        )
+        self._report(node, f"found no matching overload for '_?_:_' applied to '({shown})'")
+        return types.ERROR
+
+    # ---- what is checked of constants, once the types are known
+
+    def validate(self) -> None:
+        """Reports constants of which calls can make nothing, and literals that mix types by way of dyn."""
+        for call in self._constant_calls:
+            if not _is_possible(call):
+                self._report(call.args[0], f"invalid {call.function} argument")
+        for literal, is_exempt in self._literals:
+            if not is_exempt:
+                self._homogeneous(literal)
+
+    def _homogeneous(self, node: ListOf | MapOf) -> None:
+        if isinstance(node, ListOf):
+            pairs = [[(item, index in node.optional)] for index, item in enumerate(node.items)]
+        else:
+            pairs = [
+                [(entry.key, False), (entry.value, entry.is_optional)]
+                for entry in node.entries
+                if not isinstance(entry.key, str)
+            ]
+        for column in zip(*pairs, strict=True):
+            kinds = [
+                item.type.element if is_optional and item.type.kind is Kind.OPTIONAL else item.type
+                for item, is_optional in column
+            ]
+            for (item, _), kind in zip(column, kinds, strict=True):
+                if kind != kinds[0]:
+                    self._report(item, f"expected type '{kinds[0]}' but found '{kind}'")
+                    if isinstance(node, ListOf):
+                        break
+
+
+# By the class of a node: what checks those that end a chain, and those of which the first child is checked.
+# A table and not a method, which would take a third of the stack.
+_LEAVES: Final[Mapping[type, Callable[[_Checker, Any], None]]] = {
+    Constant: _Checker._constant,
+    Ident: _Checker._ident,
+    ListOf: _Checker._list,
+    MapOf: _Checker._map,
+    Message: _Checker._message,
+    Bind: _Checker._binding,
+    Call: _Checker._call,
+}
+_INNER: Final[Mapping[type, Callable[[_Checker, Any], None]]] = {
+    Select: _Checker._select,
+    Call: _Checker._call,
+    Comprehension: _Checker._comprehension,
+    Bind: _Checker._bind,
+}
+
+
+def _is_possible(call: Call) -> bool:
+    constant = call.args[0]
+    assert isinstance(constant, Constant)
+    try:
+        if call.function == "matches":
+            compile_pattern(constant.value)
+        else:
+            call.overloads[0].call(constant.value)
+    except (EvaluationError, InvalidPattern):
+        return False
+    return True

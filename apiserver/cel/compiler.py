@@ -1,0 +1,401 @@
+"""A checked tree becomes closures over a frame, which count what they cost.
+
+A frame is a list: what is left of the budget, then a slot for each variable. What costs the same whenever a
+part of an expression is evaluated is added up here and charged once, where that part begins: with the whole
+expression, a branch, a loop's turn. Only what depends on values is charged by itself.
+
+Source of what is charged: cel-go interpreter/runtimecost.go. A name, a field and an index cost one each, but
+of a name that is only a branch of `?:` or an index, itself nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from apiserver.cel import loops, operators
+from apiserver.cel.functions import LIST_COST, MAP_COST, MESSAGE_COST
+from apiserver.cel.spine import EAGER, leftmost
+from apiserver.cel.syntax import (
+    Bind,
+    Call,
+    Comprehension,
+    Constant,
+    Ident,
+    ListOf,
+    MapOf,
+    Message,
+    Node,
+    Select,
+)
+from apiserver.cel.types import Kind, Type
+from apiserver.cel.values import CostExceeded, EvaluationError
+from apiserver.regex import InvalidPattern, compile_pattern
+
+Frame: TypeAlias = list[Any]
+Run: TypeAlias = Callable[[Frame], Any]
+
+BUDGET: Final = 1_000_000  # of one evaluation, Kubernetes' PerCallLimit
+# A chain of calls is cut into pieces of so many, which are evaluated one after the other and not within.
+CHAIN_MAX: Final = 32
+# Methods whose argument is evaluated only if what they are called on has no value.
+_ALTERNATIVES: Final = frozenset({"optional_or_optional", "optional_orValue_value"})
+
+
+class NotRunnable(Exception):
+    """An expression that checks cannot be evaluated; the message is the client's."""
+
+
+class Result(NamedTuple):
+    value: Any
+    cost: int
+
+
+class Program:
+    """An expression, ready to be evaluated any number of times, also by several threads at once."""
+
+    __slots__ = ("_cost", "_frame", "_names", "_run")
+
+    def __init__(self, run: Run, cost: int, names: Mapping[str, int], size: int) -> None:
+        self._run, self._cost = run, cost
+        self._names = tuple(names.items())
+        self._frame: Frame = [operators.ABSENT] * size
+
+    def __call__(self, variables: Mapping[str, Any], budget: int = BUDGET) -> Result:
+        """Raises EvaluationError, also for a value that is not of its declared type, and CostExceeded.
+
+        variables: those that the expression names; it is an EvaluationError to need one that is missing.
+        """
+        frame = self._frame.copy()
+        frame[0] = budget - self._cost
+        for name, slot in self._names:
+            if name in variables:
+                frame[slot] = variables[name]
+        try:
+            value = self._run(frame)
+        except (TypeError, AttributeError) as error:
+            raise EvaluationError("no such overload") from error
+        except RecursionError:
+            raise EvaluationError("values are nested too deeply") from None
+        left: int = frame[0]
+        if left < 0:
+            raise CostExceeded(operators.EXCEEDED)
+        return Result(value, budget - left)
+
+
+class Code(NamedTuple):
+    """How a part of a tree is evaluated.
+
+    cost: what it always costs; whoever runs it charges that, before.
+    own: how much of it is for being a name or a selection.
+    is_attribute: whether it is one, so that a selection from it costs no more than its own.
+    path: how the variable is read, its slot, and fields, of `self.a.b`.
+    """
+
+    run: Run
+    cost: int = 0
+    own: int = 0
+    is_attribute: bool = False
+    path: tuple[Any, ...] = ()
+    constant: tuple[Any, ...] = ()
+
+    @property
+    def bare_cost(self) -> int:
+        return self.cost - self.own
+
+
+def compile_tree(node: Node) -> Program:
+    """Raises NotRunnable."""
+    compiler = _Compiler()
+    try:
+        code = compiler.compile(node)
+    except RecursionError:
+        raise NotRunnable("max recursion depth exceeded") from None
+    return Program(code.run, code.cost, compiler.globals, compiler.size)
+
+
+class _Compiler:
+    def __init__(self) -> None:
+        self.globals: dict[str, int] = {}
+        self.size = 1
+        self._locals: dict[str, Code] = {}
+
+    def _slot(self) -> int:
+        self.size += 1
+        return self.size - 1
+
+    def compile(self, node: Node) -> Code:
+        chain: list[Node] = []
+        while (child := self._first(node)) is not None:
+            chain.append(node)
+            node = child
+        code = _LEAVES[type(node)](self, node)
+        steps: list[tuple[int, Run]] = []
+        for position, parent in enumerate(reversed(chain)):
+            if position and position % CHAIN_MAX == 0:
+                slot = self._slot()
+                steps.append((slot, code.run))
+                code = code._replace(run=operators.read(slot), path=())
+            code = _INNER[type(parent)](self, parent, code)
+        return code._replace(run=operators.in_steps(steps, code.run), path=()) if steps else code
+
+    def _first(self, node: Node) -> Node | None:
+        """Of what is evaluated whenever the node is; of others the walk ends."""
+        if isinstance(node, Call) and node.target is None and node.function in ("_&&_", "_||_", "_?_:_"):
+            return None
+        return leftmost(node)
+
+    def _leaf_call(self, node: Call) -> Code:
+        if node.target is None and node.function in ("_&&_", "_||_"):
+            return self._logical(node)
+        if node.target is None and node.function == "_?_:_":
+            return self._conditional(node)
+        return self._call(node, list(map(self.compile, node.args)))
+
+    def _inner_call(self, node: Call, first: Code) -> Code:
+        if any(each.id in _ALTERNATIVES for each in node.overloads):
+            return self._alternative(node, first)
+        rest = node.args if node.target is not None else node.args[1:]
+        return self._call(node, [first, *map(self.compile, rest)])
+
+    # ---- names and fields
+
+    def _constant(self, node: Constant) -> Code:
+        return _constant(node.value)
+
+    def _ident(self, node: Ident) -> Code:
+        if node.is_constant:
+            return _constant(node.value)
+        local = self._locals.get(node.name)
+        if local is not None:
+            return local
+        name = node.name.removeprefix(".")
+        slot = self.globals.get(name)
+        if slot is None:
+            slot = self.globals[name] = self._slot()
+        return _variable(operators.read_global(slot, name), slot)
+
+    def _select(self, node: Select, operand: Code) -> Code:
+        if node.is_test:
+            run = operators.has_field(operand.run, node.key)
+            return Code(run, operand.bare_cost + 1, 0, is_attribute=True)
+        own, cost = _selecting(operand)
+        is_plain = not node.is_optional and node.key == node.field
+        if operand.path and is_plain:
+            path = (*operand.path, node.key)
+            return Code(operators.read_path(path), cost, own, is_attribute=True, path=path)
+        run = operators.select(operand.run, node.key, node.field, is_optional=node.is_optional)
+        return Code(run, cost, own, is_attribute=True)
+
+    def _index(self, operand: Code, index: Code, *, is_optional: bool, of: Type) -> Code:
+        own, cost = _selecting(operand)
+        cost += index.bare_cost if index.is_attribute else index.cost
+        run = operators.index(operand.run, index.run, is_optional=is_optional, of=of)
+        return Code(run, cost, own, is_attribute=True)
+
+    # ---- calls
+
+    def _logical(self, node: Call) -> Code:
+        """All terms of a chain at once, however it is nested."""
+        terms: list[Node] = []
+        waiting: list[Node] = [node]
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, Call) and each.function == node.function and each.target is None:
+                waiting.extend(reversed(each.args))
+            else:
+                terms.append(each)
+        codes = list(map(self.compile, terms))
+        are_bools = [term.type.kind is Kind.BOOL for term in terms]
+        runs = [
+            operators.boolean(code.run, is_bool=is_bool)
+            for code, is_bool in zip(codes, are_bools, strict=True)
+        ]
+        charged = [
+            runs[0],
+            *(operators.charged(run, code.cost) for run, code in zip(runs[1:], codes[1:], strict=True)),
+        ]
+        combine = operators.conjunction if node.function == "_&&_" else operators.disjunction
+        return Code(combine(charged), codes[0].cost)
+
+    def _conditional(self, node: Call) -> Code:
+        condition, then, otherwise = map(self.compile, node.args)
+        run = operators.boolean(condition.run, is_bool=node.args[0].type.kind is Kind.BOOL)
+        always = min(then.bare_cost, otherwise.bare_cost)
+        run = operators.conditional(
+            run,
+            operators.charged(then.run, then.bare_cost - always),
+            operators.charged(otherwise.run, otherwise.bare_cost - always),
+        )
+        return Code(run, condition.cost + always, 0, is_attribute=True)
+
+    def _alternative(self, node: Call, optional: Code) -> Code:
+        other = self.compile(node.args[0])
+        run = operators.alternative(
+            optional.run, operators.charged(other.run, other.cost), is_value=node.function == "orValue"
+        )
+        return Code(run, optional.cost)
+
+    def _call(self, node: Call, args: Sequence[Code]) -> Code:
+        given = [arg.type for arg in ((node.target,) if node.target is not None else ()) + node.args]
+        match node.function:
+            case "_[_]":
+                return self._index(*args, is_optional=False, of=given[0])
+            case "_[?_]":
+                return self._index(*args, is_optional=True, of=given[0])
+            case "_==_" | "_!=_":
+                run, price = operators.equality(
+                    args[0].run, args[1].run, *given, is_equal=node.function == "_==_"
+                )
+                return Code(run, args[0].cost + args[1].cost + price)
+            case "@in":
+                run, price = operators.membership(args[0].run, args[1].run, *given)
+                return Code(run, args[0].cost + args[1].cost + price)
+        cost = sum(arg.cost for arg in args)
+        if len(node.overloads) == 1 and all(map(_is_sure, given, node.overloads[0].args)):
+            return self._sure_call(node, args, cost)
+        name = node.function if node.function[0].isalpha() else ""
+        run = operators.dispatched(name, node.overloads, [arg.run for arg in args])
+        return Code(run, cost)
+
+    def _sure_call(self, node: Call, args: Sequence[Code], cost: int) -> Code:
+        overload = node.overloads[0]
+        pattern = _pattern(node, args)
+        runs = [arg.run for arg in args]
+        if pattern is not None:
+            try:
+                regex = compile_pattern(pattern)
+            except InvalidPattern as error:
+                raise NotRunnable(error.message) from None
+            if overload.id == "matches_string":
+                return Code(operators.search(runs[0], regex.search, len(pattern)), cost)
+        if overload.price is not None:
+            return Code(operators.priced_call(overload.call, overload.price, runs), cost)
+        return Code(operators.call(overload.call, args), cost + 1)
+
+    # ---- literals
+
+    def _list(self, node: ListOf) -> Code:
+        codes = list(map(self.compile, node.items))
+        run = operators.make_list([code.run for code in codes], node.optional)
+        return Code(run, LIST_COST + sum(code.cost for code in codes))
+
+    def _map(self, node: MapOf) -> Code:
+        cost, entries = MAP_COST, []
+        for entry in node.entries:
+            assert not isinstance(entry.key, str)
+            key, value = self.compile(entry.key), self.compile(entry.value)
+            cost += key.cost + value.cost
+            entries.append((key.run, value.run, entry.is_optional))
+        return Code(operators.make_map(entries), cost)
+
+    def _message(self, node: Message) -> Code:
+        if node.type.kind is not Kind.OBJECT:  # of what was not checked
+            raise NotRunnable(f"unknown type: {node.name}")
+        cost, entries = MESSAGE_COST, []
+        for entry in node.entries:
+            value = self.compile(entry.value)
+            cost += value.cost
+            key = node.type.fields[str(entry.key)].key
+            entries.append((key, value.run, entry.is_optional))
+        return Code(operators.make_message(node.type, entries), cost)
+
+    # ---- bindings and loops
+
+    @contextmanager
+    def _scope(self, variables: Mapping[str, Code]) -> Iterator[None]:
+        outer = self._locals
+        self._locals = {**outer, **variables}
+        yield
+        self._locals = outer
+
+    def _bind(self, node: Bind) -> Code:
+        value, slot = self.compile(node.value), self._slot()
+        read = operators.read_lazily(slot, operators.charged(value.run, value.cost))
+        with self._scope({node.name: Code(read, 1, 1, is_attribute=True)}):
+            body = self.compile(node.body)
+        return Code(operators.bound(slot, body.run), LIST_COST + body.cost)
+
+    def _bound_at_once(self, node: Bind, value: Code) -> Code:
+        slot = self._slot()
+        with self._scope({EAGER: _variable(operators.read(slot), slot)}):
+            body = self.compile(node.body)
+        return Code(operators.bound_at_once(slot, value.run, body.run), value.cost + body.cost)
+
+    def _comprehension(self, node: Comprehension, range_: Code) -> Code:
+        slots = [self._slot() for _ in node.variables]
+        variables = {
+            name: _variable(operators.read(slot), slot)
+            for name, slot in zip(node.variables, slots, strict=True)
+        }
+        condition = result = None
+        with self._scope(variables):
+            if node.condition is not None:
+                code = self.compile(node.condition)
+                is_bool = node.condition.type.kind is Kind.BOOL
+                condition = loops.Part(operators.boolean(code.run, is_bool=is_bool), code.cost)
+            if node.result is not None:
+                code = self.compile(node.result)
+                result = loops.Part(code.run, code.cost)
+        turns = loops.turns(range_.run, slots, of=node.range.type)
+        run, cost = loops.LOOPS[node.macro](turns, condition, result)
+        return Code(run, range_.cost + cost)
+
+
+# A table, as the checker has one.
+_LEAVES: Final[Mapping[type, Callable[[_Compiler, Any], Code]]] = {
+    Constant: _Compiler._constant,
+    Ident: _Compiler._ident,
+    ListOf: _Compiler._list,
+    MapOf: _Compiler._map,
+    Message: _Compiler._message,
+    Bind: _Compiler._bind,
+    Call: _Compiler._leaf_call,
+}
+_INNER: Final[Mapping[type, Callable[[_Compiler, Any, Code], Code]]] = {
+    Select: _Compiler._select,
+    Call: _Compiler._inner_call,
+    Comprehension: _Compiler._comprehension,
+    Bind: _Compiler._bound_at_once,
+}
+
+
+def _constant(value: Any) -> Code:
+    return Code(lambda frame: value, constant=(value,))
+
+
+def _variable(run: Run, slot: int) -> Code:
+    return Code(run, 1, 1, is_attribute=True, path=(run, slot))
+
+
+def _selecting(operand: Code) -> tuple[int, int]:
+    """Of a selection from it: its own cost, and all."""
+    return (operand.own, operand.cost + 1) if operand.is_attribute else (1, operand.cost + 2)
+
+
+_ANY: Final = frozenset({Kind.DYN, Kind.PARAMETER})
+
+
+def _is_sure(given: Type, wanted: Type) -> bool:
+    """Whether nothing but a value of the wanted type can come."""
+    if wanted.kind in _ANY:
+        return True
+    if given.kind is not wanted.kind or given.name != wanted.name:
+        return False
+    return all(
+        inner.kind in _ANY or its.kind is inner.kind
+        for its, inner in zip(given.parameters, wanted.parameters, strict=False)
+    )
+
+
+# Functions of regular expressions, and which argument is the pattern.
+_WITH_PATTERNS: Final = frozenset({"matches", "find", "findAll"})
+
+
+def _pattern(node: Call, args: Sequence[Code]) -> str | None:
+    """A constant pattern, which is compiled before anything is evaluated."""
+    if node.function not in _WITH_PATTERNS or len(args) < 2 or not args[1].constant:
+        return None
+    pattern = args[1].constant[0]
+    return pattern if isinstance(pattern, str) else None

@@ -1,0 +1,98 @@
+"""What calls of the standard library cost, and what they could: cel-go's prices (interpreter/runtimecost.go,
+checker/cost.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Any, Final
+
+from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Bounds, Estimated
+
+_SIZED: Final = (str, bytes, list, dict)
+
+
+def size_of(value: Any) -> int:
+    """Of strings, bytes, lists and maps; all else counts as one."""
+    return len(value) if isinstance(value, _SIZED) else 1
+
+
+# ---- of calls that were made
+
+# cel-go takes one for adding lists, which it does not copy, and nothing for what is within lists it compares.
+# We take one more for so many items each, so that a budget bounds time and memory.
+ADDED_PER_COST: Final = 32
+COMPARED_PER_COST: Final = 4
+
+
+def list_concatenation(args: Sequence[Any], result: Any) -> int:
+    return 1 + len(result) // ADDED_PER_COST
+
+
+def traversal(args: Sequence[Any], result: Any) -> int:
+    """Of the first argument."""
+    return ceil(size_of(args[0]) * STRING_FACTOR)
+
+
+def comparison(args: Sequence[Any], result: Any) -> int:
+    return ceil(min(size_of(args[0]), size_of(args[1])) * STRING_FACTOR)
+
+
+def concatenation(args: Sequence[Any], result: Any) -> int:
+    return ceil((size_of(args[0]) + size_of(args[1])) * STRING_FACTOR)
+
+
+def membership(args: Sequence[Any], result: Any) -> int:
+    return size_of(args[1])
+
+
+def containment(args: Sequence[Any], result: Any) -> int:
+    return ceil(size_of(args[0]) * STRING_FACTOR) * ceil(size_of(args[1]) * STRING_FACTOR)
+
+
+def matching(args: Sequence[Any], result: Any) -> int:
+    return ceil((1.0 + size_of(args[0])) * STRING_FACTOR) * ceil(size_of(args[1]) * REGEX_FACTOR)
+
+
+# ---- of calls that could be made
+
+
+def conversion_to_bytes(args: Sequence[Argument]) -> Estimated:
+    size = args[0].size
+    return Estimated(size.scaled(STRING_FACTOR), Bounds(size.low, size.times(Bounds(4, 4)).high))
+
+
+def conversion_from_bytes(args: Sequence[Argument]) -> Estimated:
+    size = args[0].size
+    return Estimated(size.scaled(STRING_FACTOR), Bounds(size.low // 4, size.high))
+
+
+def prefix_worst(args: Sequence[Argument]) -> Estimated:
+    return Estimated(args[1].size.scaled(STRING_FACTOR))
+
+
+def membership_worst(args: Sequence[Argument]) -> Estimated:
+    return Estimated(args[1].size)
+
+
+def comparison_worst(args: Sequence[Argument]) -> Estimated:
+    high = min(args[0].size.high, args[1].size.high)
+    return Estimated(Bounds(min(high, 1), high).scaled(STRING_FACTOR))
+
+
+def concatenation_worst(args: Sequence[Argument]) -> Estimated:
+    size = args[0].size.plus(args[1].size)
+    return Estimated(size.scaled(STRING_FACTOR), size)
+
+
+def list_concatenation_worst(args: Sequence[Argument]) -> Estimated:
+    return Estimated(ONE, args[0].size.plus(args[1].size))
+
+
+def containment_worst(args: Sequence[Argument]) -> Estimated:
+    return Estimated(args[0].size.scaled(STRING_FACTOR).times(args[1].size.scaled(STRING_FACTOR)))
+
+
+def matching_worst(args: Sequence[Argument]) -> Estimated:
+    text = args[0].size.plus(ONE).scaled(STRING_FACTOR)
+    return Estimated(text.times(args[1].size.scaled(REGEX_FACTOR)))

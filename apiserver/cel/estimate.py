@@ -1,0 +1,361 @@
+"""The most that an expression may cost, by how large its schema lets values be.
+
+Kubernetes refuses a rule whose worst case is too dear, so the accounting is cel-go's to the unit: what each
+kind of node costs, how a loop's body is counted, which sizes are known and which are not. Where cel-go loses
+sight of a size (or finds one by accident) so do we; otherwise a definition that one server takes another
+would refuse.
+
+Source: cel-go checker/cost.go; k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from apiserver.cel import syntax
+from apiserver.cel.functions import (
+    ANY,
+    LIST_COST,
+    MAP_COST,
+    MESSAGE_COST,
+    NOTHING,
+    ONE,
+    STRING_FACTOR,
+    UNBOUNDED,
+    Argument,
+    Bounds,
+    Estimated,
+    Overload,
+)
+from apiserver.cel.spine import EAGER, leftmost
+from apiserver.cel.syntax import Node
+from apiserver.cel.types import Kind, Type
+
+
+def estimate(node: Node, root: Type) -> Bounds:
+    """From how much to how much evaluating a checked tree costs.
+
+    root: the type of the value that the expression is about, with its sizes. All variables are of it.
+    """
+    return _Estimator(root).of(node).cost
+
+
+class _Place(NamedTuple):
+    """Where in the schema a value is from. type: None if the way there was lost."""
+
+    type: Type | None
+    is_known: bool = True
+
+    @property
+    def size(self) -> Bounds | None:
+        """As the schema bounds it. Of values that have no size, such as numbers, it says nothing: 0."""
+        return None if self.type is None else Bounds(0, self.type.size_max or 0)
+
+
+_NOWHERE: Final = _Place(None, is_known=False)
+
+
+class _Seen(NamedTuple):
+    """What is known of a node.
+
+    size: of its value; None if nothing is known, neither that it is bounded nor that it has none.
+    entry: the size of the items of a list, or of a map's values, that the expression made itself.
+    """
+
+    cost: Bounds
+    size: Bounds | None = None
+    place: _Place = _NOWHERE
+    entry: Bounds | None = None
+
+    @property
+    def size_or_any(self) -> Bounds:
+        return ANY if self.size is None else self.size
+
+
+class _Loop(NamedTuple):
+    """What one turn of a loop costs besides its condition and its result, and what is around it.
+
+    result: what taking an item costs, besides the expression for it; None where nothing is taken.
+    """
+
+    start: int
+    turn: int
+    result: int | None = None
+    end: int = 1
+
+
+# From how cel-go expands the macros: reading the accumulator costs 1, and so does any operator on it.
+_LOOPS: Final = {
+    "all": _Loop(start=0, turn=2),
+    "exists": _Loop(start=0, turn=3),
+    "existsOne": _Loop(start=0, turn=0, result=2, end=2),
+    "filter": _Loop(start=LIST_COST, turn=0, result=3 + LIST_COST),
+    "map": _Loop(start=LIST_COST, turn=0, result=2 + LIST_COST),
+    "transformList": _Loop(start=LIST_COST, turn=0, result=2 + LIST_COST),
+    "transformMap": _Loop(start=MAP_COST, turn=0, result=3),
+    "transformMapEntry": _Loop(start=MAP_COST, turn=0, result=2),
+}
+_MADE_LISTS: Final = frozenset({"filter", "map", "transformList"})
+_SHORT_CIRCUITS: Final = frozenset({"_&&_", "_||_"})
+_ADDED: Final = frozenset({"add_list", "add_string", "add_bytes"})
+_INDEXED: Final = {"index_list": "@items", "index_map": "@values"}
+_EQUALITIES: Final = frozenset({"equals", "not_equals"})
+_SIZED: Final[Mapping[str, Callable[[Bounds], Bounds]]] = {
+    "kubernetes.NamedFormat": lambda size: Bounds(1, 64),  # the longest name
+    "kubernetes.URL": lambda size: Bounds(1, 1 if size == ANY else size.high),
+}
+_SELECTED: Final = frozenset({Kind.MAP, Kind.OBJECT, Kind.PARAMETER})
+_SCALARS: Final = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
+
+
+class _Estimator:
+    def __init__(self, root: Type) -> None:
+        self._root = root
+        self._locals: dict[str, _Seen] = {}
+
+    def of(self, node: Node) -> _Seen:
+        # Down the left without recursion: chains of operators may be long.
+        above = []
+        while (child := leftmost(node)) is not None:
+            above.append(node)
+            node = child
+        seen = self._leaf(node)
+        for parent in reversed(above):
+            seen = self._inner(parent, seen)
+        return seen
+
+    def _leaf(self, node: Node) -> _Seen:
+        match node:
+            case syntax.Constant():
+                return _Seen(NOTHING, _constant_size(node.value))
+            case syntax.Ident():
+                return self._ident(node)
+            case syntax.ListOf():
+                return self._list(node)
+            case syntax.MapOf():
+                return self._map(node)
+            case syntax.Message():
+                cost = _sum(self.of(entry.value).cost for entry in node.entries)
+                return _Seen(cost.plus(_fixed(MESSAGE_COST)))
+            case syntax.Bind():
+                return self._bind(node, self.of(node.value))
+            case _:
+                assert isinstance(node, syntax.Call)
+                return self._call(node, [])
+
+    def _inner(self, node: Node, first: _Seen) -> _Seen:
+        """A node of which the leftmost child has been seen."""
+        match node:
+            case syntax.Select():
+                return self._select(node, first)
+            case syntax.Comprehension():
+                return self._comprehension(node, first)
+            case syntax.Bind():
+                # cel-go has what is bound twice in its tree.
+                with self._local({node.name: first}):
+                    return self.of(node.body)
+            case _:
+                assert isinstance(node, syntax.Call)
+                rest = node.args if node.target is not None else node.args[1:]
+                return self._call(node, [first, *map(self.of, rest)])
+
+    def _ident(self, node: syntax.Ident) -> _Seen:
+        local = self._locals.get(node.name)
+        if local is None:
+            return self._placed(node, ONE, _Place(self._root))
+        if node.name == EAGER:
+            return local
+        seen = self._placed(node, ONE, local.place)
+        return seen._replace(size=local.size if seen.size is None else seen.size, entry=local.entry)
+
+    def _select(self, node: syntax.Select, operand: _Seen) -> _Seen:
+        if node.is_test:
+            return _Seen(operand.cost, ONE)
+        if node.is_optional:
+            return _Seen(operand.cost.plus(ONE), _type_size(node.type))
+        cost = operand.cost.plus(ONE) if node.operand.type.kind in _SELECTED else operand.cost
+        return self._placed(node, cost, self._step(operand.place, node.field))
+
+    def _placed(self, node: Node, cost: Bounds, place: _Place) -> _Seen:
+        size = place.size
+        return _Seen(cost, _type_size(node.type) if size is None else size, place)
+
+    def _step(self, place: _Place, name: str) -> _Place:
+        """One step down: a field, or "@items", "@values", "@keys", "@indices".
+
+        A step from no known place is cel-go's step to the root, since the first name of a path is not read.
+        """
+        if not place.is_known:
+            return _Place(self._root)
+        above = place.type
+        if above is None:
+            return place
+        match name, above.kind:
+            case (("@items" | "@values"), Kind.LIST):
+                return _Place(above.element)
+            case (("@items" | "@values"), Kind.MAP):
+                return _Place(above.value)
+            case "@keys", Kind.MAP:
+                return _Place(above.key)
+        field = above.fields.get(name)
+        return _Place(None if field is None else field.type)
+
+    # ---- calls
+
+    def _call(self, node: syntax.Call, args: list[_Seen]) -> _Seen:
+        """args: the receiver first, if there is one."""
+        if node.function == "dyn":
+            return _Seen(args[0].cost.plus(ONE), args[0].size, entry=args[0].entry)
+        if node.function in _SHORT_CIRCUITS:
+            return _Seen(Bounds(args[0].cost.low, _sum(arg.cost for arg in args).high), ONE)
+        if node.function == "_?_:_":
+            condition, yes, no = args
+            return _Seen(
+                condition.cost.plus(yes.cost.union(no.cost)),
+                yes.size_or_any.union(no.size_or_any),
+                entry=_union(yes.entry, no.entry),
+            )
+        return self._function(node, args)
+
+    def _function(self, node: syntax.Call, args: list[_Seen]) -> _Seen:
+        nodes = node.args if node.target is None else (node.target, *node.args)
+        arguments = [_argument(node, seen) for node, seen in zip(nodes, args, strict=True)]
+        own: Bounds | None = None
+        size: Bounds | None = None
+        place = _NOWHERE
+        for overload in node.overloads:
+            estimated = _estimated(overload, arguments)
+            own = estimated.cost if own is None else own.union(estimated.cost)
+            if estimated.size is not None:
+                size = estimated.size if size is None else size.union(estimated.size)
+            if step := _INDEXED.get(overload.id):
+                size, place = args[0].entry, self._step(args[0].place, step)
+            if size is None:
+                size = self._placed(node, NOTHING, place).size
+        if own is None:
+            return _Seen(NOTHING)
+        added = any(overload.id in _ADDED for overload in node.overloads)
+        entry = _union(args[0].entry, args[1].entry) if added else None
+        return _Seen(own.plus(_sum(arg.cost for arg in args)), size, place, entry)
+
+    # ---- what expressions make
+
+    def _list(self, node: syntax.ListOf) -> _Seen:
+        items = [self.of(item) for item in node.items]
+        cost = _sum(item.cost for item in items).plus(_fixed(LIST_COST))
+        return _Seen(cost, _fixed(len(items)), entry=_any_of(items))
+
+    def _map(self, node: syntax.MapOf) -> _Seen:
+        keys = [self.of(entry.key) for entry in node.entries if not isinstance(entry.key, str)]
+        values = [self.of(entry.value) for entry in node.entries]
+        cost = _sum(seen.cost for seen in (*keys, *values)).plus(_fixed(MAP_COST))
+        return _Seen(cost, _fixed(len(values)), entry=_any_of(values))
+
+    def _bind(self, node: syntax.Bind, value: _Seen) -> _Seen:
+        with self._local({node.name: value}):
+            body = self.of(node.body)
+        # cel-go's binding is a loop over an empty list, which it counts as made.
+        cost = value.cost.plus(body.cost).plus(_fixed(LIST_COST))
+        return _Seen(cost, body.size, entry=body.entry)
+
+    def _comprehension(self, node: syntax.Comprehension, source: _Seen) -> _Seen:
+        loop = _LOOPS[node.macro]
+        with self._local(self._iterated(node, source)):
+            condition = None if node.condition is None else self.of(node.condition)
+            result = None if node.result is None else self.of(node.result)
+            item = self._item(node) if result is None else result
+        cost = (
+            source.cost.plus(_fixed(loop.start))
+            .plus(source.size_or_any.times(_turn(loop, condition, result)))
+            .plus(_fixed(loop.end))
+        )
+        if node.result is None and node.macro != "filter":
+            return _Seen(cost, ONE)
+        entry = NOTHING.union(item.size_or_any) if node.macro in _MADE_LISTS else None
+        return _Seen(cost, source.size_or_any, entry=entry)
+
+    def _iterated(self, node: syntax.Comprehension, source: _Seen) -> dict[str, _Seen]:
+        """The variables of a loop, and where they come from."""
+        is_list = node.range.type.kind is Kind.LIST
+        key = self._step(source.place, "@indices" if is_list else "@keys")
+        value = self._step(source.place, "@items" if is_list else "@values")
+        if len(node.variables) == 2:
+            first, second = node.variables
+            return {first: _Seen(ONE, place=key), second: _Seen(ONE, source.entry, value)}
+        variable = _Seen(ONE, source.entry, value) if is_list else _Seen(ONE, place=key)
+        return {node.variables[0]: variable}
+
+    def _item(self, node: syntax.Comprehension) -> _Seen:
+        local = self._locals[node.variables[0]]
+        return local if local.place.size is None else local._replace(size=local.place.size)
+
+    @contextmanager
+    def _local(self, variables: dict[str, _Seen]) -> Iterator[None]:
+        outer = self._locals
+        self._locals = outer | variables
+        yield
+        self._locals = outer
+
+
+def _turn(loop: _Loop, condition: _Seen | None, result: _Seen | None) -> Bounds:
+    """What one turn of a loop costs."""
+    fixed = _fixed(loop.turn)
+    if loop.result is None:
+        # `accumulator && condition`, of which the second part may not be reached.
+        assert condition is not None
+        return fixed.plus(ONE).plus(Bounds(0, condition.cost.high))
+    taken = _fixed(loop.result).plus(NOTHING if result is None else result.cost)
+    if condition is None:
+        return fixed.plus(taken)
+    return fixed.plus(condition.cost).plus(taken.union(ONE))
+
+
+def _estimated(overload: Overload, arguments: list[Argument]) -> Estimated:
+    if overload.id in _EQUALITIES and arguments[0].type.kind is Kind.OPAQUE:
+        # Of types that are compared as quickly as numbers are, but those that are text.
+        sized = _SIZED.get(arguments[0].type.name)
+        return Estimated(ONE if sized is None else sized(arguments[1].size).scaled(STRING_FACTOR))
+    return Estimated(ONE) if overload.estimate is None else overload.estimate(arguments)
+
+
+def _argument(node: Node, seen: _Seen) -> Argument:
+    constant = node.value if isinstance(node, syntax.Constant) else None
+    known = seen.place.type
+    # Of the schema's type the sizes of what is in it are known, too.
+    type_ = node.type if known is None or known.kind is not node.type.kind else known
+    return Argument(type_, seen.size_or_any, constant)
+
+
+def _constant_size(value: object) -> Bounds:
+    return _fixed(len(value)) if isinstance(value, str | bytes) else ONE
+
+
+def _type_size(type_: Type) -> Bounds | None:
+    if type_.kind is Kind.OPTIONAL and type_.parameters:
+        return _type_size(type_.element)
+    return ONE if type_.kind in _SCALARS else None
+
+
+def _any_of(items: list[_Seen]) -> Bounds:
+    """The size of whichever of them."""
+    if not items:
+        return NOTHING
+    sizes = [item.size_or_any for item in items]
+    return Bounds(min(size.low for size in sizes), max(size.high for size in sizes))
+
+
+def _union(a: Bounds | None, b: Bounds | None) -> Bounds | None:
+    return None if a is None or b is None else a.union(b)
+
+
+def _sum(costs: Iterator[Bounds]) -> Bounds:
+    low = high = 0
+    for cost in costs:
+        low, high = low + cost.low, high + cost.high
+    return Bounds(min(low, UNBOUNDED), min(high, UNBOUNDED))
+
+
+def _fixed(number: int) -> Bounds:
+    return Bounds(number, number)

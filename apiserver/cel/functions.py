@@ -1,0 +1,138 @@
+"""How libraries declare what expressions may call, and what that costs.
+
+A library is data: overloads with their types, what they do, and two prices: of a call that is made, and the
+worst that a call could cost, for estimates. Prices are Kubernetes' (k8s.io/apiserver pkg/cel/library/cost.go,
+cel-go checker/cost.go and interpreter/runtimecost.go), since budgets are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from apiserver.cel.types import Type
+
+if TYPE_CHECKING:
+    from apiserver.cel.syntax import Node
+
+SELECT_COST: Final = 1  # of a field or of a variable
+COMPARE_COST: Final = 1
+LIST_COST: Final = 10  # of making one; DESIGN row R32 counts 40 with its items
+MAP_COST: Final = 30
+MESSAGE_COST: Final = 40
+STRING_FACTOR: Final = 0.1  # per code point that is read
+REGEX_FACTOR: Final = 0.25  # per code point of a pattern
+UNBOUNDED: Final = (1 << 64) - 1  # of costs and sizes of which nothing is known; they do not go beyond
+
+
+class Bounds(NamedTuple):
+    """From how much to how much: a cost, or a size. Sums and products end at UNBOUNDED."""
+
+    low: int
+    high: int
+
+    def plus(self, other: Bounds) -> Bounds:
+        return Bounds(min(self.low + other.low, UNBOUNDED), min(self.high + other.high, UNBOUNDED))
+
+    def times(self, other: Bounds) -> Bounds:
+        return Bounds(min(self.low * other.low, UNBOUNDED), min(self.high * other.high, UNBOUNDED))
+
+    def scaled(self, factor: float) -> Bounds:
+        """Rounded up."""
+        return Bounds(_scaled(self.low, factor), _scaled(self.high, factor))
+
+    def union(self, other: Bounds) -> Bounds:
+        return Bounds(min(self.low, other.low), max(self.high, other.high))
+
+
+def _scaled(number: int, factor: float) -> int:
+    return UNBOUNDED if number >= UNBOUNDED else min(math.ceil(number * factor), UNBOUNDED)
+
+
+NOTHING: Final = Bounds(0, 0)
+ONE: Final = Bounds(1, 1)
+ANY: Final = Bounds(0, UNBOUNDED)
+
+
+class Argument(NamedTuple):
+    """What an estimate knows of a call's argument (the receiver comes first).
+
+    size: of strings, bytes, lists and maps, else ONE. constant: its value, where the text has it.
+    """
+
+    type: Type
+    size: Bounds
+    constant: Any = None
+
+
+class Estimated(NamedTuple):
+    """cost: of the call alone, without its arguments'. size: of its result, if it has one."""
+
+    cost: Bounds
+    size: Bounds | None = None
+
+
+Price: TypeAlias = Callable[[Sequence[Any], Any], int]
+Estimate: TypeAlias = Callable[[Sequence[Argument]], Estimated]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overload:
+    """One way to call a function.
+
+    id: as cel-go or Kubernetes call it, as `size_string`.
+    args: types of the arguments; of a method the receiver's first.
+    call: gets that many values of these types (of parameters and dyn any), raises EvaluationError.
+    price: (arguments, result): what a call has cost; None: 1.
+    estimate: (arguments): what it could cost, and how large its result; None: 1, and nothing known.
+    """
+
+    id: str
+    args: tuple[Type, ...]
+    result: Type
+    call: Callable[..., Any]
+    is_method: bool = False
+    price: Price | None = None
+    estimate: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MacroRule:
+    """A call that is rewritten while the text is parsed.
+
+    arg_count: None for any.
+    expand: (offset, receiver, arguments): the tree; raises `MacroError`.
+    """
+
+    name: str
+    arg_count: int | None
+    is_method: bool
+    expand: Callable[[int, Node | None, tuple[Node, ...]], Node]
+
+
+class MacroError(Exception):
+    """A macro is used wrongly."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.message, self.offset = message, offset
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Library:
+    """What a library adds to the language.
+
+    functions: the overloads of each, by the name it is called by (`_+_`, `size`, `math.greatest`); a name
+        with dots is a function of a namespace.
+    constants: names with their types and values; names of types are such.
+    since: the release whose servers take it in new expressions; stored ones may use all (rows R18-R20).
+    """
+
+    name: str
+    functions: Mapping[str, tuple[Overload, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    macros: tuple[MacroRule, ...] = ()
+    constants: Mapping[str, tuple[Type, Any]] = field(default_factory=lambda: MappingProxyType({}))
+    since: tuple[int, int] = (1, 0)

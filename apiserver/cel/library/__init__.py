@@ -1,0 +1,1 @@
+"""The functions that expressions may call, one library to a module."""

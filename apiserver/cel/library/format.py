@@ -1,0 +1,164 @@
+"""Named formats of texts: `format.dns1123Label().validate(text)`.
+
+Source: k8s.io/apiserver pkg/cel/library/format.go; k8s.io/kube-openapi pkg/validation/strfmt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, TypeAlias
+
+from apiserver.cel import types
+from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Estimated, Library, Overload
+from apiserver.cel.library import go_url
+from apiserver.cel.library.prices import regex_price
+from apiserver.cel.types import STRING, Type
+from apiserver.cel.values import NONE, Optional
+from apiserver.meta import names
+
+FORMAT: Final = types.opaque("kubernetes.NamedFormat")
+Rule: TypeAlias = Callable[[str], list[str]]
+# The largest that any format's pattern is taken for in estimates.
+_PATTERN_LENGTH_MAX: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """pattern_length: by which the price goes, whether it has a pattern or not."""
+
+    cel_type: ClassVar[Type] = FORMAT
+    name: str
+    pattern_length: int
+    validate: Rule
+
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.I | re.A)
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
+_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_TIME: Final = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
+
+
+def _is_date(text: str) -> bool:
+    found = _DATE.fullmatch(text)
+    if found is None:
+        return False
+    year, month, day = map(int, found.groups())
+    try:
+        date(year or 400, month, day)  # the year 0 is a leap year, as 400 is; Python has none
+    except ValueError:
+        return False
+    return True
+
+
+def _is_datetime(text: str) -> bool:
+    day, mark, rest = text.lower().partition("t")
+    found = _TIME.fullmatch(rest.partition("t")[0])
+    return (
+        bool(mark)
+        and _is_date(day)
+        and found is not None
+        and found[1] <= "23"
+        and found[2] <= "59"
+        and found[3] <= "59"
+    )
+
+
+def _rule(is_valid: Callable[[str], object], complaint: str) -> Rule:
+    return lambda text: [] if is_valid(text) else [complaint]
+
+
+def _uri(text: str) -> list[str]:
+    try:
+        go_url.parse_request_uri(text)
+    except go_url.InvalidUrl as invalid:
+        return [go_url.parse_error(text, invalid)]
+    return []
+
+
+def _as_prefix(rule: Rule) -> Rule:
+    """Of a name to which something will be added: it may end with a dash."""
+
+    def check(text: str) -> list[str]:
+        return rule(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
+
+    return check
+
+
+FORMATS: Final = {
+    "dns1123Label": Format("DNS1123Label", 30, names.dns_label),
+    "dns1123Subdomain": Format("DNS1123Subdomain", 60, names.dns_subdomain),
+    "dns1035Label": Format("DNS1035Label", 30, names.dns1035_label),
+    "qualifiedName": Format("QualifiedName", 60, names.qualified_name),
+    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", 30, _as_prefix(names.dns_label)),
+    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", 60, _as_prefix(names.dns_subdomain)),
+    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", 30, _as_prefix(names.dns1035_label)),
+    "labelValue": Format("LabelValue", 40, names.label_value),
+    # The pattern that Kubernetes takes the length of, though it does not use it, is about as long.
+    "uri": Format("URI", 1100, _uri),
+    "uuid": Format("uuid", 72, _rule(_UUID.fullmatch, "does not match the UUID format")),
+    "byte": Format("byte", 91, _rule(_BASE64.fullmatch, "invalid base64")),
+    "date": Format("date", 77, _rule(_is_date, "invalid date")),
+    "datetime": Format("datetime", 77, _rule(_is_datetime, "invalid datetime")),
+}
+
+
+def _named(name: str) -> Optional:
+    found = FORMATS.get(name)
+    return NONE if found is None else Optional(found)
+
+
+def _validate(format_: Format, text: str) -> Optional:
+    """What is wrong, if anything is."""
+    problems = format_.validate(text)
+    return Optional(problems) if problems else NONE
+
+
+def _price(args: Sequence[Any], result: Any) -> int:
+    return regex_price(len(args[1]), args[0].pattern_length)
+
+
+def _estimate(args: Sequence[Argument]) -> Estimated:
+    return Estimated(args[1].size.scaled(STRING_FACTOR).scaled(_PATTERN_LENGTH_MAX * REGEX_FACTOR))
+
+
+def _constant(format_: Format) -> Callable[[], Format]:
+    return lambda: format_
+
+
+FORMAT_LIBRARY: Final = Library(
+    "format",
+    MappingProxyType(
+        {
+            "validate": (
+                Overload(
+                    "format-validate",
+                    (FORMAT, STRING),
+                    types.optional_of(types.list_of(STRING)),
+                    _validate,
+                    is_method=True,
+                    price=_price,
+                    estimate=_estimate,
+                ),
+            ),
+            "format.named": (
+                Overload(
+                    "format-named",
+                    (STRING,),
+                    types.optional_of(FORMAT),
+                    _named,
+                    estimate=lambda _: Estimated(ONE),
+                ),
+            ),
+            **{
+                f"format.{name}": (Overload(f"format.{name}", (), FORMAT, _constant(format_)),)
+                for name, format_ in FORMATS.items()
+            },
+        }
+    ),
+    constants=MappingProxyType({FORMAT.name: (types.type_of_type(FORMAT), FORMAT)}),
+    since=(1, 31),
+)

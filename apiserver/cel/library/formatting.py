@@ -1,0 +1,300 @@
+"""`string.format()`, in the two ways that cel-go has it.
+
+The former (Kubernetes' choice: cel-go ext/formatting.go) writes lists and maps as expressions are written,
+and numbers with a fraction as people in the United States write them. The latter (formatting_v2.go, the
+language definition's) writes all of them plainly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from apiserver.cel.library.prices import TEXT_MAX, check_size
+from apiserver.cel.library.texts import double_text, quoted
+from apiserver.cel.library.times import format_duration, format_timestamp
+from apiserver.cel.types import Type
+from apiserver.cel.values import BoolKey, Duration, EvaluationError, Timestamp, UInt, key_value, type_name
+
+_PRECISION: Final = 6
+PRECISION_MAX: Final = 1000
+
+# What a clause makes of a value; precision is None where the text says none.
+Clause: TypeAlias = Callable[[Any, int | None], str]
+
+
+class _Unfit(Exception):
+    """The value is of no type that the clause takes."""
+
+
+def _formatter(
+    clauses: Mapping[str, Clause], complaints: Mapping[str, str]
+) -> Callable[[str, list[Any]], str]:
+    def format_(text: str, args: list[Any]) -> str:
+        parts: list[str] = []
+        at = index = size = 0
+        while (start := text.find("%", at)) >= 0:
+            parts.append(text[at:start])
+            if text.startswith("%%", start):
+                parts.append("%")
+                at = start + 2
+                continue
+            if index >= len(args):
+                raise EvaluationError(f"index {index} out of range")
+            if start + 1 >= len(text):
+                raise EvaluationError("unexpected end of string")
+            letter, precision, at = _clause(text, start + 1)
+            if letter not in clauses:
+                raise _unparsable(f'unrecognized formatting clause "{letter}"')
+            try:
+                part = clauses[letter](args[index], precision)
+            except _Unfit as unfit:
+                complaint = complaints[letter.lower() if not unfit.args else "s"]
+                given = unfit.args[0] if unfit.args else args[index]
+                raise EvaluationError(
+                    f"error during formatting: {complaint}, was given {type_name(given)}"
+                ) from None
+            except RecursionError:
+                raise EvaluationError("error during formatting: values are nested too deeply") from None
+            parts.append(part)
+            size += len(part)
+            check_size(size)
+            index += 1
+        parts.append(text[at:])
+        return "".join(parts)
+
+    return format_
+
+
+def _clause(text: str, at: int) -> tuple[str, int | None, int]:
+    """(its letter, its precision, where it ends)."""
+    precision: int | None = None
+    if text[at] == ".":
+        end = at + 1
+        while end < len(text) and text[end] in "0123456789":
+            end += 1
+        if end == len(text):
+            raise _unparsable("error while parsing precision: could not find end of precision specifier")
+        digits = text[at + 1 : end]
+        if not digits:
+            raise _unparsable(
+                "error while parsing precision: error while converting precision to integer: strconv.Atoi: "
+                'parsing "": invalid syntax'
+            )
+        if len(digits.lstrip("0")) > 4 or int(digits) > PRECISION_MAX:
+            raise _unparsable(
+                f"error while parsing precision: precision {digits[:20]} exceeds maximum allowed precision "
+                f"{PRECISION_MAX}"
+            )
+        precision, at = int(digits), end
+    return text[at], precision, at + 1
+
+
+def _unparsable(message: str) -> EvaluationError:
+    return EvaluationError(f"could not parse formatting clause: {message}")
+
+
+# ---- clauses of both
+
+
+def _not_finite(number: float) -> str | None:
+    if math.isfinite(number):
+        return None
+    return "NaN" if number != number else ("Infinity" if number > 0 else "-Infinity")
+
+
+def _in_base(base: str) -> Clause:
+    def clause(value: Any, _: int | None) -> str:
+        if type(value) is int or type(value) is UInt:
+            return format(int(value), base)
+        if type(value) is bool and base == "b":
+            return format(value, base)
+        if base in "xX" and isinstance(value, str | bytes):
+            raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+            return raw.hex() if base == "x" else raw.hex().upper()
+        raise _Unfit
+
+    return clause
+
+
+_BASES: Final = {letter: _in_base(letter) for letter in "boxX"}
+
+
+def _plain(value: Any, of_double: Callable[[float], str]) -> str | None:
+    """A value that holds no others; None if it does."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case BoolKey():
+            return _plain(value.value, of_double)
+        case Timestamp():
+            return format_timestamp(value)
+        case Duration():
+            return format_duration(value)
+        case int():
+            return str(int(value))
+        case float():
+            return of_double(value)
+        case str():
+            return value
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
+        case Type():
+            return value.name or value.kind.value
+    return None
+
+
+def _joined(parts: list[str], size: int) -> str:
+    check_size(size)
+    return ", ".join(parts)
+
+
+def _nested(text_of: Callable[[Any], str], value: Any, between: str) -> str:
+    """A list or a map, of which text_of writes each part."""
+    if isinstance(value, list):
+        parts, size = [], 0
+        for item in value:
+            parts.append(text_of(item))
+            size += len(parts[-1]) + 2
+            if size > TEXT_MAX:
+                break
+        return f"[{_joined(parts, size)}]"
+    if not isinstance(value, dict):
+        raise _Unfit(value)
+    pairs = [(text_of(key_value(key)), text_of(item)) for key, item in value.items()]
+    pairs.sort(key=lambda pair: pair[0])
+    parts = [f"{key}{between}{text}" for key, text in pairs]
+    return f"{{{_joined(parts, sum(map(len, parts)))}}}"
+
+
+# ---- as the language definition has it
+
+
+def _plain_double(number: float) -> str:
+    return _not_finite(number) or double_text(number, has_exponent=False)
+
+
+def _text(value: Any) -> str:
+    plain = _plain(value, _plain_double)
+    return _nested(_text, value, ": ") if plain is None else plain
+
+
+def _decimal(value: Any, _: int | None) -> str:
+    if type(value) is float:
+        return _plain_double(value)
+    return _integer(value, None)
+
+
+def _fraction(letter: str) -> Clause:
+    def clause(value: Any, precision: int | None) -> str:
+        if type(value) not in (int, UInt, float):
+            raise _Unfit
+        number = float(value)
+        return _not_finite(number) or format(
+            number, f".{_PRECISION if precision is None else precision}{letter}"
+        )
+
+    return clause
+
+
+format_plainly: Final = _formatter(
+    {"s": lambda value, _: _text(value), "d": _decimal, "f": _fraction("f"), "e": _fraction("e"), **_BASES},
+    {
+        "s": (
+            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
+            "durations, and timestamps"
+        ),
+        "d": "decimal clause can only be used on ints, uints, and doubles",
+        "f": "fixed-point clause can only be used on ints, uints, and doubles",
+        "e": "scientific clause can only be used on ints, uints, and doubles",
+        "b": "only ints, uints, and bools can be formatted as binary",
+        "x": "only ints, uints, bytes, and strings can be formatted as hex",
+        "o": "octal clause can only be used on ints and uints",
+    },
+)
+
+
+# ---- as Kubernetes has it
+
+
+def _integer(value: Any, _: int | None) -> str:
+    if type(value) is int or type(value) is UInt:
+        return str(int(value))
+    raise _Unfit
+
+
+def _literal(value: Any) -> str:
+    """As an expression would have it."""
+    match value:
+        case str():
+            return quoted(value)
+        case bytes():
+            return f"b{quoted(_plain(value, str) or '')}"
+        case Timestamp():
+            return f'timestamp("{format_timestamp(value)}")'
+        case Duration():
+            return f'duration("{format_duration(value)}")'
+        case float():
+            return format(value, ".6f") if math.isfinite(value) else f'"{double_text(value)}"'
+    plain = _plain(value, double_text)
+    return _nested(_literal, value, ":") if plain is None else plain
+
+
+def _string(value: Any, _: int | None) -> str:
+    plain = _plain(value, double_text)
+    return _nested(_literal, value, ":") if plain is None else plain
+
+
+_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, str) and value in _NOT_FINITE:
+        return _NOT_FINITE[value]
+    if type(value) is not float:
+        raise _Unfit
+    return value
+
+
+def _localized(number: float) -> str:
+    return "NaN" if number != number else ("∞" if number > 0 else "-∞")
+
+
+def _fixed(value: Any, precision: int | None) -> str:
+    number = _double(value)
+    if not math.isfinite(number):
+        return _localized(number)
+    return format(number, f",.{_PRECISION if precision is None else precision}f")
+
+
+def _scientific(value: Any, precision: int | None) -> str:
+    """precision is taken for a width there, and has no effect."""
+    number = _double(value)
+    if not math.isfinite(number):
+        return _localized(number)
+    mantissa, _, exponent = format(number, f".{_PRECISION}e").partition("e")
+    return f"{mantissa}\u202f\u00d7\u202f10{exponent.removeprefix('+').translate(_RAISED)}"
+
+
+format_localized: Final = _formatter(
+    {"s": _string, "d": _integer, "f": _fixed, "e": _scientific, **_BASES},
+    {
+        "s": (
+            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
+            "durations, and timestamps"
+        ),
+        "d": "decimal clause can only be used on integers",
+        "f": "fixed-point clause can only be used on doubles",
+        "e": "scientific clause can only be used on doubles",
+        "b": "only integers and bools can be formatted as binary",
+        "x": "only integers, byte buffers, and strings can be formatted as hex",
+        "o": "octal clause can only be used on integers",
+    },
+)

@@ -1,0 +1,51 @@
+"""JSON Patch in expressions of admission policies. Source: k8s.io/apiserver pkg/cel/library/jsonpatch.go,
+pkg/cel/mutation/jsonpatch.go.
+
+It is not in the base environment: only expressions that mutate have it.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from apiserver.cel import types
+from apiserver.cel.functions import Library, Overload
+from apiserver.cel.library.prices import check_size, estimate_text, of_text
+from apiserver.cel.types import DYN, STRING, Field
+
+# What `JSONPatch{op: "add", path: "/a", value: 1}` makes; the name and type are an environment's message.
+JSON_PATCH_TYPE: Final = types.object_of(
+    "JSONPatch",
+    {
+        "op": Field("op", STRING),
+        "path": Field("path", STRING),
+        "from": Field("from", STRING),
+        "value": Field("value", DYN),
+    },
+)
+
+
+def _escape_key(key: str) -> str:
+    """A key as a part of a path."""
+    check_size(2 * len(key))
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+JSON_PATCH: Final = Library(
+    "kubernetes.jsonpatch",
+    MappingProxyType(
+        {
+            "jsonpatch.escapeKey": (
+                Overload(
+                    "string_jsonpatch_escapeKey_string",
+                    (STRING,),
+                    STRING,
+                    _escape_key,
+                    price=of_text(),
+                    estimate=estimate_text(has_its_size=True),
+                ),
+            )
+        }
+    ),
+)

@@ -1,0 +1,44 @@
+"""What every expression of Kubernetes has, and since when: k8s.io/apiserver pkg/cel/environment/base.go.
+
+What an expression may be written with is a matter of the release that a cluster may go back to; a stored one
+may use all. `json_patch.JSON_PATCH` is added where expressions mutate.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.cel.functions import Library
+from apiserver.cel.library.authorizer import AUTHORIZER_SELECTORS, AUTHORIZERS
+from apiserver.cel.library.comprehensions import TWO_VARIABLES
+from apiserver.cel.library.format import FORMAT_LIBRARY
+from apiserver.cel.library.lists import LISTS
+from apiserver.cel.library.lists_ext import LISTS_EXT
+from apiserver.cel.library.network import CIDRS, IPS
+from apiserver.cel.library.optionals import OPTIONALS
+from apiserver.cel.library.quantity import QUANTITIES
+from apiserver.cel.library.regex import REGEX
+from apiserver.cel.library.semver import SEMVERS
+from apiserver.cel.library.sets import SETS
+from apiserver.cel.library.standard import STANDARD
+from apiserver.cel.library.strings import KUBERNETES_STRINGS
+from apiserver.cel.library.url import URLS
+
+KUBERNETES: Final[tuple[Library, ...]] = (
+    STANDARD,
+    URLS,
+    REGEX,
+    LISTS,
+    *KUBERNETES_STRINGS,
+    AUTHORIZERS,
+    OPTIONALS,
+    QUANTITIES,
+    SETS,
+    IPS,
+    CIDRS,
+    FORMAT_LIBRARY,
+    AUTHORIZER_SELECTORS,
+    TWO_VARIABLES,
+    SEMVERS,
+    LISTS_EXT,
+)

@@ -1,0 +1,254 @@
+"""More functions on lists. Source: cel-go ext/lists.go, version 3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from apiserver.cel import types
+from apiserver.cel.functions import (
+    UNBOUNDED,
+    Argument,
+    Bounds,
+    Estimate,
+    Estimated,
+    Library,
+    MacroError,
+    MacroRule,
+    Overload,
+    Price,
+)
+from apiserver.cel.library.members import Members
+from apiserver.cel.library.ordering import are_alike, overloads
+from apiserver.cel.library.prices import actual_size, check_cost, estimate_list, of_list
+from apiserver.cel.syntax import Bind, Call, Comprehension, Ident, ListOf, Node, Select
+from apiserver.cel.types import INT, LIST_A, LIST_DYN, Kind, Type
+from apiserver.cel.values import EvaluationError
+
+# What it takes to compare an item with another; more for texts.
+_COMPARE_FACTOR: Final = 2.0
+_COMPARE_TEXT_FACTOR: Final = 2.1
+
+
+def _slice(items: list[Any], start: int, end: int) -> list[Any]:
+    if start < 0 or end < 0:
+        raise EvaluationError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise EvaluationError(
+            f"cannot slice({start}, {end}), start index must be less than or equal to end index"
+        )
+    if len(items) < end:
+        raise EvaluationError(f"cannot slice({start}, {end}), list is length {len(items)}")
+    return items[start:end]
+
+
+def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
+    """Lists in it, to a depth, are replaced by what is in them."""
+    if depth < 0:
+        raise EvaluationError("level must be non-negative")
+    try:
+        found = list(_flat(items, depth))
+    except RecursionError:
+        raise EvaluationError("lists are nested too deeply") from None
+    check_cost(len(found))
+    return found
+
+
+def _flat(items: list[Any], depth: int) -> Iterator[Any]:
+    for item in items:
+        if depth and isinstance(item, list):
+            yield from _flat(item, depth - 1)
+        else:
+            yield item
+
+
+def _range(count: int) -> list[int]:
+    check_cost(count)
+    return list(range(count))
+
+
+def _reverse(items: list[Any]) -> list[Any]:
+    return items[::-1]
+
+
+def _distinct(items: list[Any]) -> list[Any]:
+    check_cost(_COMPARE_FACTOR * len(items) ** 2)
+    members = Members()
+    return [item for item in items if members.add(item)]
+
+
+def _sort(items: list[Any]) -> list[Any]:
+    return _sort_by(items, items)
+
+
+def _sort_by(items: list[Any], keys: list[Any]) -> list[Any]:
+    if len(items) != len(keys):
+        raise EvaluationError(
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got "
+            f"{len(items)} and {len(keys)} elements respectively"
+        )
+    check_cost(_COMPARE_FACTOR * len(keys) ** 2)
+    if not are_alike(keys):
+        is_one_kind = len(set(map(type, keys))) == 1
+        raise EvaluationError(
+            "list elements must be comparable" if is_one_kind else "list elements must have the same type"
+        )
+    return [items[index] for index in sorted(range(len(keys)), key=keys.__getitem__)]
+
+
+def _sort_by_macro(offset: int, receiver: Node | None, args: tuple[Node, ...]) -> Node:
+    """`list.sortBy(x, key)`: the list, by the keys that `list.map(x, key)` makes."""
+    assert receiver is not None
+    if not isinstance(receiver, ListOf | Select | Ident | Comprehension | Call):
+        raise MacroError(
+            "sortBy can only be applied to a list, identifier, comprehension, call or select expression",
+            receiver.offset,
+        )
+    if not isinstance(args[0], Ident):
+        raise MacroError("argument is not an identifier", args[0].offset)
+    name = "@__sortBy_input__"
+    keys = Comprehension("map", (args[0].name,), Ident(name, offset=offset), None, args[1], offset=offset)
+    call = Call("@sortByAssociatedKeys", (keys,), Ident(name, offset=offset), offset=offset)
+    return Bind(name, receiver, call, offset=offset)
+
+
+# ---- prices
+
+
+def _price_of_result(args: Sequence[Any], result: Any) -> int:
+    return of_list(1, actual_size(result))
+
+
+def _price_flatten(args: Sequence[Any], result: Any) -> int:
+    return of_list(args[1] if len(args) > 1 else 1, len(args[0]))
+
+
+def _price_compared(keys: int) -> Price:
+    """keys: which argument is put in order."""
+
+    def price(args: Sequence[Any], result: Any) -> int:
+        items = args[keys]
+        is_text = bool(items) and isinstance(items[0], str | bytes)
+        return of_list(_COMPARE_TEXT_FACTOR if is_text else _COMPARE_FACTOR, len(items) ** 2)
+
+    return price
+
+
+def _constant(argument: Argument, otherwise: int) -> int:
+    return max(argument.constant, 0) if type(argument.constant) is int else otherwise
+
+
+def _estimate_slice(args: Sequence[Argument]) -> Estimated:
+    start, end = _constant(args[1], 0), _constant(args[2], args[0].size.high)
+    size = (end - start) % (UNBOUNDED + 1)
+    return estimate_list(1, Bounds(size, size))
+
+
+def _estimate_flatten(args: Sequence[Argument]) -> Estimated:
+    depth = _constant(args[1], UNBOUNDED) if len(args) > 1 else 1
+    return estimate_list(depth, args[0].size)
+
+
+def _estimate_range(args: Sequence[Argument]) -> Estimated:
+    size = _constant(args[0], UNBOUNDED)
+    return estimate_list(1, Bounds(size, size))
+
+
+def _estimate_reverse(args: Sequence[Argument]) -> Estimated:
+    return estimate_list(1, args[0].size)
+
+
+def _estimate_compared(keys: int, type_: Type | None = None) -> Estimate:
+    is_text = type_ is not None and type_.kind in (Kind.STRING, Kind.BYTES)
+    factor = _COMPARE_TEXT_FACTOR if is_text else _COMPARE_FACTOR
+
+    def estimate(args: Sequence[Argument]) -> Estimated:
+        size = args[keys].size
+        return estimate_list(factor, size.times(size))
+
+    return estimate
+
+
+# ---- declarations
+
+
+def _method(
+    name: str,
+    args: tuple[Type, ...],
+    result: Type,
+    call: Callable[..., Any],
+    price: Price,
+    estimate: Estimate,
+) -> tuple[Overload, ...]:
+    return (Overload(name, args, result, call, is_method=True, price=price, estimate=estimate),)
+
+
+def _sorting(name: str, type_: Type) -> Overload:
+    own = types.list_of(type_)
+    (overload,) = _method(
+        f"list_{type_.kind.value}_sort", (own,), own, _sort, _price_compared(0), _estimate_compared(0, type_)
+    )
+    return overload
+
+
+def _sorting_by(name: str, type_: Type) -> Overload:
+    (overload,) = _method(
+        f"list_{type_.kind.value}_sortByAssociatedKeys",
+        (LIST_A, types.list_of(type_)),
+        LIST_A,
+        _sort_by,
+        _price_compared(1),
+        _estimate_compared(1, type_),
+    )
+    return overload
+
+
+LISTS_EXT: Final = Library(
+    "cel.lib.ext.lists",
+    MappingProxyType(
+        {
+            "slice": _method(
+                "list_slice", (LIST_A, INT, INT), LIST_A, _slice, _price_of_result, _estimate_slice
+            ),
+            "flatten": (
+                *_method(
+                    "list_flatten",
+                    (types.list_of(LIST_A),),
+                    LIST_A,
+                    _flatten,
+                    _price_flatten,
+                    _estimate_flatten,
+                ),
+                *_method(
+                    "list_flatten_int",
+                    (LIST_DYN, INT),
+                    LIST_DYN,
+                    _flatten,
+                    _price_flatten,
+                    _estimate_flatten,
+                ),
+            ),
+            "sort": overloads(_sorting),
+            "@sortByAssociatedKeys": overloads(_sorting_by),
+            "lists.range": (
+                Overload(
+                    "lists_range",
+                    (INT,),
+                    types.list_of(INT),
+                    _range,
+                    price=_price_of_result,
+                    estimate=_estimate_range,
+                ),
+            ),
+            "reverse": _method(
+                "list_reverse", (LIST_A,), LIST_A, _reverse, _price_of_result, _estimate_reverse
+            ),
+            "distinct": _method(
+                "list_distinct", (LIST_A,), LIST_A, _distinct, _price_compared(0), _estimate_compared(0)
+            ),
+        }
+    ),
+    macros=(MacroRule("sortBy", 2, True, _sort_by_macro),),
+    since=(1, 34),
+)

@@ -1,0 +1,127 @@
+"""Values that may be missing: `optional.…`, `?.`, `[?…]`. Source: cel-go cel/library.go, OptionalTypes.
+
+The second argument of `or` and `orValue` is asked for only if the first has no value; that is the compiler's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from apiserver.cel import types
+from apiserver.cel.functions import Library, Overload
+from apiserver.cel.library.times import TIMESTAMP_MIN
+from apiserver.cel.macros import OPTIONAL_MACROS
+from apiserver.cel.types import BOOL, INT, LIST_A, MAP_A_B, A, B
+from apiserver.cel.values import NONE, EvaluationError, Message, Optional, Timestamp
+
+_OPTIONAL: Final = types.optional_of(A)
+_OPTIONAL_B: Final = types.optional_of(B)
+_OPTIONAL_LIST: Final = types.optional_of(LIST_A)
+_OPTIONAL_MAP: Final = types.optional_of(MAP_A_B)
+_OPTIONALS: Final = types.list_of(_OPTIONAL)
+
+
+def _has_value(optional: Optional) -> bool:
+    return optional.has_value
+
+
+def _value(optional: Optional) -> Any:
+    return optional.value
+
+
+def _or(optional: Optional, other: Optional) -> Optional:
+    return optional if optional.has_value else other
+
+
+def _or_value(optional: Optional, other: Any) -> Any:
+    return optional.value if optional.has_value else other
+
+
+def _of_non_zero_value(value: Any) -> Optional:
+    return NONE if is_zero(value) else Optional(value)
+
+
+def is_zero(value: Any) -> bool:
+    """Whether a value is what its type has where nothing is said: nothing, false, 0, empty."""
+    match value:
+        case None:
+            return True
+        case Timestamp():
+            return value == TIMESTAMP_MIN
+        case bool() | int() | float() | str() | bytes() | list() | Mapping():
+            return not value
+        case Optional():
+            return not value.has_value
+        case Message():
+            return all(map(is_zero, value.fields.values()))
+    return False
+
+
+def _never(*args: Any) -> Any:
+    raise AssertionError("is evaluated by the compiler")
+
+
+def _first(items: list[Any]) -> Optional:
+    return Optional(items[0]) if items else NONE
+
+
+def _last(items: list[Any]) -> Optional:
+    return Optional(items[-1]) if items else NONE
+
+
+def _unwrap(items: list[Any]) -> list[Any]:
+    for item in items:
+        if not isinstance(item, Optional):
+            raise EvaluationError(f"value {item} is not optional")
+    return [item.value for item in items if item.has_value]
+
+
+OPTIONALS: Final = Library(
+    "optional",
+    MappingProxyType(
+        {
+            "optional.of": (Overload("optional_of", (A,), _OPTIONAL, Optional),),
+            "optional.ofNonZeroValue": (
+                Overload("optional_ofNonZeroValue", (A,), _OPTIONAL, _of_non_zero_value),
+            ),
+            "optional.none": (Overload("optional_none", (), _OPTIONAL, lambda: NONE),),
+            "optional.unwrap": (Overload("optional_unwrap", (_OPTIONALS,), LIST_A, _unwrap),),
+            "unwrapOpt": (Overload("optional_unwrapOpt", (_OPTIONALS,), LIST_A, _unwrap, is_method=True),),
+            "value": (Overload("optional_value", (_OPTIONAL,), A, _value, is_method=True),),
+            "hasValue": (Overload("optional_hasValue", (_OPTIONAL,), BOOL, _has_value, is_method=True),),
+            "or": (Overload("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, _or, is_method=True),),
+            "orValue": (Overload("optional_orValue_value", (_OPTIONAL, A), A, _or_value, is_method=True),),
+            "first": (Overload("list_first", (LIST_A,), _OPTIONAL, _first, is_method=True),),
+            "last": (Overload("list_last", (LIST_A,), _OPTIONAL, _last, is_method=True),),
+            "_[?_]": (
+                Overload("list_optindex_optional_int", (LIST_A, INT), _OPTIONAL, _never),
+                Overload(
+                    "optional_list_optindex_optional_int",
+                    (_OPTIONAL_LIST, INT),
+                    _OPTIONAL,
+                    _never,
+                ),
+                Overload("map_optindex_optional_value", (MAP_A_B, A), _OPTIONAL_B, _never),
+                Overload(
+                    "optional_map_optindex_optional_value",
+                    (_OPTIONAL_MAP, A),
+                    _OPTIONAL_B,
+                    _never,
+                ),
+            ),
+            "_[_]": (
+                Overload("optional_list_index_int", (_OPTIONAL_LIST, INT), _OPTIONAL, _never),
+                Overload("optional_map_index_value", (_OPTIONAL_MAP, A), _OPTIONAL_B, _never),
+            ),
+        }
+    ),
+    macros=OPTIONAL_MACROS,
+    constants=MappingProxyType(
+        {
+            "optional_type": (types.type_of_type(_OPTIONAL), types.optional_of(types.DYN)),
+        }
+    ),
+    since=(1, 28),
+)

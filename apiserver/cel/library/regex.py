@@ -1,0 +1,65 @@
+"""What a pattern matches in a text. Source: k8s.io/apiserver pkg/cel/library/regex.go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from apiserver.cel import types
+from apiserver.cel.functions import (
+    REGEX_FACTOR,
+    STRING_FACTOR,
+    Argument,
+    Bounds,
+    Estimated,
+    Library,
+    Overload,
+)
+from apiserver.cel.library.prices import of_regex, too_much
+from apiserver.cel.types import INT, STRING
+from apiserver.cel.values import EvaluationError
+from apiserver.regex import InvalidPattern, Regex, TooMuchWork, compile_pattern
+
+_STRINGS: Final = types.list_of(STRING)
+
+
+def _compiled(pattern: str) -> Regex:
+    try:
+        return compile_pattern(pattern)
+    except InvalidPattern as invalid:
+        raise EvaluationError(f"Illegal regex: {invalid.message}") from None
+
+
+def _find(text: str, pattern: str) -> str:
+    return _compiled(pattern).find(text) or ""
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    try:
+        return _compiled(pattern).find_all(text, limit)
+    except TooMuchWork:
+        raise too_much() from None
+
+
+def _estimate(args: Sequence[Argument]) -> Estimated:
+    size = args[0].size
+    text_cost = size.plus(Bounds(1, 1)).scaled(STRING_FACTOR)
+    cost = text_cost.times(args[1].size.scaled(REGEX_FACTOR))
+    return Estimated(cost, Bounds(0, size.high))
+
+
+_PRICES: Final[dict[str, Any]] = {"is_method": True, "price": of_regex, "estimate": _estimate}
+
+REGEX: Final = Library(
+    "kubernetes.regex",
+    MappingProxyType(
+        {
+            "find": (Overload("string_find_string", (STRING, STRING), STRING, _find, **_PRICES),),
+            "findAll": (
+                Overload("string_find_all_string", (STRING, STRING), _STRINGS, _find_all, **_PRICES),
+                Overload("string_find_all_string_int", (STRING, STRING, INT), _STRINGS, _find_all, **_PRICES),
+            ),
+        }
+    ),
+)

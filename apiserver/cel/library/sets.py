@@ -1,0 +1,69 @@
+"""Lists taken for sets: `sets.…`. Source: cel-go ext/sets.go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from apiserver.cel.functions import ONE, Argument, Estimate, Estimated, Library, Overload, Price
+from apiserver.cel.library.members import Members
+from apiserver.cel.library.prices import actual_size, check_cost
+from apiserver.cel.types import BOOL, LIST_A
+
+
+def _contains(whole: list[Any], part: list[Any]) -> bool:
+    check_cost(len(whole) * len(part))
+    members = Members(whole)
+    return all(item in members for item in part)
+
+
+def _intersects(a: list[Any], b: list[Any]) -> bool:
+    check_cost(len(a) * len(b))
+    members = Members(b)
+    return any(item in members for item in a)
+
+
+def _equivalent(a: list[Any], b: list[Any]) -> bool:
+    check_cost(2 * len(a) * len(b))
+    return _contains(a, b) and _contains(b, a)
+
+
+def _price(factor: int) -> Price:
+    def price(args: Sequence[Any], result: Any) -> int:
+        return 1 + actual_size(args[0]) * actual_size(args[1]) * factor
+
+    return price
+
+
+def _estimate(factor: int) -> Estimate:
+    def estimate(args: Sequence[Argument]) -> Estimated:
+        return Estimated(args[0].size.times(args[1].size).scaled(factor).plus(ONE))
+
+    return estimate
+
+
+SETS: Final = Library(
+    "cel.lib.ext.sets",
+    MappingProxyType(
+        {
+            f"sets.{name}": (
+                Overload(
+                    f"list_sets_{name}_list",
+                    (LIST_A, LIST_A),
+                    BOOL,
+                    call,
+                    price=_price(factor),
+                    estimate=_estimate(factor),
+                ),
+            )
+            for name, call, factor in (
+                ("contains", _contains, 1),
+                ("intersects", _intersects, 1),
+                # Each must contain the other.
+                ("equivalent", _equivalent, 2),
+            )
+        }
+    ),
+    since=(1, 29),
+)

@@ -1,0 +1,550 @@
+"""The standard definitions of the language: operators, conversions, strings, times.
+
+Source of what they do: cel-spec doc/langdef.md; of ids and texts: cel-go common/stdlib and common/types.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Hashable, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from apiserver.cel import costs, macros, types, values
+from apiserver.cel.functions import Estimate, Library, Overload, Price
+from apiserver.cel.library import times
+from apiserver.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    LIST_A,
+    MAP_A_B,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    TYPE,
+    UINT,
+    A,
+    B,
+    Type,
+)
+from apiserver.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    Duration,
+    EvaluationError,
+    MapList,
+    SetList,
+    Timestamp,
+    UInt,
+)
+from apiserver.regex import InvalidPattern, compile_pattern
+
+_INT_OVERFLOW: Final = "integer overflow"
+_UINT_OVERFLOW: Final = "unsigned integer overflow"
+
+
+def _never(*args: Any) -> Any:
+    raise AssertionError("is evaluated by the compiler")
+
+
+# ---- arithmetic
+
+
+def integer(number: int) -> int:
+    """Raises EvaluationError if it takes more than 64 bits."""
+    if INT_MIN <= number <= INT_MAX:
+        return number
+    raise EvaluationError(_INT_OVERFLOW)
+
+
+def unsigned(number: int) -> UInt:
+    if 0 <= number <= UINT_MAX:
+        return UInt(number)
+    raise EvaluationError(_UINT_OVERFLOW)
+
+
+def _add(a: int, b: int) -> int:
+    return integer(a + b)
+
+
+def _subtract(a: int, b: int) -> int:
+    return integer(a - b)
+
+
+def _multiply(a: int, b: int) -> int:
+    return integer(a * b)
+
+
+def _divide(a: int, b: int) -> int:
+    """Towards zero, as Go does."""
+    if b == 0:
+        raise EvaluationError("division by zero")
+    quotient = abs(a) // abs(b)
+    return integer(quotient if (a < 0) == (b < 0) else -quotient)
+
+
+def _modulo(a: int, b: int) -> int:
+    """With the sign of the first, as Go does."""
+    if b == 0:
+        raise EvaluationError("modulus by zero")
+    if a == INT_MIN and b == -1:
+        raise EvaluationError(_INT_OVERFLOW)
+    rest = abs(a) % abs(b)
+    return -rest if a < 0 else rest
+
+
+def _divide_doubles(a: float, b: float) -> float:
+    if b == 0:
+        if a == 0 or a != a:
+            return math.nan
+        return math.copysign(math.inf, a) * math.copysign(1.0, b)
+    return a / b
+
+
+def _add_lists(a: list[Any], b: list[Any]) -> list[Any]:
+    """What is in a second set or map list takes the place of what is the same in the first (row R30)."""
+    if isinstance(a, SetList):
+        known = {values.identity(item) for item in a}
+        return SetList([*a, *(item for item in b if values.identity(item) not in known)])
+    if isinstance(a, MapList):
+        places: dict[Hashable, int] = {a.key_of(item): index for index, item in enumerate(a)}
+        joined = list(a)
+        for item in b:
+            place = places.get(a.key_of(item))
+            if place is None:
+                joined.append(item)
+            else:
+                joined[place] = item
+        return MapList(joined, a.keys)
+    return [*a, *b]
+
+
+# ---- conversions
+
+
+def _no_conversion(of: Type, to: Type) -> EvaluationError:
+    names = (each.kind.value for each in (of, to))
+    return EvaluationError("type conversion error from '{}' to '{}'".format(*names))
+
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,100}")
+_UNSIGNED: Final = re.compile(r"[0-9]{1,100}")
+_DOUBLE: Final = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?inf(?:inity)?|nan", re.I
+)
+_HEX_DOUBLE: Final = re.compile(r"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?[0-9]+", re.I)
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def _text_to_int(text: str) -> int:
+    if _INTEGER.fullmatch(text) and INT_MIN <= (number := int(text)) <= INT_MAX:
+        return number
+    raise _no_conversion(STRING, INT)
+
+
+def _text_to_uint(text: str) -> UInt:
+    if _UNSIGNED.fullmatch(text) and (number := int(text)) <= UINT_MAX:
+        return UInt(number)
+    raise _no_conversion(STRING, UINT)
+
+
+def _text_to_double(text: str) -> float:
+    is_hex = _HEX_DOUBLE.fullmatch(text) is not None
+    if not is_hex and not _DOUBLE.fullmatch(text):
+        raise _no_conversion(STRING, DOUBLE)
+    try:
+        number = float.fromhex(text) if is_hex else float(text)
+    except OverflowError:
+        raise _no_conversion(STRING, DOUBLE) from None
+    if math.isinf(number) and "inf" not in text.lower():
+        raise _no_conversion(STRING, DOUBLE)
+    return number
+
+
+def _text_to_bool(text: str) -> bool:
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise _no_conversion(STRING, BOOL)
+
+
+def _text_to_duration(text: str) -> Duration:
+    found = times.parse_duration(text)
+    if found is None:
+        raise _no_conversion(STRING, DURATION)
+    return Duration(found)
+
+
+def _text_to_timestamp(text: str) -> Timestamp:
+    found = times.parse_timestamp(text)
+    if found is None:
+        raise _no_conversion(STRING, TIMESTAMP)
+    return times.timestamp(found)
+
+
+def _double_to_int(number: float) -> int:
+    if math.isfinite(number) and float(INT_MIN) < number < float(INT_MAX):
+        return int(number)
+    raise EvaluationError(_INT_OVERFLOW)
+
+
+def _double_to_uint(number: float) -> UInt:
+    if math.isfinite(number) and 0 <= number < float(UINT_MAX):
+        return UInt(number)
+    raise EvaluationError(_UINT_OVERFLOW)
+
+
+def _uint_to_int(number: UInt) -> int:
+    return integer(int(number))
+
+
+def format_double(number: float) -> str:
+    """As Go prints it shortest (`%g`): `1e+06`, `0.5`, `+Inf`."""
+    if not math.isfinite(number):
+        return "NaN" if number != number else "+Inf" if number > 0 else "-Inf"
+    shortest = Decimal(repr(float(number))).normalize()
+    power = shortest.adjusted()
+    if -4 <= power < 6:
+        return format(shortest, "f")
+    first, *rest = map(str, shortest.as_tuple().digits)
+    mantissa = first + ("." if rest else "") + "".join(rest)
+    return f"{'-' if number < 0 else ''}{mantissa}e{power:+03}"
+
+
+def _bytes_to_text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _seconds(when: Timestamp) -> int:
+    return when // times.SECOND
+
+
+def _matches(text: str, pattern: str) -> bool:
+    try:
+        return compile_pattern(pattern).search(text)
+    except InvalidPattern as error:
+        raise EvaluationError(error.message) from None
+
+
+# ---- the tables
+
+
+def _overload(
+    id_: str,
+    args: Sequence[Type],
+    result: Type,
+    call: Callable[..., Any],
+    price: Price | None = None,
+    estimate: Estimate | None = None,
+    *,
+    is_method: bool = False,
+) -> Overload:
+    return Overload(id_, tuple(args), result, call, is_method, price, estimate)
+
+
+_COMPARED_TEXT: Final = (costs.comparison, costs.comparison_worst)
+_JOINED_TEXT: Final = (costs.concatenation, costs.concatenation_worst)
+_NAMES: Final = {
+    BOOL: "bool",
+    INT: "int64",
+    UINT: "uint64",
+    DOUBLE: "double",
+    STRING: "string",
+    BYTES: "bytes",
+    TIMESTAMP: "timestamp",
+    DURATION: "duration",
+}
+_NUMBERS: Final = (INT, UINT, DOUBLE)
+
+
+def _as_doubles(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """An integer is compared as the nearest double, though Python would be exact."""
+    return lambda a, b: compare(float(a), float(b))
+
+
+def _ordering(name: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload, ...]:
+    """All values against their like, and numbers across their types."""
+    same = [
+        _overload(
+            f"{name}_{short}",
+            (type_, type_),
+            BOOL,
+            compare,
+            *(_COMPARED_TEXT if type_ in (STRING, BYTES) else ()),
+        )
+        for type_, short in _NAMES.items()
+    ]
+    across = [
+        _overload(
+            f"{name}_{_NAMES[a]}_{_NAMES[b]}",
+            (a, b),
+            BOOL,
+            _as_doubles(compare) if DOUBLE in (a, b) else compare,
+        )
+        for a in _NUMBERS
+        for b in _NUMBERS
+        if a is not b
+    ]
+    return (*same, *across)
+
+
+def _both_ways(id_: str, type_: Type) -> tuple[Overload, ...]:
+    return (
+        _overload(id_, (type_,), INT, len),
+        _overload(f"{type_.kind.value}_size", (type_,), INT, len, is_method=True),
+    )
+
+
+def _conversions(
+    to: str, result: Type, *ways: tuple[str, Type, Callable[[Any], Any]]
+) -> tuple[Overload, ...]:
+    """ways: what each is called in ids, its type, and how it is converted."""
+    found = []
+    for name, type_, convert in ways:
+        price: tuple[Price, Estimate] | tuple[()] = ()
+        if (type_, result) == (STRING, BYTES):
+            price = (costs.traversal, costs.conversion_to_bytes)
+        elif (type_, result) == (BYTES, STRING):
+            price = (costs.traversal, costs.conversion_from_bytes)
+        found.append(_overload(f"{name}_to_{to}", (type_,), result, convert, *price))
+    return tuple(found)
+
+
+def _text_method(
+    id_: str, call: Callable[[Any, Any], bool], price: Price, estimate: Estimate
+) -> tuple[Overload, ...]:
+    return (_overload(id_, (STRING, STRING), BOOL, call, price, estimate, is_method=True),)
+
+
+_PART_IDS: Final = {
+    "getFullYear": "year",
+    "getMonth": "month",
+    "getDayOfYear": "day_of_year",
+    "getDayOfMonth": "day_of_month",
+    "getDate": "day_of_month_1_based",
+    "getDayOfWeek": "day_of_week",
+    "getHours": "hours",
+    "getMinutes": "minutes",
+    "getSeconds": "seconds",
+    "getMilliseconds": "milliseconds",
+}
+_OF_DURATIONS: Final = frozenset({"getHours", "getMinutes", "getSeconds", "getMilliseconds"})
+
+
+def _parts(name: str) -> tuple[Overload, ...]:
+    short, get = _PART_IDS[name], times.getter(name)
+    found = [
+        _overload(f"timestamp_to_{short}", (TIMESTAMP,), INT, get, is_method=True),
+        _overload(f"timestamp_to_{short}_with_tz", (TIMESTAMP, STRING), INT, get, is_method=True),
+    ]
+    if name in _OF_DURATIONS:
+        found.append(_overload(f"duration_to_{short}", (DURATION,), INT, times.spans(name), is_method=True))
+    return tuple(found)
+
+
+_EQUALITY: Final = (costs.comparison, costs.comparison_worst)
+
+STANDARD: Final = Library(
+    "standard",
+    macros=macros.STANDARD,
+    constants={
+        name: (types.type_of_type(type_), type_)
+        for name, type_ in {
+            "bool": BOOL,
+            "bytes": BYTES,
+            "double": DOUBLE,
+            "google.protobuf.Duration": DURATION,
+            "int": INT,
+            "list": LIST_A,
+            "map": MAP_A_B,
+            "null_type": NULL,
+            "string": STRING,
+            "google.protobuf.Timestamp": TIMESTAMP,
+            "type": TYPE,
+            "uint": UINT,
+        }.items()
+    },
+    functions={
+        "_&&_": (_overload("logical_and", (BOOL, BOOL), BOOL, _never),),
+        "_||_": (_overload("logical_or", (BOOL, BOOL), BOOL, _never),),
+        "_?_:_": (_overload("conditional", (BOOL, A, A), A, _never),),
+        "!_": (_overload("logical_not", (BOOL,), BOOL, operator.not_),),
+        "_==_": (_overload("equals", (A, A), BOOL, values.equal, *_EQUALITY),),
+        "_!=_": (_overload("not_equals", (A, A), BOOL, lambda a, b: not values.equal(a, b), *_EQUALITY),),
+        "_<_": _ordering("less", operator.lt),
+        "_<=_": _ordering("less_equals", operator.le),
+        "_>_": _ordering("greater", operator.gt),
+        "_>=_": _ordering("greater_equals", operator.ge),
+        "_+_": (
+            _overload("add_bytes", (BYTES, BYTES), BYTES, operator.add, *_JOINED_TEXT),
+            _overload("add_double", (DOUBLE, DOUBLE), DOUBLE, operator.add),
+            _overload(
+                "add_duration_duration", (DURATION, DURATION), DURATION, lambda a, b: times.duration(a + b)
+            ),
+            _overload(
+                "add_duration_timestamp",
+                (DURATION, TIMESTAMP),
+                TIMESTAMP,
+                lambda a, b: times.timestamp(a + b),
+            ),
+            _overload(
+                "add_timestamp_duration",
+                (TIMESTAMP, DURATION),
+                TIMESTAMP,
+                lambda a, b: times.timestamp(a + b),
+            ),
+            _overload("add_int64", (INT, INT), INT, _add),
+            _overload(
+                "add_list",
+                (LIST_A, LIST_A),
+                LIST_A,
+                _add_lists,
+                costs.list_concatenation,
+                costs.list_concatenation_worst,
+            ),
+            _overload("add_string", (STRING, STRING), STRING, operator.add, *_JOINED_TEXT),
+            _overload("add_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a + b)),
+        ),
+        "_-_": (
+            _overload("subtract_double", (DOUBLE, DOUBLE), DOUBLE, operator.sub),
+            _overload(
+                "subtract_duration_duration",
+                (DURATION, DURATION),
+                DURATION,
+                lambda a, b: times.duration(a - b),
+            ),
+            _overload("subtract_int64", (INT, INT), INT, _subtract),
+            _overload(
+                "subtract_timestamp_duration",
+                (TIMESTAMP, DURATION),
+                TIMESTAMP,
+                lambda a, b: times.timestamp(a - b),
+            ),
+            _overload(
+                "subtract_timestamp_timestamp",
+                (TIMESTAMP, TIMESTAMP),
+                DURATION,
+                lambda a, b: times.duration(a - b),
+            ),
+            _overload("subtract_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a - b)),
+        ),
+        "_*_": (
+            _overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, operator.mul),
+            _overload("multiply_int64", (INT, INT), INT, _multiply),
+            _overload("multiply_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a * b)),
+        ),
+        "_/_": (
+            _overload("divide_double", (DOUBLE, DOUBLE), DOUBLE, _divide_doubles),
+            _overload("divide_int64", (INT, INT), INT, _divide),
+            _overload(
+                "divide_uint64", (UINT, UINT), UINT, lambda a, b: UInt(_divide(a, b) if b else _divide(0, 0))
+            ),
+        ),
+        "_%_": (
+            _overload("modulo_int64", (INT, INT), INT, _modulo),
+            _overload("modulo_uint64", (UINT, UINT), UINT, lambda a, b: UInt(_modulo(a, b))),
+        ),
+        "-_": (
+            _overload("negate_double", (DOUBLE,), DOUBLE, operator.neg),
+            _overload("negate_int64", (INT,), INT, lambda number: integer(-number)),
+        ),
+        "_[_]": (
+            _overload("index_list", (LIST_A, INT), A, _never),
+            _overload("index_map", (MAP_A_B, A), B, _never),
+        ),
+        "@in": (
+            _overload("in_list", (A, LIST_A), BOOL, _never, costs.membership, costs.membership_worst),
+            _overload("in_map", (A, MAP_A_B), BOOL, _never),
+        ),
+        "size": (
+            *_both_ways("size_bytes", BYTES),
+            *_both_ways("size_list", LIST_A),
+            *_both_ways("size_map", MAP_A_B),
+            *_both_ways("size_string", STRING),
+        ),
+        "type": (_overload("type", (A,), types.type_of_type(A), values.type_of),),
+        "dyn": (_overload("to_dyn", (A,), DYN, _same),),
+        "bool": _conversions("bool", BOOL, ("bool", BOOL, _same), ("string", STRING, _text_to_bool)),
+        "bytes": _conversions("bytes", BYTES, ("bytes", BYTES, _same), ("string", STRING, str.encode)),
+        "double": _conversions(
+            "double",
+            DOUBLE,
+            ("double", DOUBLE, float),
+            ("int64", INT, float),
+            ("string", STRING, _text_to_double),
+            ("uint64", UINT, float),
+        ),
+        "duration": _conversions(
+            "duration",
+            DURATION,
+            ("duration", DURATION, _same),
+            ("int64", INT, Duration),
+            ("string", STRING, _text_to_duration),
+        ),
+        "int": _conversions(
+            "int64",
+            INT,
+            ("int64", INT, _same),
+            ("double", DOUBLE, _double_to_int),
+            ("duration", DURATION, int),
+            ("string", STRING, _text_to_int),
+            ("timestamp", TIMESTAMP, _seconds),
+            ("uint64", UINT, _uint_to_int),
+        ),
+        "string": _conversions(
+            "string",
+            STRING,
+            ("string", STRING, _same),
+            ("bool", BOOL, lambda value: "true" if value else "false"),
+            ("bytes", BYTES, _bytes_to_text),
+            ("double", DOUBLE, format_double),
+            ("duration", DURATION, times.format_duration),
+            ("int64", INT, str),
+            ("timestamp", TIMESTAMP, times.format_timestamp),
+            ("uint64", UINT, str),
+        ),
+        "timestamp": _conversions(
+            "timestamp",
+            TIMESTAMP,
+            ("timestamp", TIMESTAMP, _same),
+            ("int64", INT, lambda seconds: times.timestamp(seconds * times.SECOND)),
+            ("string", STRING, _text_to_timestamp),
+        ),
+        "uint": _conversions(
+            "uint64",
+            UINT,
+            ("uint64", UINT, _same),
+            ("double", DOUBLE, _double_to_uint),
+            ("int64", INT, unsigned),
+            ("string", STRING, _text_to_uint),
+        ),
+        "contains": _text_method(
+            "contains_string", operator.contains, costs.containment, costs.containment_worst
+        ),
+        "endsWith": _text_method("ends_with_string", str.endswith, costs.traversal, costs.prefix_worst),
+        "startsWith": _text_method("starts_with_string", str.startswith, costs.traversal, costs.prefix_worst),
+        "matches": (
+            # Kubernetes counts this form as one, whatever the text; so the estimate must.
+            _overload("matches", (STRING, STRING), BOOL, _matches, costs.matching),
+            *_text_method("matches_string", _matches, costs.matching, costs.matching_worst),
+        ),
+        **{name: _parts(name) for name in times.PARTS},
+    },
+)
+"""Always there."""

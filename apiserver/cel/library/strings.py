@@ -1,0 +1,268 @@
+"""Functions on strings. Source: cel-go ext/strings.go.
+
+`STRINGS` is what the language definition tests, `KUBERNETES_STRINGS` are the versions 0 and 2: Kubernetes'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from apiserver.cel import types
+from apiserver.cel.functions import UNBOUNDED, Argument, Bounds, Estimated, Library, Overload
+from apiserver.cel.library.formatting import format_localized, format_plainly
+from apiserver.cel.library.prices import (
+    ITEMS_MAX,
+    actual_size,
+    check_size,
+    element_size,
+    estimate_text,
+    estimate_traversal,
+    of_large_result,
+    of_text,
+    of_traversal,
+)
+from apiserver.cel.library.texts import cel_quoted
+from apiserver.cel.types import INT, STRING, Type
+from apiserver.cel.values import EvaluationError
+
+# As Unicode has it; Python's own notion has more.
+_SPACE: Final = (
+    "\t\n\v\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
+_LOWERED: Final = str.maketrans(_UPPER, _LOWER)
+_RAISED: Final = str.maketrans(_LOWER, _UPPER)
+_STRINGS: Final = types.list_of(STRING)
+
+
+def _out_of_range(index: int) -> EvaluationError:
+    return EvaluationError(f"index out of range: {index}")
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise _out_of_range(index)
+    return text[index : index + 1]
+
+
+def _index_of(text: str, part: str, start: int = 0) -> int:
+    if not part:
+        return start
+    if start < 0:
+        raise _out_of_range(start)
+    return text.find(part, start)
+
+
+def _last_index_of(text: str, part: str) -> int:
+    return text.rfind(part)
+
+
+def _last_index_of_from(text: str, part: str, start: int) -> int:
+    """start: where it may begin at the latest; beyond the text nothing begins."""
+    if not part:
+        return start
+    if start < 0:
+        raise _out_of_range(start)
+    return -1 if start >= len(text) else text.rfind(part, 0, start + len(part))
+
+
+def _within(call: Callable[[str, str, int], int]) -> Callable[[str, str, int], int]:
+    """With a start beyond the text being wrong, as the language definition has it."""
+
+    def checked(text: str, part: str, start: int) -> int:
+        if part and not 0 <= start < max(len(text), 1):
+            raise _out_of_range(start)
+        return call(text, part, start)
+
+    return checked
+
+
+def _lower_ascii(text: str) -> str:
+    return text.lower() if text.isascii() else text.translate(_LOWERED)
+
+
+def _upper_ascii(text: str) -> str:
+    return text.upper() if text.isascii() else text.translate(_RAISED)
+
+
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    growth = len(new) - len(old)
+    if growth > 0:
+        found = text.count(old)
+        check_size(len(text) + growth * (found if count < 0 else min(found, count)))
+    return text.replace(old, new, max(count, -1))
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    """limit: of how many pieces there may be; the last has the rest."""
+    if limit == 0:
+        return []
+    if not separator:
+        if limit < 0 or limit >= len(text):
+            check_size(len(text), ITEMS_MAX)
+            return list(text)
+        check_size(limit, ITEMS_MAX)
+        return [*text[: limit - 1], text[limit - 1 :]]
+    if len(text) > ITEMS_MAX:
+        found = text.count(separator) + 1
+        check_size(found if limit < 0 else min(found, limit), ITEMS_MAX)
+    return text.split(separator, limit - 1 if limit > 0 else -1)
+
+
+def _substring(text: str, start: int) -> str:
+    if not 0 <= start <= len(text):
+        raise _out_of_range(start)
+    return text[start:]
+
+
+def _substring_between(text: str, start: int, end: int) -> str:
+    if start > end:
+        raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
+    for index in (start, end):
+        if not 0 <= index <= len(text):
+            raise _out_of_range(index)
+    return text[start:end]
+
+
+def _trim(text: str) -> str:
+    return text.strip(_SPACE)
+
+
+def _join(parts: list[Any], separator: str = "") -> str:
+    try:
+        size = sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0)
+        check_size(size)
+        return separator.join(parts)
+    except TypeError:
+        raise EvaluationError("no such overload") from None
+
+
+def _reverse(text: str) -> str:
+    return text[::-1]
+
+
+# ---- worst cases
+
+
+def _estimate_replace(args: Sequence[Argument]) -> Estimated:
+    size, old, new = (arg.size for arg in args[:3])
+    # The longest result: of an empty text, new ones around each character; else as many of the smallest
+    # replaced by the largest, unless that makes it shorter.
+    if old.low == 0:
+        longest = Bounds(0, size.high).plus(Bounds(0, 1)).times(new).high + size.high
+    elif new.high <= old.low:
+        longest = size.high
+    else:
+        longest = -(-size.high // old.low) * new.high
+    if old.high == 0:
+        shortest = (size.low + 1) * new.low + size.low
+    elif old.high <= new.low:
+        shortest = size.low
+    else:
+        shortest = -(-size.low // old.high) * new.low
+    result = Bounds(min(shortest, UNBOUNDED), min(longest, UNBOUNDED))
+    return Estimated(size.scaled(0.2), result)
+
+
+def _estimate_split(args: Sequence[Argument]) -> Estimated:
+    size = args[0].size
+    limit = args[2].constant if len(args) > 2 else None
+    pieces = limit % (1 << 64) if type(limit) is int else size.high
+    return Estimated(size.scaled(0.2), Bounds(0, pieces))
+
+
+def _estimate_join(args: Sequence[Argument]) -> Estimated:
+    count = args[0].size
+    size = count.times(element_size(args[0].type)) if args[0].type.parameters else Bounds(0, 0)
+    if len(args) > 1:
+        between = Bounds(max(count.low - 1, 0), max(count.high - 1, 0))
+        size = size.plus(args[1].size.times(between))
+    return Estimated(size.scaled(0.1), size)
+
+
+def _price_join(args: Sequence[Any], result: Any) -> int:
+    return of_text(2)((result,), None) if actual_size(result) else 0
+
+
+# ---- declarations
+
+
+def _method(
+    name: str, args: tuple[Type, ...], result: Type, call: Callable[..., Any], **more: Any
+) -> Overload:
+    return Overload(name, (STRING, *args), result, call, is_method=True, **more)
+
+
+_READ: Final[dict[str, Any]] = {"price": of_text(), "estimate": estimate_text(has_its_size=True)}
+_SOUGHT: Final[dict[str, Any]] = {"price": of_traversal, "estimate": estimate_traversal}
+_REPLACED: Final[dict[str, Any]] = {"price": of_text(2), "estimate": _estimate_replace}
+_SPLIT: Final[dict[str, Any]] = {"price": of_text(2), "estimate": _estimate_split}
+_JOINED: Final[dict[str, Any]] = {"price": _price_join, "estimate": _estimate_join}
+
+_BASIC: Final[Mapping[str, tuple[Overload, ...]]] = {
+    "charAt": (_method("string_char_at_int", (INT,), STRING, _char_at),),
+    "indexOf": (
+        _method("string_index_of_string", (STRING,), INT, _index_of, **_SOUGHT),
+        _method("string_index_of_string_int", (STRING, INT), INT, _index_of, **_SOUGHT),
+    ),
+    "lastIndexOf": (
+        _method("string_last_index_of_string", (STRING,), INT, _last_index_of, **_SOUGHT),
+        _method("string_last_index_of_string_int", (STRING, INT), INT, _last_index_of_from, **_SOUGHT),
+    ),
+    "lowerAscii": (_method("string_lower_ascii", (), STRING, _lower_ascii, **_READ),),
+    "upperAscii": (_method("string_upper_ascii", (), STRING, _upper_ascii, **_READ),),
+    "replace": (
+        _method("string_replace_string_string", (STRING, STRING), STRING, _replace, **_REPLACED),
+        _method("string_replace_string_string_int", (STRING, STRING, INT), STRING, _replace, **_REPLACED),
+    ),
+    "split": (
+        _method("string_split_string", (STRING,), _STRINGS, _split, **_SPLIT),
+        _method("string_split_string_int", (STRING, INT), _STRINGS, _split, **_SPLIT),
+    ),
+    "substring": (
+        _method("string_substring_int", (INT,), STRING, _substring, **_READ),
+        _method("string_substring_int_int", (INT, INT), STRING, _substring_between, **_READ),
+    ),
+    "trim": (_method("string_trim", (), STRING, _trim, **_READ),),
+    "join": (
+        Overload("list_join", (_STRINGS,), STRING, _join, is_method=True, **_JOINED),
+        Overload("list_join_string", (_STRINGS, STRING), STRING, _join, is_method=True, **_JOINED),
+    ),
+}
+_STRICT: Final[Mapping[str, tuple[Overload, ...]]] = {
+    "indexOf": (
+        _BASIC["indexOf"][0],
+        _method("string_index_of_string_int", (STRING, INT), INT, _within(_index_of)),
+    ),
+    "lastIndexOf": (
+        _BASIC["lastIndexOf"][0],
+        _method("string_last_index_of_string_int", (STRING, INT), INT, _within(_last_index_of_from)),
+    ),
+}
+
+
+def _printing(format_: Callable[[str, list[Any]], str]) -> Mapping[str, tuple[Overload, ...]]:
+    return {
+        "format": (_method("string_format", (types.LIST_DYN,), STRING, format_, price=of_large_result),),
+        "strings.quote": (Overload("strings_quote", (STRING,), STRING, cel_quoted, price=of_large_result),),
+    }
+
+
+STRINGS: Final = Library(
+    "cel.lib.ext.strings",
+    MappingProxyType(
+        {
+            **_BASIC,
+            **_STRICT,
+            **_printing(format_plainly),
+            "reverse": (_method("string_reverse", (), STRING, _reverse, **_READ),),
+        }
+    ),
+)
+KUBERNETES_STRINGS: Final = (
+    Library("cel.lib.ext.strings", MappingProxyType(_BASIC)),
+    Library("cel.lib.ext.strings.2", MappingProxyType(_printing(format_localized)), since=(1, 29)),
+)

@@ -1,0 +1,181 @@
+"""Points in time and spans of it: as text, and the parts of their dates. Go's rules (package time)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from apiserver.cel.values import INT_MAX, INT_MIN, Duration, EvaluationError, Timestamp
+
+SECOND: Final = 1_000_000_000
+_DAY: Final = 86_400
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+# Years 1 to 9999 in UTC.
+TIMESTAMP_MIN: Final = -62_135_596_800 * SECOND
+TIMESTAMP_MAX: Final = 253_402_300_800 * SECOND - 1
+
+_UNITS: Final[Mapping[str, int]] = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": SECOND,
+    "m": 60 * SECOND,
+    "h": 3_600 * SECOND,
+}
+_DURATION: Final = re.compile(r"[+-]?(?:0|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
+# Longer ones have no meaning beyond this, and would take time that grows with the square.
+_DIGITS_MAX: Final = 40
+_TIMESTAMP: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
+    r"(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
+)
+_ZONE_CACHE: Final = 64
+
+
+def timestamp(nanoseconds: int) -> Timestamp:
+    if not TIMESTAMP_MIN <= nanoseconds <= TIMESTAMP_MAX:
+        raise EvaluationError("timestamp overflow")
+    return Timestamp(nanoseconds)
+
+
+def duration(nanoseconds: int) -> Duration:
+    if not INT_MIN <= nanoseconds <= INT_MAX:
+        raise EvaluationError("duration overflow")
+    return Duration(nanoseconds)
+
+
+def parse_duration(text: str) -> int | None:
+    """Nanoseconds of `1h30m`, `-1.5s`; None if it is none, or longer than 292 years."""
+    if not _DURATION.fullmatch(text):
+        return None
+    total = 0
+    for whole, fraction, unit in _PART.findall(text):
+        if len(whole) > _DIGITS_MAX:
+            return None
+        scale = _UNITS[unit]
+        fraction = fraction[:_DIGITS_MAX]
+        total += int(whole or 0) * scale + int(fraction or 0) * scale // 10 ** len(fraction)
+    if text.startswith("-"):
+        total = -total
+    return total if INT_MIN <= total <= INT_MAX else None
+
+
+def format_duration(nanoseconds: int) -> str:
+    """`5400s`, `-0.5s`."""
+    shown = format(Decimal(repr(nanoseconds / SECOND)), "f")
+    return (shown.rstrip("0").rstrip(".") if "." in shown else shown) + "s"
+
+
+def parse_timestamp(text: str) -> int | None:
+    """Nanoseconds of an RFC 3339 time, which timestamps may not reach; None if it is none."""
+    found = _TIMESTAMP.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    fraction, sign, zone_hours, zone_minutes = found.groups()[6:]
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    try:
+        # Year 0 is a leap year, as 400 is; no calendar of Python's has it.
+        days = date(year or 400, month, day).toordinal() - _EPOCH - (0 if year else 146_097)
+    except ValueError:
+        return None
+    offset = 0
+    if sign:
+        offset = int(zone_hours) * 3_600 + int(zone_minutes) * 60
+        if int(zone_hours) > 24 or int(zone_minutes) > 60:
+            return None
+    seconds = days * _DAY + hour * 3_600 + minute * 60 + second + (offset if sign == "-" else -offset)
+    return seconds * SECOND + int((fraction or "").ljust(9, "0")[:9])
+
+
+def format_timestamp(nanoseconds: int) -> str:
+    seconds, fraction = divmod(nanoseconds, SECOND)
+    days, of_day = divmod(seconds, _DAY)
+    shown = (
+        f"{date.fromordinal(days + _EPOCH):%m-%d}T{of_day // 3600:02}:{of_day // 60 % 60:02}:{of_day % 60:02}"
+    )
+    year = date.fromordinal(days + _EPOCH).year
+    return f"{year:04}-{shown}" + (f".{fraction:09}".rstrip("0") if fraction else "") + "Z"
+
+
+# ---- parts of dates
+
+_OFFSET: Final = re.compile(r"([+-]?[0-9]+):([+-]?[0-9]+)")
+
+
+@lru_cache(_ZONE_CACHE)
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name or "UTC")
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise EvaluationError(f"unknown time zone {name}") from None
+
+
+def _offset(seconds: int, zone: str) -> int:
+    """Seconds that the zone was ahead of UTC then."""
+    if ":" in zone:
+        found = _OFFSET.fullmatch(zone)
+        if found is None or len(zone) > _DIGITS_MAX:
+            raise EvaluationError(f'strconv.Atoi: parsing "{zone.partition(":")[0]}": invalid syntax')
+        hours, minutes = int(found[1]), int(found[2])
+        return (hours * 60 + (-minutes if zone.startswith("-") else minutes)) * 60
+    known = _zone(zone)
+    try:
+        then = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+        found_offset = then.astimezone(known).utcoffset()
+    except OverflowError:  # on the first or last day of all
+        found_offset = None
+    return 0 if found_offset is None else int(found_offset.total_seconds())
+
+
+_Part = Callable[[date, int, int], int]
+# What each getter finds of a date, a second of the day and a nanosecond.
+PARTS: Final[Mapping[str, _Part]] = {
+    "getFullYear": lambda day, second, nano: day.year,
+    "getMonth": lambda day, second, nano: day.month - 1,
+    "getDayOfYear": lambda day, second, nano: day.timetuple().tm_yday - 1,
+    "getDayOfMonth": lambda day, second, nano: day.day - 1,
+    "getDate": lambda day, second, nano: day.day,
+    "getDayOfWeek": lambda day, second, nano: day.isoweekday() % 7,
+    "getHours": lambda day, second, nano: second // 3_600,
+    "getMinutes": lambda day, second, nano: second // 60 % 60,
+    "getSeconds": lambda day, second, nano: second % 60,
+    "getMilliseconds": lambda day, second, nano: nano // 1_000_000,
+}
+
+
+def getter(part: str) -> Callable[..., int]:
+    """`getMonth` of a timestamp, in UTC or in a zone (`Europe/Berlin`, `+01:30`)."""
+    of = PARTS[part]
+
+    def get(when: int, zone: str = "UTC") -> int:
+        seconds, nano = divmod(when, SECOND)
+        if zone != "UTC":
+            seconds += _offset(seconds, zone)
+        days, second = divmod(seconds, _DAY)
+        days += _EPOCH
+        # A zone may lead out of the years that Python's calendar has; it repeats itself after 400.
+        shift = 146_097 if days < 1 else -146_097 if days > date.max.toordinal() else 0
+        found = of(date.fromordinal(days + shift), second, nano)
+        return found - shift // 146_097 * 400 if part == "getFullYear" else found
+
+    return get
+
+
+def spans(part: str) -> Callable[[int], int]:
+    """`getHours` of a duration: all of it in hours, without what is left."""
+    unit = {"getHours": 3_600 * SECOND, "getMinutes": 60 * SECOND, "getSeconds": SECOND}.get(part, 1_000_000)
+
+    def get(length: int) -> int:
+        return length // unit if length >= 0 else -(-length // unit)
+
+    return get

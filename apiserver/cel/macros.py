@@ -1,0 +1,187 @@
+"""Calls that are rewritten while the text is parsed, as cel-go's parser and its extensions do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from apiserver.cel import values
+from apiserver.cel.functions import MacroError, MacroRule
+from apiserver.cel.syntax import Bind, Call, Comprehension, Constant, Ident, ListOf, Macro, Node, Select
+
+# What cel-go would call its accumulator; it takes no variable of that name.
+_ACCUMULATORS: Final = frozenset({"__result__", "@result"})
+
+
+def by_name(*libraries: Sequence[MacroRule]) -> Mapping[tuple[str, bool], tuple[MacroRule, ...]]:
+    """As `parser.parse` wants them: rules by name and whether they are methods."""
+    found: dict[tuple[str, bool], tuple[MacroRule, ...]] = {}
+    for rules in libraries:
+        for rule in rules:
+            key = (rule.name, rule.is_method)
+            found[key] = (*found.get(key, ()), rule)
+    return found
+
+
+def _variable(node: Node, complaint: str) -> str:
+    if not isinstance(node, Ident) or node.name.startswith("."):
+        raise MacroError(complaint, node.offset)
+    return node.name
+
+
+def _iteration_variable(node: Node, complaint: str) -> str:
+    name = _variable(node, complaint)
+    if name in _ACCUMULATORS:
+        raise MacroError("iteration variable overwrites accumulator variable", node.offset)
+    return name
+
+
+def _has(offset: int, target: Node | None, args: tuple[Node, ...]) -> Node:
+    selected = args[0]
+    if not isinstance(selected, Select) or selected.is_optional:
+        raise MacroError("invalid argument to has() macro", selected.offset)
+    return Select(selected.operand, selected.field, is_test=True, offset=offset)
+
+
+def _loop(
+    macro: Macro, *, of: str, variables: int = 1, complaint: str = "argument must be a simple name"
+) -> Callable[[int, Node | None, tuple[Node, ...]], Node]:
+    """of: what the arguments behind the variables are: a (c)ondition, a (r)esult, in order."""
+
+    def expand(offset: int, target: Node | None, args: tuple[Node, ...]) -> Node:
+        assert target is not None
+        names = _names(args[:variables], complaint)
+        parts = dict(zip(of, args[variables:], strict=True))
+        return Comprehension(macro, names, target, parts.get("c"), parts.get("r"), offset=offset)
+
+    return expand
+
+
+def _names(nodes: Sequence[Node], complaint: str) -> tuple[str, ...]:
+    if len(nodes) == 1:
+        return (_iteration_variable(nodes[0], complaint),)
+    names = [_variable(node, complaint) for node in nodes]
+    if names[0] == names[1]:
+        raise MacroError(f"duplicate variable name: {names[0]}", nodes[1].offset)
+    return tuple(_iteration_variable(node, complaint) for node in nodes)
+
+
+_NO_IDENTIFIER: Final = "argument is not an identifier"
+
+STANDARD: Final[tuple[MacroRule, ...]] = (
+    MacroRule("has", 1, False, _has),
+    MacroRule("all", 2, True, _loop("all", of="c")),
+    MacroRule("exists", 2, True, _loop("exists", of="c")),
+    MacroRule("exists_one", 2, True, _loop("existsOne", of="c")),
+    MacroRule("existsOne", 2, True, _loop("existsOne", of="c")),
+    MacroRule("map", 2, True, _loop("map", of="r", complaint=_NO_IDENTIFIER)),
+    MacroRule("map", 3, True, _loop("map", of="cr", complaint=_NO_IDENTIFIER)),
+    MacroRule("filter", 2, True, _loop("filter", of="c", complaint=_NO_IDENTIFIER)),
+)
+
+TWO_VARIABLES: Final[tuple[MacroRule, ...]] = (
+    MacroRule("all", 3, True, _loop("all", of="c", variables=2)),
+    MacroRule("exists", 3, True, _loop("exists", of="c", variables=2)),
+    MacroRule("existsOne", 3, True, _loop("existsOne", of="c", variables=2)),
+    MacroRule("exists_one", 3, True, _loop("existsOne", of="c", variables=2)),
+    MacroRule("transformList", 3, True, _loop("transformList", of="r", variables=2)),
+    MacroRule("transformList", 4, True, _loop("transformList", of="cr", variables=2)),
+    MacroRule("transformMap", 3, True, _loop("transformMap", of="r", variables=2)),
+    MacroRule("transformMap", 4, True, _loop("transformMap", of="cr", variables=2)),
+    MacroRule("transformMapEntry", 3, True, _loop("transformMapEntry", of="r", variables=2)),
+    MacroRule("transformMapEntry", 4, True, _loop("transformMapEntry", of="cr", variables=2)),
+)
+
+
+# ---- optional values
+
+# No text can name it. Each use binds it anew around itself, so nested ones do not meet.
+_TARGET: Final = "@target"
+
+
+def _optional_map(name: str, *, is_flat: bool) -> MacroRule:
+    def expand(offset: int, target: Node | None, args: tuple[Node, ...]) -> Node:
+        assert target is not None
+        variable = _variable(args[0], f"{name}() variable name must be a simple identifier")
+
+        def call(function: str, *arguments: Node, of: Node | None = None) -> Call:
+            return Call(function, arguments, of, offset=offset)
+
+        def bound() -> Ident:
+            return Ident(_TARGET, offset=offset)
+
+        mapped: Node = Bind(variable, call("value", of=bound()), args[1], offset=offset)
+        if not is_flat:
+            mapped = call("optional.of", mapped)
+        chosen = call("_?_:_", call("hasValue", of=bound()), mapped, call("optional.none"))
+        return Bind(_TARGET, target, chosen, offset=offset)
+
+    return MacroRule(name, 2, True, expand)
+
+
+OPTIONAL_MACROS: Final[tuple[MacroRule, ...]] = (
+    _optional_map("optMap", is_flat=False),
+    _optional_map("optFlatMap", is_flat=True),
+)
+
+
+# ---- cel.…
+
+
+def _of_cel(name: str, arg_count: int, expand: Callable[[int, tuple[Node, ...]], Node]) -> MacroRule:
+    """`cel.name(…)`; methods of that name on anything else are no macros."""
+
+    def expand_of_cel(offset: int, target: Node | None, args: tuple[Node, ...]) -> Node:
+        if isinstance(target, Ident) and target.name == "cel":
+            return expand(offset, args)
+        return Call(name, args, target, offset=offset)
+
+    return MacroRule(name, arg_count, True, expand_of_cel)
+
+
+def _bind(offset: int, args: tuple[Node, ...]) -> Node:
+    name = _variable(args[0], "cel.bind() variable names must be simple identifiers")
+    return Bind(name, args[1], args[2], offset=offset)
+
+
+BINDINGS: Final[tuple[MacroRule, ...]] = (_of_cel("bind", 3, _bind),)
+
+
+def _block(offset: int, args: tuple[Node, ...]) -> Node:
+    slots, body = args
+    if not isinstance(slots, ListOf):
+        raise MacroError("cel.block requires the first arg to be a list literal", slots.offset)
+    for index, slot in reversed(list(enumerate(slots.items))):
+        body = Bind(f"@index{index}", slot, body, offset=offset)
+    return body
+
+
+def _index(offset: int, args: tuple[Node, ...]) -> Node:
+    return Ident(
+        f"@index{_number(args[0], 'cel.index requires a single non-negative int constant arg')}",
+        offset=offset,
+    )
+
+
+def _numbered(prefix: str, name: str) -> Callable[[int, tuple[Node, ...]], Node]:
+    complaint = f"cel.{name} requires two non-negative int constant args"
+
+    def expand(offset: int, args: tuple[Node, ...]) -> Node:
+        return Ident(f"{prefix}:{_number(args[0], complaint)}:{_number(args[1], complaint)}", offset=offset)
+
+    return expand
+
+
+def _number(node: Node, complaint: str) -> int:
+    if isinstance(node, Constant) and type(node.value) is int and 0 <= node.value <= values.INT_MAX:
+        return node.value
+    raise MacroError(complaint, node.offset)
+
+
+# What optimizers of other implementations write; the language's own tests use it.
+BLOCKS: Final[tuple[MacroRule, ...]] = (
+    _of_cel("block", 2, _block),
+    _of_cel("index", 1, _index),
+    _of_cel("iterVar", 2, _numbered("@it", "iterVar")),
+    _of_cel("accuVar", 2, _numbered("@ac", "accuVar")),
+)

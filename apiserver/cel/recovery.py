@@ -1,0 +1,198 @@
+"""Walking along a text's words, and around mistakes in it.
+
+What is told, and where it goes on, is what ANTLR's parsers do (DefaultErrorStrategy), since clients know
+those texts: a word too many is skipped, a missing one is imagined, else words are skipped up to one that can
+follow.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from apiserver.cel import types
+from apiserver.cel.grammar import Context
+from apiserver.cel.lexer import (
+    BYTES,
+    END,
+    FLOAT,
+    IDENTIFIER,
+    INT,
+    ORDER,
+    QUOTED,
+    STRING,
+    UINT,
+    displayed,
+    words,
+)
+from apiserver.cel.syntax import ISSUES_MAX, Constant, Issue, Node
+
+# cel-go's limits, which Kubernetes leaves as they are.
+RECOVERIES_MAX: Final = 30
+SKIPPED_MAX: Final = 512  # words, in one recovery
+
+# Rules that have no way on if nothing expected is found.
+_ALTERNATIVES: Final = frozenset({"unary", "primary", "field"})
+
+
+class Unexpected(Exception):
+    """What stands here is not what must; told already. tree: what the rule has found that ends here."""
+
+    def __init__(self, tree: Node | None = None) -> None:
+        super().__init__()
+        self.tree = tree
+
+
+class Abandoned(Exception):
+    """There is no going on; told already."""
+
+
+class Reader:
+    """A text's words one by one. issues: what has been found wrong with it."""
+
+    __slots__ = (
+        "_attempts",
+        "_contexts",
+        "_failed",
+        "_is_recovering",
+        "_kinds",
+        "_no_words",
+        "_offsets",
+        "_position",
+        "_reports",
+        "_source",
+        "_texts",
+        "issues",
+    )
+
+    def __init__(self, text: str) -> None:
+        self._source = text
+        self._kinds, self._texts, self._offsets, self._no_words = words(text)
+        self.issues = [
+            Issue(f"Syntax error: token recognition error at: {displayed(word)}", offset, True)
+            for offset, word in self._no_words
+        ]
+        self._position = 0
+        self._contexts: list[Context] = []
+        self._reports = len(self.issues)
+        self._is_recovering = False
+        self._attempts = 0
+        self._failed: tuple[int, frozenset[str]] = (-1, frozenset())
+
+    def _advance(self) -> int:
+        """Past the word that stands here, which is right; returns its offset."""
+        position = self._position
+        self._position = position + 1
+        self._is_recovering = False
+        return self._offsets[position]
+
+    def _told(self, message: str, offset: int) -> Node:
+        self.issues.append(Issue(message, offset))
+        return missing(offset)
+
+    def _report(self, message: str, position: int) -> None:
+        """What is found wrong before a word fits again is the same mistake, and is not told."""
+        if self._is_recovering:
+            return
+        self._is_recovering = True
+        self._reports += 1
+        if self._reports > ISSUES_MAX:
+            raise Abandoned
+        self.issues.append(Issue(f"Syntax error: {message}", self._offsets[position], True))
+
+    def _match(self, kind: str, rule: str, behind: frozenset[str]) -> None:
+        """It is not `kind` that stands here: skips one word too many, or imagines the missing one.
+
+        behind: what can stand behind it. Raises Unexpected.
+        """
+        self._count_attempt()
+        position = self._position
+        expected = frozenset({kind})
+        if self._kinds[position + 1] == kind:
+            self._report_extraneous(expected)
+            self._position = min(position + 2, len(self._kinds) - 2)
+            self._is_recovering = False
+        elif self._kinds[position] in behind:
+            self._report(f"missing {_listed(expected)} at {displayed(self._texts[position])}", position)
+        else:
+            self._mismatched(expected)
+
+    def _sync(self, expected: frozenset[str], rule: str) -> None:
+        """Nothing expected stands here: skips one word if the next one is. Raises Unexpected."""
+        if self._is_recovering:
+            if rule in _ALTERNATIVES:
+                raise Unexpected
+            return
+        if self._kinds[self._position + 1] in expected:
+            self._report_extraneous(expected)
+            self._position += 1
+            self._is_recovering = False
+        else:
+            self._mismatched(expected)
+
+    def _report_extraneous(self, expected: frozenset[str]) -> None:
+        shown = displayed(self._texts[self._position])
+        self._report(f"extraneous input {shown} expecting {_listed(expected)}", self._position)
+
+    def _mismatched(self, expected: frozenset[str]) -> NoReturn:
+        shown = displayed(self._texts[self._position])
+        self._report(f"mismatched input {shown} expecting {_listed(expected)}", self._position)
+        raise Unexpected
+
+    def _no_alternative(self, start: int, position: int) -> NoReturn:
+        end = self._offsets[position] + (0 if self._kinds[position] == END else len(self._texts[position]))
+        text = self._source[self._offsets[start] : end]
+        for offset, word in self._no_words:
+            if self._offsets[start] < offset < end:
+                text = text.replace(word, "", 1)
+        if text in (".true", ".false", ".null"):
+            self._report(f"mismatched input '{text[1:]}' expecting IDENTIFIER", position)
+        else:
+            self._report(f"no viable alternative at input {displayed(text)}", position)
+        raise Unexpected
+
+    def _recover(self, rule: str, level: frozenset[str]) -> None:
+        """Skips to what can follow `rule`, of which `level` is what can within the expression."""
+        self._count_attempt()
+        position, rules = self._failed
+        if position == self._position:
+            if rule in rules and self._kinds[position] != END:
+                self._position += 1
+        else:
+            rules = frozenset()
+        self._failed = (self._position, rules | {rule})
+        self._skip_to(self._followers(level))
+
+    def _followers(self, level: frozenset[str]) -> set[str]:
+        followers = set(level)
+        for context in self._contexts:
+            followers |= context.closers | context.outer
+        return followers
+
+    def _skip_to(self, followers: set[str]) -> None:
+        start = self._position
+        while (kind := self._kinds[self._position]) != END and kind not in followers:
+            if self._position - start >= SKIPPED_MAX:
+                self.issues.append(Issue(f"error recovery token lookahead limit exceeded: {SKIPPED_MAX}"))
+                raise Abandoned
+            self._position += 1
+
+    def _count_attempt(self) -> None:
+        if self._attempts == RECOVERIES_MAX:
+            self._is_recovering = False
+            self._report(f"error recovery attempt limit exceeded: {RECOVERIES_MAX}", self._position)
+            raise Abandoned
+        self._attempts += 1
+
+
+def missing(offset: int) -> Node:
+    """In place of what is wrong."""
+    return Constant(None, offset=offset, type=types.ERROR)
+
+
+def _listed(expected: frozenset[str]) -> str:
+    """`')'`, or `{']', ','}` in the grammar's order."""
+    names = [name if name in _SYMBOLIC else f"'{name}'" for name in (*ORDER, END) if name in expected]
+    return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
+
+
+_SYMBOLIC: Final = frozenset({FLOAT, INT, UINT, STRING, BYTES, IDENTIFIER, QUOTED, END})

@@ -1,0 +1,211 @@
+"""Whether a type may stand where another is asked for, and what type parameters have turned out to be.
+
+The rules are cel-go's (checker/types.go): dyn and errors fit everywhere, null fits what may be null, other
+types must be the same up to their parameters.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Final
+
+from apiserver.cel import types
+from apiserver.cel.types import Kind, Type
+
+ANYTHING: Final = frozenset({Kind.DYN, Kind.ERROR})
+SCALARS: Final = frozenset(
+    {
+        Kind.NULL,
+        Kind.BOOL,
+        Kind.INT,
+        Kind.UINT,
+        Kind.DOUBLE,
+        Kind.STRING,
+        Kind.BYTES,
+        Kind.TIMESTAMP,
+        Kind.DURATION,
+    }
+)
+_NULLABLE: Final = frozenset(
+    {Kind.NULL, Kind.OBJECT, Kind.OPAQUE, Kind.OPTIONAL, Kind.TIMESTAMP, Kind.DURATION}
+)
+_CONTAINERS: Final = frozenset({Kind.LIST, Kind.MAP, Kind.OPAQUE, Kind.OPTIONAL})
+
+
+# Of how many types one may be made: `list(list(int))` of three. Where an expression puts values into maps
+# again and again, they would double each time.
+SIZE_MAX: Final = 128
+
+
+class TooComplex(Exception):
+    """A type is made of more than SIZE_MAX."""
+
+
+class Unifier:
+    """What type parameters stand for, by their names."""
+
+    __slots__ = ("_bound", "_count", "_known")
+
+    def __init__(self) -> None:
+        self._bound: dict[str, Type] = {}
+        self._count = 0
+        self._known: dict[int, tuple[int, bool, Type]] = {}
+
+    def fresh(self) -> Type:
+        """A parameter that stands for nothing yet."""
+        self._count += 1
+        return types.parameter(f"_var{self._count - 1}")
+
+    def assignable(self, given: Type, wanted: Type) -> bool:
+        return self.all_assignable((given,), (wanted,))
+
+    def all_assignable(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
+        """Whether each fits; only then parameters become bound."""
+        if len(given) != len(wanted):
+            return False
+        undo: list[tuple[str, Type | None]] = []
+        if all(self._fits(a, b, undo) for a, b in zip(given, wanted, strict=True)):
+            return True
+        for name, before in reversed(undo):
+            if before is None:
+                del self._bound[name]
+            else:
+                self._bound[name] = before
+        return False
+
+    def substitute(self, type_: Type, *, free: Type | None = None) -> Type:
+        """The type with all bound parameters replaced; free: what others become, if not left."""
+        if type_.kind is Kind.PARAMETER:
+            bound = self._bound.get(type_.name)
+            if bound is not None:
+                return self.substitute(bound, free=free)
+            return type_ if free is None else free
+        if not type_.parameters:
+            return type_
+        inner = tuple([self.substitute(parameter, free=free) for parameter in type_.parameters])
+        if all(map(operator.is_, inner, type_.parameters)):
+            return type_
+        return Type(type_.kind, type_.name, inner, type_.fields, type_.size_max, type_.size_min)
+
+    def is_open(self, type_: Type) -> bool:
+        """Whether a parameter stands in it. Raises TooComplex."""
+        return self._measured(type_)[1]
+
+    def _measured(self, type_: Type) -> tuple[int, bool, Type]:
+        """How many types it is made of; whether a parameter is among them. Each is measured once."""
+        if not type_.parameters:
+            return 1, type_.kind is Kind.PARAMETER, type_
+        known = self._known.get(id(type_))
+        if known is None:
+            inner = [self._measured(parameter) for parameter in type_.parameters]
+            size = 1 + sum(each[0] for each in inner)
+            if size > SIZE_MAX:
+                raise TooComplex
+            known = self._known[id(type_)] = size, any(each[1] for each in inner), type_
+        return known
+
+    def _fits(self, given: Type, wanted: Type, undo: list[tuple[str, Type | None]]) -> bool:
+        if given is wanted:
+            return True
+        if wanted.kind is Kind.PARAMETER:
+            valid, is_bound = self._stands_for(given, wanted, undo)
+            if valid or is_bound:
+                return valid
+        if given.kind is Kind.PARAMETER:
+            return self._stands_for(wanted, given, undo)[0]
+        if given.kind in ANYTHING or wanted.kind in ANYTHING:
+            return True
+        if given.kind is Kind.NULL:
+            return wanted.kind in _NULLABLE
+        if wanted.kind is Kind.NULL:
+            return given.kind in _NULLABLE
+        if given.kind is not wanted.kind:
+            return False
+        if given.kind in _CONTAINERS:
+            return (
+                given.name == wanted.name
+                and len(given.parameters) == len(wanted.parameters)
+                and all(
+                    self._fits(a, b, undo) for a, b in zip(given.parameters, wanted.parameters, strict=True)
+                )
+            )
+        return given.kind is not Kind.OBJECT or given.name == wanted.name
+
+    def _stands_for(
+        self, type_: Type, parameter: Type, undo: list[tuple[str, Type | None]]
+    ) -> tuple[bool, bool]:
+        """Whether the parameter can be the type, and whether it already stood for something."""
+        if type_ == parameter:
+            return True, True
+        bound = self._bound.get(parameter.name)
+        if bound is None:
+            if self._occurs(parameter.name, type_):
+                return False, False
+            undo.append((parameter.name, None))
+            self._bound[parameter.name] = type_
+            return True, False
+        if type_ == bound:
+            return True, True
+        if not self._fits(type_, bound, undo):
+            return False, True
+        general = most_general(type_, bound)
+        if not self._occurs(parameter.name, general):
+            undo.append((parameter.name, bound))
+            self._bound[parameter.name] = general
+        return True, True
+
+    def _occurs(self, name: str, type_: Type) -> bool:
+        while type_.kind is Kind.PARAMETER:
+            if type_.name == name:
+                return True
+            bound = self._bound.get(type_.name)
+            if bound is None:
+                return False
+            type_ = bound
+        return any(self._occurs(name, parameter) for parameter in type_.parameters)
+
+
+def has_parameters(type_: Type) -> bool:
+    """Whether a type parameter stands anywhere in it."""
+    return type_.kind is Kind.PARAMETER or (
+        bool(type_.parameters) and any(has_parameters(inner) for inner in type_.parameters)
+    )
+
+
+def renamed(type_: Type, names: dict[str, Type]) -> Type:
+    """The type with its parameters replaced by these."""
+    if type_.kind is Kind.PARAMETER:
+        return names.get(type_.name, type_)
+    if not has_parameters(type_):
+        return type_
+    return Type(type_.kind, type_.name, tuple(renamed(inner, names) for inner in type_.parameters))
+
+
+def parameter_names(*all_types: Type) -> set[str]:
+    found: set[str] = set()
+    for type_ in all_types:
+        if type_.kind is Kind.PARAMETER:
+            found.add(type_.name)
+        found |= parameter_names(*type_.parameters)
+    return found
+
+
+def most_general(a: Type, b: Type) -> Type:
+    """The one of two types that fit each other which says less; of null and what may be null the latter."""
+    return a if b.kind is Kind.NULL or _says_less(a, b) else b
+
+
+def _says_less(a: Type, b: Type) -> bool:
+    """Or the same."""
+    if a.kind is Kind.DYN or a.kind is Kind.PARAMETER:
+        return True
+    if b.kind is Kind.DYN or b.kind is Kind.PARAMETER or a.kind is not b.kind:
+        return False
+    if a.kind in _CONTAINERS:
+        return (
+            a.name == b.name
+            and len(a.parameters) == len(b.parameters)
+            and all(map(_says_less, a.parameters, b.parameters))
+        )
+    return a.kind is Kind.TYPE or a.name == b.name

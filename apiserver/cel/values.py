@@ -1,0 +1,271 @@
+"""What expressions become: values of the language as Python has them.
+
+| type | in Python |
+|---|---|
+| null, bool, string, bytes, double | None, bool, str, bytes, float |
+| int, uint | int, `UInt` |
+| timestamp, duration | `Timestamp`, `Duration` |
+| list | any list; `SetList` and `MapList` compare and add by what their schemas say |
+| map | dict, whose keys are str, int, UInt, or `map_key` of a bool |
+| object | the dict that the document has |
+| message | `Message` |
+| optional | `Optional` |
+| type | `types.Type` |
+| opaque | an instance of a class with `cel_type: ClassVar[Type]` |
+
+Documents are used as they are: nothing is copied or wrapped for an expression to read it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Final
+
+from apiserver.cel import types
+from apiserver.cel.types import Type
+
+INT_MIN: Final = -(1 << 63)
+INT_MAX: Final = (1 << 63) - 1
+UINT_MAX: Final = (1 << 64) - 1
+
+
+class EvaluationError(Exception):
+    """An expression has no value; the message is the client's."""
+
+
+class CostExceeded(Exception):
+    """An evaluation has cost more than it may."""
+
+
+class UInt(int):
+    """A number that is not negative, of a type of its own. Arithmetic on it gives an int."""
+
+    __slots__ = ()
+
+
+class Timestamp(int):
+    """Nanoseconds since 1970 in UTC."""
+
+    __slots__ = ()
+
+
+class Duration(int):
+    """Nanoseconds."""
+
+    __slots__ = ()
+
+
+class BoolKey(enum.Enum):
+    """Keys of maps that are bools: as bools they would be 0 and 1."""
+
+    FALSE = False
+    TRUE = True
+
+
+class SetList(list[Any]):
+    """A list of which the order does not matter (`x-kubernetes-list-type: set`)."""
+
+    __slots__ = ()
+
+
+class MapList(list[Any]):
+    """A list of objects that are told apart by some fields (`x-kubernetes-list-type: map`)."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, items: list[Any], keys: tuple[str, ...]) -> None:
+        super().__init__(items)
+        self.keys = keys
+
+    def key_of(self, item: Any) -> Hashable:
+        return tuple(identity(item.get(key)) for key in self.keys)
+
+
+class Optional:
+    __slots__ = ("_value", "has_value")
+
+    def __init__(self, value: Any = None, *, has_value: bool = True) -> None:
+        self._value, self.has_value = value, has_value
+
+    @property
+    def value(self) -> Any:
+        """Raises EvaluationError."""
+        if not self.has_value:
+            raise EvaluationError("optional.none() dereference")
+        return self._value
+
+
+NONE: Final = Optional(has_value=False)
+
+
+class Message:
+    """A message that an expression made: `Name{field: value}`."""
+
+    __slots__ = ("fields", "type")
+
+    def __init__(self, type_: Type, fields: dict[str, Any]) -> None:
+        self.type, self.fields = type_, fields
+
+
+_TYPES: Final[Mapping[type, Type]] = {
+    type(None): types.NULL,
+    bool: types.BOOL,
+    int: types.INT,
+    UInt: types.UINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+    Timestamp: types.TIMESTAMP,
+    Duration: types.DURATION,
+    list: types.LIST_DYN,
+    SetList: types.LIST_DYN,
+    MapList: types.LIST_DYN,
+    dict: types.MAP_DYN,
+    BoolKey: types.BOOL,
+    Type: types.TYPE,
+}
+_OPTIONAL: Final = types.optional_of(types.DYN)
+
+
+def type_of(value: Any) -> Type:
+    """The type of a value, as evaluation sees it: of what is in lists and maps nothing is said."""
+    known = _TYPES.get(type(value))
+    if known is not None:
+        return known
+    if isinstance(value, Optional):
+        return _OPTIONAL
+    if isinstance(value, Message):
+        return value.type
+    own = value.cel_type
+    assert isinstance(own, Type)
+    return own
+
+
+def type_name(value: Any) -> str:
+    """`int`, `google.protobuf.Timestamp`, `kubernetes.Quantity`."""
+    found = type_of(value)
+    return found.name or found.kind.value
+
+
+# Kinds of numbers, which are equal across their types. bool is none of them.
+_NUMBERS: Final = frozenset({int, UInt, float})
+# Classes whose own equality is the language's, among themselves.
+_PLAIN: Final = frozenset({str, int, UInt, float, bool, bytes, type(None), Timestamp, Duration})
+# Values are nested no deeper than documents and expressions are; what is deeper is no document.
+_LISTS: Final = frozenset({list, SetList, MapList})
+
+
+# As many as one comparison may look at; values that an expression nests in themselves have no end.
+COMPARISONS_MAX: Final = 1 << 21
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two values are the same: numbers across their types, others only within theirs.
+
+    Raises EvaluationError for values that are nested too deeply, or too large.
+    """
+    kind, other = type(a), type(b)
+    if kind is other and kind in _PLAIN:
+        return bool(a == b)
+    if kind in _NUMBERS:
+        return other in _NUMBERS and bool(a == b)
+    return equal_counted(a, b)[0]
+
+
+def equal_counted(a: Any, b: Any) -> tuple[bool, int]:
+    """`equal`, and how many items and entries were looked at for it."""
+    left = [COMPARISONS_MAX]
+    try:
+        return _equal(a, b, left), COMPARISONS_MAX - left[0]
+    except RecursionError:
+        raise EvaluationError("values are nested too deeply to be compared") from None
+
+
+def _equal(a: Any, b: Any, left: list[int]) -> bool:
+    """left: of the comparisons that may be made yet."""
+    kind, other = type(a), type(b)
+    if kind in _PLAIN:
+        if kind in _NUMBERS:
+            return other in _NUMBERS and bool(a == b)
+        return kind is other and bool(a == b)
+    if kind is dict:
+        if other is not dict or len(a) != len(b):
+            return False
+        _look_at(len(a), left)
+        return a.keys() == b.keys() and _equal_each(a.values(), [b[key] for key in a], left)
+    if kind in _LISTS:
+        if other not in _LISTS or len(a) != len(b):
+            return False
+        _look_at(len(a), left)
+        return _equal_lists(a, b, left)
+    if isinstance(a, Type):
+        return isinstance(b, Type) and a.kind == b.kind and a.name == b.name
+    if isinstance(a, Optional):
+        if not isinstance(b, Optional) or a.has_value != b.has_value:
+            return False
+        return not a.has_value or _equal(a.value, b.value, left)
+    if isinstance(a, Message):
+        return isinstance(b, Message) and a.type == b.type and _equal(a.fields, b.fields, left)
+    return kind is other and bool(a == b)
+
+
+def _look_at(count: int, left: list[int]) -> None:
+    left[0] -= count
+    if left[0] < 0:
+        raise EvaluationError("values are too large to be compared")
+
+
+def _equal_lists(a: list[Any], b: list[Any], left: list[int]) -> bool:
+    """Of the same length."""
+    if isinstance(a, SetList) or isinstance(b, SetList):
+        return {identity(item) for item in a} == {identity(item) for item in b}
+    by_key = a if isinstance(a, MapList) else b
+    if isinstance(by_key, MapList):
+        others = {by_key.key_of(item): item for item in b}
+        return all((key := by_key.key_of(item)) in others and _equal(item, others[key], left) for item in a)
+    return _equal_each(a, b, left)
+
+
+def _equal_each(a: Iterable[Any], b: Iterable[Any], left: list[int]) -> bool:
+    for mine, its in zip(a, b, strict=True):
+        kind = type(mine)
+        if kind is type(its) and kind in _PLAIN:  # most are, and need no call
+            if mine != its:
+                return False
+        elif not _equal(mine, its, left):
+            return False
+    return True
+
+
+def identity(value: Any) -> Hashable:
+    """Equal values become equal, and others do not."""
+    kind = type(value)
+    if kind is bool or kind is Timestamp or kind is Duration:
+        return kind, value
+    if kind in _LISTS:
+        return list, tuple(map(identity, value))
+    if kind is dict:
+        return dict, frozenset((key, identity(item)) for key, item in value.items())
+    hashable: Hashable = value
+    return hashable
+
+
+def map_key(value: Any) -> Hashable:
+    """A value as the key of a map. Raises EvaluationError for values that cannot be one."""
+    kind = type(value)
+    if kind is str or kind is int or kind is UInt:
+        hashable: Hashable = value
+        return hashable
+    if kind is bool:
+        return BoolKey.TRUE if value else BoolKey.FALSE
+    if kind is float:
+        if value == value and value.is_integer():
+            return int(value)
+        return (float, repr(value))  # is never there
+    raise EvaluationError(f"unsupported key type: {type_name(value)}")
+
+
+def key_value(key: Hashable) -> Any:
+    """A map's key as a value."""
+    return key.value if type(key) is BoolKey else key

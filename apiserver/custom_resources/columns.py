@@ -1,0 +1,107 @@
+"""`additionalPrinterColumns`: what a table shows of custom resources. Rows D08, D10.
+
+Source: k8s.io/apiextensions-apiserver, pkg/registry/customresource/tableconvertor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import orjson
+
+from apiserver.custom_resources.json_path import InvalidPath, compile_path
+from apiserver.meta import table, timestamps
+from apiserver.meta.table import Column, Columns
+from apiserver.vocabulary import Document
+
+_INVALID_DATE: Final = "<invalid>"
+
+
+def columns_of(described: Sequence[Document]) -> Columns:
+    """Columns as a version describes them; the two that all types have if it describes none."""
+    return table.columns(*map(_column, described)) if described else table.DEFAULT
+
+
+def _column(described: Document) -> Column:
+    path = described["jsonPath"]
+    return Column(
+        described["name"],
+        _cell(path, described["type"]),
+        type=described["type"],
+        format=described.get("format", ""),
+        description=described.get("description")
+        or f"Custom resource definition column (in JSONPath format): {path}",
+        priority=described.get("priority", 0),
+    )
+
+
+def _cell(path: str, kind: str) -> Callable[[Document, float], Any]:
+    try:
+        find = compile_path(path)
+    except InvalidPath:
+        # Validation has let it in all the same: nothing is found there.
+        return lambda document, now: None
+
+    def cell(document: Document, now: float) -> Any:
+        # Only the first of what is found is shown.
+        return next((_shown(value, kind, now) for value in find(document)), None)
+
+    return cell
+
+
+def _shown(value: Any, kind: str, now: float) -> Any:
+    """A value as a cell of a type; None where it is not of that type."""
+    match kind, value:
+        case "string", _:
+            return as_text(value)
+        case "integer", bool():
+            return None
+        case "integer", int():
+            return value
+        case "integer", float() if math.isfinite(value):
+            return int(value)
+        case "number", bool():
+            return None
+        case "number", int() | float():
+            return value
+        case "boolean", bool():
+            return value
+        case "date", str():
+            then = timestamps.from_text(value)
+            return _INVALID_DATE if then is None else table.duration(now - then)
+    return None
+
+
+def as_text(value: Any) -> str:
+    """A value as Go prints it; objects and lists as JSON."""
+    match value:
+        case str():
+            return value
+        case None:
+            return "<nil>"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return _go_float(value)
+    return _html_escaped(orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode())
+
+
+def _go_float(value: float) -> str:
+    """%v: the shortest digits, with an exponent of at least two digits from 1e21 on."""
+    if value == int(value) and abs(value) < 1e21:
+        return str(int(value))
+    text = repr(value)
+    mantissa, _, exponent = text.partition("e")
+    if not exponent:
+        return text
+    return f"{mantissa}e{exponent[0] if exponent[0] in '+-' else '+'}{exponent.lstrip('+-').zfill(2)}"
+
+
+def _html_escaped(text: str) -> str:
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

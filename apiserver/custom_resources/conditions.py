@@ -1,0 +1,197 @@
+"""Which names and conditions a definition should have, given what others of its group have.
+
+Sources: k8s.io/apiextensions-apiserver, pkg/controller/{status,establish,nonstructuralschema,apiapproval}.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from apiserver.catalogue.rules.definition_conditions import (
+    has_condition,
+    remove_condition,
+    set_condition,
+)
+from apiserver.custom_resources.definitions import (
+    API_APPROVED,
+    ESTABLISHED,
+    NAMES_ACCEPTED,
+    NON_STRUCTURAL,
+    accepted_names,
+    storage_version,
+)
+from apiserver.vocabulary import Document
+from storage.quoting import go_quote
+
+_SHOWN_NAMES: Final = ("plural", "singular", "kind", "listKind", "shortNames", "categories")
+_APPROVALS: Final = "https://github.com/kubernetes/enhancements/pull/1111"
+
+
+class Taken:
+    """The names that the definitions of one group have been given. The same may have been given twice."""
+
+    def __init__(self) -> None:
+        self.resources: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+
+    def add(self, names: Document) -> None:
+        """names: as `acceptedNames` has them."""
+        self.resources.update(_resources(names))
+        self.kinds.update(_kinds(names))
+
+    def remove(self, names: Document) -> None:
+        for counted, each in ((self.resources, _resources(names)), (self.kinds, _kinds(names))):
+            counted.subtract(each)
+            for name in each:
+                if counted[name] <= 0:
+                    del counted[name]
+
+
+def _resources(names: Document) -> set[str]:
+    return {names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())}
+
+
+def _kinds(names: Document) -> set[str]:
+    return {names.get("kind", ""), names.get("listKind", "")}
+
+
+def updated(definition: Document, taken: Taken, now: str, *, vendor: str) -> Document:
+    """The definition with the names and conditions that it should have; the one given is not changed.
+
+    taken: by all of its group, itself among them.
+    """
+    new = copy.deepcopy(definition)
+    status = new.setdefault("status", {})
+    names, accepted = _names(new, taken)
+    status["acceptedNames"] = names
+    set_condition(new, accepted, now)
+    if not has_condition(new, ESTABLISHED):
+        set_condition(new, _established(is_accepted=accepted["status"] == "True"), now)
+    _set_or_remove(new, NON_STRUCTURAL, _non_structural(new), now)
+    _set_or_remove(new, API_APPROVED, _approval(new, vendor), now)
+    stored = status.get("storedVersions") or []
+    if (version := storage_version(new["spec"])) and version not in stored:
+        status["storedVersions"] = [*stored, version]
+    return new
+
+
+def _set_or_remove(definition: Document, kind: str, wanted: Document | None, now: str) -> None:
+    if wanted is not None:
+        set_condition(definition, wanted, now)
+    else:
+        remove_condition(definition, kind)
+
+
+def _condition(kind: str, *, holds: bool, reason: str, message: str) -> Document:
+    return {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": message}
+
+
+# ---- names
+
+
+def _names(definition: Document, taken: Taken) -> tuple[Document, Document]:
+    """The names that it gets, and the condition that says whether these are all it asks for.
+
+    Each name is looked at alone: what is free it gets, whatever becomes of the others.
+    """
+    wanted, own = definition["spec"]["names"], accepted_names(definition)
+    names = dict(own)
+    conflict: tuple[str, str] | None = None
+    conflicts: tuple[tuple[str, str, Collection[str]], ...] = (
+        ("plural", "PluralConflict", taken.resources),
+        ("singular", "SingularConflict", taken.resources),
+        ("shortNames", "ShortNamesConflict", taken.resources),
+        ("kind", "KindConflict", taken.kinds),
+        ("listKind", "ListKindConflict", taken.kinds),
+    )
+    for field, reason, others in conflicts:
+        if field == "shortNames":
+            asked = [each for each in wanted.get(field) or () if each not in (own.get(field) or ())]
+        else:
+            asked = [wanted.get(field, "")] if wanted.get(field) != own.get(field) else []
+        used = [each for each in asked if each and each in others]
+        if used:
+            conflict = reason, _aggregate([f"{go_quote(each)} is already in use" for each in used])
+        else:
+            names[field] = wanted.get(field)
+    names["categories"] = wanted.get("categories")
+    # The plural and the kind are shown even where there are none.
+    shown = {"plural": names.get("plural") or "", "kind": names.get("kind") or ""}
+    shown = {field: names[field] for field in _SHOWN_NAMES if names.get(field)} | {
+        field: value for field, value in shown.items() if not value
+    }
+    if conflict is not None:
+        return shown, _condition(NAMES_ACCEPTED, holds=False, reason=conflict[0], message=conflict[1])
+    return shown, _condition(NAMES_ACCEPTED, holds=True, reason="NoConflicts", message="no conflicts found")
+
+
+def _aggregate(messages: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(messages))
+    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+
+
+def _established(*, is_accepted: bool) -> Document:
+    """Kubernetes says so in two steps, for servers that have not seen the definition; ours wait for none."""
+    if is_accepted:
+        return _condition(
+            ESTABLISHED,
+            holds=True,
+            reason="InitialNamesAccepted",
+            message="the initial names have been accepted",
+        )
+    return _condition(ESTABLISHED, holds=False, reason="NotAccepted", message="not all names are accepted")
+
+
+# ---- schemas, and who may use a group
+
+
+def _non_structural(definition: Document) -> Document | None:
+    """Only definitions of other servers, or of long ago, keep unknown fields everywhere."""
+    if definition["spec"].get("preserveUnknownFields") is not True:
+        return None
+    return _condition(
+        NON_STRUCTURAL,
+        holds=True,
+        reason="Violations",
+        message="spec.preserveUnknownFields: Invalid value: true: must be false",
+    )
+
+
+def is_protected(group: str, vendor: str) -> bool:
+    """Groups of the community's own, `k8s.io`, `kubernetes.io` and what is below them."""
+    return any(group == each or group.endswith(f".{each}") for each in ("k8s.io", f"{vendor}.io"))
+
+
+def _approval(definition: Document, vendor: str) -> Document | None:
+    if not is_protected(definition["spec"]["group"], vendor):
+        return None
+    key = f"api-approved.{vendor}.io"
+    said = (definition["metadata"].get("annotations") or {}).get(key, "")
+    if not said:
+        reason = "MissingAnnotation"
+        text = f"protected groups must have approval annotation {go_quote(key)}, see {_APPROVALS}"
+        return _condition(API_APPROVED, holds=False, reason=reason, message=text)
+    if said.startswith("unapproved"):
+        text = f"not approved: {go_quote(said)}"
+        return _condition(API_APPROVED, holds=False, reason="UnapprovedAnnotation", message=text)
+    if _is_url(said):
+        return _condition(
+            API_APPROVED, holds=True, reason="ApprovedAnnotation", message=f"approved in {said}"
+        )
+    text = (
+        f"protected groups must have approval annotation {go_quote(key)} with either a URL or a reason "
+        f'starting with "unapproved", see {_APPROVALS}'
+    )
+    return _condition(API_APPROVED, holds=False, reason="InvalidAnnotation", message=text)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme and parts.netloc)

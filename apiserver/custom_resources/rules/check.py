@@ -1,0 +1,236 @@
+"""Checks the rules of a definition when it is written: that they compile, and that they cannot cost too much.
+
+Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation/{validation,cel_validation}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+import orjson
+
+from apiserver.cel.functions import UNBOUNDED
+from apiserver.cel.types import Type
+from apiserver.custom_resources.rules.compiled import SELF, CheckedRule, Checker, Rule, rules_of
+from apiserver.custom_resources.rules.types import REQUEST_BYTES_MAX, SchemaTypes
+from apiserver.field_errors import FieldError, forbidden, invalid
+from apiserver.schema.custom.document import JSONSchema
+
+# The worst case of one rule, over all values that it is evaluated for, and of all rules together.
+RULE_COST_MAX: Final = 10_000_000
+SCHEMA_COST_MAX: Final = 100_000_000
+# Rules that cost less than a hundredth are not told to be the reason, and no more than so many.
+CONTRIBUTION_MIN: Final = SCHEMA_COST_MAX // 100
+CONTRIBUTIONS_SHOWN: Final = 4
+# Kubernetes has no limit but the request's size. The definitions with the most rules that are known have 400,
+# of 60 characters each.
+RULES_MAX: Final = 2_000
+CHARACTERS_MAX: Final = 100_000
+
+
+def check_rules(
+    schema: JSONSchema,
+    *,
+    path: str,
+    vendor: str,
+    old_schema: JSONSchema | None = None,
+    stored: Collection[str] = (),
+) -> list[FieldError]:
+    """What is wrong with the rules of a structural schema that is otherwise valid.
+
+    path: the schema's, as `spec.validation.openAPIV3Schema`.
+    old_schema: of this version before an update. If it was the same, rules may be as dear as they were.
+    stored: expressions of all versions before (`expressions_of`); they may use what later releases have.
+    """
+    if (error := _extent_error(schema, path, vendor)) is not None:
+        return [error]
+    known = frozenset(stored)
+    if old_schema is not None:
+        known |= frozenset(expressions_of(old_schema, vendor))
+    check = _Check(vendor, known, is_unchanged=old_schema == schema)
+    check.schema(_Place(schema, path, SELF, 1, None), is_root=True)
+    return [*check.errors, *check.total_errors(path)]
+
+
+def expressions_of(schema: JSONSchema, vendor: str) -> Iterator[str]:
+    """The texts of all rules in a schema, and of their messages."""
+    for rule in _all_rules(schema, vendor):
+        yield rule.rule
+        if rule.message_expression:
+            yield rule.message_expression
+
+
+def _all_rules(schema: JSONSchema, vendor: str) -> Iterator[Rule]:
+    yield from rules_of(schema, vendor)
+    for field in ("additionalProperties", "items"):
+        if isinstance(below := schema.get(field), dict):
+            yield from _all_rules(below, vendor)
+    for below in (schema.get("properties") or {}).values():
+        yield from _all_rules(below, vendor)
+
+
+def _extent_error(schema: JSONSchema, path: str, vendor: str) -> FieldError | None:
+    rules = characters = 0
+    for rule in _all_rules(schema, vendor):
+        rules += 1
+        characters += len(rule.rule) + len(rule.message_expression)
+    if rules > RULES_MAX:
+        return forbidden(path, f"must not have more than {RULES_MAX} validation rules, but has {rules}")
+    if characters > CHARACTERS_MAX:
+        text = f"validation rules must not have more than {CHARACTERS_MAX} characters together"
+        return forbidden(path, f"{text}, but have {characters}")
+    return None
+
+
+class _Place(NamedTuple):
+    """A schema within a schema.
+
+    name: of its type. most: how many values of it an object may have; None if that is not limited.
+    uncorrelatable: the path of the outermost schema around it whose old values cannot be told from new ones.
+    """
+
+    schema: JSONSchema
+    path: str
+    name: str
+    most: int | None
+    uncorrelatable: str | None
+
+
+class _Check:
+    """Of one schema. Errors of inner schemas come before those of outer ones."""
+
+    def __init__(self, vendor: str, stored: frozenset[str], *, is_unchanged: bool) -> None:
+        self._vendor, self._stored, self._is_unchanged = vendor, stored, is_unchanged
+        self._types = SchemaTypes(vendor)
+        self._total = 0
+        self._dearest: list[tuple[str, int]] = []
+        self.errors: list[FieldError] = []
+
+    def schema(self, place: _Place, *, is_root: bool = False) -> None:
+        for below in self._below(place):
+            self.schema(below)
+        rules = rules_of(place.schema, self._vendor)
+        if not rules:
+            return
+        field = f"{place.path}.x-{self._vendor}-validations"
+        type_ = self._types.of(place.schema, place.name, is_root=is_root)
+        if type_ is None:
+            self.errors.append(FieldError(field, "InternalError", _NO_TYPE.format(self._vendor)))
+            return
+        checker = Checker(type_)
+        for index, rule in enumerate(rules):
+            checked = checker.check(rule, stored=self._stored)
+            self._rule(f"{field}[{index}]", checker, checked, type_, place)
+
+    def _below(self, place: _Place) -> Iterator[_Place]:
+        schema, path, name = place.schema, place.path, place.name
+        values = schema.get("additionalProperties")
+        most = _most_below(place)
+        if isinstance(values, dict):
+            yield _Place(values, f"{path}.additionalProperties", f"{name}.@elem", most, place.uncorrelatable)
+        for key, child in (schema.get("properties") or {}).items():
+            yield _Place(child, f"{path}.properties[{key}]", f"{name}.{key}", most, place.uncorrelatable)
+        items = schema.get("items")
+        if isinstance(items, dict):
+            is_map = schema.get(f"x-{self._vendor}-list-type") == "map"
+            uncorrelatable = place.uncorrelatable or (None if is_map else path)
+            yield _Place(items, f"{path}.items", f"{name}.@idx", most, uncorrelatable)
+
+    def _rule(self, field: str, checker: Checker, checked: CheckedRule, type_: Type, place: _Place) -> None:
+        rule = checked.rule
+        if checked.expression is not None:
+            # As many as a request can hold, with a comma for each, where nothing limits them.
+            most = REQUEST_BYTES_MAX // ((type_.size_min or 0) + 1) if place.most is None else place.most
+            cost = checker.worst_cost(checked.expression) * most
+            self._cost(f"{field}.rule", "estimated rule cost", cost)
+        if checked.error is not None:
+            self.errors.append(_refused(f"{field}.rule", rule, checked.error))
+        if checked.message_error is not None:
+            self.errors.append(_refused(f"{field}.messageExpression", rule, checked.message_error))
+        if checked.message is not None:
+            cost = checker.worst_cost(checked.message)
+            self._cost(f"{field}.messageExpression", "estimated messageExpression cost", cost)
+        if checked.expression is not None and checked.expression.uses_old:
+            if place.uncorrelatable is not None:
+                text = "oldSelf cannot be used on the uncorrelatable portion of the schema within"
+                self.errors.append(invalid(f"{field}.rule", rule.rule, f"{text} {place.uncorrelatable}"))
+        elif rule.optional_old_self is not None:
+            text = "may not be set if oldSelf is not used in rule"
+            self.errors.append(invalid(f"{field}.optionalOldSelf", rule.optional_old_self, text))
+
+    def _cost(self, field: str, what: str, cost: int) -> None:
+        cost = min(cost, UNBOUNDED)
+        if cost > RULE_COST_MAX and not self._is_unchanged:
+            self.errors.append(forbidden(field, _too_dear(what, cost, RULE_COST_MAX)))
+        self._total = min(self._total + cost, UNBOUNDED)
+        if cost >= CONTRIBUTION_MIN:
+            self._dearest.append((field, cost))
+            self._dearest.sort(key=itemgetter(1), reverse=True)
+            del self._dearest[CONTRIBUTIONS_SHOWN:]
+
+    def total_errors(self, path: str) -> Iterator[FieldError]:
+        if self._total <= SCHEMA_COST_MAX:
+            return
+        for field, _ in self._dearest:
+            text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+            yield forbidden(field, text)
+        what = f"x-{self._vendor}-validations estimated rule cost total for entire OpenAPIv3 schema"
+        yield forbidden(path, _too_dear(what, self._total, SCHEMA_COST_MAX))
+
+
+_NO_TYPE: Final = (
+    "Internal error: internal error: failed to construct type information for x-{}-validations rules:"
+    " unable to convert structural schema to CEL declarations"
+)
+
+
+def _most_below(place: _Place) -> int | None:
+    """How many values there may be of what is in a schema."""
+    schema = place.schema
+    match schema.get("type"):
+        case "object" if schema.get("additionalProperties") is not None:
+            limit = schema.get("maxProperties")
+        case "array":
+            limit = schema.get("maxItems")
+        case _:
+            return place.most
+    if place.most is None or limit is None:
+        return None
+    return min(place.most * max(0, int(limit)), UNBOUNDED)
+
+
+def _too_dear(what: str, cost: int, limit: int) -> str:
+    factor = cost / limit
+    # One decimal would make it "1.0" where it is hardly too much.
+    shown = f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
+    if factor > 100:
+        shown = "more than 100x"
+    return (
+        f"{what} exceeds budget by factor of {shown} (try simplifying the rule, or adding maxItems,"
+        " maxProperties, and maxLength where arrays, maps, and strings are declared)"
+    )
+
+
+def _refused(field: str, rule: Rule, detail: str) -> FieldError:
+    return FieldError(field, "FieldValueInvalid", f"Invalid value: {_as_go_json(rule)}: {detail}")
+
+
+# Go's JSON is safe to be put into HTML.
+_HTML: Final = str.maketrans(
+    {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+)
+
+
+def _as_go_json(rule: Rule) -> str:
+    """A rule as Go's struct of it is shown."""
+    shown = {
+        "Rule": rule.rule,
+        "Message": rule.message,
+        "MessageExpression": rule.message_expression,
+        "Reason": rule.reason,
+        "FieldPath": rule.field_path,
+        "OptionalOldSelf": rule.optional_old_self,
+    }
+    return orjson.dumps(shown).decode().translate(_HTML)

@@ -1,0 +1,253 @@
+"""One evaluation of all rules for an object: each where its schema stands, within a budget.
+
+Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/cel/validation.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, NoReturn
+
+from apiserver import field_errors
+from apiserver.cel.values import NONE, CostExceeded, EvaluationError, Optional
+from apiserver.custom_resources.rules.compiled import OLD_SELF, SELF, Rule
+from apiserver.custom_resources.rules.nodes import Node, ReadyRule
+from apiserver.field_errors import FieldError
+from apiserver.schema.custom.correlation import Correlation
+from apiserver.schema.custom.paths import Key, Path, bracketed
+from storage.quoting import go_quote
+
+# Of one expression, and of all of them for one object.
+CALL_COST_MAX: Final = 1_000_000
+OBJECT_COST_MAX: Final = 10_000_000
+MESSAGE_BYTES_MAX: Final = 5 * 1024
+# In the message that the budget is spent: of the rules that have cost the most, and of each one's text.
+DEAREST_SHOWN: Final = 3
+TEXT_SHOWN: Final = 80
+
+# The path of an object's errors as a whole.
+WHOLE_OBJECT: Final = "<nil>"
+_NOTHING: Final[Mapping[str, Any]] = {}
+_SPENT: Final = "running out of cost budget, no further validation rules will be run"
+
+
+class Change(NamedTuple):
+    """A value with its old one, and what both are in. None where the old one cannot be told."""
+
+    here: Correlation | None
+    above: Correlation | None
+
+    def field(self, name: str) -> Change:
+        if self.here is None:
+            return self
+        if self.above is None and name in {"apiVersion", "kind"}:
+            # Both have been converted to the version that is written.
+            return UNKNOWN
+        return Change(self.here.field(name), self.here)
+
+    def item(self, index: int) -> Change:
+        return self if self.here is None else Change(self.here.item(index), self.here)
+
+    @property
+    def is_none(self) -> bool:
+        known = self.here or self.above
+        return known is not None and known.is_unchanged
+
+
+UNKNOWN: Final = Change(None, None)
+
+
+class _BudgetSpent(Exception):
+    """No more rules are evaluated; the error is told already."""
+
+
+class _NoMessage(Exception):
+    """A message cannot be had within the budget; this is the error instead."""
+
+
+class Evaluation:
+    """errors, warnings: what it has found so far. Warnings are about what an update leaves as it was."""
+
+    __slots__ = ("_budget", "_spent", "errors", "warnings")
+
+    def __init__(self) -> None:
+        self.errors: list[FieldError] = []
+        self.warnings: list[FieldError] = []
+        self._budget = OBJECT_COST_MAX
+        self._spent: dict[ReadyRule, int] = {}
+
+    def run(self, node: Node, new: Any, old: Any, path: Path | None, change: Change) -> None:
+        """Evaluates the rules of a schema and below it, as far as the budget goes."""
+        with suppress(_BudgetSpent):
+            self._value(node, new, old, path, change)
+
+    def _value(self, node: Node, new: Any, old: Any, path: Path | None, change: Change) -> None:
+        """Raises _BudgetSpent."""
+        if new is None:
+            return
+        if node.has_rules:
+            self._rules(node, new, old, path, change)
+        if type(new) is dict:
+            was = old if type(old) is dict else _NOTHING
+            if node.values is not None:
+                for key, value in new.items():
+                    self._value(node.values, value, was.get(key), (path, Key(key)), change.field(key))
+            for name, child in node.properties:
+                if name in new:
+                    self._value(child, new[name], was.get(name), (path, name), change.field(name))
+        elif type(new) is list and node.items is not None:
+            by_key = _by_key(old, node.map_keys)
+            for index, item in enumerate(new):
+                was_item = by_key.get(_key_of(item, node.map_keys)) if by_key else None
+                self._value(node.items, item, was_item, (path, index), change.item(index))
+
+    def _rules(self, node: Node, new: Any, old: Any, path: Path | None, change: Change) -> None:
+        ready = node.ready
+        if ready.error is not None:
+            self._fail(node, path, f"rule compiler initialization error: {ready.error}")
+            return
+        adapt = ready.adapt
+        variables = {SELF: new if adapt is None else adapt(new)}
+        optional = variables
+        if ready.uses_old:
+            optional = variables | {OLD_SELF: NONE}
+            if old is not None:
+                variables[OLD_SELF] = old if adapt is None else adapt(old)
+                optional[OLD_SELF] = Optional(variables[OLD_SELF])
+        for rule in ready.rules:
+            known = optional if rule.rule.optional_old_self else variables
+            if rule.program is None:
+                if rule.error is not None:
+                    self._fail(node, path, f"rule compile error: {rule.error}")
+            elif (not rule.uses_old or OLD_SELF in known) and not self._holds(node, rule, known, path):
+                self._report(node, rule, known, new, path, change)
+
+    def _holds(self, node: Node, rule: ReadyRule, variables: dict[str, Any], path: Path | None) -> bool:
+        """False if a rule does not hold. True, too, if that cannot be told, which is an error of its own."""
+        assert rule.program is not None
+        if self._budget <= 0:
+            self._out_of_budget(node, path)
+        try:
+            result = rule.program(variables, min(self._budget, CALL_COST_MAX))
+        except CostExceeded as error:
+            if self._budget < CALL_COST_MAX:
+                self._out_of_budget(node, path, rule)
+            text = "no further validation rules will be run due to call cost exceeds limit for rule"
+            self._fail(node, path, f"'{error}': {text}: {rule.rule.shown}")
+            raise _BudgetSpent from None
+        except EvaluationError as error:
+            self._spend(rule, getattr(error, "cost", 0))
+            self._fail(node, path, _unevaluated(str(error), rule.rule))
+            return True
+        self._spend(rule, result.cost)
+        return result.value is True
+
+    def _report(
+        self,
+        node: Node,
+        rule: ReadyRule,
+        variables: dict[str, Any],
+        value: Any,
+        path: Path | None,
+        change: Change,
+    ) -> None:
+        found = self.errors if rule.uses_old or not change.is_none else self.warnings
+        where = _where(path)
+        if rule.field_path:
+            where = rule.field_path if path is None else f"{where}.{rule.field_path}"
+        try:
+            detail = self._message(rule, variables) or rule.rule.default_message
+        except _NoMessage as error:
+            found.append(field_errors.invalid(where, node.kind, str(error)))
+            raise _BudgetSpent from None
+        found.append(
+            _error(where, _OMITTED if node.kind in _COLLECTIONS else value, detail, rule.rule.reason)
+        )
+
+    def _message(self, rule: ReadyRule, variables: dict[str, Any]) -> str:
+        """What messageExpression makes, if it can be shown; else nothing. Raises _NoMessage."""
+        if rule.message is None or (rule.message_uses_old and OLD_SELF not in variables):
+            return ""
+        try:
+            result = rule.message(variables, min(self._budget, CALL_COST_MAX))
+        except CostExceeded:
+            if self._budget < CALL_COST_MAX:
+                raise _NoMessage(f"messageExpression evaluation failed due to {_SPENT}") from None
+            text = "no further validation rules will be run due to call cost exceeds limit"
+            source = go_quote(rule.rule.message_expression)
+            raise _NoMessage(f"{text} for messageExpression: {source}") from None
+        except EvaluationError as error:
+            self._spend(rule, getattr(error, "cost", 0))
+            return ""
+        self._spend(rule, result.cost)
+        text = result.value.strip()
+        return text if "\n" not in text and len(text.encode()) <= MESSAGE_BYTES_MAX else ""
+
+    def _fail(self, node: Node, path: Path | None, text: str) -> None:
+        self.errors.append(field_errors.invalid(_where(path), node.kind, text))
+
+    def _spend(self, rule: ReadyRule, cost: int) -> None:
+        self._budget -= cost
+        self._spent[rule] = self._spent.get(rule, 0) + cost
+
+    def _out_of_budget(self, node: Node, path: Path | None, last: ReadyRule | None = None) -> NoReturn:
+        """Kubernetes' message, and which rules the budget went to."""
+        dearest = sorted(self._spent.items(), key=itemgetter(1), reverse=True)[:DEAREST_SHOWN]
+        parts = [f"{cost} for {_shortened(rule)}" for rule, cost in dearest]
+        if last is not None:
+            parts.append(f"more than the remaining {self._budget} for {_shortened(last)}")
+        self._fail(node, path, f"validation failed due to {_SPENT} (spent {', '.join(parts)})")
+        raise _BudgetSpent
+
+
+def _unevaluated(error: str, rule: Rule) -> str:
+    if error.startswith("no such overload"):
+        # Of values whose type shows only now. The text says nothing of where.
+        text = "call arguments did not match a supported operator, function or macro signature for rule"
+        return f"'{error}': {text}: {rule.shown}"
+    return f"{error} evaluating rule: {rule.shown}"
+
+
+_OMITTED: Final = object()
+_COLLECTIONS: Final = frozenset({"object", "array"})
+
+
+def _error(where: str, value: Any, detail: str, reason: str | None) -> FieldError:
+    """That a rule does not hold, for its reason."""
+    match reason:
+        case "FieldValueForbidden":
+            return field_errors.forbidden(where, detail)
+        case "FieldValueRequired":
+            return field_errors.required(where, detail)
+        case "FieldValueDuplicate" if value is _OMITTED:
+            return FieldError(where, reason, "Duplicate value")
+        case "FieldValueDuplicate":
+            return field_errors.duplicate(where, value)
+    if value is _OMITTED:
+        return FieldError(where, "FieldValueInvalid", f"Invalid value: {detail}")
+    return field_errors.invalid(where, value, detail)
+
+
+def _where(path: Path | None) -> str:
+    return WHOLE_OBJECT if path is None else bracketed(path)
+
+
+def _shortened(rule: ReadyRule) -> str:
+    text = rule.rule.rule.strip()
+    return go_quote(text if len(text) <= TEXT_SHOWN else f"{text[:TEXT_SHOWN]}...")
+
+
+def _by_key(items: Any, keys: tuple[str, ...]) -> dict[Hashable, Any]:
+    """The items of a list that is a map; of several with the same key the first."""
+    if not keys or type(items) is not list:
+        return {}
+    return {_key_of(item, keys): item for item in reversed(items)}
+
+
+def _key_of(item: Any, keys: tuple[str, ...]) -> Hashable:
+    """What tells an item of a list that is a map from others. Keys are scalars, and 1 is not true."""
+    if type(item) is not dict:
+        return None
+    return tuple((type(value), value) for name in keys if (value := item.get(name)).__hash__ is not None)

@@ -1,0 +1,138 @@
+"""The schemas of a definition that have rules, and what their rules become when the first value comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from apiserver.catalogue.rules.schema_paths import InvalidPath, find_field
+from apiserver.cel.compiler import Program
+from apiserver.custom_resources.rules.adapt import Adapter, adapter
+from apiserver.custom_resources.rules.compiled import (
+    OLD_SELF,
+    SELF,
+    CheckedRule,
+    Checker,
+    Rule,
+    rules_of,
+)
+from apiserver.custom_resources.rules.types import SchemaTypes
+from apiserver.custom_resources.rules.uses import merged
+from apiserver.schema.custom.document import JSONSchema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadyRule:
+    """A rule that can be evaluated.
+
+    program: None where there is an `error`, and for a rule without text.
+    message: of messageExpression.
+    field_path: below the value that the rule is about, as errors have it; empty if it is about all of it.
+    """
+
+    rule: Rule
+    program: Program | None = None
+    error: str | None = None
+    uses_old: bool = False
+    message: Program | None = None
+    message_uses_old: bool = False
+    field_path: str = ""
+
+
+class ReadyRules(NamedTuple):
+    """adapt: None where values are used as they are. error: why there are no rules."""
+
+    rules: tuple[ReadyRule, ...] = ()
+    adapt: Adapter | None = None
+    uses_old: bool = False
+    error: str | None = None
+
+
+class Node:
+    """A schema with rules, or with such schemas below it. It leads only to these.
+
+    map_keys: of a list whose items are told apart by some fields.
+    """
+
+    __slots__ = ("_is_root", "_name", "_ready", "_types", "_vendor", "has_rules", "items", "kind", "map_keys",
+                 "properties", "schema", "values")  # fmt: skip
+
+    def __init__(
+        self, schema: JSONSchema, name: str, types: SchemaTypes, vendor: str, *, is_root: bool
+    ) -> None:
+        self.schema, self._name, self._types, self._vendor = schema, name, types, vendor
+        self._is_root = is_root
+        self._ready: ReadyRules | None = None
+        self.kind: str = schema.get("type", "")
+        self.has_rules = bool(schema.get(f"x-{vendor}-validations"))
+        self.properties = tuple(
+            (key, child)
+            for key, below in (schema.get("properties") or {}).items()
+            if (child := self._child(below, key)) is not None
+        )
+        self.values = self._child(schema.get("additionalProperties"), "@elem")
+        self.items = self._child(schema.get("items"), "@idx")
+        is_map = schema.get(f"x-{vendor}-list-type") == "map"
+        self.map_keys: tuple[str, ...] = tuple(schema[f"x-{vendor}-list-map-keys"]) if is_map else ()
+
+    def _child(self, schema: object, name: str) -> Node | None:
+        if not isinstance(schema, dict):
+            return None
+        return find_rules(schema, f"{self._name}.{name}", self._types, self._vendor)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.has_rules or self.properties or self.values or self.items)
+
+    @property
+    def ready(self) -> ReadyRules:
+        if self._ready is None:
+            self._ready = self._compile()
+        return self._ready
+
+    def _compile(self) -> ReadyRules:
+        type_ = self._types.of(self.schema, self._name, is_root=self._is_root)
+        if type_ is None:
+            return ReadyRules(error="unable to convert structural schema to CEL declarations")
+        checker = Checker(type_)
+        checked = [checker.check(rule, stored=None) for rule in rules_of(self.schema, self._vendor)]
+        expressions = [each for rule in checked for each in rule.expressions]
+        variables = merged(each.reads for each in expressions).fields
+        part = merged(variables[name] for name in (SELF, OLD_SELF) if name in variables)
+        return ReadyRules(
+            tuple(self._prepare(rule) for rule in checked),
+            adapter(self.schema, part, self._vendor, is_root=self._is_root),
+            uses_old=any(each.uses_old for each in expressions),
+        )
+
+    def _prepare(self, checked: CheckedRule) -> ReadyRule:
+        rule, expression, message = checked.rule, checked.expression, checked.message
+        if expression is None:
+            return ReadyRule(rule, error=checked.error)
+        return ReadyRule(
+            rule,
+            expression.program,
+            uses_old=expression.uses_old,
+            message=None if message is None else message.program,
+            message_uses_old=message is not None and message.uses_old,
+            field_path=_normalised(rule.field_path, self.schema),
+        )
+
+
+def find_rules(
+    schema: JSONSchema, name: str, types: SchemaTypes, vendor: str, *, is_root: bool = False
+) -> Node | None:
+    """The rules of a schema and below; None if there are none."""
+    node = Node(schema, name, types, vendor, is_root=is_root)
+    return None if node.is_empty else node
+
+
+def _normalised(path: str, schema: JSONSchema) -> str:
+    """`.a['b.c']` -> `a[b.c]`; empty for one that leads nowhere."""
+    if not path:
+        return ""
+    try:
+        steps = find_field(path, dict(schema)).steps
+    except InvalidPath:
+        return ""
+    return "".join(step if step.startswith("[") else f".{step}" for step in steps).removeprefix(".")

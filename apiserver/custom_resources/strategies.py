@@ -1,0 +1,144 @@
+"""What is checked and set when custom resources are written. Rows I13, I22.
+
+Documents are of the version that the client uses, whichever they are stored in.
+Sources: k8s.io/apiextensions-apiserver, pkg/registry/customresource/{strategy,status_strategy,validator}.go.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Final
+
+from apiserver.custom_resources.rules.evaluate import Rules, prevented
+from apiserver.field_errors import FieldError, invalid
+from apiserver.meta import object_meta
+from apiserver.registry.served_resource import ScaleFields
+from apiserver.registry.strategy import Strategy, UpdateStrategy, drop_status, keep_status
+from apiserver.schema.custom import CustomSchema
+from apiserver.vocabulary import Document
+from storage.quoting import go_quote
+
+_INT32_MAX: Final = (1 << 31) - 1
+
+
+def only_custom_status(new: Document, old: Document) -> None:
+    """Update of the status subresource: nothing but the status changes, not even labels."""
+    status, meta = new.get("status"), new["metadata"]
+    new.clear()
+    new.update(copy.deepcopy({field: value for field, value in old.items() if field != "status"}))
+    # Whoever holds the metadata looks at this one.
+    meta.clear()
+    meta.update(new["metadata"])
+    meta.pop("managedFields", None)
+    new["metadata"] = meta
+    if status is not None:
+        new["status"] = status
+
+
+class VersionRules:
+    """The rules of one version.
+
+    schema, rules: get what they are about; called when it is first needed. There may be no rules.
+    """
+
+    def __init__(
+        self,
+        schema: Callable[[], CustomSchema],
+        rules: Callable[[], Rules | None],
+        *,
+        has_status: bool,
+        scale: ScaleFields | None,
+    ) -> None:
+        self._schema = schema
+        self._rules = rules
+        self._has_status = has_status
+        self._scale = scale
+        # What is to be said of an update that may go on, by its document, until somebody asks for it.
+        self._told: dict[int, list[str]] = {}
+
+    def strategy(self) -> Strategy:
+        return Strategy(
+            prepare_create=drop_status if self._has_status else _as_it_is,
+            validate_create=self._validate_create,
+            update=UpdateStrategy(
+                prepare=keep_status if self._has_status else _as_it_is, validate=self._validate_update
+            ),
+            warn=self._warn,
+            has_generation=True,
+            # A status that is an ordinary field counts like any other.
+            no_generation=frozenset({"metadata", "status"} if self._has_status else {"metadata"}),
+            is_updated_blindly=False,
+            takes_bare_finalizers=True,
+        )
+
+    def status(self) -> UpdateStrategy:
+        """Of the status subresource."""
+        return UpdateStrategy(prepare=only_custom_status, validate=self._validate_status)
+
+    def _validate_create(self, document: Document) -> list[FieldError]:
+        errors = self._schema().validate_values(document)
+        return self._with_rules(document, None, errors + self._counts(document))
+
+    def _validate_update(self, new: Document, old: Document) -> list[FieldError]:
+        errors = self._schema().validate_values(new, old)
+        return self._with_rules(new, old, errors + self._counts(new))
+
+    def _validate_status(self, new: Document, old: Document) -> list[FieldError]:
+        errors = []
+        if "status" in new:
+            errors = self._schema().validate_status(new["status"], old.get("status"))
+        if self._scale is not None:
+            errors += _count(new, self._scale.status_replicas)
+        return self._with_rules(new, old, errors)
+
+    def _with_rules(self, new: Document, old: Document | None, errors: list[FieldError]) -> list[FieldError]:
+        """`errors` of values, and what else there is."""
+        schema = self._schema()
+        errors += schema.validate_embedded(new) + schema.validate_lists(new, old)
+        rules = self._rules()
+        if rules is None:
+            return errors
+        if (instead := prevented(errors)) is not None:
+            return [*errors, instead]
+        found = rules.validate(new, old)
+        errors += found.errors
+        if found.warnings and not errors:
+            self._told[id(new)] = [str(each) for each in found.warnings]
+        return errors
+
+    def _warn(self, new: Document, old: Document | None) -> list[str]:
+        before = set(object_meta.finalizers(old)) if old is not None else set()
+        added = sorted(set(object_meta.finalizers(new)) - before)
+        bare = [
+            f"metadata.finalizers: {go_quote(name)}: prefer a domain-qualified finalizer name including a "
+            "path (/) to avoid accidental conflicts with other finalizer writers"
+            for name in added
+            if object_meta.is_bare_finalizer(name)
+        ]
+        return bare + self._told.pop(id(new), [])
+
+    def _counts(self, document: Document) -> list[FieldError]:
+        if self._scale is None:
+            return []
+        paths = (self._scale.replicas, self._scale.status_replicas)
+        return [error for path in paths for error in _count(document, path)]
+
+
+def _as_it_is(*_: Document) -> None:
+    """Nothing is set."""
+
+
+def _count(document: Document, path: tuple[str, ...]) -> list[FieldError]:
+    """Row R: what a scale shows as a number of pods is one, if it is there."""
+    value: Any = document
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    field = f".{'.'.join(path)}"
+    if type(value) is not int:
+        return []  # Which the schema may allow; then there is no scale.
+    if value < 0:
+        return [invalid(field, value, "should be a non-negative integer")]
+    if value > _INT32_MAX:
+        return [invalid(field, value, f"should be less than or equal to {_INT32_MAX}")]
+    return []

@@ -1,0 +1,68 @@
+"""Numbers as Go sees them: which are whole, which fit into which type, and how messages show them.
+
+A whole number beyond 64 bits is a float to Go's decoder, and so it is here.
+Sources: k8s.io/kube-openapi, pkg/validation/validate/values.go; github.com/go-openapi/swag, convert.go.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from decimal import Decimal
+from typing import Final
+
+INT64_MIN: Final = -(1 << 63)
+INT64_MAX: Final = (1 << 63) - 1
+_INT32_MIN: Final = -(1 << 31)
+_INT32_MAX: Final = (1 << 31) - 1
+# Greater whole numbers have neighbours that are the same float.
+SAFE_MAX: Final = (1 << 53) - 1
+FLOAT_MAX: Final = sys.float_info.max
+# The least double that is rounded to no float of 32 bits.
+_FLOAT32_END: Final = 3.4028235677973366e38
+_EPSILON: Final = 1e-9
+
+
+def is_integral(value: float) -> bool:
+    """A float that counts as a whole number, but for an error of calculation."""
+    if not -SAFE_MAX <= value <= SAFE_MAX:
+        return False
+    rounded = math.trunc(value)
+    if value == rounded:
+        return True
+    return rounded != 0 and abs(value - rounded) / (abs(value) + abs(rounded)) < _EPSILON
+
+
+def fits(value: float, kind: str, text_format: str) -> bool:
+    """A number can be held by a type: `integer` or `number`, with its format. kind: may be empty."""
+    if kind == "integer":
+        low, high = (_INT32_MIN, _INT32_MAX) if text_format == "int32" else (INT64_MIN, INT64_MAX)
+        return low <= value <= high and value == int(value)
+    return text_format != "float" or abs(value) < _FLOAT32_END
+
+
+def is_multiple(value: float, factor: float) -> bool:
+    """Of a whole number or a fraction. Nothing is a multiple of 0 or less."""
+    if factor <= 0:
+        return False
+    if isinstance(value, int) and isinstance(factor, int):
+        return value % factor == 0
+    return is_integral(1 / factor * value if factor < 1 else value / factor)
+
+
+def shown(value: float) -> str:
+    """Go's %v, which soon writes floats with an exponent: 1000000.0 -> `1e+06`."""
+    if isinstance(value, int):
+        return str(value)
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)  # JSON has neither infinities nor what is not a number
+    text = "".join(map(str, digits)).lstrip("0")
+    power = len(text) + exponent - 1
+    text = text.rstrip("0") or "0"
+    minus = "-" if sign else ""
+    if text == "0":
+        return f"{minus}0"
+    if -4 <= power < 6:
+        return f"{value:.0f}" if value == int(value) else repr(value)
+    fraction = f".{text[1:]}" if text[1:] else ""
+    return f"{minus}{text[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"

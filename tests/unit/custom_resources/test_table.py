@@ -1,0 +1,69 @@
+"""The table of what is served: a changed one is what a new one would be."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.registry.served_resource import Keeping, ResourceTable, ServedResource
+from apiserver.schema.structural import Kind, Schema
+from apiserver.vocabulary import GroupVersion
+
+_SCHEMA: Final = Schema(Kind.ANY_OBJECT, "map")
+# Only that there is one counts here.
+_KEEPING: Final = cast(Keeping, object())
+
+
+def _served(group: str, version: str, name: str, keeping: Keeping | None = _KEEPING) -> ServedResource:
+    return ServedResource(
+        GroupVersion(group, version), name, name.title(), True, lambda: _SCHEMA, keeping=keeping
+    )
+
+
+FIRST: Final = ResourceTable(
+    [
+        _served("", "v1", "pods", None),
+        _served("apps", "v1", "sets", None),
+        _served("apps", "v1beta1", "sets", None),
+    ]
+)
+POOL: Final = [
+    _served(group, version, name)
+    for group in ("b.io", "a.io", "apps")
+    for version in ("v1", "v2beta1")
+    for name in ("ones", "twos")
+]
+
+
+@given(st.lists(st.sets(st.sampled_from(range(len(POOL)))), max_size=6))
+def test_a_changed_table_is_what_a_new_one_would_be(states: list[set[int]]) -> None:
+    table, now = FIRST, set[int]()
+    for wanted in states:
+        table = table.changed(
+            [POOL[n] for n in sorted(now - wanted)], [POOL[n] for n in sorted(wanted - now)]
+        )
+        now = wanted
+    served = [POOL[n] for n in sorted(now)]
+    whole = ResourceTable([*FIRST.resources, *served])
+    assert set(table.resources) == set(whole.resources)
+    assert dict(table.groups) == dict(whole.groups)
+    assert {gv: set(each) for gv, each in table.group_versions.items()} == {
+        gv: set(each) for gv, each in whole.group_versions.items()
+    }
+    for each in POOL:
+        found = table.find(*each.group_version, each.resource)
+        assert found is (each if each in served else None)
+    # In an order of its own, the same whatever came before: built-in groups, then the others by name.
+    groups = list(table.groups)
+    assert groups[:2] == ["", "apps"]
+    assert groups[2:] == sorted(groups[2:])
+    assert table.is_custom("a.io")
+    assert not table.is_custom("apps")
+
+
+def test_a_table_is_never_changed_in_place() -> None:
+    before = dict(FIRST.group_versions), dict(FIRST.groups)
+    FIRST.changed([], POOL)
+    assert (dict(FIRST.group_versions), dict(FIRST.groups)) == before

@@ -1,0 +1,136 @@
+"""An update need not mend what was wrong before and has not changed.
+
+https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4008-crd-ratcheting
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from .samples import KEEPS_UNKNOWN, LIST_TYPE, TEXT, WHOLE, by_key, field, items, of, root, values
+
+SHORT: Final = TEXT | {"maxLength": 3}
+LONG: Final = "long text"
+KEYED: Final = by_key(of(k=TEXT, v=SHORT), "k")
+
+# schema, old, new, the fields that are told
+UPDATES: Final[dict[str, tuple[dict[str, Any], Any, Any, list[str]]]] = {
+    "unchanged": (of(a=SHORT, n=WHOLE), {"a": LONG, "n": 1}, {"a": LONG, "n": 2}, []),
+    "changed": (of(a=SHORT), {"a": LONG}, {"a": LONG + "er"}, ["v.a"]),
+    "new": (of(a=SHORT), {}, {"a": LONG}, ["v.a"]),
+    "one of two": (of(a=SHORT, b=SHORT), {"a": LONG, "b": "x"}, {"a": LONG, "b": LONG}, ["v.b"]),
+    "keys of maps": (values(SHORT), {"a": LONG}, {"a": LONG, "b": LONG}, ["v.b"]),
+    "an object that lacks something": (
+        of(o=of() | {"required": ["r"]}, n=WHOLE),
+        {"o": {}, "n": 1},
+        {"o": {}, "n": 2},
+        [],
+    ),
+    "an object that has changed and still lacks it": (
+        of(o=of(a=WHOLE) | {"required": ["r"]}),
+        {"o": {"a": 1}},
+        {"o": {"a": 2}},
+        ["v.o.r"],
+    ),
+    "items by their keys, wherever they are": (
+        KEYED,
+        [{"k": "1", "v": LONG}, {"k": "2", "v": "x"}],
+        [{"k": "0"}, {"k": "2", "v": "y"}, {"k": "1", "v": LONG}],
+        [],
+    ),
+    "the same with another key": (KEYED, [{"k": "1", "v": LONG}], [{"k": "2", "v": LONG}], ["v[0].v"]),
+    "the first of two with one key": (
+        KEYED,
+        [{"k": "1", "v": LONG}, {"k": "1", "v": "x"}],
+        [{"k": "1", "v": LONG}],
+        [],
+    ),
+    "items by their places": (items(SHORT), [LONG, "x"], [LONG, "y"], []),
+    "items at other places": (items(SHORT), ["x", LONG], [LONG], ["v[0]"]),
+    "items of an atomic list": (items(SHORT, **{LIST_TYPE: "atomic"}), [LONG, "x"], [LONG, "y"], ["v[0]"]),
+    "items of a set": (items(SHORT, **{LIST_TYPE: "set"}), [LONG, "x"], [LONG, "y"], ["v[0]"]),
+    "an atomic list as a whole": (
+        of(l=items(SHORT, **{LIST_TYPE: "atomic"}), n=WHOLE),
+        {"l": [LONG], "n": 1},
+        {"l": [LONG], "n": 2},
+        [],
+    ),
+    "a keyed list in another order is the same": (
+        of(l=KEYED | {"maxItems": 1}),
+        {"l": [{"k": "1"}, {"k": "2"}]},
+        {"l": [{"k": "2"}, {"k": "1"}]},
+        [],
+    ),
+    "1 is not true": (of(a={"type": "boolean"}), {"a": 1}, {"a": True}, []),
+    "true is not 1, though both are wrong": (of(a=TEXT), {"a": 1}, {"a": True}, ["v.a"]),
+    "alternatives": (
+        of(o=of(a=WHOLE, b=WHOLE) | {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, n=WHOLE),
+        {"o": {"a": 1, "b": 1}, "n": 1},
+        {"o": {"a": 1, "b": 1}, "n": 2},
+        [],
+    ),
+    "fields below alternatives": (
+        of(a=TEXT, n=WHOLE) | {"allOf": [{"properties": {"a": {"maxLength": 3}}}]},
+        {"a": LONG, "n": 1},
+        {"a": LONG, "n": 2},
+        [],
+    ),
+    "beside fields that nobody knows": (
+        of(o=of(a=WHOLE) | KEEPS_UNKNOWN | {"required": ["r"]}, n=WHOLE),
+        {"o": {"z": 1}, "n": 1},
+        {"o": {"z": 1}, "n": 2},
+        [],
+    ),
+    "of which one has changed": (
+        of(o=of(a=WHOLE) | KEEPS_UNKNOWN | {"required": ["r"]}),
+        {"o": {"z": 1}},
+        {"o": {"z": 2}},
+        ["v.o.r"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "old", "new", "told"), UPDATES.values(), ids=UPDATES)
+def test_update(schema: dict[str, Any], old: Any, new: Any, told: list[str]) -> None:
+    assert [error.field for error in field(schema).validate_values({"v": new}, {"v": old})] == told
+
+
+def test_all_is_told_of_a_new_object() -> None:
+    assert [error.field for error in field(of(a=SHORT)).validate({"v": {"a": LONG}})] == ["v.a"]
+
+
+def test_what_is_converted_cannot_be_seen_to_change() -> None:
+    custom = root(of(apiVersion=SHORT, n=WHOLE))
+    told = custom.validate({"apiVersion": LONG, "n": 2}, {"apiVersion": LONG, "n": 1})
+    assert [error.field for error in told] == ["apiVersion"]
+
+
+def test_correlation() -> None:
+    custom = root(
+        of(keyed=by_key(of(a=WHOLE, b=WHOLE, c=WHOLE), "a", "b"), plain=items(WHOLE), o=values(WHOLE))
+    )
+    new = {"keyed": [{"a": 1, "b": 2, "c": 3}, {"a": 1}], "plain": [1, 2], "o": {"x": 1, "y": 2}, "z": 1}
+    old = {"keyed": [{"a": 1}, {"b": 2, "a": 1, "c": 4}], "plain": [1], "o": {"y": 3}, "z": 1}
+    whole = custom.correlate(new, old)
+    keyed = whole.field("keyed")
+    assert keyed is not None
+    found = keyed.item(0)
+    assert found is not None
+    assert found.old == {"b": 2, "a": 1, "c": 4}
+    assert not found.is_unchanged
+    assert keyed.item(1) is None  # it has no second key
+    plain = whole.field("plain")
+    assert plain is not None
+    first = plain.item(0)
+    assert first is not None
+    assert first.is_unchanged
+    assert plain.item(1) is None
+    other = whole.field("o")
+    assert other is not None
+    assert other.field("x") is None
+    assert (below := other.field("y")) is not None
+    assert (below.new, below.old) == (2, 3)
+    assert whole.field("z") is None  # no schema knows it
+    assert other.field("y") is below  # remembered

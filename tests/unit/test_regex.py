@@ -1,0 +1,173 @@
+"""Regular expressions: Go's meaning, Go's errors, linear time. Rows E05, R12; golang.org/s/re2syntax."""
+
+from __future__ import annotations
+
+import pytest
+import re2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apiserver.regex import InvalidPattern, TooMuchWork, compile_pattern
+
+SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+# What Go means, where Python's `re` would mean something else.
+MEANINGS = {
+    "$ is the end of the text, not before a last newline": (r"^a$", "a\n", False),
+    r"\z is the end of the text": (r"a\z", "a", True),
+    r"\d is ASCII": (r"^\d$", "٣", False),
+    r"\w is ASCII": (r"^\w$", "é", False),
+    r"\s is no vertical tab": (r"^\s$", "\v", False),
+    r"\s is no no-break space": (r"^\s$", "\u00a0", False),
+    r"\b is between ASCII words and the rest": (r"a\b", "aé", True),
+    "a dot is no newline": (r"^.$", "\n", False),
+    "a dot is one code point": (r"^.$", "😀", True),
+    "a negated class takes newlines": (r"^[^a]$", "\n", True),
+    "a negated class takes what is not ASCII": (r"^[^a]$", "é", True),
+    "a caret belongs to its branch alone": (r"^a|b", "xb", True),
+    "case folding is Unicode's": (r"(?i)^k$", "\u212a", True),
+    "classes of Unicode": (r"^\p{Greek}+$", "αβγ", True),
+    "POSIX classes": (r"^[[:alpha:]]+$", "abc", True),
+    "a brace that counts nothing is itself": (r"^a{,2}$", "a{,2}", True),
+    "an ampersand in a class is itself": (r"^[a&&b]+$", "a&b", True),
+    "a bracket in a class is itself": (r"^[[]$", "[", True),
+    r"what \Q quotes is itself": (r"^\Qa.b\E$", "a.b", True),
+    r"\C may be quoted": (r"^\Q\C\E$", r"\C", True),
+    "names of Kubernetes": (SUBDOMAIN, "a-b.c", True),
+    "no names of Kubernetes": (SUBDOMAIN, "a-", False),
+    "an empty pattern is everywhere": (r"", "", True),
+    "half a character of UTF-16 is no character": (r"(?i)^a$", "\ud800", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "text", "found"), MEANINGS.values(), ids=MEANINGS)
+def test_what_a_pattern_means(pattern: str, text: str, found: bool) -> None:
+    assert compile_pattern(pattern).search(text) is found
+
+
+# go/src/regexp/syntax/parse.go
+WRONG = {
+    "[a": "missing closing ]: `[a`",
+    "(a": "missing closing ): `(a`",
+    "a)": "unexpected ): `a)`",
+    "*": "missing argument to repetition operator: `*`",
+    "(+a)": "missing argument to repetition operator: `+`",
+    "a**": "invalid nested repetition operator: `**`",
+    "a{2}{3}": "invalid nested repetition operator: `{2}{3}`",
+    "a{1001}": "invalid repeat count: `{1001}`",
+    "(a{100}){11}": "invalid repeat count: `{11}`",
+    "a{2,1}": "invalid repeat count: `{2,1}`",
+    r"\q": r"invalid escape sequence: `\q`",
+    r"a\C": r"invalid escape sequence: `\C`",
+    r"\1": r"invalid escape sequence: `\1`",
+    "a\\": "trailing backslash at end of expression: ``",
+    "[z-a]": "invalid character class range: `z-a`",
+    "[[:foo:]]": "invalid character class range: `[:foo:]`",
+    r"\p{Foo}": r"invalid character class range: `\p{Foo}`",
+    "(?P<n": "invalid named capture: `(?P<n`",
+    "(?=a)": "invalid or unsupported Perl syntax: `(?=`",
+    "é(?x)": "invalid or unsupported Perl syntax: `(?x`",
+    "\ud800": "invalid UTF-8: `\ud800`",
+}
+
+
+@pytest.mark.parametrize(("pattern", "message"), WRONG.items(), ids=map(ascii, WRONG))
+def test_errors_are_gos(pattern: str, message: str) -> None:
+    with pytest.raises(InvalidPattern) as raised:
+        compile_pattern(pattern)
+    assert raised.value.message == f"error parsing regexp: {message}"
+
+
+def test_a_program_has_a_largest_size() -> None:
+    with pytest.raises(InvalidPattern, match="expression too large"):
+        compile_pattern(r"\pL{1000}")
+    assert compile_pattern(r"^\pL{1,253}$").search("é" * 253)
+
+
+# Each takes quadratic or exponential time where one way is tried after another.
+EVIL = {
+    "a repetition in a repetition": (r"^(a+)+$", "a" * 200_000 + "!"),
+    "branches that overlap": (r"^(a|aa|b)*$", "a" * 200_000 + "!"),
+    "optional parts in a row": (r"^(a?){30}a{30}$", "a" * 200_000),
+    "two repetitions of one": (r"^[a-z]*[a-y]*$", "a" * 200_000 + "!"),
+    "two stars around a word": (r"^.*a.*b$", "a" * 200_000),
+    "tried from everywhere": (r"a+b", "a" * 200_000),
+    "counted, tried from everywhere": (r"a{0,1000}b", "a" * 50_000),
+    "space at the end": (r"\s+$", " " * 200_000 + "x"),
+    "counted in a repetition": (r"^(a{1,30}){1,30}$", "a" * 10_000 + "!"),
+    "labels that are not told apart": (r"^([a-z-]+-?)*$", "a-" * 50_000 + "!"),
+}
+
+
+@pytest.mark.parametrize(("pattern", "text"), EVIL.values(), ids=EVIL)
+def test_time_is_linear(pattern: str, text: str) -> None:
+    """It ends at all: any other way takes minutes to centuries."""
+    regex = compile_pattern(pattern)
+    assert regex.search(text) is False
+    assert regex.find(text) is None
+
+
+# go/src/regexp/find_test.go: rules of FindAll.
+FOUND = {
+    "matches do not overlap": ("aa", "aaaaa", -1, ["aa", "aa"]),
+    "empty ones too": ("a*", "baac", -1, ["", "aa", ""]),
+    "no more than the limit": ("[0-9]", "123", 2, ["1", "2"]),
+    "a limit of none": ("[0-9]", "123", 0, []),
+    "none": ("x", "abc", -1, []),
+    "whole matches, not groups": ("(a)(b)", "abab", -1, ["ab", "ab"]),
+    "what comes first in the pattern": ("a|ab", "ab", -1, ["a"]),
+    "code points, not bytes": ("(?i)É.", "éa-ÉB", -1, ["éa", "ÉB"]),
+    "empty ones between code points": ("(?i)", "éa", -1, ["", "", ""]),
+    "an empty one is not tried again": ("a?|.", "1", -1, ["", ""]),
+    "as little as may be": ("a+?", "aaa", -1, ["a", "a", "a"]),
+}
+
+
+@pytest.mark.parametrize(("pattern", "text", "limit", "found"), FOUND.values(), ids=FOUND)
+def test_all_matches(pattern: str, text: str, limit: int, found: list[str]) -> None:
+    regex = compile_pattern(pattern)
+    assert regex.find_all(text, limit) == found
+    if limit < 0:
+        assert regex.find(text) == (found[0] if found else None)
+
+
+def test_to_find_all_matches_may_not_take_too_long() -> None:
+    regex = compile_pattern("a*b|a")  # looks at all of the rest to find each
+    with pytest.raises(TooMuchWork):
+        regex.find_all("a" * 3_000_000)
+    assert regex.find_all("a" * 3_000_000, 2) == ["a", "a"]
+
+
+_ATOMS = st.sampled_from(
+    ["a", "b", "c", r"\.", ".", "[ab]", "[^a]", "[a-c-]", "[]b]", r"\d", r"\W", r"[\s\w]", r"\b", "^", "$"]
+)  # fmt: skip
+_QUANTIFIERS = st.sampled_from(["", "", "", "*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "{1}", "*?"])
+_PATTERNS = st.recursive(
+    st.builds("{}{}".format, _ATOMS, _QUANTIFIERS),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=2, max_size=4).map("".join),
+        st.lists(inner, min_size=2, max_size=3).map("|".join),
+        st.builds("({}){}".format, inner, _QUANTIFIERS),
+        st.builds("^(?:{}){}$".format, inner, _QUANTIFIERS),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(_PATTERNS, st.lists(st.text("abc.1 \n\v-é", max_size=12), min_size=1, max_size=8))
+def test_every_way_to_match_says_the_same(pattern: str, texts: list[str]) -> None:
+    try:
+        oracle = re2.compile(pattern)
+    except re2.error:
+        with pytest.raises(InvalidPattern):
+            compile_pattern(pattern)
+        return
+    regex = compile_pattern(pattern)
+    for text in texts:
+        assert regex.search(text) == (oracle.search(text) is not None)
+        spans = [match.span() for match in oracle.finditer(text)]
+        ends = [-1, *(end for _, end in spans)]
+        assert regex.spans(text) == [
+            s for s, before in zip(spans, ends, strict=False) if s != (before, before)
+        ]
