@@ -302,7 +302,8 @@ class App:
     def _serve(self, table: ResourceTable, gone: Collection[ServedResource]) -> None:
         """Replace what is served. gone: what is so no more, or otherwise."""
         self._table = table
-        self._streams.end_of(gone)
+        if gone:
+            self._streams.end_of(frozenset(gone))
 
     def _routes(
         self,

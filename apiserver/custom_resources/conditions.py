@@ -64,8 +64,9 @@ def updated(definition: Document, taken: Taken, now: str, *, vendor: str) -> Doc
 
     taken: by all of its group, itself among them.
     """
-    new = copy.deepcopy(definition)
-    status = new.setdefault("status", {})
+    # Schemas may be large, and stay as they are.
+    new = {**definition, "status": copy.deepcopy(definition.get("status") or {})}
+    status = new["status"]
     names, accepted = _names(new, taken)
     status["acceptedNames"] = names
     set_condition(new, accepted, now)

@@ -27,7 +27,7 @@ from apiserver.registry.stored_object import StoredObject, encode, head_of, with
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from storage.interface import Condition
-from storage.watch_cache import Version, WatchCache
+from storage.watch_cache import Version
 
 # How long objects are worked on before others have their turn.
 TURN_S: Final = 0.002
@@ -49,6 +49,14 @@ class Converter(Protocol):
     async def convert(self, objects: Sequence[Document], desired: str) -> list[Document]: ...
 
 
+class Definitions(Protocol):
+    """Where a definition is looked for, by its key: what is at hand, and what is stored."""
+
+    def peek(self, key: str) -> Version[StoredObject] | None: ...
+
+    async def get(self, key: str) -> Version[StoredObject] | None: ...
+
+
 class Family:
     """All versions of one definition, as long as it stays as it is.
 
@@ -68,7 +76,7 @@ class Family:
         stored: str,
         webhook: Converter | None,
         key: str,
-        cache: WatchCache[StoredObject],
+        definitions: Definitions,
         room: Room,
     ) -> None:
         self.kind = kind
@@ -77,7 +85,7 @@ class Family:
         self.webhook = webhook
         self.room = room
         self._key = key
-        self._cache = cache
+        self._definitions = definitions
         self._refresh = refresh
         self.api_versions = {version: str(GroupVersion(group, version)) for version in refresh}
         self.heads = {version: head_of(text, kind) for version, text in self.api_versions.items()}
@@ -101,9 +109,9 @@ class Family:
         """Raises Forbidden while the definition is being deleted, NoSuchEndpoint if it is gone."""
 
         async def look() -> Condition:
-            return self._condition(await self._cache.get(self._key), name)
+            return self._condition(await self._definitions.get(self._key), name)
 
-        seen = self._cache.peek(self._key)
+        seen = self._definitions.peek(self._key)
         return Guard(self._condition(seen, name) if seen is not None else await look(), look)
 
     def _condition(self, seen: Version[StoredObject] | None, name: str) -> Condition:

@@ -13,14 +13,13 @@ from apiserver.catalogue.builtin_type import field as field_at
 from apiserver.catalogue.subresources import scale, text_at
 from apiserver.custom_resources import definitions, schemas
 from apiserver.custom_resources.columns import columns_of
-from apiserver.custom_resources.keeping import Converter, Family, Room, VersionKeeping
+from apiserver.custom_resources.keeping import Converter, Definitions, Family, Room, VersionKeeping
 from apiserver.custom_resources.schemas import Source, VersionSchema
 from apiserver.custom_resources.strategies import VersionRules
 from apiserver.registry.served_resource import FieldGetter, ScaleFields, ServedResource, Subresource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Deprecation, Document, GroupVersion
-from storage.watch_cache import WatchCache
 
 # The order in which Kubernetes tells them.
 VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -30,13 +29,14 @@ VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", 
 class Workshop:
     """What it takes to serve definitions.
 
-    meta: gets the schema of metadata. webhook: makes what converts, of `spec.conversion.webhook`.
+    meta: gets the schema of metadata. definitions: where these are looked for.
+    webhook: makes what converts, of `spec.conversion.webhook`.
     room: where what is made of objects is kept.
     """
 
     brand: Brand
     meta: Callable[[], Schema]
-    cache: WatchCache[StoredObject]
+    definitions: Definitions
     room: Room
     webhook: Callable[[Document], Converter]
 
@@ -75,7 +75,7 @@ def served(found: StoredObject, definition: Document, workshop: Workshop) -> Ser
         stored=definitions.storage_version(spec),
         webhook=_webhook(conversion, workshop),
         key=found.key,
-        cache=workshop.cache,
+        definitions=workshop.definitions,
         room=workshop.room,
     )
 

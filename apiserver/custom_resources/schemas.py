@@ -80,19 +80,18 @@ class VersionSchema:
         self._meta = meta
 
     def described(self) -> Document:
-        """The version as the definition has it."""
-        versions = self._source.found.document()["spec"]["versions"]
-        described: Document = next(each for each in versions if each["name"] == self._version)
-        return described
-
-    def document(self) -> Document:
-        """As the definition has it, decoded anew."""
-        document: Document = (self.described().get("schema") or {}).get("openAPIV3Schema") or {}
-        return document
+        """The version as the definition has it, decoded anew; with a schema."""
+        spec = self._source.found.document()["spec"]
+        described: Document = next(each for each in spec["versions"] if each["name"] == self._version)
+        schema = (described.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+        if spec.get("preserveUnknownFields") is True:
+            # Only definitions of other servers, or of long ago, say so.
+            schema[self.brand.extension("preserve-unknown-fields")] = True
+        return {**described, "schema": schema}
 
     @cached_property
     def custom(self) -> CustomSchema:
-        return CustomSchema(self.document(), vendor=self.brand.vendor, meta=self._meta())
+        return CustomSchema(self.described()["schema"], vendor=self.brand.vendor, meta=self._meta())
 
     @property
     def structural(self) -> Schema:
@@ -124,7 +123,7 @@ def openapi(schema: VersionSchema, group_version: GroupVersion, kind: str, is_v2
     is_v2: without what clients of v2 would misunderstand.
     """
     described = schema.described()
-    document = (described.get("schema") or {}).get("openAPIV3Schema") or {}
+    document = described["schema"]
     extension = schema.brand.extension
     published = _published(document, schema.brand, is_v2=is_v2)
     keeps_all = document.get(extension("preserve-unknown-fields")) is True

@@ -276,7 +276,7 @@ class CustomResources:
         seen = self._registry.cache.peek(key)
         if seen is not None and seen.value is not None and seen.revision >= known.revision:
             document = seen.value.document()
-            if self._settled(document, known) == document:
+            if self._settled(document, known).get("status") == document.get("status"):
                 return
         # What other servers write meanwhile is looked at again.
         updated = await self._registry.update(

@@ -20,6 +20,8 @@ from apiserver.vocabulary import Document
 from storage.quoting import go_quote
 
 _INT32_MAX: Final = (1 << 31) - 1
+# Custom resources have no type's own code that checks metadata twice more.
+OBJECT_CHECKS: Final = 2
 
 
 def only_custom_status(new: Document, old: Document) -> None:
@@ -62,7 +64,9 @@ class VersionRules:
             prepare_create=drop_status if self._has_status else _as_it_is,
             validate_create=self._validate_create,
             update=UpdateStrategy(
-                prepare=keep_status if self._has_status else _as_it_is, validate=self._validate_update
+                prepare=keep_status if self._has_status else _as_it_is,
+                validate=self._validate_update,
+                object_checks=OBJECT_CHECKS,
             ),
             warn=self._warn,
             has_generation=True,
@@ -74,7 +78,9 @@ class VersionRules:
 
     def status(self) -> UpdateStrategy:
         """Of the status subresource."""
-        return UpdateStrategy(prepare=only_custom_status, validate=self._validate_status)
+        return UpdateStrategy(
+            prepare=only_custom_status, validate=self._validate_status, object_checks=OBJECT_CHECKS
+        )
 
     def _validate_create(self, document: Document) -> list[FieldError]:
         errors = self._schema().validate_values(document)

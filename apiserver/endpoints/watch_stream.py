@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import Final
+from weakref import WeakSet
 
 from apiserver.endpoints.call import Call
 from apiserver.endpoints.metrics import RequestMetrics
@@ -345,12 +346,13 @@ class Streams:
         self.turns = Turns()
         self._open: set[WatchStream] = set()
         self._is_closing = False
+        self._gone: WeakSet[ServedResource] = WeakSet()
 
     @contextmanager
     def open(self, stream: WatchStream) -> Iterator[None]:
         self._open.add(stream)
         self._metrics.watches += 1
-        if self._is_closing:
+        if self._is_closing or stream.resource in self._gone:
             stream.end()
         try:
             yield
@@ -359,7 +361,11 @@ class Streams:
             self._metrics.watches -= 1
 
     def end_of(self, resources: Collection[ServedResource]) -> None:
-        """End the watches of resources that are served no more, or otherwise: their clients begin again."""
+        """End the watches of resources that are served no more, or otherwise: their clients begin again.
+
+        Those of them that are about to begin end at once.
+        """
+        self._gone.update(resources)
         for stream in list(self._open):
             if stream.resource in resources:
                 stream.end()

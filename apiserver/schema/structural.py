@@ -49,8 +49,7 @@ class Schema:
     go_type: str
     fields: dict[str, Schema] = field(default_factory=dict)  # STRUCT
     required: frozenset[str] = frozenset()  # STRUCT: fields that are shown even when they are empty
-    # MAP: of the values; LIST: of the items; EITHER: of an object; STRUCT: of fields that it does not name, if
-    # it may have some
+    # MAP: of the values; LIST: of the items; EITHER: of an object; STRUCT: of more fields than it names
     element: Schema | None = None
     other: Schema | None = None  # EITHER: of what is no object
     bits: int = 64  # INTEGER
