@@ -12,11 +12,19 @@ import uvloop
 
 from benchmarks import report, works
 from benchmarks.applies import applying
+from benchmarks.custom import custom_resources
 from benchmarks.forms import forms, openapi
 from benchmarks.scale import scale
 from benchmarks.works import Settings
 
-WORKS = {**works.WORKS, "apply": applying, "forms": forms, "openapi": openapi, "scale": scale}
+WORKS = {
+    **works.WORKS,
+    "apply": applying,
+    "custom": custom_resources,
+    "forms": forms,
+    "openapi": openapi,
+    "scale": scale,
+}
 
 
 async def run(names: list[str], seconds: float) -> bool:
