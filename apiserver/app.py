@@ -45,7 +45,7 @@ from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StoragePro
 from apiserver.custom_resources import definitions
 from apiserver.custom_resources.resources import Workshop
 from apiserver.custom_resources.rules.check import check_rules
-from apiserver.custom_resources.rules.evaluate import evaluate_default
+from apiserver.custom_resources.rules.evaluate import evaluate_defaults
 from apiserver.custom_resources.serving import CustomResources
 from apiserver.custom_resources.webhooks import Webhook, Webhooks
 from apiserver.endpoints import middleware
@@ -251,7 +251,7 @@ class App:
             ),
             runtime_config=RuntimeConfig(config.runtime_config),
             check_rules=partial(check_rules, vendor=brand.vendor),
-            evaluate_rules=partial(evaluate_default, vendor=brand.vendor),
+            evaluate_rules=partial(evaluate_defaults, vendor=brand.vendor),
         )
         self._health = Health(
             storage=store.check_health,

@@ -9,6 +9,7 @@ from typing import Final
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType
 from apiserver.catalogue.rules import custom_resource_definitions as rules
+from apiserver.catalogue.rules import definition_conditions
 from apiserver.catalogue.rules.custom_resource_definitions import CheckRules, DefinitionRules
 from apiserver.catalogue.rules.schema_defaults import EvaluateRules
 from apiserver.field_errors import FieldError
@@ -31,7 +32,7 @@ def types(
     check_rules: CheckRules = nothing_wrong,
     evaluate_rules: EvaluateRules = nothing_wrong,
 ) -> tuple[BuiltinType, ...]:
-    """check_rules: what is wrong with the rules in a schema. evaluate_rules: what they say of a default."""
+    """check_rules: what is wrong with the rules in a schema. evaluate_rules: what they say of defaults."""
     checks = DefinitionRules(brand, partial(schemas.get, _META), check_rules, evaluate_rules)
     return (
         BuiltinType(
@@ -52,6 +53,9 @@ def types(
                 update=UpdateStrategy(rules.prepare_definition_update, checks.validate_update),
                 warn=checks.warn,
                 has_generation=True,
+                takes_bare_finalizers=True,
+                blockers=definition_conditions.blockers,
+                mark_deleted=definition_conditions.mark_deleted(brand),
             ),
             columns=table.DEFAULT,
         ),

@@ -11,11 +11,11 @@ of a name that is only a branch of `?:` or an index, itself nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.cel import loops, operators
-from apiserver.cel.functions import LIST_COST, MAP_COST, MESSAGE_COST
+from apiserver.cel.functions import LIST_COST, MAP_COST, MESSAGE_COST, Overload
 from apiserver.cel.spine import EAGER, leftmost
 from apiserver.cel.syntax import (
     Bind,
@@ -74,14 +74,31 @@ class Program:
                 frame[slot] = variables[name]
         try:
             value = self._run(frame)
+        except EvaluationError as error:
+            error.cost = _spent(frame, budget)
+            raise
         except (TypeError, AttributeError) as error:
-            raise EvaluationError("no such overload") from error
+            raise _failed(operators.NO_OVERLOAD, _spent(frame, budget)) from error
         except RecursionError:
-            raise EvaluationError("values are nested too deeply") from None
+            raise _failed("values are nested too deeply", _spent(frame, budget)) from None
         left: int = frame[0]
         if left < 0:
             raise CostExceeded(operators.EXCEEDED)
         return Result(value, budget - left)
+
+
+def _spent(frame: Frame, budget: int) -> int:
+    """Raises CostExceeded."""
+    left: int = frame[0]
+    if left < 0:
+        raise CostExceeded(operators.EXCEEDED)
+    return budget - left
+
+
+def _failed(message: str, cost: int) -> EvaluationError:
+    error = EvaluationError(message)
+    error.cost = cost
+    return error
 
 
 class Code(NamedTuple):
@@ -91,6 +108,7 @@ class Code(NamedTuple):
     own: how much of it is for being a name or a selection.
     is_attribute: whether it is one, so that a selection from it costs no more than its own.
     path: how the variable is read, its slot, and fields, of `self.a.b`.
+    constant: its value, in a tuple, where that is known before.
     """
 
     run: Run
@@ -220,7 +238,10 @@ class _Compiler:
         return Code(combine(charged), codes[0].cost)
 
     def _conditional(self, node: Call) -> Code:
-        condition, then, otherwise = map(self.compile, node.args)
+        return self._choice(node, self.compile(node.args[0]))
+
+    def _choice(self, node: Call, condition: Code) -> Code:
+        then, otherwise = map(self.compile, node.args[1:])
         run = operators.boolean(condition.run, is_bool=node.args[0].type.kind is Kind.BOOL)
         always = min(then.bare_cost, otherwise.bare_cost)
         run = operators.conditional(
@@ -250,8 +271,7 @@ class _Compiler:
                 )
                 return Code(run, args[0].cost + args[1].cost + price)
             case "@in":
-                run, price = operators.membership(args[0].run, args[1].run, *given)
-                return Code(run, args[0].cost + args[1].cost + price)
+                return self._membership(args[0], args[1], *given)
         cost = sum(arg.cost for arg in args)
         if len(node.overloads) == 1 and all(map(_is_sure, given, node.overloads[0].args)):
             return self._sure_call(node, args, cost)
@@ -259,8 +279,20 @@ class _Compiler:
         run = operators.dispatched(name, node.overloads, [arg.run for arg in args])
         return Code(run, cost)
 
+    def _membership(self, item: Code, container: Code, item_type: Type, container_type: Type) -> Code:
+        if container.constant and container_type.kind is Kind.LIST:
+            (items,) = container.constant
+            if not items:
+                return _constant(False)
+            if all(map(operators.is_plain, items)):
+                return Code(operators.membership_of_constants(item.run, item_type, items), item.cost)
+        run, price = operators.membership(item.run, container.run, item_type, container_type)
+        return Code(run, item.cost + container.cost + price)
+
     def _sure_call(self, node: Call, args: Sequence[Code], cost: int) -> Code:
         overload = node.overloads[0]
+        if node.function in _CONVERSIONS and args[0].constant:
+            return _converted(overload, *args[0].constant)
         pattern = _pattern(node, args)
         runs = [arg.run for arg in args]
         if pattern is not None:
@@ -278,17 +310,25 @@ class _Compiler:
 
     def _list(self, node: ListOf) -> Code:
         codes = list(map(self.compile, node.items))
+        if not node.optional and all(code.constant for code in codes):
+            return _constant([code.constant[0] for code in codes])
         run = operators.make_list([code.run for code in codes], node.optional)
         return Code(run, LIST_COST + sum(code.cost for code in codes))
 
     def _map(self, node: MapOf) -> Code:
-        cost, entries = MAP_COST, []
+        cost, entries, are_constant = MAP_COST, [], True
         for entry in node.entries:
             assert not isinstance(entry.key, str)
             key, value = self.compile(entry.key), self.compile(entry.value)
             cost += key.cost + value.cost
+            are_constant = are_constant and bool(key.constant and value.constant) and not entry.is_optional
             entries.append((key.run, value.run, entry.is_optional))
-        return Code(operators.make_map(entries), cost)
+        run = operators.make_map(entries)
+        if are_constant:
+            # What is wrong with it is told where it is needed.
+            with suppress(EvaluationError):
+                return _constant(run([]))
+        return Code(run, cost)
 
     def _message(self, node: Message) -> Code:
         if node.type.kind is not Kind.OBJECT:  # of what was not checked
@@ -315,13 +355,18 @@ class _Compiler:
         read = operators.read_lazily(slot, operators.charged(value.run, value.cost))
         with self._scope({node.name: Code(read, 1, 1, is_attribute=True)}):
             body = self.compile(node.body)
-        return Code(operators.bound(slot, body.run), LIST_COST + body.cost)
+        return Code(operators.bound(slot, body.run), body.cost)
 
     def _bound_at_once(self, node: Bind, value: Code) -> Code:
-        slot = self._slot()
-        with self._scope({EAGER: _variable(operators.read(slot), slot)}):
-            body = self.compile(node.body)
-        return Code(operators.bound_at_once(slot, value.run, body.run), value.cost + body.cost)
+        """`hasValue(@target) ? … value(@target) … : …`, where cel-go has all of the target twice."""
+        slot, choice = self._slot(), node.body
+        assert isinstance(choice, Call)
+        self._slot()
+        with self._scope({EAGER: Code(operators.read(slot))}):
+            condition = self.compile(choice.args[0])
+        with self._scope({EAGER: Code(operators.read_again(slot))}):
+            body = self._choice(choice, condition)
+        return Code(operators.bound_at_once(slot, value.run, value.cost, body.run), value.cost + body.cost)
 
     def _comprehension(self, node: Comprehension, range_: Code) -> Code:
         slots = [self._slot() for _ in node.variables]
@@ -337,7 +382,7 @@ class _Compiler:
                 condition = loops.Part(operators.boolean(code.run, is_bool=is_bool), code.cost)
             if node.result is not None:
                 code = self.compile(node.result)
-                result = loops.Part(code.run, code.cost)
+                result = loops.Part(code.run, code.cost, bool(code.constant))
         turns = loops.turns(range_.run, slots, of=node.range.type)
         run, cost = loops.LOOPS[node.macro](turns, condition, result)
         return Code(run, range_.cost + cost)
@@ -363,6 +408,19 @@ _INNER: Final[Mapping[type, Callable[[_Compiler, Any, Code], Code]]] = {
 
 def _constant(value: Any) -> Code:
     return Code(lambda frame: value, constant=(value,))
+
+
+# Functions of which a call with a constant is one; others are called each time, as cel-go does.
+_CONVERSIONS: Final = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
+)
+
+
+def _converted(overload: Overload, value: Any) -> Code:
+    try:
+        return _constant(overload.call(value))
+    except EvaluationError as error:
+        raise NotRunnable(str(error)) from None
 
 
 def _variable(run: Run, slot: int) -> Code:

@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any, Final
 
 from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Bounds, Estimated
+from apiserver.cel.values import SetList, extent
 
 _SIZED: Final = (str, bytes, list, dict)
 
@@ -20,13 +21,22 @@ def size_of(value: Any) -> int:
 # ---- of calls that were made
 
 # cel-go takes one for adding lists, which it does not copy, and nothing for what is within lists it compares.
-# We take one more for so many items each, so that a budget bounds time and memory.
+# We take one more for so many items each, so that a budget bounds time and memory; of few it takes none.
 ADDED_PER_COST: Final = 32
 COMPARED_PER_COST: Final = 4
+COMPARED_FREELY: Final = 8
 
 
 def list_concatenation(args: Sequence[Any], result: Any) -> int:
-    return 1 + len(result) // ADDED_PER_COST
+    first, second = args
+    if type(first) is SetList:  # All of both is looked at to find what is the same.
+        return 1 + (extent(first) + extent(second)) // ADDED_PER_COST
+    return 1 + (size_of(first) + size_of(second)) // ADDED_PER_COST
+
+
+def looking_at(count: int) -> int:
+    """That many items and entries, within values that are compared."""
+    return max(count - COMPARED_FREELY, 0) // COMPARED_PER_COST
 
 
 def traversal(args: Sequence[Any], result: Any) -> int:

@@ -1,6 +1,7 @@
 """The loops that macros make.
 
-What a turn costs is what cel-go's accumulator costs it: reading it, testing it, adding to it.
+What a turn costs is what cel-go's accumulator costs it: reading it, testing it, adding to it. That it begins
+as a constant, the empty list for one, costs nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from apiserver.cel import values
-from apiserver.cel.functions import LIST_COST, MAP_COST
+from apiserver.cel.functions import LIST_COST
 from apiserver.cel.operators import EXCEEDED
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import CostExceeded, EvaluationError
@@ -24,6 +25,7 @@ class Part(NamedTuple):
 
     run: Run
     cost: int
+    is_constant: bool = False
 
 
 class Turns(NamedTuple):
@@ -86,7 +88,7 @@ def _exists(turns: Turns, condition: Part | None, result: Part | None) -> tuple[
 def _until(turns: Turns, condition: Part | None, *, verdict: bool, test: int) -> tuple[Run, int]:
     """Turns until the condition is the verdict, which outweighs errors. test: of whether to go on."""
     assert condition is not None
-    (items, slot), (holds, cost) = turns, condition
+    (items, slot), (holds, cost, _) = turns, condition
     turn = test + _READ + cost
 
     def run(frame: Frame) -> Any:
@@ -116,7 +118,7 @@ def _until(turns: Turns, condition: Part | None, *, verdict: bool, test: int) ->
 
 def _exists_one(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
     assert condition is not None
-    (items, slot), (holds, cost) = turns, condition
+    (items, slot), (holds, cost, _) = turns, condition
 
     def run(frame: Frame) -> bool:
         count = 0
@@ -142,8 +144,9 @@ def _filter(turns: Turns, condition: Part | None, result: Part | None) -> tuple[
 def _list(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
     """Whatever the loop makes, in a list."""
     assert result is not None
-    (items, slot), (make, cost) = turns, result
-    adding = _READ + cost + LIST_COST + _CALL
+    (items, slot), (make, cost, is_constant) = turns, result
+    # What is added is a list of one, which is there already if that is a constant.
+    adding = _READ + cost + (0 if is_constant else LIST_COST) + _CALL
     if condition is None:
 
         def run_all(frame: Frame) -> list[Any]:
@@ -157,8 +160,8 @@ def _list(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Ru
                 made.append(make(frame))
             return made
 
-        return run_all, LIST_COST + _READ
-    holds, test = condition
+        return run_all, _READ
+    holds, test, _ = condition
 
     def run(frame: Frame) -> list[Any]:
         made = []
@@ -173,26 +176,26 @@ def _list(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Ru
                 made.append(make(frame))
         return made
 
-    return run, LIST_COST + _READ
+    return run, _READ
 
 
 def _map(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
     """The first variable is each one's key."""
     assert result is not None
     slot = turns.slot
-    make, cost = result
+    make, cost, _ = result
     return _entries(turns, condition, lambda frame: {values.map_key(frame[slot]): make(frame)}, cost + _READ)
 
 
 def _merged(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
     """What the loop makes are maps themselves."""
     assert result is not None
-    return _entries(turns, condition, *result)
+    return _entries(turns, condition, result.run, result.cost)
 
 
 def _entries(turns: Turns, condition: Part | None, make: Run, cost: int) -> tuple[Run, int]:
     items, slot = turns
-    holds, test = (None, 0) if condition is None else condition
+    holds, test = (None, 0) if condition is None else condition[:2]
     adding = _READ + cost + _CALL
 
     def run(frame: Frame) -> dict[Any, Any]:
@@ -215,7 +218,7 @@ def _entries(turns: Turns, condition: Part | None, make: Run, cost: int) -> tupl
                 made[key] = value
         return made
 
-    return run, MAP_COST + _READ
+    return run, _READ
 
 
 LOOPS: Final[Mapping[Macro, Loop]] = {

@@ -10,12 +10,13 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.cel import costs, values
-from apiserver.cel.costs import COMPARED_PER_COST, size_of
+from apiserver.cel.costs import looking_at, size_of
 from apiserver.cel.functions import REGEX_FACTOR, STRING_FACTOR, Overload, Price
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.unify import SCALARS
 from apiserver.cel.values import (
     NONE,
+    BoolKey,
     CostExceeded,
     Duration,
     EvaluationError,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 NO_OVERLOAD: Final = "no such overload"
+# What a call costs if there is no value to call it with, where the price is of values.
+OF_NOTHING: Final = 1
 
 
 class _Mark:
@@ -128,10 +131,24 @@ def bound(slot: int, body: Run) -> Run:
     return run
 
 
-def bound_at_once(slot: int, value: Run, body: Run) -> Run:
+def bound_at_once(slot: int, value: Run, cost: int, body: Run) -> Run:
+    """cost: which is charged for the value already. All that it has cost goes to the next slot."""
+
     def run(frame: Frame) -> Any:
+        before = frame[0] + cost
         frame[slot] = value(frame)
+        frame[slot + 1] = before - frame[0]
         return body(frame)
+
+    return run
+
+
+def read_again(slot: int) -> Run:
+    """Of a value that was bound at once, and costs as much again."""
+
+    def run(frame: Frame) -> Any:
+        spend(frame, frame[slot + 1])
+        return frame[slot]
 
     return run
 
@@ -146,7 +163,7 @@ def read_path(path: tuple[Any, ...]) -> Run:
     def slowly(frame: Frame) -> Any:
         value = variable(frame)
         for key in (first, *rest):
-            value = field_of(value, key, key)
+            value = _found(frame, field_of(value, key, key))
         return value
 
     # A string, a list and a number have no such items; only what is a map gets through.
@@ -184,16 +201,23 @@ def read_path(path: tuple[Any, ...]) -> Run:
 
 def select(operand: Run, key: str, name: str, *, is_optional: bool) -> Run:
     if is_optional:
-        return lambda frame: optional_field_of(operand(frame), key)
+        return lambda frame: _found(frame, optional_field_of(operand(frame), key))
 
     def run(frame: Frame) -> Any:
         value = operand(frame)
         try:
             return value[key]
         except (KeyError, TypeError):
-            return field_of(value, key, name)
+            return _found(frame, field_of(value, key, name))
 
     return run
+
+
+def _found(frame: Frame, value: Any) -> Any:
+    """What a selection has found. Where that is optional, and nothing is there, it costs nothing."""
+    if value is NONE:
+        frame[0] += 1  # which has been charged before
+    return value
 
 
 def field_of(value: Any, key: str, name: str) -> Any:
@@ -235,7 +259,7 @@ def has_field(operand: Run, key: str) -> Run:
 
 def index(operand: Run, key: Run, *, is_optional: bool, of: Type) -> Run:
     if is_optional:
-        return lambda frame: optional_item_of(operand(frame), key(frame))
+        return lambda frame: _found(frame, optional_item_of(operand(frame), key(frame)))
     if of.kind is Kind.MAP and of.key.kind is Kind.STRING:
 
         def run(frame: Frame) -> Any:
@@ -243,7 +267,7 @@ def index(operand: Run, key: Run, *, is_optional: bool, of: Type) -> Run:
             try:
                 return found[at]
             except (KeyError, TypeError):
-                return item_of(found, at)
+                return _found(frame, item_of(found, at))
 
         return run
     if of.kind is Kind.LIST:
@@ -255,7 +279,7 @@ def index(operand: Run, key: Run, *, is_optional: bool, of: Type) -> Run:
             return item_of(found, at)
 
         return run_list
-    return lambda frame: item_of(operand(frame), key(frame))
+    return lambda frame: _found(frame, item_of(operand(frame), key(frame)))
 
 
 def item_of(value: Any, at: Any) -> Any:
@@ -407,21 +431,35 @@ def equality(left: Run, right: Run, left_type: Type, right_type: Type, *, is_equ
         return (lambda frame: not values.equal(left(frame), right(frame))), 1
 
     def run(frame: Frame) -> bool:
-        x, y = left(frame), right(frame)
+        try:
+            x, y = left(frame), right(frame)
+        except EvaluationError:
+            spend(frame, OF_NOTHING)
+            raise
         spend(frame, ceil(min(size_of(x), size_of(y)) * STRING_FACTOR))
-        if type(x) not in _DEEP:
-            return values.equal(x, y) is is_equal
-        found, looked_at = values.equal_counted(x, y)
-        # cel-go counts what is in them no more than that.
-        spend(frame, looked_at // COMPARED_PER_COST)
-        return found is is_equal
+        return _are_equal(frame, x, y) is is_equal
 
     return run, 0
 
 
+def _are_equal(frame: Frame, x: Any, y: Any) -> bool:
+    """Charges for what is in them, too, which cel-go does not."""
+    if type(x) not in _DEEP:
+        return values.equal(x, y)
+    left = [values.COMPARISONS_MAX]
+    try:
+        return values.equal_within(x, y, left)
+    finally:
+        spend(frame, looking_at(values.COMPARISONS_MAX - left[0]))
+
+
 def _text_equality(left: Run, right: Run, *, is_equal: bool) -> Run:
     def run(frame: Frame) -> bool:
-        x, y = left(frame), right(frame)
+        try:
+            x, y = left(frame), right(frame)
+        except EvaluationError:
+            spend(frame, OF_NOTHING)
+            raise
         length = min(len(x), len(y))
         if length:
             frame[0] -= 1 if length <= _SHORT else ceil(length * STRING_FACTOR)
@@ -431,6 +469,7 @@ def _text_equality(left: Run, right: Run, *, is_equal: bool) -> Run:
 
 
 _PLAIN: Final = frozenset({Kind.STRING, Kind.INT, Kind.BYTES, Kind.UINT})
+_HASHED: Final = frozenset({str, int, UInt, float, bytes, bool})
 
 
 def membership(item: Run, container: Run, item_type: Type, container_type: Type) -> tuple[Run, int]:
@@ -440,7 +479,11 @@ def membership(item: Run, container: Run, item_type: Type, container_type: Type)
         is_plain = item_type.kind in _PLAIN and container_type.element.kind is item_type.kind
 
         def run(frame: Frame) -> bool:
-            value, found = item(frame), container(frame)
+            try:
+                value, found = item(frame), container(frame)
+            except EvaluationError:
+                spend(frame, OF_NOTHING)
+                raise
             spend(frame, len(found))
             return bool(value in found) if is_plain else _is_in(frame, value, found)
 
@@ -449,7 +492,11 @@ def membership(item: Run, container: Run, item_type: Type, container_type: Type)
         return (lambda frame: _is_key(item(frame), container(frame))), 1
 
     def run_any(frame: Frame) -> bool:
-        value, found = item(frame), container(frame)
+        try:
+            value, found = item(frame), container(frame)
+        except EvaluationError:
+            spend(frame, OF_NOTHING)
+            raise
         if not isinstance(found, list):
             spend(frame, 1)
             return _is_key(value, found)
@@ -460,14 +507,27 @@ def membership(item: Run, container: Run, item_type: Type, container_type: Type)
 
 
 def _is_in(frame: Frame, value: Any, items: list[Any]) -> bool:
-    if type(value) not in _DEEP:
-        return any(values.equal(value, item) for item in items)
-    for item in items:
-        found, looked_at = values.equal_counted(value, item)
-        spend(frame, looked_at // COMPARED_PER_COST)
-        if found:
-            return True
-    return False
+    return any(_are_equal(frame, value, item) for item in items)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value holds no others, and is equal to what Python takes for equal, but for bools."""
+    return type(value) in _HASHED
+
+
+def membership_of_constants(item: Run, item_type: Type, items: Sequence[Any]) -> Run:
+    """In a list of plain values, which costs nothing."""
+    known = frozenset(BoolKey(each) if type(each) is bool else each for each in items if each == each)
+    if item_type.kind in _PLAIN:
+        return lambda frame: item(frame) in known
+
+    def run(frame: Frame) -> bool:
+        value = item(frame)
+        if type(value) is bool:
+            return BoolKey(value) in known
+        return type(value) in _HASHED and value in known
+
+    return run
 
 
 def _is_key(value: Any, container: Any) -> bool:
@@ -498,13 +558,27 @@ def call(function: Callable[..., Any], args: Sequence[Code]) -> Run:
     return lambda frame: function(*[run(frame) for run in runs])
 
 
+def _evaluated(frame: Frame, runs: Sequence[Run]) -> list[Any]:
+    """Arguments of a call that is charged for once it is made."""
+    try:
+        return [each(frame) for each in runs]
+    except EvaluationError:
+        spend(frame, OF_NOTHING)
+        raise
+
+
 def priced_call(function: Callable[..., Any], price: Price, runs: Sequence[Run]) -> Run:
+    """A call costs the same whether it succeeds or fails, or else failing would be free."""
     if price is costs.traversal and len(runs) == 2:
         return _reading_call(function, *runs)
 
     def run(frame: Frame) -> Any:
-        args = [each(frame) for each in runs]
-        result = function(*args)
+        args = _evaluated(frame, runs)
+        try:
+            result = function(*args)
+        except EvaluationError:
+            spend(frame, price(args, None))
+            raise
         left = frame[0] - price(args, result)
         frame[0] = left
         if left < 0:
@@ -518,7 +592,11 @@ def _reading_call(function: Callable[..., Any], first: Run, second: Run) -> Run:
     """Of which the price is for reading the first argument, a text."""
 
     def run(frame: Frame) -> Any:
-        value = first(frame)
+        try:
+            value = first(frame)
+        except EvaluationError:
+            spend(frame, OF_NOTHING)
+            raise
         left = frame[0] - ceil(len(value) * STRING_FACTOR)
         frame[0] = left
         if left < 0:
@@ -533,7 +611,11 @@ def search(text: Run, find: Callable[[str], bool], pattern_length: int) -> Run:
     factor = ceil(pattern_length * REGEX_FACTOR)
 
     def run(frame: Frame) -> bool:
-        value = text(frame)
+        try:
+            value = text(frame)
+        except EvaluationError:
+            spend(frame, OF_NOTHING)
+            raise
         left = frame[0] - ceil((1.0 + len(value)) * STRING_FACTOR) * factor
         frame[0] = left
         if left < 0:
@@ -577,15 +659,21 @@ def dispatched(name: str, overloads: Sequence[Overload], runs: Sequence[Run]) ->
     """Which of the overloads is called shows only in the values. name: as an error has it, if at all."""
 
     def run(frame: Frame) -> Any:
-        args = [each(frame) for each in runs]
+        args = _evaluated(frame, runs)
         for overload in overloads:
             if all(map(_fits, args, overload.args)):
                 break
         else:
+            spend(frame, 1)
             signature = ", ".join(map(values.type_name, args))
             raise EvaluationError(f"{NO_OVERLOAD}: {name}({signature})" if name else NO_OVERLOAD)
-        result = overload.call(*args)
-        left = frame[0] - (1 if overload.price is None else overload.price(args, result))
+        price = overload.price
+        try:
+            result = overload.call(*args)
+        except EvaluationError:
+            spend(frame, 1 if price is None else price(args, None))
+            raise
+        left = frame[0] - (1 if price is None else price(args, result))
         frame[0] = left
         if left < 0:
             raise CostExceeded(EXCEEDED)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from apiserver.cel import types
 from apiserver.cel.types import Type
@@ -31,7 +31,12 @@ UINT_MAX: Final = (1 << 64) - 1
 
 
 class EvaluationError(Exception):
-    """An expression has no value; the message is the client's."""
+    """An expression has no value; the message is the client's.
+
+    cost: what the evaluation had cost by then, once it has ended.
+    """
+
+    cost: int = 0
 
 
 class CostExceeded(Exception):
@@ -45,9 +50,17 @@ class UInt(int):
 
 
 class Timestamp(int):
-    """Nanoseconds since 1970 in UTC."""
+    """Nanoseconds since 1970 in UTC.
 
-    __slots__ = ()
+    offset: how many seconds the text was ahead of UTC that it was read from. Nothing but its text shows it.
+    """
+
+    offset: int
+
+    def __new__(cls, nanoseconds: int, offset: int = 0) -> Self:
+        self = super().__new__(cls, nanoseconds)
+        self.offset = offset
+        return self
 
 
 class Duration(int):
@@ -170,20 +183,18 @@ def equal(a: Any, b: Any) -> bool:
         return bool(a == b)
     if kind in _NUMBERS:
         return other in _NUMBERS and bool(a == b)
-    return equal_counted(a, b)[0]
+    return equal_within(a, b, [COMPARISONS_MAX])
 
 
-def equal_counted(a: Any, b: Any) -> tuple[bool, int]:
-    """`equal`, and how many items and entries were looked at for it."""
-    left = [COMPARISONS_MAX]
+def equal_within(a: Any, b: Any, left: list[int]) -> bool:
+    """`equal`, which may look at so many items and entries; left: how many of them are left after that."""
     try:
-        return _equal(a, b, left), COMPARISONS_MAX - left[0]
+        return _equal(a, b, left)
     except RecursionError:
         raise EvaluationError("values are nested too deeply to be compared") from None
 
 
 def _equal(a: Any, b: Any, left: list[int]) -> bool:
-    """left: of the comparisons that may be made yet."""
     kind, other = type(a), type(b)
     if kind in _PLAIN:
         if kind in _NUMBERS:
@@ -219,7 +230,7 @@ def _look_at(count: int, left: list[int]) -> None:
 def _equal_lists(a: list[Any], b: list[Any], left: list[int]) -> bool:
     """Of the same length."""
     if isinstance(a, SetList) or isinstance(b, SetList):
-        return {identity(item) for item in a} == {identity(item) for item in b}
+        return {identity(item, left) for item in a} == {identity(item, left) for item in b}
     by_key = a if isinstance(a, MapList) else b
     if isinstance(by_key, MapList):
         others = {by_key.key_of(item): item for item in b}
@@ -238,17 +249,26 @@ def _equal_each(a: Iterable[Any], b: Iterable[Any], left: list[int]) -> bool:
     return True
 
 
-def identity(value: Any) -> Hashable:
-    """Equal values become equal, and others do not."""
+def identity(value: Any, left: list[int] | None = None) -> Hashable:
+    """Equal values become equal, and others do not. left: as of `equal_within`."""
     kind = type(value)
     if kind is bool or kind is Timestamp or kind is Duration:
         return kind, value
-    if kind in _LISTS:
-        return list, tuple(map(identity, value))
-    if kind is dict:
-        return dict, frozenset((key, identity(item)) for key, item in value.items())
+    if kind in _LISTS or kind is dict:
+        if left is not None:
+            _look_at(len(value), left)
+        if kind is dict:
+            return dict, frozenset((key, identity(item, left)) for key, item in value.items())
+        return list, tuple(identity(item, left) for item in value)
     hashable: Hashable = value
     return hashable
+
+
+def extent(value: Any) -> int:
+    """How many items and entries are in a value and in those."""
+    if type(value) in _LISTS:
+        return len(value) + sum(map(extent, value))
+    return len(value) + sum(map(extent, value.values())) if type(value) is dict else 0
 
 
 def map_key(value: Any) -> Hashable:

@@ -7,6 +7,8 @@ twice while it stays as it is, and nothing is compiled before somebody needs it.
     definitions   what a definition says: its versions, names and conditions
     conditions    which conditions and names it should have, given all others of its group
     resources     from a definition to served resources
+    schemas       the schema of a version, made into what is needed; and as OpenAPI tells it
+    rules         the rules in a schema: checked, compiled, evaluated
     strategies    what is checked and set when its objects are written
     json_path     the paths that columns are read by
     columns       `additionalPrinterColumns`

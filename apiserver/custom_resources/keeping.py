@@ -16,14 +16,14 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import orjson
 
 from apiserver.errors import Forbidden, NoSuchEndpoint
 from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
+from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head_of, with_revision
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from storage.interface import Condition
@@ -34,6 +34,8 @@ TURN_S: Final = 0.002
 _LOOKED_AT_ONCE: Final = 16
 
 _numbers: Final = itertools.count(1)
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
 
 
 Refresh = Callable[[Document], bool]
@@ -137,6 +139,8 @@ class VersionKeeping:
         self.stored_head = family.heads[family.stored]
         # Tells that an object has been found to be as it should be, by this very schema.
         self._number = next(_numbers)
+        # What is kept may outlive the definition.
+        self._key = object()
         self._asked: dict[StoredObject, asyncio.Task[Mapping[StoredObject, StoredObject]]] = {}
 
     # ---- reading
@@ -144,7 +148,7 @@ class VersionKeeping:
     def shown(self, found: StoredObject) -> StoredObject | None:
         if found.conforms_to == self._number:
             return found
-        if found.forms is not None and (kept := found.forms.get(self)) is not None:
+        if found.forms is not None and (kept := found.forms.get(self._key)) is not None:
             shown: StoredObject = kept
             return shown
         if found.head == self._head:
@@ -158,13 +162,7 @@ class VersionKeeping:
         # Long lists are mostly all like that, and a list here is twice as fast as a generator.
         if all([each.conforms_to == number for each in objects]):  # noqa: C419
             return list(objects)
-        shown: list[StoredObject | None] = []
-        turn_ends = monotonic() + TURN_S
-        for start in range(0, len(objects), _LOOKED_AT_ONCE):
-            shown += map(self.shown, objects[start : start + _LOOKED_AT_ONCE])
-            if monotonic() > turn_ends:
-                await asyncio.sleep(0)
-                turn_ends = monotonic() + TURN_S
+        shown = await _in_turns(self.shown, objects)
         missing = [found for found, view in zip(objects, shown, strict=True) if view is None]
         if not missing:
             return [view for view in shown if view is not None]
@@ -180,7 +178,7 @@ class VersionKeeping:
             found.conforms_to = self._number
             return found
         shown = self._view(found, document)
-        self._family.room.keep(found, self, shown, len(shown.tail))
+        self._family.room.keep(found, self._key, shown, len(shown.tail))
         return shown
 
     def _as_stored(self, found: StoredObject) -> Document:
@@ -195,7 +193,7 @@ class VersionKeeping:
         """What `found` is shown as, given its document in this version."""
         self._family.complete(self._version, document)
         shown = self._view(found, document)
-        self._family.room.keep(found, self, shown, len(shown.tail))
+        self._family.room.keep(found, self._key, shown, len(shown.tail))
         return shown
 
     def _view(self, found: StoredObject, document: Document) -> StoredObject:
@@ -213,29 +211,26 @@ class VersionKeeping:
         if new:
             # A task of its own: whoever asked first may go away.
             task = asyncio.create_task(self._ask(new))
-            task.add_done_callback(lambda _: self._forget(new))
+            task.add_done_callback(lambda done: self._forget(new, done))
             self._asked |= dict.fromkeys(new, task)
         views: dict[StoredObject, StoredObject] = {}
         for each in dict.fromkeys(self._asked[found] for found in objects):
             views |= await asyncio.shield(each)
         return views
 
-    def _forget(self, objects: Sequence[StoredObject]) -> None:
+    def _forget(self, objects: Sequence[StoredObject], done: asyncio.Task[Any]) -> None:
         for each in objects:
             self._asked.pop(each, None)
+        if not done.cancelled():
+            done.exception()  # Looked at, should nobody wait for it any more.
 
     async def _ask(self, objects: Sequence[StoredObject]) -> Mapping[StoredObject, StoredObject]:
         assert self._family.webhook is not None
-        documents = [self._as_stored(found) for found in objects]
+        documents = await _in_turns(self._as_stored, objects)
         converted = await self._family.webhook.convert(documents, self._family.api_versions[self._version])
-        views: dict[StoredObject, StoredObject] = {}
-        turn_ends = monotonic() + TURN_S
-        for found, document in zip(objects, converted, strict=True):
-            views[found] = self._keep(found, document)
-            if monotonic() > turn_ends:
-                await asyncio.sleep(0)
-                turn_ends = monotonic() + TURN_S
-        return views
+        pairs = list(zip(objects, converted, strict=True))
+        views = await _in_turns(lambda pair: self._keep(*pair), pairs)
+        return dict(zip(objects, views, strict=True))
 
     # ---- writing
 
@@ -244,7 +239,10 @@ class VersionKeeping:
         if self._version == family.stored:
             return document
         # What is kept is a copy: the document given is shown, and looked at again.
-        stored: Document = orjson.loads(orjson.dumps(document))
+        try:
+            stored: Document = orjson.loads(orjson.dumps(document))
+        except orjson.JSONEncodeError as error:
+            raise TooDeep(str(error)) from error
         if family.webhook is None:
             stored = family.named(family.stored, stored)
         else:
@@ -260,3 +258,15 @@ class VersionKeeping:
 
     async def guard(self, name: str) -> Guard:
         return await self._family.guard(name)
+
+
+async def _in_turns(work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
+    """What `work` makes of each; others have their turns meanwhile."""
+    made: list[_Out] = []
+    turn_ends = monotonic() + TURN_S
+    for start in range(0, len(items), _LOOKED_AT_ONCE):
+        made += map(work, items[start : start + _LOOKED_AT_ONCE])
+        if monotonic() > turn_ends:
+            await asyncio.sleep(0)
+            turn_ends = monotonic() + TURN_S
+    return made

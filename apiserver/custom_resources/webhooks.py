@@ -76,7 +76,11 @@ class Webhook:
         if version is None:
             raise ConversionFailed("no supported conversion review versions")
         given: list[Document] = []
-        for batch in _batches(objects):
+        try:
+            batches = _batches(objects)
+        except orjson.JSONEncodeError:
+            raise ConversionFailed("an object is nested too deeply to be converted") from None
+        for batch in batches:
             uid = str(uuid.uuid4())
             question = reviews.review(self._group, version, uid, batch, desired)
             try:
@@ -95,9 +99,13 @@ class Webhook:
         """Raises BadAnswer."""
         url = f"{self.url}{'&' if '?' in self.url else '?'}timeout={TIMEOUT_S}s"
         try:
+            data = orjson.dumps(question)
+        except orjson.JSONEncodeError:
+            raise BadAnswer("an object is nested too deeply to be sent") from None
+        try:
             async with self._webhooks.session().post(
                 url,
-                data=orjson.dumps(question),
+                data=data,
                 headers={"Content-Type": "application/json", "Accept": "application/json"},
                 ssl=self._tls(),
                 allow_redirects=False,

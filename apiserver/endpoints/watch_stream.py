@@ -276,7 +276,9 @@ class WatchStream:
             # The first event of a table carries its columns; it is made for this stream alone.
             return chunk(self._encode(delivery))
         # Custom resources may be served otherwise from one moment to the next.
-        served = self._resource if self._resource.keeping is not None else self._resource.api_version
+        served: object = self._resource.api_version
+        if self._resource.keeping is not None:
+            served = self._resource.token
         key = (kind, served, self._encoder.key)
         encoded = change.encodings.get(key)
         if encoded is None:

@@ -104,7 +104,7 @@ class Keeping(Protocol):
         ...
 
     async def to_stored(self, document: Document) -> Document:
-        """A document as it is stored; the one given is not changed. Raises ApiError."""
+        """A document as it is stored; the one given is not changed. Raises TooDeep, ApiError."""
         ...
 
     def in_version_of(self, other: ServedResource, document: Document) -> Document:
@@ -161,6 +161,11 @@ class ServedResource:
     def __post_init__(self) -> None:
         if not self.list_kind:
             object.__setattr__(self, "list_kind", f"{self.kind}List")
+
+    @cached_property
+    def token(self) -> object:
+        """Stands for it in keys of what may be kept longer than it is served."""
+        return object()
 
     @cached_property
     def group_resource(self) -> GroupResource:

@@ -712,9 +712,9 @@ class Registry:
 
     async def _value(self, resource: ServedResource, document: Document) -> bytes:
         """What is stored for a document."""
-        if resource.keeping is not None:
-            document = await resource.keeping.to_stored(document)
         try:
+            if resource.keeping is not None:
+                document = await resource.keeping.to_stored(document)
             return encode(document, resource.stored_head)
         except TooDeep:
             raise BadRequest("the object is nested too deeply to be stored") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,13 @@ TABLE: Final = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
 AGGREGATED: Final = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 SERVED_WITHIN_S: Final = 0.1
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server of our own: other tests look at all that is served."""
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from tests.support.api import Api
 from tests.support.conversion_webhook import ConversionWebhook, Review, answer_to, honest
 from tests.support.definitions import Defined, define, definition, new_group, version
+from tests.support.server_process import ServerProcess
 
 MANY: Final = 30
 
@@ -27,6 +28,13 @@ SWAP: Final = (
     {"op": "replace", "path": "/spec/versions/0/storage", "value": False},
     {"op": "replace", "path": "/spec/versions/1/storage", "value": True},
 )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server of our own: other tests look at all that is served."""
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
@@ -38,6 +38,13 @@ COLUMNS: Final = [
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
 Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server of our own: other tests look at all that is served."""
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -58,15 +58,29 @@ _IN_COMMON: Final = (
 
 
 class CheckRules(Protocol):
-    """Checks the rules (`x-kubernetes-validations`) of a schema that is otherwise fine.
+    """Checks the rules (`x-kubernetes-validations`) of a structural schema with valid defaults.
 
     That is, that they compile, and what they may cost. old_schema: what the version had before; None if it is
-    new.
+    new. stored: what all versions had before. unclean: the paths of schemas with other errors in them, whose
+    rules are not looked at.
     """
 
     def __call__(
-        self, schema: Mapping[str, Any], *, path: str, old_schema: Mapping[str, Any] | None
+        self,
+        schema: Mapping[str, Any],
+        *,
+        path: str,
+        old_schema: Mapping[str, Any] | None,
+        stored: Sequence[Mapping[str, Any]],
+        unclean: frozenset[str],
     ) -> Errors: ...
+
+
+class _Before(NamedTuple):
+    """The schemas that a definition had: of one version, and of all."""
+
+    schema: Document | None
+    all_schemas: Sequence[Document]
 
 
 # ---- what is set
@@ -285,9 +299,14 @@ class DefinitionRules:
         if not keeps_unknown or has_defaults or self._has_extensions(schemas):
             demands = replace(demands, structure=True)
         old_schemas = {
-            version.get("name", ""): at(version, "schema", "openAPIV3Schema")
+            version.get("name", ""): schema
             for version in _versions(old or {})
+            if (schema := at(version, "schema", "openAPIV3Schema")) is not None
         }
+
+        def before(version: str) -> _Before:
+            return _Before(old_schemas.get(version), tuple(old_schemas.values()))
+
         for index, version in enumerate(versions):
             path, name = f"spec.versions[{index}]", version.get("name", "")
             if problems := names.dns1035_label(name):
@@ -300,7 +319,7 @@ class DefinitionRules:
                 schema_path=f"{path}.schema",
                 looks_into_schema=not beyond_all,
                 has_status="status" in (spec.get("subresources") or version.get("subresources") or {}),
-                old_schema=old_schemas.get(name),
+                before=before(name),
                 demands=demands,
             )
         errors += self._version_set(versions)
@@ -312,7 +331,7 @@ class DefinitionRules:
             schema_path="spec.validation",
             looks_into_schema=not beyond_all,
             has_status=any("status" in (each.get("subresources") or {}) for each in (spec, *versions)),
-            old_schema=old_schemas.get(versions[0].get("name", "")) if versions else None,
+            before=before(versions[0].get("name", "") if versions else ""),
             demands=demands,
         )
         conversion = spec.get("conversion") or {}
@@ -353,7 +372,7 @@ class DefinitionRules:
         schema_path: str,
         looks_into_schema: bool,
         has_status: bool,
-        old_schema: Document | None,
+        before: _Before,
         demands: _Demands,
     ) -> Errors:
         """What a version has, or all versions together."""
@@ -361,7 +380,7 @@ class DefinitionRules:
         schema = validation.get("openAPIV3Schema") if validation is not None else None
         if schema is not None and looks_into_schema:
             where = f"{schema_path}.openAPIV3Schema"
-            errors += self._schema(where, schema, old_schema, has_status=has_status, demands=demands)
+            errors += self._schema(where, schema, before, has_status=has_status, demands=demands)
         errors += _subresources(f"{path}.subresources", holder.get("subresources") or {})
         for where, column in items(holder, "additionalPrinterColumns", path):
             errors += _column(where, column)
@@ -383,7 +402,7 @@ class DefinitionRules:
         self,
         path: str,
         schema: Document,
-        old_schema: Document | None,
+        before: _Before,
         *,
         has_status: bool,
         demands: _Demands,
@@ -392,18 +411,26 @@ class DefinitionRules:
         errors = self._beside_status(path, schema) if has_status else []
         if schema.get("nullable"):
             errors.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-        problem, is_sound = unsupported(schema, extensions), False
+        problem, may_have_rules = unsupported(schema, extensions), False
         if demands.structure and not problem:
             found = validate_structural(path, schema, extensions)
             found = found or self._defaults.validate(path, schema)
             errors += found
-            is_sound = not found
-        found = validate_json_schema(path, schema, extensions, demands.of_schemas, is_supported=not problem)
-        errors += found
+            may_have_rules = not found
+        json_schema = validate_json_schema(
+            path, schema, extensions, demands.of_schemas, is_supported=not problem
+        )
+        errors += json_schema.errors
         if problem and demands.structure and not errors:
             errors.append(invalid(path, "", problem))
-        if is_sound and not found:
-            errors += self._check_rules(schema, path=path, old_schema=old_schema)
+        if may_have_rules:
+            errors += self._check_rules(
+                schema,
+                path=path,
+                old_schema=before.schema,
+                stored=before.all_schemas,
+                unclean=json_schema.unclean,
+            )
         return errors
 
     def _beside_status(self, path: str, schema: Document) -> Errors:

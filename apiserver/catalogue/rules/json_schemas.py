@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from apiserver.catalogue.rules.common import Errors, items
 from apiserver.catalogue.rules.internal_schemas import internal_items
@@ -60,11 +60,19 @@ class Demands:
 ALL: Final = Demands()
 
 
+class Found(NamedTuple):
+    """unclean: the paths of the schemas at which, or inside of which, there are errors."""
+
+    errors: Errors
+    unclean: frozenset[str]
+
+
 def validate_json_schema(
     path: str, schema: Document, extensions: Extensions, demands: Demands = ALL, *, is_supported: bool
-) -> Errors:
+) -> Found:
     """is_supported: paths can be looked up in the schema; else what hinders it is told instead."""
-    return _Check(extensions, demands, is_supported).schema(path, schema, _ROOT)
+    check = _Check(extensions, demands, is_supported)
+    return Found(check.schema(path, schema, _ROOT), frozenset(check.unclean))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,7 @@ class _Check:
     extensions: Extensions
     demands: Demands
     is_supported: bool
+    unclean: set[str] = field(default_factory=set)
 
     def schema(self, path: str, schema: Document, place: _Place) -> Errors:
         if is_plain(schema) and schema["type"] in TYPES:
@@ -104,6 +113,8 @@ class _Check:
         errors += self._extensions(path, schema)
         for where, rule in items(schema, self.extensions.validations, path):
             errors += self._rule(where, rule, schema)
+        if errors:
+            self.unclean.add(path)
         return errors
 
     def _supported(self, path: str, schema: Document, place: _Place) -> Errors:
@@ -299,7 +310,7 @@ class _Check:
             find_field(field_path, schema)
         except InvalidPath:
             if self.is_supported:
-                errors.append(invalid(path, field_path, "fieldPath must be a valid path"))
+                errors.append(invalid(path, field_path, "must be a valid path"))
         return errors
 
 

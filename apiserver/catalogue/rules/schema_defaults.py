@@ -6,13 +6,13 @@ Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/{defaulting,pruning
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from apiserver.catalogue.rules.common import Errors
-from apiserver.catalogue.rules.schema_nodes import is_plain
-from apiserver.field_errors import FieldError, invalid
+from apiserver.catalogue.rules.schema_nodes import DEPTH_MAX, is_deep, is_plain
+from apiserver.field_errors import FieldError, forbidden, invalid
 from apiserver.schema.compile import TypeMismatch, Walk
 from apiserver.schema.custom.document import Extensions
 from apiserver.schema.custom.resources import EmbeddedResources
@@ -23,10 +23,18 @@ from apiserver.vocabulary import Document
 _RESOURCE_FIELDS: Final = ("metadata", "apiVersion", "kind")
 
 
-class EvaluateRules(Protocol):
-    """What the rules of a schema say of a value that it takes otherwise."""
+class DefaultValue(NamedTuple):
+    """schema: the one that has the default. path: the default's."""
 
-    def __call__(self, schema: Mapping[str, Any], value: Any, *, path: str) -> Errors: ...
+    schema: Mapping[str, Any]
+    value: Any
+    path: str
+
+
+class EvaluateRules(Protocol):
+    """What the rules of schemas say of defaults that these take otherwise: all of one version."""
+
+    def __call__(self, defaults: Sequence[DefaultValue]) -> Errors: ...
 
 
 # Makes an object of what stands at a place in the metadata, the kind or the version of a resource.
@@ -44,14 +52,18 @@ class DefaultRules:
 
     def validate(self, path: str, schema: Document) -> Errors:
         """schema: a structural one, of a whole resource."""
-        return self._within(path, {**schema, self.extensions.embedded_resource: True}, None)
+        fine: list[DefaultValue] = []
+        errors = self._within(path, {**schema, self.extensions.embedded_resource: True}, None, fine)
+        return errors + self._evaluate_rules(fine)
 
     @cached_property
     def _check_metadata(self) -> Walk:
         return Walk(self._meta())
 
-    def _within(self, path: str, schema: Document, surround: _Surround | None) -> Errors:
-        """surround: None outside of a resource's own fields.
+    def _within(
+        self, path: str, schema: Document, surround: _Surround | None, fine: list[DefaultValue]
+    ) -> Errors:
+        """surround: None outside of a resource's own fields. fine: takes the defaults that schemas take.
 
         Values of maps are not looked at: Kubernetes does not.
         """
@@ -60,16 +72,22 @@ class DefaultRules:
         is_resource = bool(schema.get(self.extensions.embedded_resource))
         if is_resource:
             surround = None
-        errors = self._default(f"{path}.default", schema, surround) if "default" in schema else []
+        errors: Errors = []
+        if "default" in schema:
+            errors = self._default(f"{path}.default", schema, surround, fine)
         if isinstance(item := schema.get("items"), dict):
-            errors += self._within(f"{path}.items", item, surround and _listed(surround))
+            errors += self._within(f"{path}.items", item, surround and _listed(surround), fine)
         for name, field in schema.get("properties", {}).items():
             inside = _resource if is_resource and name in _RESOURCE_FIELDS else surround
-            errors += self._within(f"{path}.properties[{name}]", field, inside and _named(inside, name))
+            errors += self._within(f"{path}.properties[{name}]", field, inside and _named(inside, name), fine)
         return errors
 
-    def _default(self, path: str, schema: Document, surround: _Surround | None) -> Errors:
+    def _default(
+        self, path: str, schema: Document, surround: _Surround | None, fine: list[DefaultValue]
+    ) -> Errors:
         value = schema["default"]
+        if is_deep(value):
+            return [forbidden(path, f"must not be nested more than {DEPTH_MAX} deep")]
         errors: Errors = []
         if surround is not None:
             if problems := self._of_resource("", surround(value)):
@@ -83,9 +101,9 @@ class DefaultRules:
                 return errors + problems
         found: dict[str, FieldError] = {}
         Check(schema, self.extensions).explain(value, "", None, found)
-        if found:
-            return errors + [_moved(error, path) for error in found.values()]
-        return errors + self._evaluate_rules(schema, value, path=path)
+        if not found:
+            fine.append(DefaultValue(schema, value, path))
+        return errors + [_moved(error, path) for error in found.values()]
 
     def _is_pruned(self, value: Any, schema: Document | None, *, keeps_unknown: bool = False) -> bool:
         """Whether a value has fields that its schema does not know. schema: None if it knows none."""

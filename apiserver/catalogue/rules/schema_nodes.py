@@ -86,6 +86,21 @@ def validate_extent(schemas: Sequence[tuple[str, Document]]) -> Errors:
     return []
 
 
+def is_deep(value: object) -> bool:
+    """Whether a value is nested more than schemas may be."""
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        level = [
+            child
+            for each in level
+            if isinstance(each, dict | list)
+            for child in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
+
+
 def same(one: object, other: object) -> bool:
     """Whether two values are the same in JSON. To Python, true is 1.
 

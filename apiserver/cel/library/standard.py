@@ -188,7 +188,7 @@ def _text_to_timestamp(text: str) -> Timestamp:
     found = times.parse_timestamp(text)
     if found is None:
         raise _no_conversion(STRING, TIMESTAMP)
-    return times.timestamp(found)
+    return times.timestamp(found, found.offset)
 
 
 def _double_to_int(number: float) -> int:
@@ -401,13 +401,13 @@ STANDARD: Final = Library(
                 "add_duration_timestamp",
                 (DURATION, TIMESTAMP),
                 TIMESTAMP,
-                lambda a, b: times.timestamp(a + b),
+                lambda a, b: times.timestamp(a + b, b.offset),
             ),
             _overload(
                 "add_timestamp_duration",
                 (TIMESTAMP, DURATION),
                 TIMESTAMP,
-                lambda a, b: times.timestamp(a + b),
+                lambda a, b: times.timestamp(a + b, a.offset),
             ),
             _overload("add_int64", (INT, INT), INT, _add),
             _overload(
@@ -434,7 +434,7 @@ STANDARD: Final = Library(
                 "subtract_timestamp_duration",
                 (TIMESTAMP, DURATION),
                 TIMESTAMP,
-                lambda a, b: times.timestamp(a - b),
+                lambda a, b: times.timestamp(a - b, a.offset),
             ),
             _overload(
                 "subtract_timestamp_timestamp",

@@ -15,6 +15,7 @@ from apiserver.cel.values import INT_MAX, INT_MIN, Duration, EvaluationError, Ti
 SECOND: Final = 1_000_000_000
 _DAY: Final = 86_400
 _EPOCH: Final = date(1970, 1, 1).toordinal()
+_CYCLE: Final = 146_097  # days of 400 years, after which the calendar repeats itself
 # Years 1 to 9999 in UTC.
 TIMESTAMP_MIN: Final = -62_135_596_800 * SECOND
 TIMESTAMP_MAX: Final = 253_402_300_800 * SECOND - 1
@@ -40,10 +41,10 @@ _TIMESTAMP: Final = re.compile(
 _ZONE_CACHE: Final = 64
 
 
-def timestamp(nanoseconds: int) -> Timestamp:
+def timestamp(nanoseconds: int, offset: int = 0) -> Timestamp:
     if not TIMESTAMP_MIN <= nanoseconds <= TIMESTAMP_MAX:
         raise EvaluationError("timestamp overflow")
-    return Timestamp(nanoseconds)
+    return Timestamp(nanoseconds, offset)
 
 
 def duration(nanoseconds: int) -> Duration:
@@ -74,8 +75,8 @@ def format_duration(nanoseconds: int) -> str:
     return (shown.rstrip("0").rstrip(".") if "." in shown else shown) + "s"
 
 
-def parse_timestamp(text: str) -> int | None:
-    """Nanoseconds of an RFC 3339 time, which timestamps may not reach; None if it is none."""
+def parse_timestamp(text: str) -> Timestamp | None:
+    """An RFC 3339 time, which may be beyond the first and last; None if it is none."""
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         return None
@@ -85,7 +86,7 @@ def parse_timestamp(text: str) -> int | None:
         return None
     try:
         # Year 0 is a leap year, as 400 is; no calendar of Python's has it.
-        days = date(year or 400, month, day).toordinal() - _EPOCH - (0 if year else 146_097)
+        days = date(year or 400, month, day).toordinal() - _EPOCH - (0 if year else _CYCLE)
     except ValueError:
         return None
     offset = 0
@@ -93,18 +94,31 @@ def parse_timestamp(text: str) -> int | None:
         offset = int(zone_hours) * 3_600 + int(zone_minutes) * 60
         if int(zone_hours) > 24 or int(zone_minutes) > 60:
             return None
-    seconds = days * _DAY + hour * 3_600 + minute * 60 + second + (offset if sign == "-" else -offset)
-    return seconds * SECOND + int((fraction or "").ljust(9, "0")[:9])
+    if sign == "-":
+        offset = -offset
+    seconds = days * _DAY + hour * 3_600 + minute * 60 + second - offset
+    return Timestamp(seconds * SECOND + int((fraction or "").ljust(9, "0")[:9]), offset)
 
 
-def format_timestamp(nanoseconds: int) -> str:
-    seconds, fraction = divmod(nanoseconds, SECOND)
-    days, of_day = divmod(seconds, _DAY)
-    shown = (
-        f"{date.fromordinal(days + _EPOCH):%m-%d}T{of_day // 3600:02}:{of_day // 60 % 60:02}:{of_day % 60:02}"
-    )
-    year = date.fromordinal(days + _EPOCH).year
-    return f"{year:04}-{shown}" + (f".{fraction:09}".rstrip("0") if fraction else "") + "Z"
+def format_timestamp(when: Timestamp) -> str:
+    """As the clocks show it where its text was from."""
+    seconds, fraction = divmod(when, SECOND)
+    day, year, of_day = _date(seconds + when.offset)
+    shown = f"{year:04}-{day:%m-%d}T{of_day // 3600:02}:{of_day // 60 % 60:02}:{of_day % 60:02}"
+    if fraction:
+        shown += f".{fraction:09}".rstrip("0")
+    minutes = abs(when.offset) // 60
+    zone = f"{'-' if when.offset < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}" if when.offset else "Z"
+    return shown + zone
+
+
+def _date(seconds: int) -> tuple[date, int, int]:
+    """Day, year and second of the day. A zone may lead out of the years that Python's calendar has."""
+    days, second = divmod(seconds, _DAY)
+    days += _EPOCH
+    shift = _CYCLE if days < 1 else -_CYCLE if days > date.max.toordinal() else 0
+    day = date.fromordinal(days + shift)
+    return day, day.year - shift // _CYCLE * 400, second
 
 
 # ---- parts of dates
@@ -161,12 +175,8 @@ def getter(part: str) -> Callable[..., int]:
         seconds, nano = divmod(when, SECOND)
         if zone != "UTC":
             seconds += _offset(seconds, zone)
-        days, second = divmod(seconds, _DAY)
-        days += _EPOCH
-        # A zone may lead out of the years that Python's calendar has; it repeats itself after 400.
-        shift = 146_097 if days < 1 else -146_097 if days > date.max.toordinal() else 0
-        found = of(date.fromordinal(days + shift), second, nano)
-        return found - shift // 146_097 * 400 if part == "getFullYear" else found
+        day, year, second = _date(seconds)
+        return year if part == "getFullYear" else of(day, second, nano)
 
     return get
 

@@ -142,15 +142,15 @@ def _time(value: Any) -> Any:
     if match is None:
         return value
     *parts, fraction, sign, hours, minutes = match.groups()
-    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    offset = (int(hours or 0) * 60 + int(minutes or 0)) * (-60 if sign == "-" else 60)
     try:
-        zone = timezone(-offset if sign == "-" else offset)
+        zone = timezone(timedelta(seconds=offset))
         at = datetime(*(int(part or 0) for part in parts), tzinfo=zone)  # type: ignore[arg-type,misc]
     except ValueError:
         return value
     since = at - _EPOCH
     nanos = int(f"{fraction or 0:0<9}"[:9])
-    return Timestamp((since.days * 86_400 + since.seconds) * _NANOS + nanos)
+    return Timestamp((since.days * 86_400 + since.seconds) * _NANOS + nanos, offset)
 
 
 def _date(value: Any) -> Any:

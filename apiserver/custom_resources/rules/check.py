@@ -5,7 +5,7 @@ Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation/{valid
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Container, Iterable, Iterator
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -16,7 +16,7 @@ from apiserver.cel.types import Type
 from apiserver.custom_resources.rules.compiled import SELF, CheckedRule, Checker, Rule, rules_of
 from apiserver.custom_resources.rules.types import REQUEST_BYTES_MAX, SchemaTypes
 from apiserver.field_errors import FieldError, forbidden, invalid
-from apiserver.schema.custom.document import JSONSchema
+from apiserver.schema.custom.document import JSONSchema, everywhere
 
 # The worst case of one rule, over all values that it is evaluated for, and of all rules together.
 RULE_COST_MAX: Final = 10_000_000
@@ -36,20 +36,20 @@ def check_rules(
     path: str,
     vendor: str,
     old_schema: JSONSchema | None = None,
-    stored: Collection[str] = (),
+    stored: Iterable[JSONSchema] = (),
+    unclean: Container[str] = (),
 ) -> list[FieldError]:
-    """What is wrong with the rules of a structural schema that is otherwise valid.
+    """What is wrong with the rules of a structural schema whose defaults are valid.
 
     path: the schema's, as `spec.validation.openAPIV3Schema`.
     old_schema: of this version before an update. If it was the same, rules may be as dear as they were.
-    stored: expressions of all versions before (`expressions_of`); they may use what later releases have.
+    stored: of all versions before; their expressions may use what later releases have.
+    unclean: the paths of schemas with other errors at them or inside; their rules are not looked at.
     """
     if (error := _extent_error(schema, path, vendor)) is not None:
         return [error]
-    known = frozenset(stored)
-    if old_schema is not None:
-        known |= frozenset(expressions_of(old_schema, vendor))
-    check = _Check(vendor, known, is_unchanged=old_schema == schema)
+    known = frozenset(text for each in stored for text in expressions_of(each, vendor))
+    check = _Check(vendor, known, unclean, is_unchanged=old_schema == schema)
     check.schema(_Place(schema, path, SELF, 1, None), is_root=True)
     return [*check.errors, *check.total_errors(path)]
 
@@ -63,12 +63,7 @@ def expressions_of(schema: JSONSchema, vendor: str) -> Iterator[str]:
 
 
 def _all_rules(schema: JSONSchema, vendor: str) -> Iterator[Rule]:
-    yield from rules_of(schema, vendor)
-    for field in ("additionalProperties", "items"):
-        if isinstance(below := schema.get(field), dict):
-            yield from _all_rules(below, vendor)
-    for below in (schema.get("properties") or {}).values():
-        yield from _all_rules(below, vendor)
+    return (rule for each in everywhere(schema) for rule in rules_of(each, vendor))
 
 
 def _extent_error(schema: JSONSchema, path: str, vendor: str) -> FieldError | None:
@@ -101,8 +96,11 @@ class _Place(NamedTuple):
 class _Check:
     """Of one schema. Errors of inner schemas come before those of outer ones."""
 
-    def __init__(self, vendor: str, stored: frozenset[str], *, is_unchanged: bool) -> None:
-        self._vendor, self._stored, self._is_unchanged = vendor, stored, is_unchanged
+    def __init__(
+        self, vendor: str, stored: frozenset[str], unclean: Container[str], *, is_unchanged: bool
+    ) -> None:
+        self._vendor, self._stored, self._unclean = vendor, stored, unclean
+        self._is_unchanged = is_unchanged
         self._types = SchemaTypes(vendor)
         self._total = 0
         self._dearest: list[tuple[str, int]] = []
@@ -112,7 +110,7 @@ class _Check:
         for below in self._below(place):
             self.schema(below)
         rules = rules_of(place.schema, self._vendor)
-        if not rules:
+        if not rules or place.path in self._unclean:
             return
         field = f"{place.path}.x-{self._vendor}-validations"
         type_ = self._types.of(place.schema, place.name, is_root=is_root)

@@ -6,15 +6,24 @@ pkg/apiserver/schema/cel/validation.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver import field_errors
+from apiserver.catalogue.rules.schema_defaults import DefaultValue
 from apiserver.custom_resources.rules.compiled import SELF
-from apiserver.custom_resources.rules.evaluation import UNKNOWN, WHOLE_OBJECT, Change, Evaluation
-from apiserver.custom_resources.rules.nodes import Node, find_rules
-from apiserver.custom_resources.rules.types import SchemaTypes
+from apiserver.custom_resources.rules.evaluation import (
+    ERRORS_MAX,
+    OBJECT_COST_MAX,
+    UNKNOWN,
+    UNLIMITED,
+    WHOLE_OBJECT,
+    Change,
+    Evaluation,
+    TakesLong,
+)
+from apiserver.custom_resources.rules.nodes import Finder, Node, schema_work
 from apiserver.field_errors import FieldError
 from apiserver.schema.custom.correlation import Correlation
 from apiserver.schema.custom.document import Extensions, JSONSchema
@@ -24,6 +33,9 @@ from apiserver.vocabulary import Document
 _PREVENTING: Final = frozenset(
     f"FieldValue{reason}" for reason in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
 )
+
+# About 5 ms: whoever waits may wait for that.
+SOON_WORK: Final = 100_000
 
 
 class Findings(NamedTuple):
@@ -50,35 +62,62 @@ class Rules:
     def __init__(self, schema: JSONSchema, *, vendor: str) -> None:
         self._schema, self._vendor = schema, vendor
 
+    def validate(self, new: Document, old: Document | None = None) -> Findings:
+        """new: complete, with its defaults, and without errors that prevent rules.
+
+        old: in an update, what was stored, in the same version.
+        """
+        return self._validate(new, old, UNLIMITED)
+
+    def validate_soon(self, new: Document, old: Document | None = None) -> Findings | None:
+        """The same; but None, after a few milliseconds, if it takes longer.
+
+        Whether it does depends on what has been compiled before, and on nothing else than the arguments.
+        """
+        if "_root" not in self.__dict__ and schema_work(self._schema) > SOON_WORK:
+            return None
+        try:
+            return self._validate(new, old, SOON_WORK)
+        except TakesLong:
+            return None
+
     @cached_property
     def _root(self) -> Node | None:
-        return find_rules(self._schema, SELF, SchemaTypes(self._vendor), self._vendor, is_root=True)
+        return Finder(self._vendor).find(self._schema, SELF, is_root=True)
 
     @cached_property
     def _extensions(self) -> Extensions:
         return Extensions(self._vendor)
 
-    def validate(
-        self, new: Document, old: Document | None = None, correlation: Correlation | None = None
-    ) -> Findings:
-        """new: complete, with its defaults, and without errors that prevent rules.
-
-        old: in an update, what was stored, in the same version.
-        correlation: of the two, if there is one already.
-        """
+    def _validate(self, new: Document, old: Document | None, work_max: int) -> Findings:
         if self._root is None:
             return Findings([], [])
-        if old is not None and correlation is None:
-            correlation = Correlation(new, old, self._schema, self._extensions)
-        evaluation = Evaluation()
+        correlation = None if old is None else Correlation(new, old, self._schema, self._extensions)
+        evaluation = Evaluation(work_max=work_max)
         evaluation.run(self._root, new, old, None, Change(correlation, None))
         return Findings(evaluation.errors, evaluation.warnings)
 
 
-def evaluate_default(schema: JSONSchema, value: Any, *, path: str, vendor: str) -> list[FieldError]:
-    """What the rules of a schema say of its own default, as if it stayed as it is. path: the default's."""
-    node = find_rules(schema, SELF, SchemaTypes(vendor), vendor)
-    evaluation = Evaluation()
-    if node is not None:
-        evaluation.run(node, value, value, (None, path), UNKNOWN)
-    return evaluation.errors
+def evaluate_defaults(defaults: Sequence[DefaultValue], *, vendor: str) -> list[FieldError]:
+    """What the rules of schemas say of their own defaults, in turn.
+
+    Each as if it stayed as it is, and as if it was new. All together may cost what an object may.
+    """
+    finder, budget = Finder(vendor), OBJECT_COST_MAX
+    errors: list[FieldError] = []
+    for index, (schema, value, path) in enumerate(defaults):
+        node = finder.find(schema, f"{SELF}{index}")
+        if node is None:
+            continue
+        left = []
+        for old in (value, None):
+            evaluation = Evaluation(budget=budget)
+            evaluation.run(node, value, old, (None, path), UNKNOWN)
+            left.append(evaluation.budget)
+            errors += evaluation.errors
+            if evaluation.errors:
+                break
+        budget = min(left)
+        if budget < 0 or len(errors) >= ERRORS_MAX:
+            break
+    return errors

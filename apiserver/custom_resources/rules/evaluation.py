@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple, NoReturn
 
 from apiserver import field_errors
+from apiserver.cel.compiler import Program
 from apiserver.cel.values import NONE, CostExceeded, EvaluationError, Optional
 from apiserver.custom_resources.rules.compiled import OLD_SELF, SELF, Rule
 from apiserver.custom_resources.rules.nodes import Node, ReadyRule
@@ -23,10 +24,16 @@ from storage.quoting import go_quote
 CALL_COST_MAX: Final = 1_000_000
 OBJECT_COST_MAX: Final = 10_000_000
 MESSAGE_BYTES_MAX: Final = 5 * 1024
+# Nobody is told more, and a cheap rule may not hold for a million values.
+ERRORS_MAX: Final = 1_000
+# One of work takes about as long as what costs one, a twentieth of a microsecond. So much of it is in each
+# value that has rules, and in each evaluation, beside what that costs.
+VALUE_WORK: Final = 30
 # In the message that the budget is spent: of the rules that have cost the most, and of each one's text.
 DEAREST_SHOWN: Final = 3
 TEXT_SHOWN: Final = 80
 
+UNLIMITED: Final = 1 << 62
 # The path of an object's errors as a whole.
 WHOLE_OBJECT: Final = "<nil>"
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -59,8 +66,12 @@ class Change(NamedTuple):
 UNKNOWN: Final = Change(None, None)
 
 
-class _BudgetSpent(Exception):
-    """No more rules are evaluated; the error is told already."""
+class TakesLong(Exception):
+    """There is more work than was allowed."""
+
+
+class _Ended(Exception):
+    """No more rules are evaluated; the reason is told already."""
 
 
 class _NoMessage(Exception):
@@ -68,23 +79,27 @@ class _NoMessage(Exception):
 
 
 class Evaluation:
-    """errors, warnings: what it has found so far. Warnings are about what an update leaves as it was."""
+    """errors, warnings: what it has found so far. Warnings are about what an update leaves as it was.
 
-    __slots__ = ("_budget", "_spent", "errors", "warnings")
+    budget: what is left of it; less than 0 where rules were not evaluated that would have been.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_spent", "_work_left", "budget", "errors", "warnings")
+
+    def __init__(self, *, budget: int = OBJECT_COST_MAX, work_max: int = UNLIMITED) -> None:
         self.errors: list[FieldError] = []
         self.warnings: list[FieldError] = []
-        self._budget = OBJECT_COST_MAX
+        self.budget = budget
+        self._work_left = work_max
         self._spent: dict[ReadyRule, int] = {}
 
     def run(self, node: Node, new: Any, old: Any, path: Path | None, change: Change) -> None:
-        """Evaluates the rules of a schema and below it, as far as the budget goes."""
-        with suppress(_BudgetSpent):
+        """Evaluates the rules of a schema and below it, as far as the budget goes. Raises TakesLong."""
+        with suppress(_Ended):
             self._value(node, new, old, path, change)
 
     def _value(self, node: Node, new: Any, old: Any, path: Path | None, change: Change) -> None:
-        """Raises _BudgetSpent."""
+        """Raises _Ended and TakesLong."""
         if new is None:
             return
         if node.has_rules:
@@ -104,10 +119,13 @@ class Evaluation:
                 self._value(node.items, item, was_item, (path, index), change.item(index))
 
     def _rules(self, node: Node, new: Any, old: Any, path: Path | None, change: Change) -> None:
+        if not node.is_ready and self._work_left < UNLIMITED:
+            self._work(node.compile_work())
         ready = node.ready
         if ready.error is not None:
             self._fail(node, path, f"rule compiler initialization error: {ready.error}")
             return
+        self._work(VALUE_WORK)
         adapt = ready.adapt
         variables = {SELF: new if adapt is None else adapt(new)}
         optional = variables
@@ -122,27 +140,41 @@ class Evaluation:
                 if rule.error is not None:
                     self._fail(node, path, f"rule compile error: {rule.error}")
             elif (not rule.uses_old or OLD_SELF in known) and not self._holds(node, rule, known, path):
-                self._report(node, rule, known, new, path, change)
+                # Messages get the old value as it is, even where the rule gets it as one that may be missing.
+                self._report(node, rule, variables, new, path, change)
 
     def _holds(self, node: Node, rule: ReadyRule, variables: dict[str, Any], path: Path | None) -> bool:
         """False if a rule does not hold. True, too, if that cannot be told, which is an error of its own."""
         assert rule.program is not None
-        if self._budget <= 0:
+        if self.budget <= 0:
             self._out_of_budget(node, path)
         try:
-            result = rule.program(variables, min(self._budget, CALL_COST_MAX))
+            return self._evaluated(rule, rule.program, variables) is True
         except CostExceeded as error:
-            if self._budget < CALL_COST_MAX:
+            if self.budget <= CALL_COST_MAX:
                 self._out_of_budget(node, path, rule)
             text = "no further validation rules will be run due to call cost exceeds limit for rule"
             self._fail(node, path, f"'{error}': {text}: {rule.rule.shown}")
-            raise _BudgetSpent from None
+            self._end()
         except EvaluationError as error:
-            self._spend(rule, getattr(error, "cost", 0))
             self._fail(node, path, _unevaluated(str(error), rule.rule))
             return True
+
+    def _evaluated(self, rule: ReadyRule, program: Program, variables: dict[str, Any]) -> Any:
+        """The value of the rule or its message. Raises CostExceeded, EvaluationError and TakesLong."""
+        self._work(VALUE_WORK)
+        most = min(self.budget, CALL_COST_MAX)
+        try:
+            result = program(variables, min(most, self._work_left))
+        except CostExceeded:
+            if self._work_left < most:
+                raise TakesLong from None
+            raise
+        except EvaluationError as error:
+            self._spend(rule, error.cost)
+            raise
         self._spend(rule, result.cost)
-        return result.value is True
+        return result.value
 
     def _report(
         self,
@@ -161,35 +193,48 @@ class Evaluation:
             detail = self._message(rule, variables) or rule.rule.default_message
         except _NoMessage as error:
             found.append(field_errors.invalid(where, node.kind, str(error)))
-            raise _BudgetSpent from None
+            self._end()
         found.append(
             _error(where, _OMITTED if node.kind in _COLLECTIONS else value, detail, rule.rule.reason)
         )
+        if len(found) >= ERRORS_MAX:
+            raise _Ended
 
     def _message(self, rule: ReadyRule, variables: dict[str, Any]) -> str:
         """What messageExpression makes, if it can be shown; else nothing. Raises _NoMessage."""
         if rule.message is None or (rule.message_uses_old and OLD_SELF not in variables):
             return ""
         try:
-            result = rule.message(variables, min(self._budget, CALL_COST_MAX))
+            value = self._evaluated(rule, rule.message, variables)
         except CostExceeded:
-            if self._budget < CALL_COST_MAX:
+            if self.budget <= CALL_COST_MAX:
                 raise _NoMessage(f"messageExpression evaluation failed due to {_SPENT}") from None
             text = "no further validation rules will be run due to call cost exceeds limit"
             source = go_quote(rule.rule.message_expression)
             raise _NoMessage(f"{text} for messageExpression: {source}") from None
-        except EvaluationError as error:
-            self._spend(rule, getattr(error, "cost", 0))
+        except EvaluationError:
             return ""
-        self._spend(rule, result.cost)
-        text = result.value.strip()
+        text: str = value.strip()
         return text if "\n" not in text and len(text.encode()) <= MESSAGE_BYTES_MAX else ""
 
     def _fail(self, node: Node, path: Path | None, text: str) -> None:
         self.errors.append(field_errors.invalid(_where(path), node.kind, text))
+        if len(self.errors) >= ERRORS_MAX:
+            raise _Ended
+
+    def _work(self, amount: int) -> None:
+        self._work_left -= amount
+        if self._work_left < 0:
+            raise TakesLong
+
+    def _end(self) -> NoReturn:
+        """Of what is left of the budget nothing may be spent any more."""
+        self.budget = -1
+        raise _Ended
 
     def _spend(self, rule: ReadyRule, cost: int) -> None:
-        self._budget -= cost
+        self.budget -= cost
+        self._work_left -= cost
         self._spent[rule] = self._spent.get(rule, 0) + cost
 
     def _out_of_budget(self, node: Node, path: Path | None, last: ReadyRule | None = None) -> NoReturn:
@@ -197,9 +242,9 @@ class Evaluation:
         dearest = sorted(self._spent.items(), key=itemgetter(1), reverse=True)[:DEAREST_SHOWN]
         parts = [f"{cost} for {_shortened(rule)}" for rule, cost in dearest]
         if last is not None:
-            parts.append(f"more than the remaining {self._budget} for {_shortened(last)}")
+            parts.append(f"more than the remaining {self.budget} for {_shortened(last)}")
         self._fail(node, path, f"validation failed due to {_SPENT} (spent {', '.join(parts)})")
-        raise _BudgetSpent
+        self._end()
 
 
 def _unevaluated(error: str, rule: Rule) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 from apiserver.catalogue.rules.schema_paths import InvalidPath, find_field
 from apiserver.cel.compiler import Program
+from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.custom_resources.rules.adapt import Adapter, adapter
 from apiserver.custom_resources.rules.compiled import (
     OLD_SELF,
@@ -18,7 +20,13 @@ from apiserver.custom_resources.rules.compiled import (
 )
 from apiserver.custom_resources.rules.types import SchemaTypes
 from apiserver.custom_resources.rules.uses import merged
-from apiserver.schema.custom.document import JSONSchema
+from apiserver.schema.custom.document import JSONSchema, everywhere
+
+# In the unit of `evaluation`: what it takes to compile one character, and to make one schema's type. More
+# schemas than these are too much in any case.
+_CHARACTER_WORK: Final = 60
+_SCHEMA_WORK: Final = 50
+_SCHEMAS_COUNTED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +56,28 @@ class ReadyRules(NamedTuple):
     error: str | None = None
 
 
+class Finder:
+    """Finds what has rules. A schema that is in several others is looked at once."""
+
+    def __init__(self, vendor: str) -> None:
+        self.vendor, self.types = vendor, SchemaTypes(vendor)
+        # By the schema's identity; the schema is kept so that no other takes it.
+        self._found: dict[int, tuple[JSONSchema, Node | None]] = {}
+
+    def find(self, schema: object, name: str, *, is_root: bool = False) -> Node | None:
+        """The rules of a schema and below; None if there are none, or it is no schema.
+
+        name: of its type, which tells it from all others.
+        """
+        if not isinstance(schema, dict):
+            return None
+        found = self._found.get(id(schema))
+        if found is None:
+            node = Node(schema, name, self, is_root=is_root)
+            found = self._found[id(schema)] = schema, None if node.is_empty else node
+        return found[1]
+
+
 class Node:
     """A schema with rules, or with such schemas below it. It leads only to these.
 
@@ -57,10 +87,9 @@ class Node:
     __slots__ = ("_is_root", "_name", "_ready", "_types", "_vendor", "has_rules", "items", "kind", "map_keys",
                  "properties", "schema", "values")  # fmt: skip
 
-    def __init__(
-        self, schema: JSONSchema, name: str, types: SchemaTypes, vendor: str, *, is_root: bool
-    ) -> None:
-        self.schema, self._name, self._types, self._vendor = schema, name, types, vendor
+    def __init__(self, schema: JSONSchema, name: str, finder: Finder, *, is_root: bool) -> None:
+        vendor = finder.vendor
+        self.schema, self._name, self._types, self._vendor = schema, name, finder.types, vendor
         self._is_root = is_root
         self._ready: ReadyRules | None = None
         self.kind: str = schema.get("type", "")
@@ -68,21 +97,26 @@ class Node:
         self.properties = tuple(
             (key, child)
             for key, below in (schema.get("properties") or {}).items()
-            if (child := self._child(below, key)) is not None
+            if (child := finder.find(below, f"{name}.{key}")) is not None
         )
-        self.values = self._child(schema.get("additionalProperties"), "@elem")
-        self.items = self._child(schema.get("items"), "@idx")
+        self.values = finder.find(schema.get("additionalProperties"), f"{name}.@elem")
+        self.items = finder.find(schema.get("items"), f"{name}.@idx")
         is_map = schema.get(f"x-{vendor}-list-type") == "map"
         self.map_keys: tuple[str, ...] = tuple(schema[f"x-{vendor}-list-map-keys"]) if is_map else ()
-
-    def _child(self, schema: object, name: str) -> Node | None:
-        if not isinstance(schema, dict):
-            return None
-        return find_rules(schema, f"{self._name}.{name}", self._types, self._vendor)
 
     @property
     def is_empty(self) -> bool:
         return not (self.has_rules or self.properties or self.values or self.items)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready is not None
+
+    def compile_work(self) -> int:
+        """How long it takes to get `ready`, at most."""
+        rules = rules_of(self.schema, self._vendor)
+        characters = sum(len(rule.rule) + len(rule.message_expression) for rule in rules)
+        return schema_work(self.schema) + _CHARACTER_WORK * characters
 
     @property
     def ready(self) -> ReadyRules:
@@ -100,7 +134,7 @@ class Node:
         variables = merged(each.reads for each in expressions).fields
         part = merged(variables[name] for name in (SELF, OLD_SELF) if name in variables)
         return ReadyRules(
-            tuple(self._prepare(rule) for rule in checked),
+            tuple(self._prepare(rule) for rule in checked if not _always_holds(rule)),
             adapter(self.schema, part, self._vendor, is_root=self._is_root),
             uses_old=any(each.uses_old for each in expressions),
         )
@@ -119,12 +153,20 @@ class Node:
         )
 
 
-def find_rules(
-    schema: JSONSchema, name: str, types: SchemaTypes, vendor: str, *, is_root: bool = False
-) -> Node | None:
-    """The rules of a schema and below; None if there are none."""
-    node = Node(schema, name, types, vendor, is_root=is_root)
-    return None if node.is_empty else node
+def _always_holds(checked: CheckedRule) -> bool:
+    """Whether a rule is true of anything, and costs nothing: no budget would limit how often it is."""
+    expression = checked.expression
+    if expression is None or expression.reads.fields:
+        return False
+    try:
+        return expression.program({}) == (True, 0)
+    except (CostExceeded, EvaluationError):
+        return False
+
+
+def schema_work(schema: JSONSchema) -> int:
+    """How long it takes to look at a schema and all in it."""
+    return _SCHEMA_WORK * sum(1 for _ in islice(everywhere(schema), _SCHEMAS_COUNTED))
 
 
 def _normalised(path: str, schema: JSONSchema) -> str:

@@ -110,7 +110,13 @@ class Components:
             }
         key = self._brand.extension("group-version-kind")
         if key in schema and name in _EVERYWHERE:
-            schema[key] = [kind for kind in schema[key] if (kind["group"], kind["version"]) in served]
+            known = [kind for kind in schema[key] if (kind["group"], kind["version"]) in served]
+            # Groups that somebody has defined have them, too.
+            others = sorted(served - {(kind["group"], kind["version"]) for kind in known})
+            name_of_kind = name.rpartition(".")[2]
+            schema[key] = known + [
+                {"group": group, "kind": name_of_kind, "version": version} for group, version in others
+            ]
         return schema
 
     def _property(

@@ -67,4 +67,4 @@ def encoder_for(
     writing = _WRITINGS.get(form.media_type)
     if writing is None:
         return shape
-    return DocumentEncoder(shape, writing, kept=kept, key=(resource, brand.meta_group))
+    return DocumentEncoder(shape, writing, kept=kept, key=(resource.token, brand.meta_group))

@@ -165,7 +165,7 @@ class PartialEncoder(_JsonForm):
         self._kind = kind
         self._api_version = f"{brand.meta_group}/{version}"
         self._opening = partial_opening(self._api_version)
-        self._run_key = (resource, self._api_version, self.key)
+        self._run_key = (resource.token, self._api_version, self.key)
 
     def object(self, found: StoredObject) -> bytes:
         require_object_kind(self._kind, self._resource)
@@ -244,8 +244,8 @@ class TableEncoder(_JsonForm):
         if include_object == "Metadata":
             self._included_opening += partial_opening(self._api_version)
             self._row_end = b"}}"
-        self._cells_key = (resource, _CELLS)
-        self._run_key = (resource, self._api_version, self.key)
+        self._cells_key = (resource.token, _CELLS)
+        self._run_key = (resource.token, self._api_version, self.key)
 
     def object(self, found: StoredObject) -> bytes:
         return self._table(found, has_definitions=True) + b"\n"

@@ -88,7 +88,7 @@ class ProtobufEncoder:
         self._meta = meta
         self._kept = kept
         self._shown = shown
-        self._item_key = (resource, "protobuf", bool(kind), shown)
+        self._item_key = (resource.token, "protobuf", bool(kind), shown)
         if kind:
             self._encode: Callable[[Document], bytes] = meta.partial
             self._kind, self._list_kind = "PartialObjectMetadata", "PartialObjectMetadataList"

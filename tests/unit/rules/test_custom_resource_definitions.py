@@ -483,23 +483,79 @@ def nothing_wrong(*_: object, **__: object) -> list[FieldError]:
     return []
 
 
-def test_rules_are_looked_at_in_schemas_that_are_otherwise_fine() -> None:
-    """Of each version, with what it had before."""
-    seen: list[tuple[str, object]] = []
+class Seen:
+    """What is asked about the rules of schemas. All are too dear."""
 
-    def check(schema: object, *, path: str, old_schema: object) -> list[FieldError]:
-        seen.append((path, old_schema))
+    def __init__(self) -> None:
+        self.asked: dict[str, dict[str, Any]] = {}
+        (kind,) = types(Brand(), SCHEMAS, check_rules=self.check)
+        self.strategy = kind.strategy
+
+    def check(self, schema: object, *, path: str, **asked: Any) -> list[FieldError]:
+        self.asked[path] = asked
         return [forbidden(path, "too dear")]
 
-    (kind,) = types(Brand(), SCHEMAS, check_rules=check)
-    new, old = (DEFINITION.create({"spec.versions": each}).document for each in ([V1, V2], [V1]))
-    new["spec"]["versions"][1]["schema"] = OTHER
-    errors = kind.strategy.update.validate(new, old)
-    assert [error.message for error in errors if "dear" in error.message] == ["Forbidden: too dear"] * 2
-    paths = [f"spec.versions[{index}].schema.openAPIV3Schema" for index in range(2)]
-    assert seen[:2] == [(paths[0], SCHEMA), (paths[1], None)]
 
-    seen.clear()
-    new["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": {"type": "string"}}
-    kind.strategy.update.validate(new, old)
-    assert paths[0] not in dict(seen)
+def definition(*versions: dict[str, Any]) -> dict[str, Any]:
+    return DEFINITION.create({"spec.versions": list(versions)}).document
+
+
+def with_schema(version: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    return {**version, "schema": {"openAPIV3Schema": schema}}
+
+
+PATHS: Final = [f"spec.versions[{index}].schema.openAPIV3Schema" for index in range(2)]
+
+
+def test_rules_are_looked_at_with_what_there_was_before() -> None:
+    """In their own version, and in any: expressions are kept that once were accepted."""
+    seen = Seen()
+    other = {"type": "object"}
+    old = definition(V1, with_schema({**V2, "name": "v0"}, other))
+    errors = seen.strategy.update.validate(definition(V1, with_schema(V2, other)), old)
+    assert [error.message for error in errors if "dear" in error.message] == ["Forbidden: too dear"] * 2
+    before = {"stored": (SCHEMA, other), "unclean": frozenset()}
+    assert seen.asked == {
+        PATHS[0]: {"old_schema": SCHEMA, **before},
+        PATHS[1]: {"old_schema": None, **before},
+    }
+    seen.asked.clear()
+    seen.strategy.validate_create(definition(V1))
+    before = {"old_schema": None, "stored": (), "unclean": frozenset()}
+    assert seen.asked == {"spec.validation.openAPIV3Schema": before}
+
+
+BAD_PLACES: Final[dict[str, tuple[dict[str, Any], set[str] | None]]] = {
+    "what does not belong to a type": (
+        {"a": {"type": "object", "x-kubernetes-list-type": "set"}, "b": {"type": "string"}},
+        {"", ".properties[a]"},
+    ),
+    "in values of values": (
+        {"a": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "odd"}}}},
+        {
+            "",
+            ".properties[a]",
+            ".properties[a].additionalProperties",
+            ".properties[a].additionalProperties.items",
+        },
+    ),
+    "a rule's path": (
+        {"a": {"type": "object", "x-kubernetes-validations": [{"rule": "true", "fieldPath": ".z"}]}},
+        {"", ".properties[a]"},
+    ),
+    "no structure": ({"a": {}}, None),
+    "a default that does not fit": ({"a": {"type": "string", "default": 1}}, None),
+}
+
+
+@pytest.mark.parametrize(("fields", "unclean"), BAD_PLACES.values(), ids=BAD_PLACES)
+def test_where_rules_are_looked_at_beside_other_errors(
+    fields: dict[str, Any], unclean: set[str] | None
+) -> None:
+    """Where the structure and the defaults are right, but not at or around what is wrong."""
+    seen = Seen()
+    new = definition(with_schema(V1, {"type": "object", "properties": fields}))
+    assert seen.strategy.validate_create(new)
+    root = "spec.validation.openAPIV3Schema"
+    expected = None if unclean is None else {f"{root}{place}" for place in unclean}
+    assert seen.asked.get(root, {}).get("unclean") == expected

@@ -5,11 +5,15 @@ Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema and pkg/apis/apiext
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import cycle
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from apiserver.catalogue.rules.schema_nodes import DEPTH_MAX, PATH_MAX, SCHEMAS_MAX
+from apiserver.catalogue.rules.schema_nodes import DEPTH_MAX, PATH_MAX, SCHEMAS_MAX, validate_extent
 from apiserver.meta import names
 from tests.unit.rules.served_kinds import Served
 
@@ -344,7 +348,7 @@ RULES: Final[dict[str, tuple[dict[str, str], list[str]]]] = {
     ),
     "a path leads to a field": (
         {"fieldPath": ".d"},
-        ['fieldPath: Invalid value: ".d": fieldPath must be a valid path'],
+        ['fieldPath: Invalid value: ".d": must be a valid path'],
     ),
 }
 
@@ -422,10 +426,29 @@ def test_with_a_status_the_root_says_little() -> None:
 # ---- bounds
 
 
-def nested(depth: int) -> dict[str, Any]:
+# The ways in which a schema stands in another one.
+INSIDE: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "properties": lambda schema: {"type": "object", "properties": {"a": schema}},
+    "items": lambda schema: {"type": "array", "items": schema},
+    "one of several items": lambda schema: {"type": "array", "items": [{"type": "string"}, schema]},
+    "additionalProperties": lambda schema: {"type": "object", "additionalProperties": schema},
+    "additionalItems": lambda schema: {"type": "array", "additionalItems": schema},
+    "patternProperties": lambda schema: {"type": "object", "patternProperties": {"a": schema}},
+    "definitions": lambda schema: {"definitions": {"a": schema}},
+    "dependencies": lambda schema: {"dependencies": {"a": schema}},
+    "allOf": lambda schema: {"allOf": [{}, schema]},
+    "anyOf": lambda schema: {"anyOf": [schema]},
+    "oneOf": lambda schema: {"oneOf": [schema]},
+    "not": lambda schema: {"not": schema},
+}
+WAYS: Final = tuple(INSIDE.values())
+
+
+def nested(depth: int, *ways: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """ways: taken in turn, the last one outermost."""
     schema: dict[str, Any] = {"type": "string"}
-    for _ in range(depth - 1):
-        schema = {"type": "object", "properties": {"a": schema}}
+    for _, way in zip(range(depth - 1), cycle(ways), strict=False):
+        schema = way(schema)
     return schema
 
 
@@ -434,8 +457,11 @@ def fields(count: int, name: str = "f") -> dict[str, Any]:
 
 
 BOUNDS: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "as deep as may be": (nested(DEPTH_MAX), ""),
-    "deeper": (nested(DEPTH_MAX + 1), f"schemas must not be nested more than {DEPTH_MAX} deep"),
+    "as deep as may be": (nested(DEPTH_MAX, INSIDE["properties"]), ""),
+    "deeper": (
+        nested(DEPTH_MAX + 1, INSIDE["properties"]),
+        f"schemas must not be nested more than {DEPTH_MAX} deep",
+    ),
     "as many as may be": (fields(SCHEMAS_MAX - 1), ""),
     "more": (fields(SCHEMAS_MAX), f"there must not be more than {SCHEMAS_MAX} schemas in a definition"),
     "long names": (
@@ -449,3 +475,16 @@ BOUNDS: Final[dict[str, tuple[dict[str, Any], str]]] = {
 def test_extent(schema: dict[str, Any], problem: str) -> None:
     path = "spec.versions[0].schema.openAPIV3Schema"
     assert of_root(schema) == ([f"{path}: Forbidden: {problem}"] if problem else [])
+
+
+@pytest.mark.parametrize("way", INSIDE.values(), ids=INSIDE)
+def test_depth_counts_whichever_way_schemas_are_nested(way: Callable[..., dict[str, Any]]) -> None:
+    told = f"schemas must not be nested more than {DEPTH_MAX} deep"
+    assert not any(told in error for error in of_root(nested(DEPTH_MAX, way)))
+    assert any(told in error for error in of_root(nested(DEPTH_MAX + 1, way)))
+
+
+@given(st.lists(st.sampled_from(WAYS), min_size=1, max_size=6), st.sampled_from((DEPTH_MAX, DEPTH_MAX + 1)))
+def test_depth_counts_in_any_mix(ways: list[Callable[..., dict[str, Any]]], depth: int) -> None:
+    found = validate_extent([("p", nested(depth, *ways))])
+    assert bool(found) == (depth > DEPTH_MAX)

@@ -242,6 +242,17 @@ def test_a_schema_that_has_not_changed_may_be_as_dear_as_it_was() -> None:
     assert check(dear, old_schema=with_spec(strings(1))) != []
 
 
+UNCLEAN: Final = f"{PATH}.properties[spec]"
+
+
+def test_rules_are_not_looked_at_where_something_else_is_wrong() -> None:
+    schema = with_spec(ruled({"type": "object", "properties": {"n": ruled(INT, "bad1")}}, "bad2"))
+    found = check(schema, unclean={PATH, UNCLEAN})
+    assert [text.partition(":")[0].removeprefix(UNCLEAN) for text in found] == [
+        ".properties[n].x-kubernetes-validations[0].rule"
+    ]
+
+
 def test_which_expressions_are_stored() -> None:
     items = ruled(INT, {"rule": "true", "messageExpression": "'m'"})
     schema = with_spec(ruled({"type": "array", "items": items}, "false"))

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.custom_resources.rules.evaluate import Rules, evaluate_default, prevented
+from apiserver.catalogue.rules.schema_defaults import DefaultValue
+from apiserver.custom_resources.rules.evaluate import Rules, evaluate_defaults, prevented
 from apiserver.field_errors import FieldError
 from tests.unit.custom_resources.rules.schemas import (
     INT,
@@ -200,14 +201,48 @@ def test_how_values_are_seen(schema: Schema, value: Any, rule: str) -> None:
 # ---- defaults
 
 
-def test_a_default_is_judged_as_a_value_that_stays() -> None:
-    schema = object_of(n=ruled(INT, "self > 0", "self == oldSelf"), l=LIST)
-    path = "spec.default"
-    assert evaluate_default(schema, {"n": 1, "l": [1]}, path=path, vendor="kubernetes") == []
-    found = evaluate_default(schema, {"n": -1, "l": [-1]}, path=path, vendor="kubernetes")
-    assert [str(error) for error in found] == [
-        "spec.default.n: Invalid value: -1: failed rule: self > 0",
-        "spec.default.l[0]: Invalid value: -1: failed rule: self > 0",
+def judged(*defaults: tuple[Schema, Any]) -> list[str]:
+    found = [DefaultValue(schema, value, f"d{index}") for index, (schema, value) in enumerate(defaults)]
+    return [str(error) for error in evaluate_defaults(found, vendor="kubernetes")]
+
+
+OPTIONAL_OLD: Final = {"optionalOldSelf": True, "message": "not new"}
+DEFAULTS: Mapping[str, tuple[Schema, Any, list[str]]] = {
+    "as it should be": (object_of(n=ruled(INT, "self > 0")), {"n": 1}, []),
+    "nothing with rules": (object_of(n=INT), {"n": 1}, []),
+    "in fields and items": (
+        object_of(n=ruled(INT, "self > 0"), l=LIST),
+        {"n": -1, "l": [-1]},
+        [
+            "d0.n: Invalid value: -1: failed rule: self > 0",
+            "d0.l[0]: Invalid value: -1: failed rule: self > 0",
+        ],
+    ),
+    "as if it stayed": (ruled(INT, "self == oldSelf"), 1, []),
+    "as if it was new": (
+        ruled(INT, {"rule": "oldSelf.hasValue()", **OPTIONAL_OLD}),
+        1,
+        ["d0: Invalid value: 1: not new"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "value", "expected"), DEFAULTS.values(), ids=DEFAULTS)
+def test_how_defaults_are_judged(schema: Schema, value: Any, expected: list[str]) -> None:
+    assert judged((schema, value)) == expected
+
+
+def test_defaults_within_defaults_are_judged_by_the_same_rules() -> None:
+    inner = ruled(object_of(n=INT), "self.n > 0", "self != oldSelf")
+    outer = ruled(object_of(i=inner, j=inner), "self.i == self.j")
+    assert judged((outer, {"i": {"n": 1}, "j": {"n": 0}}), (inner, {"n": 0}), (inner, {"n": 1})) == [
+        "d0: Invalid value: failed rule: self.i == self.j",
+        "d0.i: Invalid value: failed rule: self != oldSelf",
+        "d0.j: Invalid value: failed rule: self.n > 0",
+        "d0.j: Invalid value: failed rule: self != oldSelf",
+        "d1: Invalid value: failed rule: self.n > 0",
+        "d1: Invalid value: failed rule: self != oldSelf",
+        "d2: Invalid value: failed rule: self != oldSelf",
     ]
 
 

@@ -76,6 +76,29 @@ def test_an_old_value_that_may_be_missing() -> None:
     assert errors(OPTIONAL, {"n": 2}, {"n": 3}) == ["spec.n: Invalid value: 2: only up"]
 
 
+# As Kubernetes does, messages get the old value itself, though they are checked for one that may be missing.
+MESSAGES: Mapping[str, tuple[str, Any, str]] = {
+    "an old value that is there is no optional one": ("string(oldSelf.orValue(5))", {"n": 3}, "said"),
+    "nor has it a value": ("oldSelf.hasValue() ? 'some' : 'none'", {"n": 3}, "said"),
+    "it can be compared": ("oldSelf == optional.none() ? 'none' : 'some'", {"n": 3}, "some"),
+    "a message needs one": ("oldSelf == optional.none() ? 'none' : 'some'", {}, "said"),
+    "a message may do without": ("'is ' + string(self)", {}, "is 2"),
+}
+
+
+@pytest.mark.parametrize(("message", "old", "expected"), MESSAGES.values(), ids=MESSAGES)
+def test_what_messages_know_of_an_optional_old_value(message: str, old: Any, expected: str) -> None:
+    never_so = {
+        "rule": "oldSelf.hasValue() && false",
+        "optionalOldSelf": True,
+        "message": "said",
+        "messageExpression": message,
+    }
+    assert errors(object_of(n=ruled(INT, never_so)), {"n": 2}, old) == [
+        f"spec.n: Invalid value: 2: {expected}"
+    ]
+
+
 # ---- what has not changed
 
 
