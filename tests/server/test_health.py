@@ -12,6 +12,7 @@ ENDPOINTS: Final = ("livez", "readyz", "healthz")
 HOOKS: Final = tuple(
     f"poststarthook/{name}"
     for name in (
+        "crd-informer-synced",
         "start-system-namespaces-controller",
         "scheduling/bootstrap-system-priority-classes",
         "priority-and-fairness-config-producer",
