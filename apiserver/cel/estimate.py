@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from apiserver.cel import syntax
@@ -31,7 +32,7 @@ from apiserver.cel.functions import (
 )
 from apiserver.cel.spine import EAGER, leftmost
 from apiserver.cel.syntax import Node
-from apiserver.cel.types import Kind, Type
+from apiserver.cel.types import Kind, Type, list_of
 
 
 def estimate(node: Node, root: Type) -> Bounds:
@@ -323,9 +324,16 @@ def _estimated(overload: Overload, arguments: list[Argument]) -> Estimated:
 def _argument(node: Node, seen: _Seen) -> Argument:
     constant = node.value if isinstance(node, syntax.Constant) else None
     known = seen.place.type
-    # Of the schema's type the sizes of what is in it are known, too.
-    type_ = node.type if known is None or known.kind is not node.type.kind else known
+    # Of the schema's own values the sizes of what is in them are known, too; of what an expression makes not,
+    # though its type is put together from theirs.
+    type_ = _unbounded(node.type) if known is None or known.kind is not node.type.kind else known
     return Argument(type_, seen.size_or_any, constant)
+
+
+def _unbounded(type_: Type) -> Type:
+    if type_.kind is not Kind.LIST or type_.element.size_max is None:
+        return type_
+    return list_of(replace(type_.element, size_max=None), size_max=type_.size_max)
 
 
 def _constant_size(value: object) -> Bounds:
