@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, Ordered, in_order, shown
 from apiserver.apply.shape import NoElement, Shape, element_of
 from apiserver.vocabulary import Document
@@ -223,7 +225,7 @@ def compare(old: Document, new: Document, shape: Shape) -> Difference:
     removed: FieldSet = {}
     try:
         _compare(old, new, shape, changed, removed)
-    except RecursionError:
+    except (RecursionError, orjson.JSONEncodeError):
         raise TooDeep("the object is nested too deeply") from None
     return Difference(changed, removed)
 
@@ -236,10 +238,10 @@ def _compare(old: Any, new: Any, shape: Shape, changed: FieldSet, removed: Field
         return
     old_fields: Document = old if type(old) is dict else {}
     new_fields: Document = new if type(new) is dict else {}
-    is_struct = what == "struct"
+    is_struct, is_loose = what == "struct", shape.is_loose
     for name, value in new_fields.items():
         before = old_fields.get(name, _ABSENT)
-        if before is value or before == value:
+        if before is value or (before == value and not (is_loose and _is_mistaken(before, value))):
             continue
         if is_struct:
             known = shape.fields.get(name)
@@ -266,6 +268,21 @@ def _compare(old: Any, new: Any, shape: Shape, changed: FieldSet, removed: Field
             else:
                 element, child = f"f:{name}", shape.element
             removed[element] = everything(before, child)
+
+
+def _is_mistaken(a: Any, b: Any) -> bool:
+    """Are two values equal only because Python takes true for 1?"""
+    if type(a) is str or orjson.dumps(a) == orjson.dumps(b):
+        return False
+    return _differs_in_truth(a, b)
+
+
+def _differs_in_truth(a: Any, b: Any) -> bool:
+    if type(a) is dict:
+        return any(_differs_in_truth(value, b[name]) for name, value in a.items())
+    if type(a) is list:
+        return any(map(_differs_in_truth, a, b))
+    return isinstance(a, bool) is not isinstance(b, bool)
 
 
 def _compare_both(
@@ -296,7 +313,7 @@ def _compare_both(
 def _keyed(items: Any, shape: Shape) -> dict[str, list[Any]]:
     """The items of a list by their elements; stored lists may have some twice."""
     keyed: dict[str, list[Any]] = {}
-    for index, item in enumerate(items or ()):
+    for index, item in enumerate(items if type(items) is list else ()):
         try:
             element = element_of(item, shape)
         except (NoElement, TypeError):
@@ -315,7 +332,7 @@ def _compare_items(
     child = shape.element
     for element, after in new.items():
         before = old.get(element)
-        if before == after:
+        if before == after and not (child.is_loose and _is_mistaken(before, after)):
             continue
         if before is None:
             changed[element] = everything(after[0], child) if len(after) == 1 else LEAF
@@ -338,6 +355,8 @@ def everything(value: Any, shape: Shape) -> FieldSet:
         return LEAF
     what = shape.what
     if what == "items" or what == "set":
+        if type(value) is not list:
+            return LEAF  # It will be refused, by those who know types.
         below = Ordered({ITSELF: LEAF})
         child = shape.element
         keyed = _keyed(value, shape)

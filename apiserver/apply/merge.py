@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.apply.documents import TooDeep
+from apiserver.apply.documents import TooDeep, everything
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, has_itself
 from apiserver.apply.shape import NoElement, Shape, element_of
 from apiserver.quantity import InvalidQuantity, canonical
@@ -169,7 +169,8 @@ def prune(document: Document, last: FieldSet, owned: FieldSet, shape: Shape) -> 
     """The document without what its applier owned and has given up.
 
     last: what the applier owned before. owned: everything that anybody owns now, the applier too.
-    An object or list that loses all that is in it becomes null. Shares parts with `document`.
+    An object or list that loses all that is in it becomes null, unless somebody owns it as such. Shares parts
+    with `document`.
     """
     pruned = _prune(document, last, owned, shape)
     return pruned if isinstance(pruned, dict) else {}
@@ -219,7 +220,75 @@ def _prune_element(
     is_owned = now is not None and (is_struct or has_itself(now))
     if was_owned and not is_owned and not (value == [] and not shape.is_whole):
         return _ABSENT
-    return _prune(value, before, now or LEAF, shape)
+    left = _prune(value, before, now or LEAF, shape)
+    if left is None and now is not None and has_itself(now):
+        return type(value)()
+    return left
+
+
+def put_back(left: Document, whole: Document, owned: FieldSet, shape: Shape) -> Document:
+    """What is left of a document, with everything that is owned as it was in the whole.
+
+    Returns `left` itself if it has all of that; shares parts with both.
+    """
+    restored: Document = _put_back(left, whole, owned, shape)
+    return restored
+
+
+def _put_back(left: Any, whole: Any, owned: FieldSet, shape: Shape) -> Any:
+    """owned: has something of this value's."""
+    if left == whole or shape.what == "ignored":
+        return left
+    if not shape.is_whole:
+        if isinstance(left, dict) and isinstance(whole, dict):
+            return _put_back_fields(left, whole, owned, shape)
+        if isinstance(left, list) and isinstance(whole, list) and shape.what in ("items", "set"):
+            return _put_back_items(left, whole, owned, shape)
+    return whole if has_itself(owned) else left
+
+
+def _put_back_fields(left: Document, whole: Document, owned: FieldSet, shape: Shape) -> Document:
+    restored = left
+    is_struct = shape.what == "struct"
+    for name, value in whole.items():
+        element = f"f:{name}"
+        known = shape.fields.get(name) if is_struct else None
+        if element not in owned or (is_struct and not known):
+            continue
+        child = known[1] if known else shape.element
+        before = left.get(name, _ABSENT)
+        after = _returned(element, before, value, owned, child, is_struct=is_struct)
+        if after is not before:
+            if restored is left:
+                restored = dict(left)
+            restored[name] = after
+    return restored
+
+
+def _put_back_items(left: list[Any], whole: list[Any], owned: FieldSet, shape: Shape) -> list[Any]:
+    remaining = {_element(item, shape, index): item for index, item in enumerate(left)}
+    if len(remaining) < len(left):
+        return left  # Some are there several times: nobody can tell which is whose.
+    restored = []
+    for index, value in enumerate(whole):
+        element = _element(value, shape, index)
+        item = remaining.pop(element, _ABSENT)
+        if element in owned:
+            item = _returned(element, item, value, owned, shape.element, is_struct=False)
+        if item is not _ABSENT:
+            restored.append(item)
+    restored += remaining.values()
+    is_same = len(restored) == len(left) and all(map(operator.is_, left, restored))
+    return left if is_same else restored
+
+
+def _returned(element: str, left: Any, whole: Any, owned: FieldSet, shape: Shape, *, is_struct: bool) -> Any:
+    if left is not _ABSENT:
+        return _put_back(left, whole, owned[element], shape)
+    # All of it has gone, and only what is owned of it comes back.
+    return _prune_element(
+        element, whole, {element: everything(whole, shape)}, owned, shape, is_struct=is_struct
+    )
 
 
 def extract(document: Document, fields: FieldSet, shape: Shape) -> Document:

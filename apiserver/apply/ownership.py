@@ -6,7 +6,7 @@ write does not concern stays the same object, so that nothing is sorted or encod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from apiserver.apply.field_set import (
     intersection,
     union,
 )
-from apiserver.apply.merge import merge, prune, reconcile
+from apiserver.apply.merge import merge, prune, put_back, reconcile
 from apiserver.apply.shape import Shape
 from apiserver.vocabulary import Document
 
@@ -110,6 +110,7 @@ class Version:
     ignored: the elements of fields at the top that an endpoint does not write, as `f:status`.
     others: the type's other versions, by apiVersion; what is in none of them is not served any more.
     convert: a document of the version that is written, not to be changed, in this version.
+    restore: the other way round.
     is_custom: its schema may change from one write to the next.
     """
 
@@ -119,6 +120,7 @@ class Version:
     ignored: frozenset[str] = frozenset()
     others: Mapping[str, Version] = field(default_factory=dict)
     convert: Callable[[Document], Document] | None = None
+    restore: Callable[[Document], Document] | None = None
     is_custom: bool = False
 
 
@@ -402,10 +404,9 @@ def apply(
     last = owners.get(manager.identity)
     merged = merge(before, applied, version.shape)
     if last is not None and last.fields != wanted and difference(last.fields, wanted):
-        others = _all_fields(owner for identity, owner in owners.items() if identity != manager.identity)
-        # Every apply names its object, though nobody is told to own the name: the metadata stay.
-        owned = union(union(others, wanted), _NAME)
-        merged = prune(merged, last.fields, owned, version.shape)
+        owned = _owned({**owners, manager.identity: Owner(manager, wanted, "")})
+        # Nobody is told to own an empty list, which is wanted all the same.
+        merged = merge(_without_given_up(merged, last, owned, version), applied, version.shape)
     differences = _Differences(before, merged, version)
     if not force:
         _require_no_conflict(owners, differences, manager, taken_over)
@@ -441,11 +442,55 @@ def _before_first_apply(live: Document, version: Version, now: str) -> Owners:
     return {manager.identity: Owner(manager, fields, now)} if fields else {}
 
 
-def _all_fields(owners: Iterable[Owner]) -> FieldSet:
-    fields: FieldSet = LEAF
-    for owner in owners:
-        fields = union(fields, owner.fields)
-    return fields
+def _owned(owners: Owners) -> dict[str, FieldSet]:
+    """By version, everything that anybody owns in it."""
+    owned: dict[str, FieldSet] = {}
+    for owner in owners.values():
+        api_version = owner.manager.api_version
+        # Every apply names its object, though nobody is told to own the name: the metadata stay.
+        owned[api_version] = union(owned.get(api_version, _NAME), owner.fields)
+    return owned
+
+
+def _without_given_up(
+    merged: Document, last: Owner, owned: Mapping[str, FieldSet], version: Version
+) -> Document:
+    """The document without what its applier owned and has given up, unless somebody else owns it. Row F30.
+
+    owned: by version, everything that anybody owns now.
+    """
+    served = {version.api_version, *version.others}
+    # In a version that is not served any more things had the names that they have now.
+    origin = last.manager.api_version if last.manager.api_version in served else version.api_version
+    left = merged
+    there, shape = _seen(merged, origin, version)
+    pruned = prune(there, last.fields, owned.get(origin, _NAME), shape)
+    if pruned is not there:
+        left = _restored(pruned, origin, version)
+    for api_version, fields in owned.items():
+        if left is merged or api_version == origin or api_version not in served:
+            continue
+        # Another version may have another name for what has gone, and an owner for that.
+        there, shape = _seen(merged, api_version, version)
+        remaining, _ = _seen(left, api_version, version)
+        restored = put_back(remaining, there, fields, shape)
+        if restored is not remaining:
+            left = _restored(restored, api_version, version)
+    return left
+
+
+def _seen(document: Document, api_version: str, version: Version) -> tuple[Document, Shape]:
+    """A document in a version, and that version's shape."""
+    if api_version == version.api_version:
+        return document, version.shape
+    other = version.others[api_version]
+    return other.convert(document) if other.convert else document, other.shape
+
+
+def _restored(document: Document, api_version: str, version: Version) -> Document:
+    """A document in a version, in the one that is written."""
+    other = version.others.get(api_version)
+    return other.restore(document) if other and other.restore else document
 
 
 def _require_no_conflict(

@@ -67,10 +67,22 @@ class Shape:
     fields: of a struct, each with its path element. element: of maps and lists.
     keys: that tell a list's items apart, in order, with their defaults (None: there is none).
     is_undeclared: a field's that its struct does not name, which is owned itself, as a map's values are.
+    is_loose: in it, or below, are values without a schema: true may come to stand where 1 stood.
     alike: the sets of objects with certain names, all of whose values are owned as a whole.
     """
 
-    __slots__ = ("alike", "element", "fields", "is_undeclared", "is_whole", "keys", "scalar", "types", "what")
+    __slots__ = (
+        "alike",
+        "element",
+        "fields",
+        "is_loose",
+        "is_undeclared",
+        "is_whole",
+        "keys",
+        "scalar",
+        "types",
+        "what",
+    )
 
     def __init__(self, what: What, *, is_whole: bool = False, scalar: str = "") -> None:
         self.what: What = what
@@ -81,6 +93,7 @@ class Shape:
         self.element: Shape = self
         self.keys: tuple[tuple[str, Any], ...] = ()
         self.is_undeclared = False
+        self.is_loose = what == "free"
         self.alike: dict[tuple[str, ...], FieldSet] = {}
 
     def remember(self, names: tuple[str, ...], fields: FieldSet) -> None:
@@ -151,6 +164,7 @@ class Shapes:
             for name in _OWN_META:
                 meta.fields[name] = (f"f:{name}", IGNORED)
             shape.fields["metadata"] = ("f:metadata", meta)
+        _mark_loose(shape)
         return shape
 
     def of(self, schema: Schema) -> Shape:
@@ -197,6 +211,29 @@ class Shapes:
                 for name in sorted(schema.list_map_keys)
             )
         return shape
+
+
+def _mark_loose(top: Shape) -> None:
+    """Tell each shape whether it is loose, from below: shapes may refer to themselves."""
+    above: dict[Shape, list[Shape]] = {}
+    pending, loose = [top], list[Shape]()
+    seen = {top}
+    while pending:
+        shape = pending.pop()
+        if shape.is_loose:
+            loose.append(shape)
+            continue
+        if isinstance(shape.fields, _OpenFields):
+            loose.append(shape)
+        for child in (shape.element, *(each for _, each in shape.fields.values())):
+            above.setdefault(child, []).append(shape)
+            if child not in seen:
+                seen.add(child)
+                pending.append(child)
+    while loose:
+        shape = loose.pop()
+        shape.is_loose = True
+        loose += [each for each in above.get(shape, ()) if not each.is_loose]
 
 
 class NoElement(ValueError):

@@ -53,9 +53,11 @@ def types(
                 update=UpdateStrategy(rules.prepare_definition_update, checks.validate_update),
                 warn=checks.warn,
                 has_generation=True,
+                takes_long=True,  # There may be hundreds of rules to compile.
                 takes_bare_finalizers=True,
                 blockers=definition_conditions.blockers,
                 mark_deleted=definition_conditions.mark_deleted(brand),
+                heeds_policy=False,
             ),
             columns=table.DEFAULT,
         ),

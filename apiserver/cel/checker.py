@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.cel import syntax, types
+from apiserver.cel.library import formatting
 from apiserver.cel.spine import leftmost, with_leftmost
 from apiserver.cel.syntax import (
     Bind,
@@ -172,6 +173,7 @@ class _Checker:
         self._open: list[Node] = []  # whose types have parameters yet
         self._literals: list[tuple[ListOf | MapOf, bool]] = []
         self._constant_calls: list[Call] = []
+        self._formats: list[Call] = []
         self._in_format = 0
         self.issues: list[Issue] = []
 
@@ -328,6 +330,8 @@ class _Checker:
         else:
             node.args = tuple(map(self.check, node.args))
         self._in_format -= is_format
+        if is_format:
+            self._formats.append(node)
         for name in self._names.candidates(node.function):
             overloads = self._functions.get(name)
             if overloads is not None:
@@ -584,13 +588,27 @@ class _Checker:
     # ---- what is checked of constants, once the types are known
 
     def validate(self) -> None:
-        """Reports constants of which calls can make nothing, and literals that mix types by way of dyn."""
+        """Reports constants of which calls can make nothing, and literals that mix types by way of dyn.
+
+        Kubernetes has these of cel-go's validators: cel/validator.go, and ext/formatting.go.
+        """
         for call in self._constant_calls:
             if not _is_possible(call):
                 self._report(call.args[0], f"invalid {call.function} argument")
         for literal, is_exempt in self._literals:
             if not is_exempt:
                 self._homogeneous(literal)
+        for call in self._formats:
+            self._format(call)
+
+    def _format(self, call: Call) -> None:
+        text = call.target
+        if [each.call for each in call.overloads] != [formatting.format_localized]:
+            return
+        if isinstance(text, Constant) and isinstance(args := call.args[0], ListOf):
+            found = formatting.misuse(text.value, args.items)
+            if found is not None:
+                self._report(found[0] or call, found[1])
 
     def _homogeneous(self, node: ListOf | MapOf) -> None:
         if isinstance(node, ListOf):

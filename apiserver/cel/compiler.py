@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.cel import loops, operators
-from apiserver.cel.functions import LIST_COST, MAP_COST, MESSAGE_COST, Overload
+from apiserver.cel.functions import LIST_COST, MAP_COST, MESSAGE_COST
 from apiserver.cel.spine import EAGER, leftmost
 from apiserver.cel.syntax import (
     Bind,
@@ -43,6 +43,10 @@ CHAIN_MAX: Final = 32
 _ALTERNATIVES: Final = frozenset({"optional_or_optional", "optional_orValue_value"})
 
 
+# What Python says of values that are not of the types they are declared to be. Operations do not look for it.
+_MISTYPED: Final = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError)
+
+
 class NotRunnable(Exception):
     """An expression that checks cannot be evaluated; the message is the client's."""
 
@@ -66,6 +70,7 @@ class Program:
         """Raises EvaluationError, also for a value that is not of its declared type, and CostExceeded.
 
         variables: those that the expression names; it is an EvaluationError to need one that is missing.
+        Other errors may not matter (`error || true`); that a value is not of its type always does.
         """
         frame = self._frame.copy()
         frame[0] = budget - self._cost
@@ -77,7 +82,7 @@ class Program:
         except EvaluationError as error:
             error.cost = _spent(frame, budget)
             raise
-        except (TypeError, AttributeError) as error:
+        except _MISTYPED as error:
             raise _failed(operators.NO_OVERLOAD, _spent(frame, budget)) from error
         except RecursionError:
             raise _failed("values are nested too deeply", _spent(frame, budget)) from None
@@ -274,10 +279,12 @@ class _Compiler:
                 return self._membership(args[0], args[1], *given)
         cost = sum(arg.cost for arg in args)
         if len(node.overloads) == 1 and all(map(_is_sure, given, node.overloads[0].args)):
-            return self._sure_call(node, args, cost)
-        name = node.function if node.function[0].isalpha() else ""
-        run = operators.dispatched(name, node.overloads, [arg.run for arg in args])
-        return Code(run, cost)
+            code = self._sure_call(node, args, cost)
+        else:
+            name = node.function if node.function[0].isalpha() else ""
+            code = Code(operators.dispatched(name, node.overloads, [arg.run for arg in args]), cost)
+        is_converted = node.function in _CONVERSIONS and len(args) == 1 and args[0].constant
+        return _evaluated(code.run) if is_converted else code
 
     def _membership(self, item: Code, container: Code, item_type: Type, container_type: Type) -> Code:
         if container.constant and container_type.kind is Kind.LIST:
@@ -291,8 +298,6 @@ class _Compiler:
 
     def _sure_call(self, node: Call, args: Sequence[Code], cost: int) -> Code:
         overload = node.overloads[0]
-        if node.function in _CONVERSIONS and args[0].constant:
-            return _converted(overload, *args[0].constant)
         pattern = _pattern(node, args)
         runs = [arg.run for arg in args]
         if pattern is not None:
@@ -416,9 +421,10 @@ _CONVERSIONS: Final = frozenset(
 )
 
 
-def _converted(overload: Overload, value: Any) -> Code:
+def _evaluated(run: Run) -> Code:
+    """Now and for all times. Raises NotRunnable."""
     try:
-        return _constant(overload.call(value))
+        return _constant(run([BUDGET]))
     except EvaluationError as error:
         raise NotRunnable(str(error)) from None
 

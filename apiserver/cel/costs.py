@@ -27,16 +27,16 @@ COMPARED_PER_COST: Final = 4
 COMPARED_FREELY: Final = 8
 
 
-def list_concatenation(args: Sequence[Any], result: Any) -> int:
-    first, second = args
-    if type(first) is SetList:  # All of both is looked at to find what is the same.
-        return 1 + (extent(first) + extent(second)) // ADDED_PER_COST
-    return 1 + (size_of(first) + size_of(second)) // ADDED_PER_COST
-
-
 def looking_at(count: int) -> int:
     """That many items and entries, within values that are compared."""
     return max(count - COMPARED_FREELY, 0) // COMPARED_PER_COST
+
+
+def list_concatenation(args: Sequence[Any], result: Any) -> int:
+    first, second = args
+    if type(first) is SetList:  # All of both is looked at to find what is the same.
+        return 1 + looking_at(extent(first) + extent(second))
+    return 1 + (size_of(first) + size_of(second)) // ADDED_PER_COST
 
 
 def traversal(args: Sequence[Any], result: Any) -> int:

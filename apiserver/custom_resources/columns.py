@@ -5,7 +5,6 @@ Source: k8s.io/apiextensions-apiserver, pkg/registry/customresource/tableconvert
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ import orjson
 from apiserver.custom_resources.json_path import InvalidPath, compile_path
 from apiserver.meta import table, timestamps
 from apiserver.meta.table import Column, Columns
+from apiserver.schema.custom import numbers
 from apiserver.vocabulary import Document
 
 _INVALID_DATE: Final = "<invalid>"
@@ -53,15 +53,15 @@ def _cell(path: str, kind: str) -> Callable[[Document, float], Any]:
 
 def _shown(value: Any, kind: str, now: float) -> Any:
     """A value as a cell of a type; None where it is not of that type."""
+    value = numbers.as_go(value)
     match kind, value:
         case "string", _:
             return as_text(value)
         case "integer", bool():
             return None
-        case "integer", int():
-            return value
-        case "integer", float() if math.isfinite(value):
-            return int(value)
+        case "integer", int() | float():
+            # Beyond 64 bits Go's processors do not agree.
+            return int(value) if numbers.INT64_MIN <= value <= numbers.INT64_MAX else None
         case "number", bool():
             return None
         case "number", int() | float():
@@ -80,25 +80,12 @@ def as_text(value: Any) -> str:
         case str():
             return value
         case None:
-            return "<nil>"
+            return "<no value>"
         case bool():
             return "true" if value else "false"
-        case int():
-            return str(value)
-        case float():
-            return _go_float(value)
+        case int() | float():
+            return numbers.shown(value)
     return _html_escaped(orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode())
-
-
-def _go_float(value: float) -> str:
-    """%v: the shortest digits, with an exponent of at least two digits from 1e21 on."""
-    if value == int(value) and abs(value) < 1e21:
-        return str(int(value))
-    text = repr(value)
-    mantissa, _, exponent = text.partition("e")
-    if not exponent:
-        return text
-    return f"{mantissa}e{exponent[0] if exponent[0] in '+-' else '+'}{exponent.lstrip('+-').zfill(2)}"
 
 
 def _html_escaped(text: str) -> str:

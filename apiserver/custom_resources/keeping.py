@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import orjson
 
-from apiserver.errors import Forbidden, NoSuchEndpoint
+from apiserver.errors import Forbidden, NoSuchEndpoint, ServiceUnavailable
 from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head_of, with_revision
@@ -31,7 +31,6 @@ from storage.watch_cache import Version
 
 # How long objects are worked on before others have their turn.
 TURN_S: Final = 0.002
-_LOOKED_AT_ONCE: Final = 16
 
 _numbers: Final = itertools.count(1)
 _In = TypeVar("_In")
@@ -229,7 +228,12 @@ class VersionKeeping:
         documents = await _in_turns(self._as_stored, objects)
         converted = await self._family.webhook.convert(documents, self._family.api_versions[self._version])
         pairs = list(zip(objects, converted, strict=True))
-        views = await _in_turns(lambda pair: self._keep(*pair), pairs)
+        try:
+            views = await _in_turns(lambda pair: self._keep(*pair), pairs)
+        except TooDeep:
+            raise ServiceUnavailable(
+                f"conversion webhook for {self._family.kind} returned an object that is nested too deeply"
+            ) from None
         return dict(zip(objects, views, strict=True))
 
     # ---- writing
@@ -261,11 +265,11 @@ class VersionKeeping:
 
 
 async def _in_turns(work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
-    """What `work` makes of each; others have their turns meanwhile."""
+    """What `work` makes of each; others have their turns meanwhile. A single one may be large."""
     made: list[_Out] = []
     turn_ends = monotonic() + TURN_S
-    for start in range(0, len(items), _LOOKED_AT_ONCE):
-        made += map(work, items[start : start + _LOOKED_AT_ONCE])
+    for item in items:
+        made.append(work(item))
         if monotonic() > turn_ends:
             await asyncio.sleep(0)
             turn_ends = monotonic() + TURN_S

@@ -95,13 +95,14 @@ def served(found: StoredObject, definition: Document, workshop: Workshop) -> Ser
             categories=tuple(names.get("categories") or ()),
             verbs=VERBS,
             subresources=MappingProxyType(subresources),
-            strategy=strategies.strategy(),
+            strategy=strategies.strategy(takes_long=len(found.tail) > schemas.LARGE_DEFINITION_BYTES),
             columns=columns_of(version.get("additionalPrinterColumns") or ()),
             selectable_fields=_selectable_fields(version.get("selectableFields") or ()),
             storage_version=family.stored,
             keeping=VersionKeeping(family, version["name"]),
             deprecation=Deprecation("", text=warning) if warning else None,
             walk=lambda: schema.check,
+            preparations=(schema, compiled[family.stored]),
             openapi=partial(schemas.openapi, schema, GroupVersion(group, version["name"]), kind),
         )
 

@@ -15,6 +15,8 @@ from apiserver.schema.custom.document import everywhere
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document, GroupVersion
 
+# Of smaller ones all is made within a few milliseconds.
+LARGE_DEFINITION_BYTES: Final = 32 * 1024
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 # What a published schema may say. All else is told to nobody: what is deprecated, or means nothing here.
 _PUBLISHED: Final = frozenset(
@@ -88,6 +90,21 @@ class VersionSchema:
             # Only definitions of other servers, or of long ago, say so.
             schema[self.brand.extension("preserve-unknown-fields")] = True
         return {**described, "schema": schema}
+
+    # As `registry.served_resource.Preparation`.
+
+    @property
+    def is_due(self) -> bool:
+        """Whether what has not been made yet is much."""
+        return "custom" not in self.__dict__ and len(self._source.found.tail) > LARGE_DEFINITION_BYTES
+
+    def prepare(self) -> None:
+        """Make all that requests need, without what shows that it is made before it is."""
+        custom = CustomSchema(self.described()["schema"], vendor=self.brand.vendor, meta=self._meta())
+        custom.compile()
+        _ = custom.schema
+        self.__dict__.setdefault("custom", custom)
+        _ = self.rules
 
     @cached_property
     def custom(self) -> CustomSchema:

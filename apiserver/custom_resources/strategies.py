@@ -14,7 +14,14 @@ from apiserver.custom_resources.rules.evaluate import Rules, prevented
 from apiserver.field_errors import FieldError, invalid
 from apiserver.meta import object_meta
 from apiserver.registry.served_resource import ScaleFields
-from apiserver.registry.strategy import Strategy, UpdateStrategy, drop_status, keep_status
+from apiserver.registry.strategy import (
+    Strategy,
+    TakesLong,
+    UpdateStrategy,
+    drop_status,
+    keep_status,
+    others_wait,
+)
 from apiserver.schema.custom import CustomSchema
 from apiserver.vocabulary import Document
 from storage.quoting import go_quote
@@ -59,7 +66,8 @@ class VersionRules:
         # What is to be said of an update that may go on, by its document, until somebody asks for it.
         self._told: dict[int, list[str]] = {}
 
-    def strategy(self) -> Strategy:
+    def strategy(self, *, takes_long: bool) -> Strategy:
+        """takes_long: to be checked by them."""
         return Strategy(
             prepare_create=drop_status if self._has_status else _as_it_is,
             validate_create=self._validate_create,
@@ -74,6 +82,7 @@ class VersionRules:
             no_generation=frozenset({"metadata", "status"} if self._has_status else {"metadata"}),
             is_updated_blindly=False,
             takes_bare_finalizers=True,
+            takes_long=takes_long,
         )
 
     def status(self) -> UpdateStrategy:
@@ -107,7 +116,9 @@ class VersionRules:
             return errors
         if (instead := prevented(errors)) is not None:
             return [*errors, instead]
-        found = rules.validate(new, old)
+        found = rules.validate_soon(new, old) if others_wait.get() else rules.validate(new, old)
+        if found is None:
+            raise TakesLong
         errors += found.errors
         if found.warnings and not errors:
             self._told[id(new)] = [str(each) for each in found.warnings]

@@ -27,6 +27,8 @@ TIMEOUT_S: Final = 30
 QUESTION_OBJECTS_MAX: Final = 500
 QUESTION_BYTES_MAX: Final = 2 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+# To one webhook. How many there are to others is nothing to it.
+CONNECTIONS_MAX: Final = 100
 _READ_BYTES: Final = 64 * 1024
 
 
@@ -46,6 +48,7 @@ class Webhooks:
     def session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_MAX),
                 timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
                 # No cookies, and nothing of the environment.
                 cookie_jar=aiohttp.DummyCookieJar(),

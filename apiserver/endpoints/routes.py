@@ -22,6 +22,7 @@ from apiserver.endpoints.metrics import CONTENT_TYPE
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.responses import TEXT, send, send_document
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound
+from apiserver.registry import aside
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.vocabulary import Document, GroupVersion
 
@@ -114,6 +115,9 @@ class Routes:
             raise NoSuchEndpoint
         if info.rest and not _leads_on(resource, info.subresource):
             raise NoSuchEndpoint
+        for each in resource.preparations:
+            if each.is_due:
+                await aside.run(True, each.prepare)
         call.resource = resource
         if resource.deprecation_warning:
             call.warnings.append(resource.deprecation_warning)

@@ -140,7 +140,13 @@ class WatchStream:
         """
         self._watcher = watcher
         self._stream = stream = Stream(self._call, self._encoder.stream_type)
-        await self._send_initial(initial)
+        try:
+            await self._send_initial(initial)
+        except ApiError as error:
+            # Whatever has been sent, the client must begin again (row M04).
+            stream.write(self._encoder.error(error.status()))
+            stream.finish()
+            return
         initial.clear()
         if bookmark_initial is not None:
             stream.write(self._encoder.bookmark(bookmark_initial, ends_initial_events=True))

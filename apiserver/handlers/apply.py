@@ -27,7 +27,7 @@ from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.call import Call
 from apiserver.endpoints.middleware import attributes_of
 from apiserver.endpoints.negotiation import base_type
-from apiserver.errors import AlreadyExists, ApplyConflict, BadRequest, NotFound, UnmergeablePatch
+from apiserver.errors import AlreadyExists, ApplyConflict, BadRequest, Conflict, NotFound, UnmergeablePatch
 from apiserver.handlers.create import store_new, warn_of_duplicate_owners, write_of
 from apiserver.handlers.decoding import check, require_size
 from apiserver.handlers.ownership import Ownership
@@ -90,10 +90,12 @@ class Applier:
         *,
         speaks: ServedResource | None = None,
         part: Callable[[Document], Document] | None = None,
+        check_whole: Callable[[Document], object] | None = None,
     ) -> tuple[StoredObject, HTTPStatus]:
         """The object as it is after the apply, and whether it is a new one.
 
         speaks: what the body is, if it is not of the resource's kind; part: makes of it a part of the object.
+        check_whole: raises for an object that must not become so.
         """
         resource, info = call.resource, call.info
         assert resource is not None
@@ -110,7 +112,7 @@ class Applier:
         large = len(body) > aside.LARGE_BYTES
         if large:
             resource.compile()
-        said = _Said(body, content_type, speaks or resource, part)
+        said = _Said(body, content_type, speaks or resource, part, check_whole)
         write = _Write(call, resource, self._ownership, options, said, self._settled)
         current = self._registry.cache.peek(self._registry.key(resource, info.namespace, info.name))
         if current is None or not write.is_settled(current.value):
@@ -178,29 +180,33 @@ class _Settled:
     """
 
     def __init__(self) -> None:
-        self._digests: WeakKeyDictionary[StoredObject, set[bytes]] = WeakKeyDictionary()
+        # Together with what stands for the resource: with its schema the meaning of a body may change.
+        self._digests: WeakKeyDictionary[StoredObject, set[tuple[object, bytes]]] = WeakKeyDictionary()
 
-    def knows(self, current: StoredObject, digest: bytes) -> bool:
-        return digest in self._digests.get(current, ())
+    def knows(self, current: StoredObject, resource: ServedResource, digest: bytes) -> bool:
+        return (resource.token, digest) in self._digests.get(current, ())
 
-    def remember(self, current: StoredObject, digest: bytes) -> None:
+    def remember(self, current: StoredObject, resource: ServedResource, digest: bytes) -> None:
         if len(self._digests) >= SETTLED_OBJECTS_MAX:
             self._digests.clear()
         digests = self._digests.setdefault(current, set())
-        if len(digests) < SETTLED_DIGESTS_MAX:
-            digests.add(digest)
+        if len(digests) >= SETTLED_DIGESTS_MAX:
+            digests.clear()
+        digests.add((resource.token, digest))
 
 
 class _Said(NamedTuple):
     """A body as it came.
 
     speaks: what it is, if not of the resource's kind; part: what that is of the object.
+    check_whole: what has to be so of the object as a whole.
     """
 
     body: bytes
     content_type: str
     speaks: ServedResource
     part: Callable[[Document], Document] | None
+    check_whole: Callable[[Document], object] | None
 
 
 class _Write:
@@ -239,7 +245,7 @@ class _Write:
 
     def read(self) -> None:
         """Raises BadRequest."""
-        body, content_type, speaks, part = self._said
+        body, content_type, speaks, part, _ = self._said
         warnings: list[str] = []
         document = _parsed(body, content_type, speaks, self._options, warnings)
         _require_place(document, speaks, self._call.info.name, self._call.info.namespace)
@@ -250,12 +256,12 @@ class _Write:
 
     def is_settled(self, current: StoredObject | None) -> bool:
         """Is it known to change nothing of this version of the object?"""
-        return current is not None and self._settled.knows(current, self._digest)
+        return current is not None and self._settled.knows(current, self._resource, self._digest)
 
     def remember(self, updated: StoredObject) -> None:
         """The apply has left the object as `updated`: perhaps as it was."""
         if updated is self._current and not self._has_warned:
-            self._settled.remember(updated, self._digest)
+            self._settled.remember(updated, self._resource, self._digest)
 
     def _prune(self, wanted: Document) -> list[str]:
         """Take out what the schema does not have. Returns what is to be said of it.
@@ -291,9 +297,14 @@ class _Write:
         return self._completed(applied)
 
     def anew(self) -> Document:
-        """A new object."""
+        """A new object. Raises Conflict if a certain one is wanted."""
         document = self._completed(self._applied(None, {}))
-        document["metadata"].pop("uid", None)
+        if uid := document["metadata"].get("uid"):
+            raise Conflict(
+                self._resource.group_resource,
+                self._call.info.name,
+                f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
+            )
         return document
 
     def track(self, new: Document, old: Document | None, said: Any) -> None:
@@ -384,6 +395,8 @@ class _Write:
             subject = f"{_place(self.wanted)}; {_kind(self.wanted)}"
             raise UnmergeablePatch(f"failed to convert the merged object ({subject}): {mismatch}") from None
         require_size(document)
+        if self._said.check_whole is not None:
+            self._said.check_whole(document)
         warn_of_duplicate_owners(self._call, document)
         return document
 

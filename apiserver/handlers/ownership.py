@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
@@ -15,17 +15,38 @@ from apiserver.apply.ownership import UPDATE, Manager, Owners, Version, updater_
 from apiserver.apply.shape import KEY_DEFAULTS, Shapes
 from apiserver.deviations import Deviations
 from apiserver.endpoints.call import Call
-from apiserver.errors import BadRequest
+from apiserver.errors import BadRequest, UnmergeablePatch
 from apiserver.meta import timestamps
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Track
-from apiserver.schema.compile import empty
+from apiserver.schema.compile import TypeMismatch, Walks, empty
 from apiserver.vocabulary import Document
 
 STATUS: Final = "status"
 SCALE: Final = "scale"
 _SET_BY_SERVER: Final = frozenset({"managedFields", "resourceVersion"})
+
+
+class _Others(Mapping[str, Version]):
+    """The other versions of a type. Each is made when it is asked for: there may be hundreds."""
+
+    def __init__(
+        self, resources: Mapping[str, ServedResource], make: Callable[[ServedResource], Version]
+    ) -> None:
+        self._resources, self._make = resources, make
+        self._made: dict[str, Version] = {}
+
+    def __getitem__(self, api_version: str) -> Version:
+        if api_version not in self._made:
+            self._made[api_version] = self._make(self._resources[api_version])
+        return self._made[api_version]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._resources)
+
+    def __len__(self) -> int:
+        return len(self._resources)
 
 
 class Ownership:
@@ -41,6 +62,8 @@ class Ownership:
         self._deviations = deviations
         self._clock = clock
         self._shapes = Shapes(KEY_DEFAULTS)
+        # What is absent stays so: that somebody else's default changes is nobody's doing.
+        self._bare = Walks()
 
     def now(self, call: Call) -> str:
         """Who changes an object through its scale has no time in Kubernetes, since a scale has no owners."""
@@ -63,7 +86,7 @@ class Ownership:
 
     def _version(self, resource: ServedResource, subresource: str) -> Version:
         others = {
-            other.api_version: self._converted(other, resource)
+            other.api_version: other
             for other in self._table().resources
             if other.stored_group_resource == resource.stored_group_resource
             and other.api_version != resource.api_version
@@ -74,7 +97,7 @@ class Ownership:
             own.shape,
             own.empty,
             ignored=self._ignored(resource, subresource),
-            others=others,
+            others=_Others(others, lambda other: self._converted(other, resource)),
             is_custom=own.is_custom,
         )
 
@@ -89,13 +112,33 @@ class Ownership:
 
     def _converted(self, other: ServedResource, resource: ServedResource) -> Version:
         own = self._alone(other)
+        return Version(
+            own.api_version,
+            own.shape,
+            own.empty,
+            convert=self._conversion(resource, other),
+            restore=self._conversion(other, resource),
+        )
+
+    def _conversion(self, resource: ServedResource, other: ServedResource) -> Callable[[Document], Document]:
+        """What makes of documents of a resource those of another version.
+
+        The documents need not have passed their schema. It raises BadRequest, UnmergeablePatch.
+        """
+        keeping = resource.keeping
+        if keeping is not None:
+            return lambda document: keeping.in_version_of(other, _copied(document))
+        check = self._bare.of(resource.schema())
 
         def convert(document: Document) -> Document:
-            if resource.keeping is not None:
-                return resource.keeping.in_version_of(other, _copied(document))
-            return other.from_stored(resource.to_stored(_copied(document)))
+            document = _copied(document)
+            try:
+                check(document)
+            except TypeMismatch as mismatch:
+                raise UnmergeablePatch(f"failed to convert the merged object: {mismatch}") from None
+            return other.from_stored(resource.to_stored(document))
 
-        return Version(own.api_version, own.shape, own.empty, convert=convert)
+        return convert
 
     def _ignored(self, resource: ServedResource, subresource: str) -> frozenset[str]:
         """What a path does not write: the status has one of its own, which writes little else."""
@@ -162,6 +205,9 @@ def _is_same(new: Document, old: Document | None) -> bool:
 
 
 def _copied(document: Document) -> Document:
-    """One that may be changed."""
-    copied: Document = orjson.loads(orjson.dumps(document))
+    """One that may be changed. Raises BadRequest."""
+    try:
+        copied: Document = orjson.loads(orjson.dumps(document))
+    except TypeError:
+        raise BadRequest("the object is nested too deeply") from None
     return copied

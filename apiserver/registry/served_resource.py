@@ -116,6 +116,18 @@ class Keeping(Protocol):
         ...
 
 
+class Preparation(Protocol):
+    """What a resource needs before it can be used, if that takes long to make.
+
+    prepare: may run in a thread, also several times.
+    """
+
+    @property
+    def is_due(self) -> bool: ...
+
+    def prepare(self) -> None: ...
+
+
 @dataclass(frozen=True, eq=False)
 class ServedResource:
     """One resource of one version: names, scope, verbs, schema, rules, columns.
@@ -128,6 +140,7 @@ class ServedResource:
     schema: gets the schema; called when it is first needed.
     walks: where its walk is compiled, together with those of others that share definitions.
     walk: gets its walk where it has one of its own.
+    preparations: each to be made before it is used, aside.
     openapi: gets its schema as OpenAPI v3 has it, where it is not among the definitions; True: as v2 has it.
     selectable_fields: for each field that lists can be selected by, beside name and namespace, how to
         read it.
@@ -154,6 +167,7 @@ class ServedResource:
     deprecation: Deprecation | None = None
     walks: Walks = field(default_factory=Walks)
     walk: Callable[[], Check] | None = None
+    preparations: tuple[Preparation, ...] = ()
     openapi: Callable[[bool], Document] | None = None
     # What others have made for it, by keys of theirs; it goes with the resource.
     made: dict[object, Any] = field(default_factory=dict, repr=False)

@@ -196,6 +196,7 @@ class Registry:
         is_large: others need not wait while the document is checked.
         Raises Invalid, AlreadyExists, what `guard`, `mutate` and `admit` raise, and the storage's errors.
         """
+        is_large = is_large or resource.strategy.takes_long
         document = resource.to_stored(document)
         meta = document["metadata"]
         version = meta.pop("resourceVersion", "")
@@ -245,6 +246,7 @@ class Registry:
             generated_suffix=_random_suffix,
         )
         await aside.run(is_large, self._prepare_create, resource, document, user, track)
+        await aside.run(is_large, self._check_create, resource, document)
         if admit is not None:
             await admit(document, None)
         name = meta["name"]
@@ -267,7 +269,7 @@ class Registry:
     def _prepare_create(
         self, resource: ServedResource, document: Document, user: UserInfo | None, track: Track | None
     ) -> None:
-        """Make a new document what will be stored, or raise Invalid."""
+        """Make a new document what will be stored."""
         strategy, meta = resource.strategy, document["metadata"]
         if strategy.has_generation:
             meta["generation"] = 1
@@ -276,6 +278,10 @@ class Registry:
             strategy.stamp_create(Stamp(user, timestamps.to_text(self._clock())), document)
         if track is not None:
             track(document, None, None)
+
+    def _check_create(self, resource: ServedResource, document: Document) -> None:
+        """Raises Invalid, and TakesLong."""
+        strategy, meta = resource.strategy, document["metadata"]
         errors = _of_metadata(meta, resource)
         errors += strategy.validate_create(document) + strategy.validate(document)
         if errors:
@@ -395,7 +401,8 @@ class Registry:
         key = self.key(resource, namespace, name)
         rules = strategy or resource.strategy.update
         holder, change = self._holder(resource, key), NO_CHANGE
-        current, is_fresh = self.cache.peek(key), False
+        # A dry run has no write that would find out that the cached copy is an old one.
+        current, is_fresh = None if options.dry_run else self.cache.peek(key), False
         unchanged_at = 0  # the revision of a copy that the write would leave as it is
         while True:
             if current is None:
@@ -410,13 +417,16 @@ class Registry:
             if resource.keeping is not None:
                 shown = await self._shown(resource, found)
             old = shown.document()
-            large = is_large or len(found.tail) > aside.LARGE_BYTES
+            large = is_large or resource.strategy.takes_long or len(found.tail) > aside.LARGE_BYTES
             try:
                 new = await aside.run(large, _transformed, resource, transform, shown)
                 if mutate is not None:
                     await mutate(new, old)
-                told[:], is_unchanged = await aside.run(
+                is_unchanged = await aside.run(
                     large, self._prepare_update, resource, rules, new, old, user, track, checks_uid=checks_uid
+                )
+                told[:] = await aside.run(
+                    large, self._check_update, resource, rules, new, old, is_unchanged=is_unchanged
                 )
                 if admit is not None:
                     await admit(new, old)
@@ -473,10 +483,10 @@ class Registry:
         track: Track | None,
         *,
         checks_uid: bool,
-    ) -> tuple[Warnings, bool]:
+    ) -> bool:
         """Make `new` what will be stored in place of `old`, or raise.
 
-        Returns what the client should know, and whether `new` is for sure what is stored already.
+        Returns whether it is for sure what is stored already.
         """
         meta, old_meta = new["metadata"], old["metadata"]
         name = old_meta["name"]
@@ -510,17 +520,30 @@ class Registry:
             meta["managedFields"] = old_meta["managedFields"]
         if resource.strategy.has_generation and _differs(new, old, resource.strategy.no_generation):
             meta["generation"] = min(old_meta.get("generation", 0) + 1, GENERATION_MAX)
-        if is_same(new, old):
+        return is_same(new, old)
+
+    def _check_update(
+        self,
+        resource: ServedResource,
+        rules: UpdateStrategy,
+        new: Document,
+        old: Document,
+        *,
+        is_unchanged: bool,
+    ) -> Warnings:
+        """What the client should know of a change. Raises Invalid, and TakesLong."""
+        if is_unchanged:
             # What is stored and stays as it is has been checked.
-            return resource.strategy.warn(new, old), True
+            return resource.strategy.warn(new, old)
+        meta, old_meta = new["metadata"], old["metadata"]
         changes = object_meta.validate_update(meta, old_meta)
         itself = _of_metadata(meta, resource)
         errors = changes * rules.change_checks + itself * rules.object_checks
         errors += rules.validate(new, old)
         errors += resource.strategy.validate(new)
         if errors:
-            raise self._invalid(resource, name, errors)
-        return resource.strategy.warn(new, old), False
+            raise self._invalid(resource, old_meta["name"], errors)
+        return resource.strategy.warn(new, old)
 
     # ---- delete
 
@@ -539,7 +562,7 @@ class Registry:
         Raises NotFound, Conflict (preconditions), what `admit` raises, and the storage's errors.
         """
         key = self.key(resource, namespace, name)
-        current, is_fresh = self.cache.peek(key), False
+        current, is_fresh = None if options.dry_run else self.cache.peek(key), False
         while True:
             if current is None:
                 current, is_fresh = await self.cache.get(key), True
@@ -608,7 +631,9 @@ class Registry:
         strategy = resource.strategy
         marked = copy.deepcopy(document)
         meta = marked["metadata"]
-        finalizers = options.finalizers(document, orphans_by_default=strategy.orphans_dependents)
+        finalizers = object_meta.finalizers(document)
+        if strategy.heeds_policy:
+            finalizers = options.finalizers(document, orphans_by_default=strategy.orphans_dependents)
         if finalizers:
             meta["finalizers"] = finalizers
         else:
@@ -806,13 +831,20 @@ def _grace_s(document: Document) -> int:
 
 
 def is_same(new: Document, old: Document) -> bool:
-    """Would they be stored as the same, in whatever order? Python takes 1, 1.0 and true for the same."""
-    return new == old and _sorted(new) == _sorted(old)
+    """Would they be stored as the same?"""
+    return _is_one(new, old)
 
 
-def _sorted(document: Document) -> bytes:
-    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+def _sorted(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _differs(new: Document, old: Document, besides: frozenset[str]) -> bool:
-    return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - besides)
+    return any(not _is_one(new.get(field), old.get(field)) for field in (new.keys() | old.keys()) - besides)
+
+
+def _is_one(new: Any, old: Any) -> bool:
+    """Are two values the same, in whatever order? Python takes 1, 1.0 and true for the same."""
+    if new != old:
+        return False
+    return orjson.dumps(new) == orjson.dumps(old) or _sorted(new) == _sorted(old)

@@ -7,6 +7,7 @@ what most resources do. Source of the division: k8s.io/apiserver, pkg/registry/r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -76,9 +77,11 @@ class Strategy:
     mark_deleted: what else changes when a deletion begins, and whether it has a grace period.
     blockers: whatever must be gone before the object is removed: its finalizers.
     orphans_dependents: what a delete that names no policy does (Jobs).
+    heeds_policy: it matters what a delete says of dependents (not of definitions, which have none).
     returns_deleted: a delete answers with the object instead of a Status.
     ttl_s: objects expire this long after their last write (Events).
     holding: what objects hold that no other may have (Services).
+    takes_long: even small objects may take long to check.
     """
 
     name_rule: NameRule = names.dns_subdomain
@@ -97,13 +100,24 @@ class Strategy:
     mark_deleted: Callable[[Document, str], None] | None = None
     blockers: Callable[[Document], Sequence[str]] = object_meta.finalizers
     orphans_dependents: bool = False
+    heeds_policy: bool = True
     returns_deleted: bool = False
     ttl_s: int | None = None
     holding: Holding | None = None
     delete_warning: str = ""
+    takes_long: bool = False
 
 
 DEFAULT_STRATEGY: Final = Strategy()
+
+
+# Whether others wait for what is done now. Then a check may say that it takes long instead of what is wrong.
+others_wait: Final[ContextVar[bool]] = ContextVar("others_wait", default=False)
+
+
+class TakesLong(Exception):
+    """Raised by a check that others should not wait for. It is made again where they do not."""
+
 
 # ---- hooks that many resources share
 

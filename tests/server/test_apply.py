@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from tests.support.api import MERGE_PATCH, Answer, Api
+from tests.support.definitions import Defined, define, definition, new_group, until, version
 from tests.support.server_process import ServerProcess
 
 APPLY: Final = "application/apply-patch+yaml"
@@ -211,3 +212,131 @@ def test_yaml_of_many_keys_is_read_like_json(config_map: Applied) -> None:
     assert orjson.loads(answer.body)["data"] == data
     fields = answer.ok()["metadata"]["managedFields"][0]["fieldsV1"]
     assert list(fields["f:data"]) == sorted(f"f:{key}" for key in data)
+
+
+def test_f08_an_apply_that_wants_a_certain_object_creates_no_other(config_map: Applied) -> None:
+    refused = config_map.apply("m", metadata={"name": "a", "uid": "gone"})
+    assert (refused.status, refused.reason) == (409, "Conflict")
+    assert "uid mismatch: the provided object specified uid gone" in refused.message
+    assert config_map.api.get(config_map.path).status == 404
+
+
+# ---- several versions of a type, and schemas that change
+
+OPEN: Final = {
+    "type": "object",
+    "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+}
+
+
+@pytest.fixture
+def scaled(api: Api, namespace: str) -> Scaled:
+    return Scaled(api, namespace)
+
+
+class Scaled:
+    """A HorizontalPodAutoscaler. Its v1 has one number where v2 has a list."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self.api = api
+        self._path = f"namespaces/{namespace}/horizontalpodautoscalers/h"
+
+    def apply(self, manager: str, version: str, **spec: Any) -> Answer:
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+        document = {
+            "apiVersion": f"autoscaling/{version}",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "h"},
+            "spec": {"maxReplicas": 3, "scaleTargetRef": target, **spec},
+        }
+        return self.api.patch(
+            f"/apis/autoscaling/{version}/{self._path}?fieldManager={manager}", document, APPLY
+        )
+
+    @property
+    def utilization(self) -> Any:
+        return self.api.get(f"/apis/autoscaling/v1/{self._path}").ok()["spec"][
+            "targetCPUUtilizationPercentage"
+        ]
+
+
+DEFAULT_UTILIZATION: Final = 80
+
+
+def _cpu(utilization: int) -> dict[str, Any]:
+    target = {"type": "Utilization", "averageUtilization": utilization}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def test_f15_f30_what_is_given_up_in_another_version_goes(scaled: Scaled) -> None:
+    scaled.apply("m", "v1", targetCPUUtilizationPercentage=50).ok()
+    scaled.apply("m", "v2").ok()
+    assert scaled.utilization == DEFAULT_UTILIZATION
+
+
+def test_f14_f30_what_another_has_in_another_version_stays(scaled: Scaled) -> None:
+    scaled.apply("m", "v2", metrics=[_cpu(50)]).ok()
+    scaled.apply("other", "v1", targetCPUUtilizationPercentage=50).ok()
+    scaled.apply("m", "v2").ok()
+    assert scaled.utilization == 50
+    scaled.apply("other", "v1").ok()
+    assert scaled.utilization == DEFAULT_UTILIZATION
+
+
+MALFORMED: Final[dict[str, dict[str, Any]]] = {
+    "a metric that is null": {"metrics": [None]},
+    "a policy that is null": {"behavior": {"scaleUp": {"policies": [None]}}},
+    "a resource that is null": {"metrics": [{"type": "Resource", "resource": None}]},
+}
+
+
+@pytest.mark.parametrize("spec", MALFORMED.values(), ids=MALFORMED.keys())
+def test_f30_what_cannot_be_converted_for_another_owner_is_refused(
+    spec: dict[str, Any], scaled: Scaled
+) -> None:
+    scaled.apply("m", "v1").ok()
+    assert scaled.apply("other", "v2", **spec).status == 422
+
+
+@pytest.fixture
+def open_type(api: Api) -> Defined:
+    """Whatever is in its spec, in two versions."""
+    older, newer = version("v1", schema=OPEN), version("v2", schema=OPEN, storage=False)
+    return define(api, definition(new_group(), older, newer))
+
+
+@pytest.mark.parametrize("levels", [300, 600])
+def test_what_is_too_deep_is_refused_also_beside_owners_in_another_version(
+    levels: int, open_type: Defined, api: Api
+) -> None:
+    path = f"{open_type.objects(version='v2')}/a"
+    made = open_type.body("a", spec={"x": 1})
+    api.patch(f"{open_type.objects()}/a?fieldManager=m", made, APPLY).ok()
+    before = api.get(path).body
+    deep: Any = 1
+    for _ in range(levels):
+        deep = {"a": deep}
+    body = open_type.body("a", "v2", spec={"y": deep})
+    refused = (api.patch(f"{path}?fieldManager=o", body, APPLY), api.patch(path, {"spec": {"y": deep}}))
+    assert [answer.status for answer in refused] == [400, 400]
+    assert api.get(path).body == before
+
+
+def test_f10_true_is_no_1(open_type: Defined, api: Api) -> None:
+    path = f"{open_type.objects()}/a"
+    api.patch(f"{path}?fieldManager=m", open_type.body("a", spec={"x": 1, "y": [[0]]}), APPLY).ok()
+    for spec, field in (({"x": True}, ".spec.x"), ({"y": [[False]]}, ".spec.y")):
+        refused = api.patch(f"{path}?fieldManager=o", open_type.body("a", spec=spec), APPLY)
+        assert refused.causes == [("FieldManagerConflict", field)]
+
+
+def test_what_has_changed_nothing_under_one_schema_may_under_the_next(api: Api) -> None:
+    defined = define(api, definition(new_group()))
+    path = f"{defined.objects()}/w?fieldManager=m&fieldValidation=Ignore"
+    body = defined.body("w", spec={"a": "1", "later": "2"})
+    versions = {api.patch(path, body, APPLY).ok()["metadata"]["resourceVersion"] for _ in range(3)}
+    assert len(versions) == 1
+    fields = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
+    defined.change([{"op": "add", "path": f"{fields}/later", "value": {"type": "string"}}])
+    shown = until(lambda: api.patch(path, body, APPLY), lambda answer: "later" in answer.ok()["spec"])
+    assert shown.ok()["spec"] == {"a": "1", "later": "2"}

@@ -132,10 +132,12 @@ def test_it_knows_every_type(
     head = wide[0]
     columns = ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND", "VERBS", "CATEGORIES"]
     starts = [head.index(column) for column in columns]
-    shown = {
+    rows = [
         tuple(line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True))
         for line in wide[1:]
-    }
+    ]
+    defined = {each.content["spec"]["group"] for each in SERVED if each.kind == "CustomResourceDefinition"}
+    shown = {row for row in rows if row[2].partition("/")[0] not in defined}
     assert shown == {
         (
             r.resource,

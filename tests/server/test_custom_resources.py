@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Iterator
@@ -242,6 +243,37 @@ def test_a_scale_needs_no_version_though_an_update_does(api: Api) -> None:
     assert api.put(f"{path}/scale", body).ok()["spec"] == {"replicas": 4}
     assert api.get(path).ok()["spec"] == {"n": 4}
     assert api.patch(path, {"spec": {"n": -1}}).causes == [("FieldValueInvalid", ".spec.n")]
+
+
+FREE: Final = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+def test_an_applied_scale_that_cannot_be_shown_changes_nothing(api: Api) -> None:
+    """Row F04: an apply that fails leaves the object and its owners as they were."""
+    scale = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
+    defined = define(api, definition(new_group(), version(subresources={"scale": scale})))
+    path = f"{defined.objects()}/a"
+    before = defined.create("a", spec={"a": "x"}).ok()
+    body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}}
+    refused = api.send(
+        "PATCH",
+        f"{path}/scale?fieldManager=m",
+        json.dumps(body).encode(),
+        type="application/apply-patch+yaml",
+    )
+    assert refused.causes == [("FieldValueRequired", ".spec.n")]
+    assert api.get(path).ok() == before
+
+
+def test_true_is_another_value_than_one(api: Api) -> None:
+    """Row E05: what has no schema is stored as it is said. Python takes both for the same."""
+    free = {"type": "object", "properties": {"spec": {**FREE, "type": "object"}}}
+    defined = define(api, definition(new_group(), version(schema=free, subresources={"status": {}})))
+    path = f"{defined.objects()}/a"
+    defined.create("a", spec={"x": 1}).ok()
+    changed = api.patch(path, {"spec": {"x": True}}).ok()
+    assert (changed["spec"]["x"], changed["metadata"]["generation"]) == (True, 2)
+    assert api.get(path).ok()["spec"]["x"] is True
 
 
 def test_finalizers_need_no_domain_but_clients_are_warned(defined: Defined, api: Api) -> None:

@@ -144,12 +144,12 @@ class _Check:
                 inside = replace(place, no_default="inside additionalProperties applying to object metadata")
             yield f"{path}.additionalProperties", additional, inside
         is_resource = is_root or schema.get(self.extensions.embedded_resource)
-        for name, field in schema.get("properties", {}).items():
+        for name, child in schema.get("properties", {}).items():
             inside = place
             if is_resource and name in _RESOURCE_FIELDS:
                 reason = f"in top-level {name}" if is_root else place.no_default
                 inside = replace(place, in_resource_fields=True, no_default=reason)
-            yield f"{path}.properties[{name}]", field, inside
+            yield f"{path}.properties[{name}]", child, inside
         if (negated := schema.get("not")) is not None:
             yield f"{path}.not", negated, place
         for junctor in ("allOf", "oneOf", "anyOf"):

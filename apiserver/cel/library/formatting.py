@@ -8,13 +8,14 @@ language definition's) writes all of them plainly.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from apiserver.cel.library.prices import TEXT_MAX, check_size
 from apiserver.cel.library.texts import double_text, quoted
 from apiserver.cel.library.times import format_duration, format_timestamp
-from apiserver.cel.types import Type
+from apiserver.cel.syntax import ListOf, MapOf, Node
+from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import BoolKey, Duration, EvaluationError, Timestamp, UInt, key_value, type_name
 
 _PRECISION: Final = 6
@@ -46,7 +47,7 @@ def _formatter(
                 raise EvaluationError("unexpected end of string")
             letter, precision, at = _clause(text, start + 1)
             if letter not in clauses:
-                raise _unparsable(f'unrecognized formatting clause "{letter}"')
+                raise _unrecognized(letter)
             try:
                 part = clauses[letter](args[index], precision)
             except _Unfit as unfit:
@@ -93,6 +94,10 @@ def _clause(text: str, at: int) -> tuple[str, int | None, int]:
 
 def _unparsable(message: str) -> EvaluationError:
     return EvaluationError(f"could not parse formatting clause: {message}")
+
+
+def _unrecognized(letter: str) -> EvaluationError:
+    return _unparsable(f'unrecognized formatting clause "{letter}"')
 
 
 # ---- clauses of both
@@ -283,18 +288,74 @@ def _scientific(value: Any, precision: int | None) -> str:
     return f"{mantissa}\u202f\u00d7\u202f10{exponent.removeprefix('+').translate(_RAISED)}"
 
 
+_COMPLAINTS: Final = {
+    "s": (
+        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
+        "durations, and timestamps"
+    ),
+    "d": "decimal clause can only be used on integers",
+    "f": "fixed-point clause can only be used on doubles",
+    "e": "scientific clause can only be used on doubles",
+    "b": "only integers and bools can be formatted as binary",
+    "x": "only integers, byte buffers, and strings can be formatted as hex",
+    "o": "octal clause can only be used on integers",
+}
 format_localized: Final = _formatter(
-    {"s": _string, "d": _integer, "f": _fixed, "e": _scientific, **_BASES},
-    {
-        "s": (
-            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
-            "durations, and timestamps"
-        ),
-        "d": "decimal clause can only be used on integers",
-        "f": "fixed-point clause can only be used on doubles",
-        "e": "scientific clause can only be used on doubles",
-        "b": "only integers and bools can be formatted as binary",
-        "x": "only integers, byte buffers, and strings can be formatted as hex",
-        "o": "octal clause can only be used on integers",
-    },
+    {"s": _string, "d": _integer, "f": _fixed, "e": _scientific, **_BASES}, _COMPLAINTS
 )
+
+_INTEGERS: Final = frozenset({Kind.DYN, Kind.INT, Kind.UINT})
+_FRACTIONS: Final = frozenset({Kind.DYN, Kind.DOUBLE, Kind.STRING})  # "NaN", for one
+_TAKEN: Final[Mapping[str, frozenset[Kind]]] = {
+    "s": frozenset(Kind) - {Kind.OPTIONAL, Kind.OBJECT, Kind.OPAQUE, Kind.PARAMETER, Kind.ERROR},
+    "d": _INTEGERS,
+    "f": _FRACTIONS,
+    "e": _FRACTIONS,
+    "b": _INTEGERS | {Kind.BOOL},
+    "x": _INTEGERS | {Kind.STRING, Kind.BYTES},
+    "o": _INTEGERS,
+}
+
+
+def misuse(text: str, args: Sequence[Node]) -> tuple[Node | None, str] | None:
+    """What is wrong with formatting so, as far as the types tell: of an argument, or of the call."""
+    at = index = 0
+    while (start := text.find("%", at)) >= 0:
+        if text.startswith("%%", start):
+            at = start + 2
+            continue
+        if start + 1 >= len(text):
+            return None, "unexpected end of string"
+        if index >= len(args):
+            return None, f"index {index} out of range"
+        try:
+            letter, _, at = _clause(text, start + 1)
+        except EvaluationError as error:
+            return None, str(error)
+        taken = _TAKEN.get(letter.lower() if letter == "X" else letter)
+        if taken is None:
+            return None, str(_unrecognized(letter))
+        unfit = _unfit(args[index], taken)
+        if unfit is not None:
+            given = unfit.type.name or unfit.type.kind.value
+            return unfit, f"error during formatting: {_COMPLAINTS[letter.lower()]}, was given {given}"
+        index += 1
+    if len(args) > index:
+        return None, f"too many arguments supplied to string.format (expected {index}, got {len(args)})"
+    return None
+
+
+def _unfit(node: Node, taken: frozenset[Kind]) -> Node | None:
+    """The node, or one within a literal, that is of no type that is taken."""
+    if node.type.kind not in taken:
+        return node
+    if Kind.LIST not in taken:
+        return None
+    within: list[Node] = []
+    if isinstance(node, ListOf):
+        within.extend(node.items)
+    elif isinstance(node, MapOf):
+        within.extend(
+            each for entry in node.entries for each in (entry.key, entry.value) if not isinstance(each, str)
+        )
+    return next((unfit for each in within if (unfit := _unfit(each, taken)) is not None), None)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from apiserver.cel import costs, macros, types, values
 from apiserver.cel.functions import Estimate, Library, Overload, Price
 from apiserver.cel.library import times
+from apiserver.cel.library.prices import of_large_text
 from apiserver.cel.types import (
     BOOL,
     BYTES,
@@ -79,7 +80,16 @@ def _subtract(a: int, b: int) -> int:
 
 
 def _multiply(a: int, b: int) -> int:
-    return integer(a * b)
+    return integer(_product(a, b))
+
+
+def _product(a: int, b: int) -> int:
+    """Of numbers only: `*` would repeat a text that is not of its declared type."""
+    return int.__mul__(a, b)
+
+
+def _multiply_doubles(a: float, b: float) -> float:
+    return a * 1.0 * b  # A text that is not of its declared type can be repeated by an int, not by this.
 
 
 def _divide(a: int, b: int) -> int:
@@ -136,10 +146,11 @@ def _no_conversion(of: Type, to: Type) -> EvaluationError:
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,100}")
 _UNSIGNED: Final = re.compile(r"[0-9]{1,100}")
+# Digits are never given back: in a long text that is no number all ways to divide them would be tried.
 _DOUBLE: Final = re.compile(
-    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?inf(?:inity)?|nan", re.I
+    r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:e[+-]?[0-9]++)?|[+-]?inf(?:inity)?|nan", re.I
 )
-_HEX_DOUBLE: Final = re.compile(r"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?[0-9]+", re.I)
+_HEX_DOUBLE: Final = re.compile(r"[+-]?0x(?:[0-9a-f]++(?:\.[0-9a-f]*+)?|\.[0-9a-f]++)p[+-]?[0-9]++", re.I)
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
@@ -317,11 +328,13 @@ def _conversions(
     """ways: what each is called in ids, its type, and how it is converted."""
     found = []
     for name, type_, convert in ways:
-        price: tuple[Price, Estimate] | tuple[()] = ()
+        price: tuple[Price, Estimate | None] | tuple[()] = ()
         if (type_, result) == (STRING, BYTES):
             price = (costs.traversal, costs.conversion_to_bytes)
         elif (type_, result) == (BYTES, STRING):
             price = (costs.traversal, costs.conversion_from_bytes)
+        elif type_ is STRING and result is not STRING:
+            price = (of_large_text, None)
         found.append(_overload(f"{name}_to_{to}", (type_,), result, convert, *price))
     return tuple(found)
 
@@ -445,9 +458,9 @@ STANDARD: Final = Library(
             _overload("subtract_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a - b)),
         ),
         "_*_": (
-            _overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, operator.mul),
+            _overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, _multiply_doubles),
             _overload("multiply_int64", (INT, INT), INT, _multiply),
-            _overload("multiply_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a * b)),
+            _overload("multiply_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(_product(a, b))),
         ),
         "_/_": (
             _overload("divide_double", (DOUBLE, DOUBLE), DOUBLE, _divide_doubles),
@@ -523,7 +536,7 @@ STANDARD: Final = Library(
             "timestamp",
             TIMESTAMP,
             ("timestamp", TIMESTAMP, _same),
-            ("int64", INT, lambda seconds: times.timestamp(seconds * times.SECOND)),
+            ("int64", INT, lambda seconds: times.timestamp(_product(seconds, times.SECOND))),
             ("string", STRING, _text_to_timestamp),
         ),
         "uint": _conversions(

@@ -11,6 +11,8 @@ schema stands, against the value and, in an update, the one before it.
   objects stay writable when their definition grows stricter.
 - All that is done for one definition and for one object is bounded: rules and characters, worst cases, and
   costs while evaluating.
+- Who is waited for by others asks for what can be told within milliseconds, and asks again elsewhere if that
+  is nothing. What is told then is the same.
 
     types         from a schema to types, and how names are escaped
     uses          what an expression reads

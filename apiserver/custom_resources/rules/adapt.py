@@ -181,7 +181,7 @@ _LONG_UNITS: Final[tuple[tuple[tuple[str, ...], str, int], ...]] = (
     (("d",), "day", 86_400 * _NANOS),
     (("w",), "week", 7 * 86_400 * _NANOS),
 )
-_GO_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
+_GO_PART: Final = re.compile(r"(\d++(?:\.\d*+)?|\.\d++)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
 _GO_DURATION: Final = re.compile(rf"([+-]?)((?:{_GO_PART.pattern})+)")
 _WORDS: Final = re.compile(r"(\d+)\s*([A-Za-z\u00b5]+)")
 

@@ -209,9 +209,9 @@ class Evaluation:
         except CostExceeded:
             if self.budget <= CALL_COST_MAX:
                 raise _NoMessage(f"messageExpression evaluation failed due to {_SPENT}") from None
-            text = "no further validation rules will be run due to call cost exceeds limit"
+            told = "no further validation rules will be run due to call cost exceeds limit"
             source = go_quote(rule.rule.message_expression)
-            raise _NoMessage(f"{text} for messageExpression: {source}") from None
+            raise _NoMessage(f"{told} for messageExpression: {source}") from None
         except EvaluationError:
             return ""
         text: str = value.strip()

@@ -102,7 +102,13 @@ def scale_handlers(
                 _put(document, fields.replicas, replicas)
             return document
 
-        applied, _ = await applier.apply(call, speaks=spoken, part=part)
+        # What is written has to have a scale to answer with.
+        applied, _ = await applier.apply(
+            call,
+            speaks=spoken,
+            part=part,
+            check_whole=lambda document: scale_of(document, resource, fields, spoken),
+        )
         await send_spoken(call, encoder, spoken, scale_of(applied.document(), resource, fields, spoken))
 
     async def write(call: Call, wanted: Wanted, options: WriteOptions, *, is_large: bool = False) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
@@ -21,6 +21,16 @@ FLOAT_MAX: Final = sys.float_info.max
 # The least double that is rounded to no float of 32 bits.
 _FLOAT32_END: Final = 3.4028235677973366e38
 _EPSILON: Final = 1e-9
+
+
+def as_go(value: Any) -> Any:
+    """Whole numbers of more than 64 bits are floats to Go."""
+    if type(value) is not int or INT64_MIN <= value <= INT64_MAX:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return FLOAT_MAX if value > 0 else -FLOAT_MAX
 
 
 def is_integral(value: float) -> bool:

@@ -198,7 +198,7 @@ class Check:
             if self._enum:
                 _add(errors, self._enum.finding(None, path))
             return
-        value = _as_go(value)
+        value = numbers.as_go(value)
         kind = type(value)
         if problem := self._type_problem(value):
             _add(errors, _wrong_type(path, *problem))
@@ -298,7 +298,7 @@ class Check:
         self.tests  # noqa: B018  compiled
         if value is None:
             return 0 if self._types and not self._schema.get("nullable") else 1
-        value = _as_go(value)
+        value = numbers.as_go(value)
         kind = type(value)
         count = 4 + self._logic_matches(value, levels - 1)  # the value itself, its logic (two), its enum
         if self._types or self._format:
@@ -383,8 +383,8 @@ def _all(tests: list[Test]) -> Test:
 def _beyond_64_bits(whole: Test, fraction: Test) -> Test:
     low, high = numbers.INT64_MIN, numbers.INT64_MAX
     if whole is _accept:
-        return lambda value: low <= value <= high or fraction(_as_go(value))
-    return lambda value: whole(value) if low <= value <= high else fraction(_as_go(value))
+        return lambda value: low <= value <= high or fraction(numbers.as_go(value))
+    return lambda value: whole(value) if low <= value <= high else fraction(numbers.as_go(value))
 
 
 class _Fields(dict[str, Mapping[type, Test]]):
@@ -586,16 +586,6 @@ def _out_of_range(relation: str, limit: float) -> Callable[[float, str], _Findin
     return lambda value, path: _invalid(
         path, value, f"{path} in body should be {relation} {numbers.shown(limit)}"
     )
-
-
-def _as_go(value: Any) -> Any:
-    """Whole numbers of more than 64 bits are floats to Go."""
-    if type(value) is not int or numbers.INT64_MIN <= value <= numbers.INT64_MAX:
-        return value
-    try:
-        return float(value)
-    except OverflowError:
-        return numbers.FLOAT_MAX if value > 0 else -numbers.FLOAT_MAX
 
 
 # ---- texts

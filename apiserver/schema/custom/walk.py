@@ -183,6 +183,10 @@ def _object_visit(schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> 
                         removed.append(name)
                         if len(report.unknown) < UNKNOWN_FIELDS_MAX:
                             report.unknown.append(plain((path, name)))
+                    elif type(child) is float:
+                        value[name] = _written(child, report)
+                    elif type(child) is dict or type(child) is list:
+                        _write_all(child, report)
                     continue
             kind = type(child)
             if kind is str or kind is int or kind is bool:
@@ -211,7 +215,7 @@ def _list_visit(schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> _V
     items = schema.get("items")
     if not isinstance(items, Mapping):
         if keeps_unknown:
-            return lambda value, path, report: None
+            return lambda value, path, report: _write_all(value, report)
         items = _NOTHING
     place = _Field(items, parts, keeps_unknown=keeps_unknown)
 
@@ -278,6 +282,19 @@ def _written(value: float, report: _Report) -> float:
         report.has_changed = True
         return int(value)
     return value
+
+
+def _write_all(value: Document | list[Any], report: _Report) -> None:
+    """The same for all numbers in what no schema knows."""
+    todo: list[Any] = [value]
+    while todo:
+        each = todo.pop()
+        for name, child in each.items() if type(each) is dict else enumerate(each):
+            kind = type(child)
+            if kind is float:
+                each[name] = _written(child, report)
+            elif kind is dict or kind is list:
+                todo.append(child)
 
 
 def _copied(value: Any) -> Any:

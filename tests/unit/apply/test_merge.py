@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apiserver.apply.documents import TooDeep, stated
 from apiserver.apply.field_set import FieldSet
-from apiserver.apply.merge import extract, merge, prune, reconcile
+from apiserver.apply.merge import extract, merge, prune, put_back, reconcile
 from apiserver.apply.shape import Shapes
 from apiserver.schema.structural import Kind, Schema
 from tests.unit.apply.samples import SHAPE, thing_of
@@ -132,6 +132,12 @@ PRUNED: dict[str, tuple[Any, FieldSet, FieldSet, Any]] = {
     "the last item leaves null": (
         {"tags": ["a"]}, {"f:tags": {'v:"a"': {}}}, {"f:tags": {'v:"b"': {}}}, {"tags": None},
     ),
+    "what somebody owns stays, if empty": (
+        {"tags": ["a"], "free": {"k": {"x": 1}}},
+        {"f:tags": {'v:"a"': {}}, "f:free": {"f:k": {"f:x": {}}}},
+        {"f:tags": {}, "f:free": {"f:k": {}}},
+        {"tags": [], "free": {"k": {}}},
+    ),
 }  # fmt: skip
 
 
@@ -139,6 +145,46 @@ PRUNED: dict[str, tuple[Any, FieldSet, FieldSet, Any]] = {
 def test_given_up(spec: Any, last: FieldSet, owned: FieldSet, expected: Any) -> None:
     found = prune(thing_of(spec=spec), {"f:spec": last}, {"f:spec": owned or {"f:on": {}}}, SHAPE)
     assert found == thing_of(spec=expected)
+
+
+RETURNED: dict[str, tuple[Any, FieldSet, Any]] = {
+    "nothing, where nobody owns anything that has gone": ({"a": "x"}, {"f:n": {}}, {"a": "x"}),
+    "a scalar": ({}, {"f:a": {}}, {"a": "w"}),
+    "an atomic value, as it was": ({"list": ["z"]}, {"f:list": {}}, {"list": ["w"]}),
+    "a key": ({"free": {"l": 2}}, {"f:free": {"f:k": {}}}, {"free": {"l": 2, "k": {}}}),
+    "an item in its place, with what is owned of it": (
+        {"items": [item("z")]},
+        {"f:items": {'k:{"name":"y","proto":"TCP"}': {".": {}, "f:name": {}}}},
+        {"items": [item("y"), item("z")]},
+    ),
+    "no item of which another only owns a part": (
+        {"items": [item("z")]},
+        {"f:items": {'k:{"name":"y","proto":"TCP"}': {"f:v": {}}}},
+        {"items": [item("z")]},
+    ),
+    "a part of an item that is still there": (
+        {"items": [item("y"), item("z")]},
+        {"f:items": {'k:{"name":"y","proto":"TCP"}': {"f:v": {}}}},
+        {"items": [item("y", v=1), item("z")]},
+    ),
+    "an item of a set": ({"tags": ["q"]}, {"f:tags": {'v:"p"': {}}}, {"tags": ["p", "q"]}),
+}
+WHOLE: dict[str, Any] = {
+    "a": "w",
+    "list": ["w"],
+    "free": {"k": {"x": 1}, "l": 2},
+    "items": [item("y", v=1), item("z")],
+    "tags": ["p", "q"],
+}
+
+
+@pytest.mark.parametrize(("left", "owned", "expected"), RETURNED.values(), ids=RETURNED.keys())
+def test_what_comes_back(left: Any, owned: FieldSet, expected: Any) -> None:
+    """Row F30."""
+    document = thing_of(spec=left)
+    found = put_back(document, thing_of(spec=WHOLE), {"f:spec": owned}, SHAPE)
+    assert found == thing_of(spec=expected)
+    assert (found is document) == (left == expected)
 
 
 def test_who_owned_parts_of_what_is_atomic_now_owns_it_whole() -> None:

@@ -312,6 +312,63 @@ def test_f30_owners_in_another_version_are_compared_in_theirs() -> None:
     assert manager.identity not in update(live, body, {manager.identity: mine}, updater("u"), version, "t")
 
 
+def _named_back(document: dict[str, Any]) -> dict[str, Any]:
+    """The other way round."""
+    restored = {key: value for key, value in document.items() if key != "spec"}
+    if "a" in (document.get("spec") or {}):
+        restored["data"] = {"k": document["spec"]["a"]}
+    return restored
+
+
+TWO_VERSIONS = replace(VERSION, others={"v2": Version("v2", SHAPE, convert=_renamed, restore=_named_back)})
+
+
+def test_f15_f30_what_was_applied_in_another_version_is_given_up_by_its_name_there() -> None:
+    manager = applier("a", "v2")
+    last = ownership.Owner(manager, {"f:spec": {"f:a": {}}}, "t")
+    live = thing_of(data={"k": "1"})
+    result = apply(live, thing_of(), {manager.identity: last}, applier("a"), TWO_VERSIONS, "now")
+    assert (result.document.get("data"), result.owners) == (None, {})
+
+
+def test_f14_f30_what_is_given_up_stays_if_it_is_owned_in_another_version() -> None:
+    mine = ownership.Owner(applier("a"), data("k"), "t")
+    theirs = ownership.Owner(updater("b", "v2"), {"f:spec": {"f:a": {}}}, "t")
+    owners = {owner.manager.identity: owner for owner in (mine, theirs)}
+    result = apply(thing_of(data={"k": "1"}), thing_of(), owners, applier("a"), TWO_VERSIONS, "now")
+    assert result.document["data"] == {"k": "1"}
+    assert result.owners == {theirs.manager.identity: theirs}
+
+
+OTHERWISE_EQUAL: dict[str, tuple[Any, Any]] = {
+    "true and 1": (1, True),
+    "false and 0": (False, 0),
+    "deep in an object": ({"x": {"y": 1}}, {"x": {"y": True}}),
+    "in a list": ([[0]], [[False]]),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), OTHERWISE_EQUAL.values(), ids=OTHERWISE_EQUAL.keys())
+def test_f10_f16_truth_is_no_number(old: Any, new: Any) -> None:
+    """Where there is no schema one may come to stand in the place of the other."""
+    thing = Thing().apply("a", spec={"free": {"k": old}})
+    with pytest.raises(ApplyConflict, match=r"\.spec\.free\.k"):
+        thing.apply("b", spec={"free": {"k": new}})
+    assert "u Update" in thing.update("u", spec={"free": {"k": new}}).owned
+
+
+def test_f12_a_number_is_the_same_however_it_is_written() -> None:
+    thing = Thing().apply("a", spec={"free": {"k": 1, "l": [2]}})
+    assert thing.apply("b", spec={"free": {"l": [2.0], "k": 1.0}}).owned.keys() == {"a Apply", "b Apply"}
+
+
+def test_f25_an_empty_list_in_place_of_ones_own_items_is_applied_once() -> None:
+    thing = Thing().apply("a", spec={"tags": ["x"], "a": "1"}).apply("a", spec={"tags": [], "a": "1"})
+    before = thing.document
+    assert before == thing_of(spec={"tags": [], "a": "1"})
+    assert thing.apply("a", spec={"tags": [], "a": "1"}).document is before
+
+
 def test_owners_in_a_version_that_is_gone_are_forgotten_with_the_next_write() -> None:
     manager = updater("a", "v0")
     owners = {manager.identity: ownership.Owner(manager, data("k"), "t")}

@@ -17,6 +17,7 @@ from apiserver.cel.functions import Library, Overload
 from apiserver.cel.library.comprehensions import BINDINGS, TWO_VARIABLES
 from apiserver.cel.library.optionals import OPTIONALS
 from apiserver.cel.library.standard import STANDARD
+from apiserver.cel.library.strings import KUBERNETES_STRINGS
 from apiserver.cel.syntax import ISSUES_MAX, Invalid, Select
 from apiserver.cel.types import Field
 
@@ -195,6 +196,45 @@ def test_formatting_takes_a_list_of_several_types() -> None:
         },
     )
     Environment({}, [STANDARD, formatting]).check("'%d %s'.format([dyn(1), 'a'])")
+
+
+# cel-go ext/formatting.go, stringFormatValidator.
+FORMATS: Final = {
+    "'%d %b %o %x %s %%'.format([1, 2, 3, 4, 5])": None,
+    "'%s %f %e %x %X'.format(['a', 'NaN', 'NaN', 'b', self.s])": None,
+    "'%.3f %.1e %s'.format([1.0, 1.0, 1.0])": None,
+    "'%b %s'.format([true, false])": None,
+    "'%s'.format([{'a': [duration('1s')]}])": None,
+    "'%s %d %x'.format([self.any, self.any, self.any])": None,
+    "self.s.format([self])": None,
+    "'%d'.format(self.any)": None,
+    "'%d'.format(['a'])": "14: error during formatting: decimal clause can only be used on integers,"
+    " was given string",
+    "'%s %.2f'.format([1, self.n])": "26: error during formatting: fixed-point clause can only be used on"
+    " doubles, was given int",
+    "'%s'.format([[{'a': q}]])": "21: error during formatting: string clause can only be used on strings,"
+    " bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps,"
+    " was given kubernetes.Quantity",
+    "'%x'.format([1.0])": "14: error during formatting: only integers, byte buffers, and strings can be"
+    " formatted as hex, was given double",
+    "'%d %d'.format([1])": "15: index 1 out of range",
+    "'%d'.format([1, 2])": "12: too many arguments supplied to string.format (expected 1, got 2)",
+    "'%'.format([1])": "11: unexpected end of string",
+    "'%y'.format([1])": '12: could not parse formatting clause: unrecognized formatting clause "y"',
+    "'%.2'.format([1.0])": "13: could not parse formatting clause: error while parsing precision: could not"
+    " find end of precision specifier",
+}
+
+
+@pytest.mark.parametrize(("text", "want"), FORMATS.items(), ids=FORMATS)
+def test_how_a_literal_is_formatted_is_checked(text: str, want: str | None) -> None:
+    environment = Environment(VARIABLES, [*LIBRARIES, *KUBERNETES_STRINGS])
+    if want is None:
+        environment.check(text)
+        return
+    with pytest.raises(Invalid) as caught:
+        environment.check(text)
+    assert [f"{(issue.offset or 0) + 1}: {issue.message}" for issue in caught.value.issues] == [want]
 
 
 # ---- names

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
 from threading import Thread
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.cel import types
@@ -21,6 +23,7 @@ from apiserver.cel.library.regex import REGEX
 from apiserver.cel.library.standard import STANDARD
 from apiserver.cel.types import Field
 from apiserver.cel.values import (
+    CostExceeded,
     Duration,
     EvaluationError,
     MapList,
@@ -134,6 +137,22 @@ VALUES: Final[dict[str, Any]] = {
     "dyn([1, 2]) == dyn([1.0, 2.0])": True,
     "dyn(1) == 1.0 && 1u < 2 && 2.5 > 2": True,
     "dyn(1) == dyn('1')": False,
+    # Lists of constants are searched otherwise than others.
+    "self.n in [1, 2, 3] && !(self.n in [1, 2])": True,
+    "dyn(3.0) in [1, 3] && 3u in [dyn(3)] && dyn(self.n) in [3.0]": True,
+    "dyn(true) in [1] || dyn(1) in [true] || dyn(duration('1s')) in [1000000000] || dyn([3]) in [3]": False,
+    "dyn(true) in [dyn(1), dyn(true)] && self.s in ['abc'] && self.l in [[1, 2, 3]]": True,
+    "0.0 / 0.0 in [0.0 / 0.0]": False,
+    "1 / 0 in []": False,
+    "[1, 2] + [3] == [1, 2, 3] && [[1, 2]].map(x, x + x) == [[1, 2, 1, 2]]": True,
+    # What an optional value has an alternative for is asked for only if there is none.
+    "optional.of(1).orValue(1 / 0)": 1,
+    "optional.of(1).or(optional.of(1 / 0)).value()": 1,
+    "optional.none().orValue(self.n)": 3,
+    "optional.none().or(self.?o.?name).orValue('x')": "o",
+    "optional.none().or(optional.none()).hasValue()": False,
+    "self.labels[?'x'].or(self.labels[?'app']).orValue('y')": "web",
+    "optional.none().orValue(1 / 0) == 1 || true": True,
 }
 
 
@@ -168,6 +187,10 @@ ERRORS: Final[dict[str, str]] = {
     "optional.none().value()": "optional.none() dereference",
     "[1, 1].transformMapEntry(i, v, {v: i})": "insert failed: key 1 already exists",
     "'a'.matches(self.s + '[')": "error parsing regexp: missing closing ]: `[`",
+    "optional.none().orValue(1 / 0)": "division by zero",
+    "optional.none().or(optional.of(1 / 0))": "division by zero",
+    "dyn(1).or(optional.of(1))": "no such overload",
+    "dyn(1).orValue(1)": "no such overload",
 }
 
 
@@ -268,6 +291,50 @@ def test_a_value_that_is_not_of_its_type_is_an_error_of_the_evaluation() -> None
         program("self.n < 5")({"self": {"n": "three"}})
 
 
+JSON: Final = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64)
+    | st.floats()
+    | st.sampled_from(["", "a", "app", "1", "%s", "[", "1h", "2020-01-01T00:00:00Z"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*DOCUMENT, "name", "app", "a", "b"]), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+ANY_PROGRAM: Final = st.sampled_from([*VALUES, *ERRORS]).map(cache(program))
+
+
+@settings(max_examples=200)
+@given(ANY_PROGRAM, st.fixed_dictionaries({}, optional=dict.fromkeys(["self", "d", "b", "m"], JSON)))
+def test_whatever_the_values_are_there_is_a_value_or_an_error(run: Program, values: dict[str, Any]) -> None:
+    with suppress(EvaluationError, CostExceeded):
+        run(values)
+
+
+@given(ANY_PROGRAM, JSON, st.booleans(), st.dictionaries(st.integers(0, 2), st.text(max_size=2)))
+def test_no_value_of_its_type_is_taken_for_one_of_another(
+    run: Program, anything: Any, b: bool, m: dict[int, str]
+) -> None:
+    causes = []
+    try:
+        run({"self": DOCUMENT, "d": anything, "b": b, "m": m})
+    except EvaluationError as error:
+        causes.append(error.__cause__)
+    assert causes in ([], [None])
+
+
+# The type of an item of `d + [1]` is int, whatever is in `d`.
+@pytest.mark.parametrize("factor", ["1000000000000", "1000000000000u", "1000000000000.0"])
+def test_nothing_but_numbers_is_multiplied(factor: str) -> None:
+    for text in (f"(d + [{factor}])[0] * {factor}", f"{factor} * (d + [{factor}])[0]"):
+        with pytest.raises(EvaluationError, match="no such overload"):
+            value(text, d=["a text"])
+    with pytest.raises(EvaluationError, match="no such overload"):
+        value("timestamp((d + [1])[0])", d=["a text"])
+
+
 def test_documents_are_read_as_they_are() -> None:
     """Nothing is copied: what an expression returns of a document is the document's own."""
     assert value("self.owners.filter(o, o.name == 'b')[0]") is DOCUMENT["owners"][1]  # type: ignore[index]
@@ -320,6 +387,28 @@ def test_a_pattern_that_is_constant_is_compiled_before_anything_is_evaluated(tex
     with pytest.raises(NotRunnable) as caught:
         environment.program(environment.check(text))
     assert str(caught.value) == "error parsing regexp: missing closing ]: `[`"
+
+
+UNCONVERTIBLE: Final[dict[str, str]] = {
+    "int('x') == 1": "type conversion error from 'string' to 'int'",
+    "true || int('x') == 1": "type conversion error from 'string' to 'int'",
+    "self.l.all(x, uint(-1) > 0u)": "unsigned integer overflow",
+    r"string(b'\xff') == ''": "invalid UTF-8 in bytes, cannot convert to string",
+    "duration(string('x')) == d": "type conversion error from 'string' to 'google.protobuf.Duration'",
+    "'a'.matches(string('['))": "error parsing regexp: missing closing ]: `[`",
+}
+
+
+@pytest.mark.parametrize(("text", "want"), UNCONVERTIBLE.items(), ids=UNCONVERTIBLE)
+def test_constants_are_converted_before_anything_is_evaluated(text: str, want: str) -> None:
+    """cel-go interpreter/decorators.go, decOptimize."""
+    with pytest.raises(NotRunnable) as caught:
+        program(text)
+    assert str(caught.value) == want
+
+
+def test_a_literal_that_cannot_be_is_an_error_only_where_it_is_needed() -> None:
+    assert value("true || {'a': 1, 'a': 2} == {}") is True
 
 
 def test_a_program_can_be_run_by_several_at_once() -> None:

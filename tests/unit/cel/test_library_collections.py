@@ -112,7 +112,7 @@ def test_what_is_refused_before_evaluation(expression: str, message: str) -> Non
         evaluate(expression)
 
 
-# k8s.io/apiserver pkg/cel/library/cost.go; cel-go ext/lists.go, ext/sets.go. A list of constants costs nothing.
+# k8s.io/apiserver pkg/cel/library/cost.go; cel-go ext/lists.go, ext/sets.go. Lists of constants cost nothing.
 COSTS = {
     "[1, 2, 3].sum()": 3,
     "['0123456789', '01234567890'].isSorted()": 2,

@@ -64,20 +64,21 @@ FAILURES = {
     "'abc'.substring(1, 5)": "index out of range: 5",
     "'abc'.substring(2, 1)": "invalid substring range. start: 2, end: 1",
     "[dyn('a'), dyn(1)].join('')": "no such overload",
-    "'%d %d'.format([1])": "index 1 out of range",
-    "'%'.format([1])": "unexpected end of string",
-    "'%y'.format([1])": _PARSING + 'unrecognized formatting clause "y"',
-    "'%d'.format(['x'])": _DURING + "decimal clause can only be used on integers, was given string",
-    "'%.2f'.format([dyn(1)])": _DURING + "fixed-point clause can only be used on doubles, was given int",
-    "'%s'.format([quantity('1')])": (
+    "string('%d %d').format([1])": "index 1 out of range",
+    "string('%').format([1])": "unexpected end of string",
+    "string('%y').format([1])": _PARSING + 'unrecognized formatting clause "y"',
+    "string('%d').format(['x'])": _DURING + "decimal clause can only be used on integers, was given string",
+    "string('%.2f').format([dyn(1)])": _DURING
+    + "fixed-point clause can only be used on doubles, was given int",
+    "string('%s').format([quantity('1')])": (
         f"{_DURING}string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, "
         "types, durations, and timestamps, was given kubernetes.Quantity"
     ),
-    "'%.f'.format([1.0])": (
+    "string('%.f').format([1.0])": (
         f'{_PRECISION}error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
     ),
-    "'%.2'.format([1.0])": _PRECISION + "could not find end of precision specifier",
-    "'%.1001f'.format([1.0])": _PRECISION + "precision 1001 exceeds maximum allowed precision 1000",
+    "string('%.2').format([1.0])": _PRECISION + "could not find end of precision specifier",
+    "string('%.1001f').format([1.0])": _PRECISION + "precision 1001 exceeds maximum allowed precision 1000",
 }
 
 

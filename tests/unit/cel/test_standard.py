@@ -262,6 +262,40 @@ def test_what_does_not_fit_is_an_error(text: str, want: str) -> None:
     assert str(caught.value) == want
 
 
+# ---- what a time was written as, which only its text shows: cel-go common/types/timestamp.go
+
+TEXTS: Final[dict[str, str]] = {
+    "a zone is kept": "string(timestamp('2020-01-01T12:00:00.5+01:30')) == '2020-01-01T12:00:00.5+01:30'",
+    "a zone behind": "string(timestamp('2020-01-01T00:00:00-05:00')) == '2020-01-01T00:00:00-05:00'",
+    "none": "string(timestamp('2020-01-01T00:00:00+00:00')) == '2020-01-01T00:00:00Z'",
+    "after a time": "string(duration('25h') + timestamp('2020-01-01T00:00:00+02:00'))"
+    " == '2020-01-02T01:00:00+02:00'",
+    "before a time": "string(timestamp('2020-01-01T00:00:00+02:00') - duration('1h'))"
+    " == '2019-12-31T23:00:00+02:00'",
+    "a number has none": "string(timestamp(int(timestamp('1970-01-01T01:00:00+01:00'))))"
+    " == '1970-01-01T00:00:00Z'",
+    "it is the same time": "timestamp('2020-01-01T12:00:00+01:00') == timestamp('2020-01-01T11:00:00Z')",
+    "also in a list": "timestamp('2020-01-01T12:00:00+01:00') in [timestamp('2020-01-01T11:00:00Z')]",
+    "its parts are those in UTC": "timestamp('2020-01-01T00:30:00+01:00').getHours() == 23",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_time_is_shown_in_the_zone_that_it_was_written_in(text: str) -> None:
+    assert value(text) is True
+
+
+@given(TIMESTAMPS, st.integers(-24 * 60 + 1, 24 * 60 - 1))
+def test_a_time_as_text_is_the_same_time_in_any_zone(when: Timestamp, minutes: int) -> None:
+    """Years may be out of those that a timestamp has, by up to a day."""
+    shown = times.format_timestamp(Timestamp(when, minutes * 60))
+    assert shown.endswith("Z") == (minutes == 0)
+    read = times.parse_timestamp(shown)
+    if not shown.startswith("10000-"):
+        assert read is not None
+        assert (read, read.offset) == (when, minutes * 60)
+
+
 # ---- parts of times
 
 ZONES: Final = ["UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Apia"]

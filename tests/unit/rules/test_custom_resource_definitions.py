@@ -514,7 +514,7 @@ def test_rules_are_looked_at_with_what_there_was_before() -> None:
     old = definition(V1, with_schema({**V2, "name": "v0"}, other))
     errors = seen.strategy.update.validate(definition(V1, with_schema(V2, other)), old)
     assert [error.message for error in errors if "dear" in error.message] == ["Forbidden: too dear"] * 2
-    before = {"stored": (SCHEMA, other), "unclean": frozenset()}
+    before: dict[str, Any] = {"stored": (SCHEMA, other), "unclean": frozenset()}
     assert seen.asked == {
         PATHS[0]: {"old_schema": SCHEMA, **before},
         PATHS[1]: {"old_schema": None, **before},

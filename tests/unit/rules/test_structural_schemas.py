@@ -488,3 +488,14 @@ def test_depth_counts_whichever_way_schemas_are_nested(way: Callable[..., dict[s
 def test_depth_counts_in_any_mix(ways: list[Callable[..., dict[str, Any]]], depth: int) -> None:
     found = validate_extent([("p", nested(depth, *ways))])
     assert bool(found) == (depth > DEPTH_MAX)
+
+
+def test_how_deep_a_default_may_be() -> None:
+    def default(depth: int) -> list[str]:
+        value: Any = 1
+        for _ in range(depth):
+            value = [value]
+        return of_field({f"{X}preserve-unknown-fields": True, "default": value})
+
+    assert default(DEPTH_MAX - 1) == []
+    assert default(DEPTH_MAX) == [f"default: Forbidden: must not be nested more than {DEPTH_MAX} deep"]

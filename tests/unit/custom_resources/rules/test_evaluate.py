@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pytest
@@ -268,3 +268,28 @@ def test_which_errors_prevent_rules(reason: str, is_prevented: bool) -> None:
         " correct the existing errors to complete validation"
     )
     assert (None if found is None else str(found)) == (text if is_prevented else None)
+
+
+# ---- schemas of other servers
+
+
+def inside(spec: Schema, value: Any, depth: int, way: Callable[[Any, Any], tuple[Schema, Any]]) -> list[str]:
+    for _ in range(depth):
+        spec, value = way(spec, value)
+    return errors(spec, value)
+
+
+# Definitions are not decoded, or not served, if they are deeper than these.
+WAYS: Mapping[str, tuple[int, Callable[[Any, Any], tuple[Schema, Any]]]] = {
+    "fields": (125, lambda schema, value: (object_of(a=schema), {"a": value})),
+    "items": (250, lambda schema, value: (array_of(schema), [value])),
+    "values": (250, lambda schema, value: (map_of(schema), {"a": value})),
+}
+
+
+@pytest.mark.parametrize(("depth", "way"), WAYS.values(), ids=WAYS)
+def test_rules_are_found_as_deep_as_definitions_can_be(
+    depth: int, way: Callable[[Any, Any], tuple[Schema, Any]]
+) -> None:
+    (found,) = inside(ruled(INT, "self > 0"), 0, depth, way)
+    assert found.endswith("Invalid value: 0: failed rule: self > 0")

@@ -6,6 +6,7 @@ import copy
 import json
 from typing import Any, Final
 
+import orjson
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -36,6 +37,11 @@ VALUES: Final = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
     max_leaves=12,
 )
+
+
+def _decoded(some_values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """As they are in a definition: whole numbers of more than 64 bits are floats there."""
+    return some_values.map(lambda value: orjson.loads(json.dumps(value)))
 
 
 def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -89,13 +95,13 @@ SCALAR_SCHEMAS: Final = st.builds(
     _merged,
     TYPES,
     LOGIC,
-    some(format=FORMATS, nullable=st.booleans(), default=SCALARS),
+    some(format=FORMATS, nullable=st.booleans(), default=_decoded(SCALARS)),
 )
 
 
 def _containers(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
     fields = st.dictionaries(NAMES, inner, max_size=3)
-    more = some(nullable=st.booleans(), default=VALUES)
+    more = some(nullable=st.booleans(), default=_decoded(VALUES))
     shapes = (
         fields.map(lambda known: of(**known))
         | fields.map(lambda known: of(**known) | KEEPS_UNKNOWN)

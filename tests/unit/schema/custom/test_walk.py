@@ -104,6 +104,11 @@ DEFAULTED: Final[dict[str, tuple[dict[str, Any], Any, Any]]] = {
         {"a": 5.0, "b": [2.0, 2.5, 1e300], "c": -1.0},
         {"a": 5, "b": [2, 2.5, 1e300], "c": -1},
     ),
+    "so they do where no schema knows them": (
+        of(a=KEEPS_UNKNOWN) | KEEPS_UNKNOWN,
+        {"a": [1.0, {"b": -2.0}], "z": 3.0, "y": [[4.0, 0.5]]},
+        {"a": [1, {"b": -2}], "z": 3, "y": [[4, 0.5]]},
+    ),
 }
 
 
