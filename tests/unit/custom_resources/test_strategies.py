@@ -25,7 +25,8 @@ def strategy(spec: Schema) -> Strategy:
     schema = object_of(spec=spec)
     custom = CustomSchema(schema, vendor="kubernetes", meta=META)
     rules = Rules(schema, vendor="kubernetes")
-    return VersionRules(lambda: custom, lambda: rules, has_status=False, scale=None).strategy(takes_long=False)
+    made = VersionRules(lambda: custom, lambda: rules, has_status=False, scale=None)
+    return made.strategy(takes_long=False)
 
 
 def document(spec: Any) -> dict[str, Any]:
