@@ -12,6 +12,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Tests wait for servers more than they compute.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -24,10 +26,10 @@ run: $(VENV)/.installed
 	exec $(BIN)/apiserver $(ARGS)
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m "not slow" -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal $(ARGS)
 
 slow: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m slow -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist worksteal $(ARGS)
 
 faults: $(VENV)/.installed-test
 	$(BIN)/python -m tests.guarantees.faults $(ARGS)

@@ -449,7 +449,7 @@ def without_accidents(value: Any, histories: History) -> Any:
         return {
             key: decoded(each, histories) if key == "continue" else without_accidents(each, histories)
             for key, each in value.items()
-            if key not in ("uid", "creationTimestamp", "namespace")
+            if key not in ("uid", "creationTimestamp", "namespace", "time")
         }
     if isinstance(value, list):
         return [without_accidents(each, histories) for each in value]
