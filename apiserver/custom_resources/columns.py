@@ -17,6 +17,9 @@ from apiserver.schema.custom import numbers
 from apiserver.vocabulary import Document
 
 _INVALID_DATE: Final = "<invalid>"
+_UNKNOWN_DATE: Final = "<unknown>"
+# Go reads them as the time that is none.
+_NO_DATES: Final = frozenset({"", "null", "0001-01-01T00:00:00Z"})
 
 
 def columns_of(described: Sequence[Document]) -> Columns:
@@ -69,6 +72,8 @@ def _shown(value: Any, kind: str, now: float) -> Any:
         case "boolean", bool():
             return value
         case "date", str():
+            if value in _NO_DATES:
+                return _UNKNOWN_DATE
             then = timestamps.from_text(value)
             return _INVALID_DATE if then is None else table.duration(now - then)
     return None

@@ -29,6 +29,8 @@ QUESTION_BYTES_MAX: Final = 2 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 # To one webhook. How many there are to others is nothing to it.
 CONNECTIONS_MAX: Final = 100
+# Of what a webhook says of its failure, that much is passed on.
+REFUSAL_LENGTH_MAX: Final = 8_192
 _READ_BYTES: Final = 64 * 1024
 
 
@@ -173,4 +175,6 @@ def _refusal(status: int, body: bytes) -> str:
         said = orjson.loads(body).get("message")
     except (orjson.JSONDecodeError, AttributeError):
         said = None
-    return str(said) if said else f"the server answered with the status code {status}"
+    if not said:
+        return f"the server answered with the status code {status}"
+    return str(said)[:REFUSAL_LENGTH_MAX]

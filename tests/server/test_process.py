@@ -119,6 +119,8 @@ def test_start_to_ready_is_quick(tmp_path: Path) -> None:
         assert time.monotonic() - began < 8.0
 
 
+# Python's TLS leaves a socket behind if the other side resets it before the first byte: SSLSocket._create.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("backend", ["embedded", pytest.param("etcd", marks=pytest.mark.etcd)])
 def test_killed_under_writes_no_answer_was_a_lie(tmp_path: Path, backend: str) -> None:
     """kill -9: what was answered is there, with the version that was told, and versions go on rising."""

@@ -115,7 +115,7 @@ def test_a_dry_run_takes_nothing(small: Api, services: str) -> None:
 
 
 def test_a_service_that_cannot_be_created_holds_nothing(small: Api, services: str) -> None:
-    first = service()
+    first = service(clusterIP="10.9.8.6")
     small.post(services, first).ok()
     assert small.post(services, {**first, "spec": {**first["spec"], "clusterIP": "10.9.8.7"}}).status == 409
     small.post(services, service(clusterIP="10.9.8.7")).ok()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final
@@ -301,8 +301,13 @@ def replace_group(group: str) -> ServedResource:
     )
 
 
-def test_a_kind_of_which_nothing_is_known() -> None:
-    widget = replace_group("stable.example.com")
+def untold(is_v2: bool) -> Any:
+    raise KeyError("type")
+
+
+@pytest.mark.parametrize("openapi", [None, untold], ids=["it brings no schema", "its schema is corrupt"])
+def test_a_kind_of_which_nothing_is_known(openapi: Callable[[bool], Any] | None) -> None:
+    widget = replace(replace_group("stable.example.com"), openapi=openapi)
     documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES))
     schemas = documents.v3(widget.group_version, [widget])["components"]["schemas"]
     kind = {"group": "stable.example.com", "version": "v1"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +12,8 @@ from apiserver.endpoints.openapi.operations import Operations, definition_name, 
 from apiserver.endpoints.openapi.schemas import META, REFERENCE, Components, reference
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document, GroupVersion
+
+log = logging.getLogger(__name__)
 
 # What clients are told of in every group.
 _ALWAYS: Final = tuple(f"{META}{name}" for name in ("APIResourceList", "DeleteOptions", "Patch", "Status"))
@@ -104,7 +107,7 @@ class Documents:
     def _own(self, resource: ServedResource, *, is_v2: bool) -> dict[str, Document]:
         """An object that is not among the definitions, and a list of them.
 
-        Where it brings no schema, no more is known of it than what all have.
+        Where it brings no schema that can be told, no more is known of it than what all have.
         """
         name = definition_name(resource)
         extension = self._brand.extension
@@ -125,8 +128,14 @@ class Documents:
             "properties": whole,
             extension("preserve-unknown-fields"): True,
         }
+        if resource.openapi is not None:
+            try:
+                schema = resource.openapi(is_v2)
+            except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+                # Somebody wrote it past all checks; the others' schemas are told all the same.
+                log.exception("the schema of %s cannot be told", resource.group_resource)
         return {
-            name: resource.openapi(is_v2) if resource.openapi is not None else schema,
+            name: schema,
             f"{name}List": {**kind(resource.list_kind), "properties": listed, "required": ["items"]},
         }
 

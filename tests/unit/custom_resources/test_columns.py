@@ -37,6 +37,8 @@ CELLS = {
     "a date": ("date", timestamps.to_text(NOW - 300), "5m"),
     "a date to come": ("date", timestamps.to_text(NOW + 300), "<invalid>"),
     "no date": ("date", "yesterday", "<invalid>"),
+    "a date that was not given": ("date", "", "<unknown>"),
+    "Go's time that is none": ("date", "0001-01-01T00:00:00Z", "<unknown>"),
     "a number is no date": ("date", 5, None),
 }
 
