@@ -34,23 +34,23 @@ def document(spec: Any) -> dict[str, Any]:
 
 
 async def longest_wait_s(work: asyncio.Task[Any]) -> float:
-    """The longest time that others had to wait for their turn while `work` was done."""
-    longest, last = 0.0, time.perf_counter()
+    """The longest time, of this process, that others had to wait for their turn while `work` was done."""
+    longest, last = 0.0, time.process_time()
     while not work.done():
         await asyncio.sleep(0.001)
-        now = time.perf_counter()
+        now = time.process_time()
         longest, last = max(longest, now - last), now
     return longest
 
 
 async def test_rules_that_take_long_are_evaluated_aside() -> None:
     new = document([list(range(250))] * 30)
-    started = time.perf_counter()
+    started = time.process_time()
     work = asyncio.create_task(aside.run(False, strategy(DEAR).validate_create, new))
     waited_s = await longest_wait_s(work)
     errors = work.result()
     assert "running out of cost budget" in errors[-1].message
-    assert waited_s < (time.perf_counter() - started) / 3
+    assert waited_s < (time.process_time() - started) / 3
 
 
 async def test_an_update_is_told_the_same_aside() -> None:
