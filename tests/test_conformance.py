@@ -3,12 +3,16 @@
 `expected_failures.txt` names what does not pass yet, a scenario to a line, with a reason where it is for
 good. It is held to both ways: one that passes must leave the list, and none may join it unseen. Most of them
 wait long for what is not built yet; whether one passes by now is found out on one store.
+
+A scenario that fails is replayed once more, alone: the replayer may take the end of a random uid for a name
+that was generated, and on a machine with much to do a read that may be older can be.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -60,11 +64,21 @@ def replayed(server: ServerProcess, *names: str) -> tuple[set[str], dict[str, st
     return passed, failed
 
 
+def confirmed(server: ServerProcess, names: Iterable[str]) -> dict[str, str]:
+    """Those that fail again, each alone."""
+    failed: dict[str, str] = {}
+    for name in names:
+        failed |= replayed(server, name)[1]
+    return failed
+
+
 def test_the_recorded_conversations_go_as_they_went(tmp_path: Path) -> None:
     """Section X of requirements.md."""
+    expected = expected_failures()
     with ServerProcess(tmp_path / "data", *FLAGS) as server:
         passed, failed = replayed(server)
-    expected = expected_failures()
+        again = confirmed(server, failed.keys() - expected)
+    failed = {name: text for name, text in failed.items() if name in expected} | again
     surprises = [f"{name} {difference}" for name, difference in failed.items() if name not in expected]
     surprises += [f"{name} passes, and must leave expected_failures.txt" for name in passed & expected]
     assert not surprises, "\n".join(sorted(surprises))
@@ -79,6 +93,7 @@ def test_they_go_so_on_etcd(tmp_path: Path) -> None:
     try:
         with ServerProcess(tmp_path / "data", *FLAGS, f"--etcd-servers={etcd.url}") as server:
             _, failed = replayed(server, *(scenarios() - expected_failures()))
+            failed = confirmed(server, failed.keys())
     finally:
         etcd.stop()
     assert not failed, "\n".join(f"{name} {difference}" for name, difference in sorted(failed.items()))

@@ -10,7 +10,7 @@ from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document, GroupResource
-from storage.interface import ANY, MOST_RECENT
+from storage.interface import ANY, MOST_RECENT, ReadAt
 from storage.keys import prefix_range
 
 Table = Callable[[], ResourceTable]
@@ -70,8 +70,16 @@ class Lookup:
             kept = self._kept = state, await self._list(prefix)
         return kept[1]
 
-    async def _list(self, prefix: str) -> Sequence[StoredObject]:
-        listing = await self._registry.cache.list(prefix_range(prefix), ANY)
+    async def all_stored(self, namespace: str) -> Sequence[StoredObject]:
+        """All objects of a namespace, by name, as they are stored now.
+
+        Raises the storage's errors, and CorruptObject.
+        """
+        resource, prefix = self._place()
+        return await self._list(f"{prefix}{namespace}/", MOST_RECENT) if resource is not None else ()
+
+    async def _list(self, prefix: str, at: ReadAt = ANY) -> Sequence[StoredObject]:
+        listing = await self._registry.cache.list(prefix_range(prefix), at)
         found = [version.value for version in listing.versions if version.value is not None]
         for each in found:
             each.require_sound()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -36,6 +36,9 @@ from apiserver.vocabulary import Document, GroupResource
 # quota -> `status.used` with the write in it, None if that is no other; raises QuotaRefuses
 Charge = Callable[[Document], dict[str, str] | None]
 
+# Source: resource_access.go, liveLookupCache.
+BELIEVED_S: Final = 30.0
+BELIEVED_MAX: Final = 10_000
 # Other writes that change what is used: that of anything new always does.
 _CHANGES: Final = frozenset({(SERVICES, ""), (CLAIMS, ""), (PODS, "resize")})
 
@@ -61,12 +64,17 @@ class ResourceQuota(Plugin):
         self._uncounted = uncounted(brand)
         # One at a time of each namespace: the others would only make each other try again.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        # Namespaces that had no quota when the store was asked, and until when that is believed.
+        self._believed: dict[str, float] = {}
 
     def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource not in self._uncounted and concerns(resource, subresource, operation)
 
     async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
-        if new is None or not write.namespace or not (found := await self._quotas.all(write.namespace)):
+        if new is None or not write.namespace:
+            return
+        found = await self._quotas.all(write.namespace) or await self._stored(write.namespace)
+        if not found:
             return
         meter, now = Meter(write.resource.group_resource, self._brand), self._clock()
 
@@ -83,6 +91,21 @@ class ResourceQuota(Plugin):
                         await self._charge(name, write.namespace, charge)
         except QuotaRefuses as refusal:
             raise refused(write, new, str(refusal)) from None
+
+    async def _stored(self, namespace: str) -> Sequence[StoredObject]:
+        """The quotas of a namespace of which the cache knows none: one may be on its way.
+
+        That there are none is believed for a while, as in Kubernetes.
+        """
+        now = self._clock()
+        if now < self._believed.get(namespace, 0.0):
+            return ()
+        found = await self._quotas.all_stored(namespace)
+        if not found:
+            if len(self._believed) >= BELIEVED_MAX:
+                self._believed.clear()
+            self._believed[namespace] = now + BELIEVED_S
+        return found
 
     async def _concerned(self, cached: StoredObject, namespace: str, charge: Charge) -> str:
         """The name of the quota if it is to be charged. Raises QuotaRefuses."""
