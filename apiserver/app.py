@@ -13,9 +13,6 @@ from contextlib import AsyncExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
-
-from aiohttp import HttpVersion11, web
 
 from apiserver import EMULATED_VERSION, pki
 from apiserver.admission.chain import AdmissionChain
@@ -49,26 +46,26 @@ from apiserver.custom_resources.rules.evaluate import evaluate_defaults
 from apiserver.custom_resources.serving import CustomResources
 from apiserver.custom_resources.webhooks import Webhook, Webhooks
 from apiserver.endpoints import middleware
-from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.call import Handler
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.discovery import Discovery
-from apiserver.endpoints.health import Check, Health, StartHook, Unhealthy
+from apiserver.endpoints.entry import entry_of
+from apiserver.endpoints.health import Health, StartHook, cache_check
 from apiserver.endpoints.metrics import (
     Exposition,
     ObservedStorage,
     RequestMetrics,
     StateCollector,
     StorageMetrics,
+    resources_of_keys,
 )
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.representation import MetaMessages, Statuses
 from apiserver.endpoints.representation.kept import Budget
-from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target
-from apiserver.endpoints.responses import send_error, sent
 from apiserver.endpoints.routes import Routes, VerbHandlers
 from apiserver.endpoints.watch_stream import Streams
-from apiserver.errors import BadRequest
-from apiserver.handlers.apply import APPLY, Applier
+from apiserver.handlers.apply import Applier
+from apiserver.handlers.apply_bodies import APPLY
 from apiserver.handlers.create import create_handler
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.delete import OptionsReader, delete_collection_handler, delete_handler
@@ -93,10 +90,10 @@ from apiserver.listening import (
     kubeconfig_path,
     make_certificates,
     read_optional,
+    tls_context,
     url,
     write_kubeconfig,
 )
-from apiserver.meta.options import is_true
 from apiserver.registry.delegated import DelegatedVersions
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
@@ -110,7 +107,6 @@ from storage.auto_compaction import AutoCompactor
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageError
 from storage.interface import Storage
-from storage.keys import CORE_GROUP, resource_of
 from storage.watch_cache import HistoryLimits, WatchCache
 from storage.watch_cache.cache import CHECK_INTERVAL_S
 
@@ -174,7 +170,7 @@ class App:
             self._webhooks = Webhooks()
             stack.push_async_callback(self._webhooks.close)
             self._build(registry, cache, observed, certificates)
-            context = _checked_tls_context(config, certificates)
+            context = tls_context(config, certificates)
             stack.callback(self._close_listeners)
             if self._worker is None or not self._worker.listens_when_ready:
                 await self._listen(context)
@@ -255,7 +251,7 @@ class App:
         )
         self._health = Health(
             storage=store.check_health,
-            cache=_cache_check(cache),
+            cache=cache_check(cache),
             live_grace_s=config.livez_grace_period_s,
             clock=self._loop.time,
         )
@@ -297,7 +293,7 @@ class App:
         handle: Handler = routes
         for wrap in reversed(chain):
             handle = wrap(handle)
-        self._server = Server(_entry(handle, self._loop.time, Statuses(brand, meta, has_cbor=config.cbor)))
+        self._server = Server(entry_of(handle, self._loop.time, Statuses(brand, meta, has_cbor=config.cbor)))
 
     def _serve(self, table: ResourceTable, gone: Collection[ServedResource]) -> None:
         """Replace what is served. gone: what is so no more, or otherwise."""
@@ -514,85 +510,3 @@ class App:
         self._close_listeners()
         self._streams.end_all()
         await self._server.drain(self._config.request_timeout_s)
-
-
-def resources_of_keys(prefix: str) -> Callable[[str], tuple[str, str]]:
-    """`/registry/apps/deployments/ns/name` -> `("apps", "deployments")`, the labels of metrics."""
-    known: dict[str | None, tuple[str, str]] = {None: ("", "")}
-
-    def resource(key: str) -> tuple[str, str]:
-        found = resource_of(prefix, key)
-        labels = known.get(found)
-        if labels is None:
-            assert found is not None
-            *_, group, plural, _ = found.split("/")
-            labels = known[found] = ("" if group == CORE_GROUP else group, plural)
-        return labels
-
-    return resource
-
-
-def _entry(
-    handle: Handler, clock: Callable[[], float], statuses: Statuses
-) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    """The server's handler: makes the record of a request, and hands it down the chain."""
-
-    async def entry(request: web.BaseRequest) -> web.StreamResponse:
-        raw_path, _, raw_query = request.raw_path.partition("?")
-        malformed = ""
-        if not raw_path.startswith("/"):
-            # `GET https://host/version`, as to a proxy, must be understood (RFC 9112, 3.2.2).
-            raw_path = urlsplit(raw_path).path or "/"
-        try:
-            if request.version is not HttpVersion11 and request.version > HttpVersion11:
-                raise MalformedRequest("the version of HTTP is not supported")
-            query = parse_query(raw_query)
-            is_watch = "watch" in query and is_true(query, "watch")
-            info = parse_target(request.method, raw_path, is_watch)
-        except MalformedRequest as error:
-            query, malformed = parse_query(""), str(error)
-            info = parse_target(request.method, "/", False)
-        audit_id = request.headers.get("Audit-Id") or middleware.new_audit_id()
-        call = Call(request, info, query, audit_id, clock(), statuses=statuses)
-        if malformed:
-            call.closes = True
-            await send_error(call, BadRequest(malformed))
-        else:
-            await handle(call)
-        return sent(call)
-
-    return entry
-
-
-def _cache_check(cache: WatchCache[StoredObject]) -> Check:
-    async def check() -> None:
-        if not cache.is_filled:
-            raise Unhealthy("the watch cache is not filled yet")
-        if cache.failure is not None:
-            raise Unhealthy(f"the watch cache cannot follow the store: {cache.failure}")
-
-    return check
-
-
-def _checked_tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
-    """Raises CannotStart."""
-    try:
-        return _tls_context(config, certificates)
-    except (OSError, ssl.SSLError) as error:
-        raise CannotStart(f"the serving certificate cannot be used: {error}") from None
-
-
-def _tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(
-        config.tls_cert_file or certificates.serving_cert,
-        config.tls_private_key_file or certificates.serving_key,
-    )
-    # A client may show a certificate. One that no authority here has signed ends the handshake.
-    context.verify_mode = ssl.CERT_OPTIONAL
-    context.load_verify_locations(certificates.ca_cert)
-    if config.client_ca_file is not None:
-        context.load_verify_locations(config.client_ca_file)
-    context.set_alpn_protocols(["http/1.1"])
-    return context

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import ssl
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +24,26 @@ def make_certificates(config: Config) -> pki.Pki:
         return pki.ensure(config.data_dir / "pki", [config.bind_address])
     except (OSError, pki.UnusableFile) as error:
         raise CannotStart(f"cannot make certificates in {config.data_dir}: {error}") from None
+
+
+def tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
+    """Raises CannotStart."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A client may show a certificate. One that no authority here has signed ends the handshake.
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(
+            config.tls_cert_file or certificates.serving_cert,
+            config.tls_private_key_file or certificates.serving_key,
+        )
+        context.load_verify_locations(certificates.ca_cert)
+        if config.client_ca_file is not None:
+            context.load_verify_locations(config.client_ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        raise CannotStart(f"the serving certificate cannot be used: {error}") from None
+    return context
 
 
 def kubeconfig_path(config: Config) -> Path:

@@ -42,7 +42,7 @@ async def run(names: list[str], seconds: float) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("works", nargs="*", choices=[*WORKS, []], help="which works; all if none is named")
-    parser.add_argument("--seconds", type=float, default=5.0, help="how long each rate is measured")
+    parser.add_argument("--seconds", type=float, default=works.SECONDS, help="how long each rate is measured")
     parser.add_argument("--check", action="store_true", help="exit 1 if a target is missed")
     arguments = parser.parse_args()
     is_met = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(

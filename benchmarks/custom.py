@@ -1,27 +1,41 @@
-"""Custom resources: as fast to read as built-in ones, and what their schemas and rules cost a write."""
+"""Custom resources: as fast to read and watch as built-in ones, and what schemas and rules cost a write."""
 
 from __future__ import annotations
 
 import json
+import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from benchmarks import load, processes
+from benchmarks.fan_out import Round
 from benchmarks.processes import Measured
 from benchmarks.report import Result
 from benchmarks.works import (
+    CONFIGMAPS,
+    CONNECTIONS,
+    EVENTS,
     LISTED_OBJECTS,
     LISTING,
     MIB,
+    ROUNDS,
+    WATCHED_CONFIGMAPS,
+    WATCHERS,
     Settings,
     Side,
+    Watched,
     answer_to,
+    at_full_speed,
     bare_bytes,
     beside,
+    create,
+    fan_outs_of,
+    make_fan_out_namespaces,
     make_namespace,
     posts,
+    rate,
     repeatedly,
     server,
 )
@@ -29,6 +43,7 @@ from benchmarks.works import (
 GROUP: Final = "shop.example.com"
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ORDERS: Final = f"/apis/{GROUP}/v1/namespaces/bench/orders"
+NOTES: Final = f"/apis/{GROUP}/v1/namespaces/{{}}/notes"
 OBJECT_BYTES: Final = 1024
 MANY_DEFINITIONS: Final = 500
 # Together, until all of them are served; and what each adds to the server's memory.
@@ -37,22 +52,19 @@ DEFINITION_MIB: Final = 0.3
 # Until the first of many is served, after its create was answered.
 FIRST_SERVED_WITHIN_S: Final = 0.1
 POLL_MAX: Final = 10_000
+# From which number on nobody has made a watched one.
+UNWATCHED: Final = 100_000
+# As fast as built-in ones, but for what two measurements of the same differ by.
+AS_FAST: Final = 0.9
 
 
-def definition(plural: str, kind: str) -> bytes:
-    """A definition with thirty fields and five rules."""
-    schema = {
-        "type": "object",
-        "properties": {
-            "spec": {"type": "object", "properties": _FIELDS, "required": ["name"], _RULES_KEY: _RULES},
-            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        },
-    }
+def definition(plural: str, kind: str, properties: Mapping[str, Any] | None = None) -> bytes:
+    """properties: of its objects; thirty fields and five rules if none are given."""
     version = {
         "name": "v1",
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": schema},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": properties or _MANY_PROPERTIES}},
         "subresources": {"status": {}},
     }
     document = {
@@ -89,6 +101,12 @@ def order(name: str) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
+def note(number: int, stamp: str) -> bytes:
+    """A ConfigMap by another name: about as long, and so with what the server adds to it."""
+    body = WATCHED_CONFIGMAPS.body(number, stamp).replace(b'"v1"', f'"{GROUP}/v1"'.encode(), 1)
+    return body.replace(b'"ConfigMap"', b'"Note"', 1)
+
+
 _RULES_KEY: Final = "x-kubernetes-validations"
 _RULES: Final = [
     {"rule": "self.least <= self.most", "message": "least must not be more than most"},
@@ -122,10 +140,22 @@ _FIELDS: Final[dict[str, Any]] = {
     "note": {"type": "string", "maxLength": 1000},
     "extra": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
+_MANY_PROPERTIES: Final = {
+    "spec": {"type": "object", "properties": _FIELDS, "required": ["name"], _RULES_KEY: _RULES},
+    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+}
+_NOTE_PROPERTIES: Final = {"data": {"type": "object", "additionalProperties": {"type": "string"}}}
+_WATCHED_NOTES: Final = Watched(NOTES, note)
 
 
 async def custom_resources(settings: Settings) -> AsyncIterator[Result]:
-    """Writes and reads of one type with a schema of thirty fields and five rules; then many types."""
+    for part in (_writes, _reads, _reads_beside_built_in, _watches, _many):
+        async for result in part(settings):
+            yield result
+
+
+async def _writes(settings: Settings) -> AsyncIterator[Result]:
+    """Of one type with a schema of thirty fields and five rules."""
     with (
         server(settings) as (_, measured),
         tempfile.TemporaryDirectory(dir=settings.directory) as other,
@@ -138,22 +168,83 @@ async def custom_resources(settings: Settings) -> AsyncIterator[Result]:
         )
         ours, bare = Side(measured, posts(ORDERS, order)), Side(limit, posts("/", order))
         yield await beside(settings, "create of 1 KB, 30 fields, 5 rules", 0.3, ours, bare)
+
+
+async def _reads(settings: Settings) -> AsyncIterator[Result]:
+    """Of the same type, beside the bare limit."""
     with server(settings) as (_, measured):
         await make_namespace(measured.url, "bench")
         await _defined(measured, "orders", "Order")
-        creates = (load.request("POST", ORDERS, order(f"c-{n:06}")) for n in range(LISTED_OBJECTS))
-        await load.run(measured.url, load.each_of(creates), connections=32)
+        await create(measured.url, ORDERS, lambda number: order(f"c-{number:06}"), LISTED_OBJECTS)
         for work, target, least, connections in (
-            ("GET from cache (RV=0)", f"{ORDERS}/c-000001?resourceVersion=0", 0.45, 16),
-            ("GET consistent", f"{ORDERS}/c-000001", 0.45, 16),
+            ("GET from cache (RV=0)", f"{ORDERS}/c-000001?resourceVersion=0", 0.45, CONNECTIONS),
+            ("GET consistent", f"{ORDERS}/c-000001", 0.45, CONNECTIONS),
             ("LIST 5,000 x 1 KB from cache", f"{ORDERS}?resourceVersion=0", 0.8, LISTING),
         ):
             ours = Side(measured, repeatedly(target))
             with bare_bytes(settings, await answer_to(measured.url, target)) as limit:
                 bare = Side(limit, repeatedly("/"))
                 yield await beside(settings, f"custom resources, {work}", least, ours, bare, connections)
-    async for result in _many(settings):
-        yield result
+
+
+async def _reads_beside_built_in(settings: Settings) -> AsyncIterator[Result]:
+    """Objects of one form and length, on one server: only that one type is custom differs."""
+    with server(settings) as (_, measured):
+        await make_namespace(measured.url, "bench")
+        await _defined(measured, "notes", "Note", _NOTE_PROPERTIES)
+        for watched in (_WATCHED_NOTES, WATCHED_CONFIGMAPS):
+            await create(measured.url, watched.target.format("bench"), watched.unstamped, LISTED_OBJECTS)
+        for work, query, connections in (
+            ("GET", "/c-000001", CONNECTIONS),
+            ("LIST 5,000 x 1 KB", "", LISTING),
+        ):
+            custom, built_in = (
+                Side(measured, repeatedly(target.format("bench") + query)) for target in (NOTES, CONFIGMAPS)
+            )
+            yield await beside(settings, f"custom / built-in, {work}", AS_FAST, custom, built_in, connections)
+
+
+async def _watches(settings: Settings) -> AsyncIterator[Result]:
+    """Both kinds on one server, each beside a bare limit of its own; all four take turns."""
+    events = settings.at_most(EVENTS)
+    customs: list[tuple[Round, Round]] = []
+    built_ins: list[tuple[Round, Round]] = []
+    with server(settings) as (_, measured):
+        await make_fan_out_namespaces(measured.url)
+        await _defined(measured, "notes", "Note", _NOTE_PROPERTIES)
+        async with (
+            fan_outs_of(_WATCHED_NOTES, measured, WATCHERS) as (custom, custom_bare),
+            fan_outs_of(WATCHED_CONFIGMAPS, measured, WATCHERS) as (built_in, built_in_bare),
+        ):
+            for _ in range(ROUNDS):
+                customs.append((await custom.round(events), await custom_bare.round(events)))
+                built_ins.append((await built_in.round(events), await built_in_bare.round(events)))
+        create_us = await _create_us(measured, _WATCHED_NOTES)
+        built_in_create_us = await _create_us(measured, WATCHED_CONFIGMAPS)
+    shape = f"watch, {WATCHERS} x {events} events"
+    yield at_full_speed(f"custom resources, {shape}", customs)
+    yield at_full_speed(f"built-in resources, {shape}", built_ins)
+    ours, theirs = ([one for one, _ in rounds] for rounds in (customs, built_ins))
+    cpu_us, built_in_cpu_us = (statistics.median(one.cpu_us for one in side) for side in (ours, theirs))
+    yield Result(
+        "custom / built-in, watch",
+        "/s",
+        statistics.median(one.deliveries_per_second for one in ours),
+        statistics.median(one.deliveries_per_second for one in theirs),
+        AS_FAST,
+        cpu_us=cpu_us,
+        note=f"the server's CPU for a delivery: custom {cpu_us:.1f} us, built-in {built_in_cpu_us:.1f} us; "
+        f"of it for the create, by which a schema is dearer: "
+        f"{create_us / WATCHERS:.1f} us, {built_in_create_us / WATCHERS:.1f} us",
+    )
+
+
+async def _create_us(measured: Measured, watched: Watched) -> float:
+    """The server's CPU time for a create that nobody watches."""
+    target, numbers = watched.target.format("bench"), range(UNWATCHED, UNWATCHED + EVENTS)
+    creates = (load.request("POST", target, watched.unstamped(number)) for number in numbers)
+    _, cpu_us = await rate(measured, load.each_of(creates))
+    return cpu_us
 
 
 async def _many(settings: Settings) -> AsyncIterator[Result]:
@@ -173,9 +264,11 @@ async def _many(settings: Settings) -> AsyncIterator[Result]:
         yield Result("memory that one of them adds", "MB", each, 0, DEFINITION_MIB, is_bound=True)
 
 
-async def _defined(measured: Measured, plural: str, kind: str) -> float:
+async def _defined(
+    measured: Measured, plural: str, kind: str, properties: Mapping[str, Any] | None = None
+) -> float:
     """How long after the answer the first request to it was answered."""
-    request = load.request("POST", DEFINITIONS, definition(plural, kind))
+    request = load.request("POST", DEFINITIONS, definition(plural, kind, properties))
     await load.run(measured.url, load.each_of(iter([request])), connections=1)
     began = time.perf_counter()
     await _served(measured, plural)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from benchmarks import followers, load, processes
 from benchmarks.bodies import config_map, pod
-from benchmarks.fan_out import FanOut, Round
+from benchmarks.fan_out import Body, FanOut, Round
 from benchmarks.processes import Measured
 from benchmarks.report import Result
 from storage.embedded import EmbeddedStore
@@ -43,12 +43,20 @@ CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
 PODS: Final = "/api/v1/namespaces/{}/pods"
 
 
+# How long each rate is measured, unless something else is asked for.
+SECONDS: Final = 5.0
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """seconds: how long each rate is measured."""
 
     seconds: float
     directory: Path
+
+    def at_most(self, count: int) -> int:
+        """So many, and in a run that was asked to be shorter so much fewer."""
+        return max(1, round(count * min(1.0, self.seconds / SECONDS)))
 
 
 Work = Callable[[Settings], AsyncIterator[Result]]
@@ -78,15 +86,20 @@ async def make_namespace(url: str, name: str) -> None:
     await load.run(url, load.each_of(iter([load.request("POST", "/api/v1/namespaces", body)])), connections=1)
 
 
+async def create(url: str, target: str, body: Callable[[int], bytes], count: int) -> None:
+    """So many. body: of one, from its number."""
+    creates = (load.request("POST", target, body(n)) for n in range(count))
+    await load.run(url, load.each_of(creates), connections=32)
+
+
 async def fill(url: str, namespace: str, count: int) -> None:
     """So many ConfigMaps of 1 KB, one in ten labelled tenth=yes."""
+
+    def body(number: int) -> bytes:
+        return config_map(f"c-{number:06}", {"tenth": "no" if number % 10 else "yes"})
+
     await make_namespace(url, namespace)
-    target = CONFIGMAPS.format(namespace)
-    creates = (
-        load.request("POST", target, config_map(f"c-{n:06}", {"tenth": "no" if n % 10 else "yes"}))
-        for n in range(count)
-    )
-    await load.run(url, load.each_of(creates), connections=32)
+    await create(url, CONFIGMAPS.format(namespace), body, count)
 
 
 async def answer_to(url: str, target: str, headers: Mapping[str, str] = load.NO_HEADERS) -> bytes:
@@ -150,12 +163,17 @@ async def beside(
     """The medians of rounds that the server and its limit take in turn. least: the target."""
     rates, limit_rates, costs = [], [], []
     for_s = settings.seconds / ROUNDS
-    for _ in range(ROUNDS):
-        bare, _ = await rate(limit.measured, limit.requests(for_s), connections)
-        done, cpu_us = await rate(ours.measured, ours.requests(for_s), connections)
-        rates.append(done.per_second)
-        limit_rates.append(bare.per_second)
-        costs.append(cpu_us)
+    # Opened before the time of a round begins, which may be short.
+    async with (
+        load.Connections.to(limit.measured.url, connections) as to_limit,
+        load.Connections.to(ours.measured.url, connections) as to_ours,
+    ):
+        for _ in range(ROUNDS):
+            bare, _ = await rate_on(to_limit, limit.measured, limit.requests(for_s))
+            done, cpu_us = await rate_on(to_ours, ours.measured, ours.requests(for_s))
+            rates.append(done.per_second)
+            limit_rates.append(bare.per_second)
+            costs.append(cpu_us)
     median = statistics.median
     return Result(work, "/s", median(rates), median(limit_rates), least, cpu_us=median(costs))
 
@@ -277,17 +295,53 @@ async def watches(settings: Settings) -> AsyncIterator[Result]:
         yield delay_of_a_delivery(name, rounds)
 
 
+class Watched(NamedTuple):
+    """What fans out. target: of the collection, `{}` for the namespace. body: of one, with its stamp."""
+
+    target: str
+    body: Body
+
+    def unstamped(self, number: int) -> bytes:
+        return self.body(number, "")
+
+
+def _stamped_config_map(number: int, stamp: str) -> bytes:
+    return config_map(f"c-{number:06}", marker=stamp)
+
+
+WATCHED_CONFIGMAPS: Final = Watched(CONFIGMAPS, _stamped_config_map)
+# Of what fans out, and of the one from which its bare limit learns how an event looks: names of one length.
+_WATCHED_NAMESPACE: Final = "bench"
+_SAMPLE_NAMESPACE: Final = "other"
+
+
 @asynccontextmanager
 async def fan_outs(settings: Settings, watchers: int) -> AsyncIterator[tuple[FanOut, FanOut]]:
-    """The server's and the bare limit's, which send the same bytes to as many connections."""
-    target = CONFIGMAPS.format("bench")
-    with server(settings) as (_, measured), processes.bare("fan-out") as limit:
-        await make_namespace(measured.url, "bench")
-        event = await _event(measured.url)
+    """Of ConfigMaps: the server's and the bare limit's."""
+    with server(settings) as (_, measured):
+        await make_fan_out_namespaces(measured.url)
+        async with fan_outs_of(WATCHED_CONFIGMAPS, measured, watchers) as both:
+            yield both
+
+
+async def make_fan_out_namespaces(url: str) -> None:
+    for name in (_WATCHED_NAMESPACE, _SAMPLE_NAMESPACE):
+        await make_namespace(url, name)
+
+
+@asynccontextmanager
+async def fan_outs_of(
+    watched: Watched, measured: Measured, watchers: int
+) -> AsyncIterator[tuple[FanOut, FanOut]]:
+    """The server's and the bare limit's, which send the same bytes to as many connections.
+
+    The server has the namespaces for it, and none of `watched` in them.
+    """
+    target = watched.target.format(_WATCHED_NAMESPACE)
+    with processes.bare("fan-out") as limit:
+        event = await _event(measured.url, watched)
         async with (
-            FanOut.on(
-                measured, f"{target}?watch=true", target, _stamped_config_map, watchers=watchers
-            ) as ours,
+            FanOut.on(measured, f"{target}?watch=true", target, watched.body, watchers=watchers) as ours,
             FanOut.on(
                 limit, "/", "/", lambda _, stamp: event.replace(b"STAMP", stamp.encode()), watchers=watchers
             ) as bare,
@@ -326,16 +380,11 @@ def delay_of_a_delivery(name: str, rounds: Sequence[tuple[Round, Round]], at_mos
     )
 
 
-def _stamped_config_map(number: int, stamp: str) -> bytes:
-    return config_map(f"c-{number:06}", marker=stamp)
-
-
-async def _event(url: str) -> bytes:
+async def _event(url: str, watched: Watched) -> bytes:
     """What a watch gets for a create, with STAMP for the stamp."""
-    await make_namespace(url, "other")  # a name as long as that of the namespace that is measured
-    target = CONFIGMAPS.format("other")
+    target = watched.target.format(_SAMPLE_NAMESPACE)
     stamp = followers.stamp()
-    creates = iter([load.request("POST", target, _stamped_config_map(0, stamp))])
+    creates = iter([load.request("POST", target, watched.body(0, stamp))])
     await load.run(url, load.each_of(creates), connections=1)
     events = await answer_to(url, f"{target}?watch=true&timeoutSeconds=1")
     return (events.partition(b"\n")[0] + b"\n").replace(stamp.encode(), b"STAMP")

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from typing import Final
 
+# By the character's code, as str.translate takes them.
+ESCAPES: Final = str.maketrans(
+    {
+        "\a": r"\a",
+        "\b": r"\b",
+        "\f": r"\f",
+        "\n": r"\n",
+        "\r": r"\r",
+        "\t": r"\t",
+        "\v": r"\v",
+        "\\": r"\\",
+        '"': r"\"",
+    }
+)
+
 
 def go_quote(text: str) -> str:
     """Go's %q: printable characters stay, the rest is escaped."""
-    return '"' + "".join(_escape(character) for character in text) + '"'
+    inner = text.translate(ESCAPES)
+    if not inner.isprintable():
+        inner = "".join(
+            character if character.isprintable() else _code(ord(character)) for character in inner
+        )
+    return f'"{inner}"'
 
 
-_ESCAPES: Final = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-    '"': '\\"',
-}
-
-
-def _escape(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
+def _code(code: int) -> str:
     if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -55,7 +55,8 @@ class Plugin:
     name: str = ""
 
     def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        raise NotImplementedError
+        """Whether it wants to be asked about such writes. The answer is remembered."""
+        return True
 
     async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
         """Change what is written; old: what is there, None for a create. Raises ApiError."""

@@ -238,36 +238,31 @@ def _compare(old: Any, new: Any, shape: Shape, changed: FieldSet, removed: Field
         return
     old_fields: Document = old if type(old) is dict else {}
     new_fields: Document = new if type(new) is dict else {}
-    is_struct, is_loose = what == "struct", shape.is_loose
+    is_loose = shape.is_loose
     for name, value in new_fields.items():
         before = old_fields.get(name, _ABSENT)
         if before is value or (before == value and not (is_loose and _is_mistaken(before, value))):
             continue
-        if is_struct:
-            known = shape.fields.get(name)
-            if known is None:
-                continue
-            element, child = known
-            if child.what == "ignored":
-                continue
-        else:
-            element, child = f"f:{name}", shape.element
+        part = _part(name, shape)
+        if part is None:
+            continue
+        element, child = part
         if before is _ABSENT:
             changed[element] = everything(value, child)
         else:
             _compare_both(element, before, value, child, changed, removed)
     for name, before in old_fields.items():
-        if name not in new_fields:
-            if is_struct:
-                known = shape.fields.get(name)
-                if known is None:
-                    continue
-                element, child = known
-                if child.what == "ignored":
-                    continue
-            else:
-                element, child = f"f:{name}", shape.element
+        if name not in new_fields and (part := _part(name, shape)) is not None:
+            element, child = part
             removed[element] = everything(before, child)
+
+
+def _part(name: str, shape: Shape) -> tuple[str, Shape] | None:
+    """Of a struct or map: the element and the shape of what has this name; None if nobody owns that."""
+    if shape.what != "struct":
+        return f"f:{name}", shape.element
+    known = shape.fields.get(name)
+    return None if known is None or known[1].what == "ignored" else known
 
 
 def _is_mistaken(a: Any, b: Any) -> bool:

@@ -6,13 +6,14 @@ length of the text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
-from apiserver.cel import syntax, types
-from apiserver.cel.library import formatting
+from apiserver.cel import syntax, types, validators
+from apiserver.cel.functions import Overload
+from apiserver.cel.names import Meaning, Names
 from apiserver.cel.spine import leftmost, with_leftmost
 from apiserver.cel.syntax import (
     Bind,
@@ -39,13 +40,7 @@ from apiserver.cel.unify import (
     parameter_names,
     renamed,
 )
-from apiserver.cel.values import EvaluationError, UInt
-from apiserver.regex import InvalidPattern, compile_pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from apiserver.cel.functions import Overload
+from apiserver.cel.values import UInt
 
 _CONSTANTS: Final[Mapping[type, Type]] = {
     type(None): types.NULL,
@@ -57,77 +52,6 @@ _CONSTANTS: Final[Mapping[type, Type]] = {
     bytes: types.BYTES,
 }
 _LOGICAL: Final = frozenset({"_&&_", "_||_"})
-# Functions of which a constant first argument is tried before evaluation.
-_CHECKED_CONSTANTS: Final = frozenset({"duration", "timestamp", "matches"})
-
-
-class Meaning(NamedTuple):
-    """What a name stands for."""
-
-    type: Type
-    is_constant: bool = False
-    value: object = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Vocabulary:
-    """What libraries declare, by full names. Many environments share one."""
-
-    constants: Mapping[str, Meaning]
-    functions: Mapping[str, tuple[Overload, ...]]
-    # Type parameters of each overload.
-    parameters: Mapping[Overload, tuple[str, ...]] = field(init=False)
-    # What calls with scalar arguments have turned out to be.
-    resolved: dict[object, tuple[tuple[Overload, ...], Type] | None] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        parameters = {
-            overload: tuple(sorted(parameter_names(*overload.args, overload.result)))
-            for overloads in self.functions.values()
-            for overload in overloads
-        }
-        object.__setattr__(self, "parameters", parameters)
-
-
-class Names:
-    """What an expression may name.
-
-    own: variables and messages, by full name.
-    container: names are looked up in it first, then in what contains it.
-    """
-
-    __slots__ = ("_own", "_prefixes", "container", "longest", "vocabulary")
-
-    def __init__(self, own: Mapping[str, Meaning], vocabulary: Vocabulary, container: str = "") -> None:
-        self._own, self.vocabulary, self.container = own, vocabulary, container
-        parts = container.split(".") if container else []
-        self._prefixes = (*(".".join(parts[:count]) + "." for count in range(len(parts), 0, -1)), "")
-        # Of how many parts names may be made, by their first; others need not be looked up.
-        self.longest: dict[str, int] = {}
-        dotted = [
-            name
-            for names in (own, vocabulary.constants, vocabulary.functions)
-            for name in names
-            if "." in name
-        ]
-        for name in dotted:
-            for prefix in self._prefixes:
-                if name.startswith(prefix) and "." in (rest := name[len(prefix) :]):
-                    first = rest.partition(".")[0]
-                    self.longest[first] = max(self.longest.get(first, 0), rest.count(".") + 1)
-
-    def meaning(self, name: str) -> tuple[str, Meaning] | None:
-        """The full name, and what it stands for."""
-        for candidate in self.candidates(name):
-            found = self._own.get(candidate) or self.vocabulary.constants.get(candidate)
-            if found is not None:
-                return candidate, found
-        return None
-
-    def candidates(self, name: str) -> Sequence[str]:
-        if name.startswith("."):
-            return (name[1:],)
-        return [prefix + name for prefix in self._prefixes] if self.container else (name,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +95,7 @@ class _Checker:
         self._unifier = Unifier()
         self._locals: dict[str, Type] = {}
         self._open: list[Node] = []  # whose types have parameters yet
-        self._literals: list[tuple[ListOf | MapOf, bool]] = []
-        self._constant_calls: list[Call] = []
-        self._formats: list[Call] = []
+        self._noted = validators.Noted()
         self._in_format = 0
         self.issues: list[Issue] = []
 
@@ -181,6 +103,10 @@ class _Checker:
         """All parameters become what they have turned out to be, or dyn."""
         for node in self._open:
             node.type = self._unifier.substitute(node.type, free=types.DYN)
+
+    def validate(self) -> None:
+        for node, message in validators.complaints(self._noted):
+            self._report(node, message)
 
     # ---- the walk
 
@@ -331,7 +257,7 @@ class _Checker:
             node.args = tuple(map(self.check, node.args))
         self._in_format -= is_format
         if is_format:
-            self._formats.append(node)
+            self._noted.formats.append(node)
         for name in self._names.candidates(node.function):
             overloads = self._functions.get(name)
             if overloads is not None:
@@ -343,8 +269,8 @@ class _Checker:
         if node.target is None:
             node.function = name
         self._resolve(node, overloads)
-        if node.function in _CHECKED_CONSTANTS and node.args and isinstance(node.args[0], Constant):
-            self._constant_calls.append(node)
+        if node.function in validators.TRIED and node.args and isinstance(node.args[0], Constant):
+            self._noted.calls.append(node)
 
     def _resolve(self, node: Call, overloads: tuple[Overload, ...]) -> None:
         if node.function in _LOGICAL and node.target is None:
@@ -458,7 +384,8 @@ class _Checker:
             type_ = self._unwrapped(item) if index in node.optional else item.type
             element = self._joined(item, element, type_)
         node.items = tuple(items)
-        self._literals.append((node, self._in_format > 0))
+        if not self._in_format:
+            self._noted.literals.append(node)
         self._set(node, types.list_of(self._unifier.fresh() if element is None else element))
 
     def _map(self, node: MapOf) -> None:
@@ -471,7 +398,8 @@ class _Checker:
             entry.value = value = self.check(entry.value)
             type_ = self._unwrapped(value) if entry.is_optional else value.type
             value_type = self._joined(value, value_type, type_)
-        self._literals.append((node, self._in_format > 0))
+        if not self._in_format:
+            self._noted.literals.append(node)
         if key_type is None or value_type is None:
             key_type, value_type = self._unifier.fresh(), self._unifier.fresh()
         self._set(node, types.map_of(key_type, value_type))
@@ -585,51 +513,6 @@ class _Checker:
         self._report(node, f"found no matching overload for '_?_:_' applied to '({shown})'")
         return types.ERROR
 
-    # ---- what is checked of constants, once the types are known
-
-    def validate(self) -> None:
-        """Reports constants of which calls can make nothing, and literals that mix types by way of dyn.
-
-        Kubernetes has these of cel-go's validators: cel/validator.go, and ext/formatting.go.
-        """
-        for call in self._constant_calls:
-            if not _is_possible(call):
-                self._report(call.args[0], f"invalid {call.function} argument")
-        for literal, is_exempt in self._literals:
-            if not is_exempt:
-                self._homogeneous(literal)
-        for call in self._formats:
-            self._format(call)
-
-    def _format(self, call: Call) -> None:
-        text = call.target
-        if [each.call for each in call.overloads] != [formatting.format_localized]:
-            return
-        if isinstance(text, Constant) and isinstance(args := call.args[0], ListOf):
-            found = formatting.misuse(text.value, args.items)
-            if found is not None:
-                self._report(found[0] or call, found[1])
-
-    def _homogeneous(self, node: ListOf | MapOf) -> None:
-        if isinstance(node, ListOf):
-            pairs = [[(item, index in node.optional)] for index, item in enumerate(node.items)]
-        else:
-            pairs = [
-                [(entry.key, False), (entry.value, entry.is_optional)]
-                for entry in node.entries
-                if not isinstance(entry.key, str)
-            ]
-        for column in zip(*pairs, strict=True):
-            kinds = [
-                item.type.element if is_optional and item.type.kind is Kind.OPTIONAL else item.type
-                for item, is_optional in column
-            ]
-            for (item, _), kind in zip(column, kinds, strict=True):
-                if kind != kinds[0]:
-                    self._report(item, f"expected type '{kinds[0]}' but found '{kind}'")
-                    if isinstance(node, ListOf):
-                        break
-
 
 # By the class of a node: what checks those that end a chain, and those of which the first child is checked.
 # A table and not a method, which would take a third of the stack.
@@ -648,16 +531,3 @@ _INNER: Final[Mapping[type, Callable[[_Checker, Any], None]]] = {
     Comprehension: _Checker._comprehension,
     Bind: _Checker._bind,
 }
-
-
-def _is_possible(call: Call) -> bool:
-    constant = call.args[0]
-    assert isinstance(constant, Constant)
-    try:
-        if call.function == "matches":
-            compile_pattern(constant.value)
-        else:
-            call.overloads[0].call(constant.value)
-    except (EvaluationError, InvalidPattern):
-        return False
-    return True

@@ -1,8 +1,8 @@
 """A checked tree becomes closures over a frame, which count what they cost.
 
-A frame is a list: what is left of the budget, then a slot for each variable. What costs the same whenever a
-part of an expression is evaluated is added up here and charged once, where that part begins: with the whole
-expression, a branch, a loop's turn. Only what depends on values is charged by itself.
+How each part is evaluated is in `runs`. What costs the same whenever a part is evaluated is added up here and
+charged once, where that part begins: with the whole expression, a branch, a loop's turn. Only what depends on
+values is charged by itself.
 
 Source of what is charged: cel-go interpreter/runtimecost.go. A name, a field and an index cost one each, but
 of a name that is only a branch of `?:` or an index, itself nothing.
@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
-from apiserver.cel import loops, operators
 from apiserver.cel.functions import LIST_COST, MAP_COST, MESSAGE_COST
+from apiserver.cel.runs import bindings, calls, equality, literals, loops, selections, truth
+from apiserver.cel.runs.frames import ABSENT, EXCEEDED, NO_OVERLOAD, Frame, Run, charged, in_steps
 from apiserver.cel.spine import EAGER, leftmost
 from apiserver.cel.syntax import (
     Bind,
@@ -33,15 +34,11 @@ from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.regex import InvalidPattern, compile_pattern
 
-Frame: TypeAlias = list[Any]
-Run: TypeAlias = Callable[[Frame], Any]
-
 BUDGET: Final = 1_000_000  # of one evaluation, Kubernetes' PerCallLimit
 # A chain of calls is cut into pieces of so many, which are evaluated one after the other and not within.
 CHAIN_MAX: Final = 32
 # Methods whose argument is evaluated only if what they are called on has no value.
 _ALTERNATIVES: Final = frozenset({"optional_or_optional", "optional_orValue_value"})
-
 
 # What Python says of values that are not of the types they are declared to be. Operations do not look for it.
 _MISTYPED: Final = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError)
@@ -64,7 +61,7 @@ class Program:
     def __init__(self, run: Run, cost: int, names: Mapping[str, int], size: int) -> None:
         self._run, self._cost = run, cost
         self._names = tuple(names.items())
-        self._frame: Frame = [operators.ABSENT] * size
+        self._frame: Frame = [ABSENT] * size
 
     def __call__(self, variables: Mapping[str, Any], budget: int = BUDGET) -> Result:
         """Raises EvaluationError, also for a value that is not of its declared type, and CostExceeded.
@@ -83,12 +80,12 @@ class Program:
             error.cost = _spent(frame, budget)
             raise
         except _MISTYPED as error:
-            raise _failed(operators.NO_OVERLOAD, _spent(frame, budget)) from error
+            raise _failed(NO_OVERLOAD, _spent(frame, budget)) from error
         except RecursionError:
             raise _failed("values are nested too deeply", _spent(frame, budget)) from None
         left: int = frame[0]
         if left < 0:
-            raise CostExceeded(operators.EXCEEDED)
+            raise CostExceeded(EXCEEDED)
         return Result(value, budget - left)
 
 
@@ -96,7 +93,7 @@ def _spent(frame: Frame, budget: int) -> int:
     """Raises CostExceeded."""
     left: int = frame[0]
     if left < 0:
-        raise CostExceeded(operators.EXCEEDED)
+        raise CostExceeded(EXCEEDED)
     return budget - left
 
 
@@ -159,9 +156,9 @@ class _Compiler:
             if position and position % CHAIN_MAX == 0:
                 slot = self._slot()
                 steps.append((slot, code.run))
-                code = code._replace(run=operators.read(slot), path=())
+                code = code._replace(run=bindings.read(slot), path=())
             code = _INNER[type(parent)](self, parent, code)
-        return code._replace(run=operators.in_steps(steps, code.run), path=()) if steps else code
+        return code._replace(run=in_steps(steps, code.run), path=()) if steps else code
 
     def _first(self, node: Node) -> Node | None:
         """Of what is evaluated whenever the node is; of others the walk ends."""
@@ -197,24 +194,24 @@ class _Compiler:
         slot = self.globals.get(name)
         if slot is None:
             slot = self.globals[name] = self._slot()
-        return _variable(operators.read_global(slot, name), slot)
+        return _variable(bindings.read_global(slot, name), slot)
 
     def _select(self, node: Select, operand: Code) -> Code:
         if node.is_test:
-            run = operators.has_field(operand.run, node.key)
+            run = selections.has_field(operand.run, node.key)
             return Code(run, operand.bare_cost + 1, 0, is_attribute=True)
         own, cost = _selecting(operand)
         is_plain = not node.is_optional and node.key == node.field
         if operand.path and is_plain:
             path = (*operand.path, node.key)
-            return Code(operators.read_path(path), cost, own, is_attribute=True, path=path)
-        run = operators.select(operand.run, node.key, node.field, is_optional=node.is_optional)
+            return Code(selections.read_path(path), cost, own, is_attribute=True, path=path)
+        run = selections.select(operand.run, node.key, node.field, is_optional=node.is_optional)
         return Code(run, cost, own, is_attribute=True)
 
     def _index(self, operand: Code, index: Code, *, is_optional: bool, of: Type) -> Code:
         own, cost = _selecting(operand)
         cost += index.bare_cost if index.is_attribute else index.cost
-        run = operators.index(operand.run, index.run, is_optional=is_optional, of=of)
+        run = selections.index(operand.run, index.run, is_optional=is_optional, of=of)
         return Code(run, cost, own, is_attribute=True)
 
     # ---- calls
@@ -232,34 +229,30 @@ class _Compiler:
         codes = list(map(self.compile, terms))
         are_bools = [term.type.kind is Kind.BOOL for term in terms]
         runs = [
-            operators.boolean(code.run, is_bool=is_bool)
-            for code, is_bool in zip(codes, are_bools, strict=True)
+            truth.boolean(code.run, is_bool=is_bool) for code, is_bool in zip(codes, are_bools, strict=True)
         ]
-        charged = [
-            runs[0],
-            *(operators.charged(run, code.cost) for run, code in zip(runs[1:], codes[1:], strict=True)),
-        ]
-        combine = operators.conjunction if node.function == "_&&_" else operators.disjunction
-        return Code(combine(charged), codes[0].cost)
+        later = [charged(run, code.cost) for run, code in zip(runs[1:], codes[1:], strict=True)]
+        combine = truth.conjunction if node.function == "_&&_" else truth.disjunction
+        return Code(combine([runs[0], *later]), codes[0].cost)
 
     def _conditional(self, node: Call) -> Code:
         return self._choice(node, self.compile(node.args[0]))
 
     def _choice(self, node: Call, condition: Code) -> Code:
         then, otherwise = map(self.compile, node.args[1:])
-        run = operators.boolean(condition.run, is_bool=node.args[0].type.kind is Kind.BOOL)
+        run = truth.boolean(condition.run, is_bool=node.args[0].type.kind is Kind.BOOL)
         always = min(then.bare_cost, otherwise.bare_cost)
-        run = operators.conditional(
+        run = truth.conditional(
             run,
-            operators.charged(then.run, then.bare_cost - always),
-            operators.charged(otherwise.run, otherwise.bare_cost - always),
+            charged(then.run, then.bare_cost - always),
+            charged(otherwise.run, otherwise.bare_cost - always),
         )
         return Code(run, condition.cost + always, 0, is_attribute=True)
 
     def _alternative(self, node: Call, optional: Code) -> Code:
         other = self.compile(node.args[0])
-        run = operators.alternative(
-            optional.run, operators.charged(other.run, other.cost), is_value=node.function == "orValue"
+        run = truth.alternative(
+            optional.run, charged(other.run, other.cost), is_value=node.function == "orValue"
         )
         return Code(run, optional.cost)
 
@@ -271,7 +264,7 @@ class _Compiler:
             case "_[?_]":
                 return self._index(*args, is_optional=True, of=given[0])
             case "_==_" | "_!=_":
-                run, price = operators.equality(
+                run, price = equality.comparison(
                     args[0].run, args[1].run, *given, is_equal=node.function == "_==_"
                 )
                 return Code(run, args[0].cost + args[1].cost + price)
@@ -282,7 +275,7 @@ class _Compiler:
             code = self._sure_call(node, args, cost)
         else:
             name = node.function if node.function[0].isalpha() else ""
-            code = Code(operators.dispatched(name, node.overloads, [arg.run for arg in args]), cost)
+            code = Code(calls.dispatched(name, node.overloads, [arg.run for arg in args]), cost)
         is_converted = node.function in _CONVERSIONS and len(args) == 1 and args[0].constant
         return _evaluated(code.run) if is_converted else code
 
@@ -291,9 +284,9 @@ class _Compiler:
             (items,) = container.constant
             if not items:
                 return _constant(False)
-            if all(map(operators.is_plain, items)):
-                return Code(operators.membership_of_constants(item.run, item_type, items), item.cost)
-        run, price = operators.membership(item.run, container.run, item_type, container_type)
+            if all(map(equality.is_plain, items)):
+                return Code(equality.membership_of_constants(item.run, item_type, items), item.cost)
+        run, price = equality.membership(item.run, container.run, item_type, container_type)
         return Code(run, item.cost + container.cost + price)
 
     def _sure_call(self, node: Call, args: Sequence[Code], cost: int) -> Code:
@@ -306,10 +299,10 @@ class _Compiler:
             except InvalidPattern as error:
                 raise NotRunnable(error.message) from None
             if overload.id == "matches_string":
-                return Code(operators.search(runs[0], regex.search, len(pattern)), cost)
+                return Code(calls.search(runs[0], regex.search, len(pattern)), cost)
         if overload.price is not None:
-            return Code(operators.priced_call(overload.call, overload.price, runs), cost)
-        return Code(operators.call(overload.call, args), cost + 1)
+            return Code(calls.priced_call(overload.call, overload.price, runs), cost)
+        return Code(calls.call(overload.call, runs, args[1].constant if len(args) == 2 else ()), cost + 1)
 
     # ---- literals
 
@@ -317,7 +310,7 @@ class _Compiler:
         codes = list(map(self.compile, node.items))
         if not node.optional and all(code.constant for code in codes):
             return _constant([code.constant[0] for code in codes])
-        run = operators.make_list([code.run for code in codes], node.optional)
+        run = literals.make_list([code.run for code in codes], node.optional)
         return Code(run, LIST_COST + sum(code.cost for code in codes))
 
     def _map(self, node: MapOf) -> Code:
@@ -328,7 +321,7 @@ class _Compiler:
             cost += key.cost + value.cost
             are_constant = are_constant and bool(key.constant and value.constant) and not entry.is_optional
             entries.append((key.run, value.run, entry.is_optional))
-        run = operators.make_map(entries)
+        run = literals.make_map(entries)
         if are_constant:
             # What is wrong with it is told where it is needed.
             with suppress(EvaluationError):
@@ -344,7 +337,7 @@ class _Compiler:
             cost += value.cost
             key = node.type.fields[str(entry.key)].key
             entries.append((key, value.run, entry.is_optional))
-        return Code(operators.make_message(node.type, entries), cost)
+        return Code(literals.make_message(node.type, entries), cost)
 
     # ---- bindings and loops
 
@@ -357,26 +350,26 @@ class _Compiler:
 
     def _bind(self, node: Bind) -> Code:
         value, slot = self.compile(node.value), self._slot()
-        read = operators.read_lazily(slot, operators.charged(value.run, value.cost))
+        read = bindings.read_lazily(slot, charged(value.run, value.cost))
         with self._scope({node.name: Code(read, 1, 1, is_attribute=True)}):
             body = self.compile(node.body)
-        return Code(operators.bound(slot, body.run), body.cost)
+        return Code(bindings.bound(slot, body.run), body.cost)
 
     def _bound_at_once(self, node: Bind, value: Code) -> Code:
         """`hasValue(@target) ? … value(@target) … : …`, where cel-go has all of the target twice."""
         slot, choice = self._slot(), node.body
         assert isinstance(choice, Call)
         self._slot()
-        with self._scope({EAGER: Code(operators.read(slot))}):
+        with self._scope({EAGER: Code(bindings.read(slot))}):
             condition = self.compile(choice.args[0])
-        with self._scope({EAGER: Code(operators.read_again(slot))}):
+        with self._scope({EAGER: Code(bindings.read_again(slot))}):
             body = self._choice(choice, condition)
-        return Code(operators.bound_at_once(slot, value.run, value.cost, body.run), value.cost + body.cost)
+        return Code(bindings.bound_at_once(slot, value.run, value.cost, body.run), value.cost + body.cost)
 
     def _comprehension(self, node: Comprehension, range_: Code) -> Code:
         slots = [self._slot() for _ in node.variables]
         variables = {
-            name: _variable(operators.read(slot), slot)
+            name: _variable(bindings.read(slot), slot)
             for name, slot in zip(node.variables, slots, strict=True)
         }
         condition = result = None
@@ -384,7 +377,7 @@ class _Compiler:
             if node.condition is not None:
                 code = self.compile(node.condition)
                 is_bool = node.condition.type.kind is Kind.BOOL
-                condition = loops.Part(operators.boolean(code.run, is_bool=is_bool), code.cost)
+                condition = loops.Part(truth.boolean(code.run, is_bool=is_bool), code.cost)
             if node.result is not None:
                 code = self.compile(node.result)
                 result = loops.Part(code.run, code.cost, bool(code.constant))

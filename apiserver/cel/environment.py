@@ -9,9 +9,10 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.cel import checker, macros, types
-from apiserver.cel.checker import Meaning, Names, Rules, Vocabulary
+from apiserver.cel.checker import Rules
 from apiserver.cel.compiler import Program, compile_tree
 from apiserver.cel.functions import Library, Overload
+from apiserver.cel.names import Meaning, Names, Vocabulary
 from apiserver.cel.parser import Macros, parse
 from apiserver.cel.syntax import Node
 from apiserver.cel.types import Type

@@ -25,7 +25,7 @@ class Positioned:
 
 @dataclass(slots=True, eq=False)
 class Constant(Positioned):
-    """value: as `values` has it. text_length: of strings and bytes, in the text."""
+    """value: as `values` has it."""
 
     value: Any
 
@@ -34,7 +34,7 @@ class Constant(Positioned):
 class Ident(Positioned):
     """name: `a`, or `.a` for one that is looked up at the root; the checker writes the full name.
 
-    constant: the checker found that it names a type or a library's constant, which is `value`.
+    is_constant: the checker found that it names a type or a library's constant, which is `value`.
     """
 
     name: str

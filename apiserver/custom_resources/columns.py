@@ -5,7 +5,7 @@ Source: k8s.io/apiextensions-apiserver, pkg/registry/customresource/tableconvert
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import orjson
@@ -22,6 +22,10 @@ _UNKNOWN_DATE: Final = "<unknown>"
 _NO_DATES: Final = frozenset({"", "null", "0001-01-01T00:00:00Z"})
 
 
+# Of more, the paths are read before the first of them is needed, aside: that takes long.
+MANY_COLUMNS: Final = 200
+
+
 def columns_of(described: Sequence[Document]) -> Columns:
     """Columns as a version describes them; the two that all types have if it describes none."""
     return table.columns(*map(_column, described)) if described else table.DEFAULT
@@ -31,7 +35,7 @@ def _column(described: Document) -> Column:
     path = described["jsonPath"]
     return Column(
         described["name"],
-        _cell(path, described["type"]),
+        _Cell(path, described["type"]),
         type=described["type"],
         format=described.get("format", ""),
         description=described.get("description")
@@ -40,18 +44,46 @@ def _column(described: Document) -> Column:
     )
 
 
-def _cell(path: str, kind: str) -> Callable[[Document, float], Any]:
-    try:
-        find = compile_path(path)
-    except InvalidPath:
-        # Validation has let it in all the same: nothing is found there.
-        return lambda document, now: None
+class _Cell:
+    """Shows what is at a path, which is read when it is first needed: nobody may ever ask for a table."""
 
-    def cell(document: Document, now: float) -> Any:
+    __slots__ = ("_find", "_kind", "_path")
+
+    def __init__(self, path: str, kind: str) -> None:
+        self._path = path
+        self._kind = kind
+        self._find: Callable[[Document], Iterator[Any]] | None = None
+
+    def __call__(self, document: Document, now: float) -> Any:
         # Only the first of what is found is shown.
-        return next((_shown(value, kind, now) for value in find(document)), None)
+        find = self._find or self.read()
+        return next((_shown(value, self._kind, now) for value in find(document)), None)
 
-    return cell
+    def read(self) -> Callable[[Document], Iterator[Any]]:
+        try:
+            self._find = compile_path(self._path)
+        except InvalidPath:
+            # Validation has let it in all the same: nothing is found there.
+            self._find = _nothing
+        return self._find
+
+
+def _nothing(document: Document) -> Iterator[Any]:
+    return iter(())
+
+
+class ManyPaths:
+    """The paths of very many columns. As `registry.served_resource.Preparation`."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self.is_due = True
+
+    def prepare(self) -> None:
+        for column in self._columns.columns:
+            if isinstance(column.cell, _Cell):
+                column.cell.read()
+        self.is_due = False
 
 
 def _shown(value: Any, kind: str, now: float) -> Any:

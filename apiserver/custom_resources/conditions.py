@@ -9,16 +9,17 @@ import copy
 from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
+from apiserver.brand import Brand
+from apiserver.catalogue.rules.definition_approval import approval_of, is_protected
 from apiserver.catalogue.rules.definition_conditions import (
+    ESTABLISHED,
     has_condition,
     remove_condition,
     set_condition,
 )
 from apiserver.custom_resources.definitions import (
     API_APPROVED,
-    ESTABLISHED,
     NAMES_ACCEPTED,
     NON_STRUCTURAL,
     accepted_names,
@@ -28,7 +29,6 @@ from apiserver.vocabulary import Document
 from storage.quoting import go_quote
 
 _SHOWN_NAMES: Final = ("plural", "singular", "kind", "listKind", "shortNames", "categories")
-_APPROVALS: Final = "https://github.com/kubernetes/enhancements/pull/1111"
 
 
 class Taken:
@@ -59,7 +59,7 @@ def _kinds(names: Document) -> set[str]:
     return {names.get("kind", ""), names.get("listKind", "")}
 
 
-def updated(definition: Document, taken: Taken, now: str, *, vendor: str) -> Document:
+def updated(definition: Document, taken: Taken, now: str, *, brand: Brand) -> Document:
     """The definition with the names and conditions that it should have; the one given is not changed.
 
     taken: by all of its group, itself among them.
@@ -73,7 +73,7 @@ def updated(definition: Document, taken: Taken, now: str, *, vendor: str) -> Doc
     if not has_condition(new, ESTABLISHED):
         set_condition(new, _established(is_accepted=accepted["status"] == "True"), now)
     _set_or_remove(new, NON_STRUCTURAL, _non_structural(new), now)
-    _set_or_remove(new, API_APPROVED, _approval(new, vendor), now)
+    _set_or_remove(new, API_APPROVED, _approval(new, brand), now)
     stored = status.get("storedVersions") or []
     if (version := storage_version(new["spec"])) and version not in stored:
         status["storedVersions"] = [*stored, version]
@@ -162,37 +162,8 @@ def _non_structural(definition: Document) -> Document | None:
     )
 
 
-def is_protected(group: str, vendor: str) -> bool:
-    """Groups of the community's own, `k8s.io`, `kubernetes.io` and what is below them."""
-    return any(group == each or group.endswith(f".{each}") for each in ("k8s.io", f"{vendor}.io"))
-
-
-def _approval(definition: Document, vendor: str) -> Document | None:
-    if not is_protected(definition["spec"]["group"], vendor):
+def _approval(definition: Document, brand: Brand) -> Document | None:
+    if not is_protected(definition["spec"]["group"], brand):
         return None
-    key = f"api-approved.{vendor}.io"
-    said = (definition["metadata"].get("annotations") or {}).get(key, "")
-    if not said:
-        reason = "MissingAnnotation"
-        text = f"protected groups must have approval annotation {go_quote(key)}, see {_APPROVALS}"
-        return _condition(API_APPROVED, holds=False, reason=reason, message=text)
-    if said.startswith("unapproved"):
-        text = f"not approved: {go_quote(said)}"
-        return _condition(API_APPROVED, holds=False, reason="UnapprovedAnnotation", message=text)
-    if _is_url(said):
-        return _condition(
-            API_APPROVED, holds=True, reason="ApprovedAnnotation", message=f"approved in {said}"
-        )
-    text = (
-        f"protected groups must have approval annotation {go_quote(key)} with either a URL or a reason "
-        f'starting with "unapproved", see {_APPROVALS}'
-    )
-    return _condition(API_APPROVED, holds=False, reason="InvalidAnnotation", message=text)
-
-
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return False
-    return bool(parts.scheme and parts.netloc)
+    found = approval_of(definition, brand)
+    return _condition(API_APPROVED, holds=found.holds, reason=found.reason, message=found.text)

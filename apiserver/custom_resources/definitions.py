@@ -10,7 +10,6 @@ from apiserver.registry.served_resource import version_priority
 from apiserver.vocabulary import Document, GroupVersion
 
 RESOURCE: Final = "customresourcedefinitions"
-ESTABLISHED: Final = "Established"
 NAMES_ACCEPTED: Final = "NamesAccepted"
 NON_STRUCTURAL: Final = "NonStructuralSchema"
 API_APPROVED: Final = "KubernetesAPIApprovalPolicyConformant"

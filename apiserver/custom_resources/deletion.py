@@ -13,6 +13,7 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.catalogue.rules.definition_conditions import (
+    ESTABLISHED,
     TERMINATING,
     cleanup_finalizer,
     has_condition,
@@ -102,7 +103,7 @@ class Deletion:
         definition = (await self._registry.get(self._resource, "", name)).document()
         if not self._is_ours(definition):
             return True
-        if not has_condition(definition, definitions.ESTABLISHED):
+        if not has_condition(definition, ESTABLISHED):
             await self._write(name, _NEVER_ESTABLISHED, is_done=True)
             return True
         await self._write(name, _IN_PROGRESS, is_done=False)

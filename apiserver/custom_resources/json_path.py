@@ -8,7 +8,7 @@ Source: k8s.io/client-go, util/jsonpath.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -64,6 +64,9 @@ def compile_path(text: str) -> Callable[[Any], Iterator[Any]]:
     steps, rest = _steps(text.strip(), 0)
     if rest:
         raise InvalidPath(f"unexpected {rest[:10]!r}")
+    fields = [step.name for step in steps if isinstance(step, _Field)]
+    if len(fields) == len(steps):
+        return lambda document: _at(fields, document)
 
     def find(document: Any) -> Iterator[Any]:
         try:
@@ -72,6 +75,15 @@ def compile_path(text: str) -> Callable[[Any], Iterator[Any]]:
             return
 
     return find
+
+
+def _at(fields: Sequence[str], document: Any) -> Iterator[Any]:
+    """What nearly all paths lead to: one value, or none."""
+    for field in fields:
+        if not isinstance(document, dict) or field not in document:
+            return iter(())
+        document = document[field]
+    return iter((document,))
 
 
 def _found(steps: list[Step], document: Any, budget: _Budget) -> Iterator[Any]:
@@ -109,13 +121,13 @@ def _steps(text: str, depth: int) -> tuple[list[Step], str]:
                     raise InvalidPath(f"expected a field at {text[:10]!r}")
                 break  # `.` is the document itself.
             name = re.sub(r"\\(.)", r"\1", found[0])
-            steps.append(_all if found[0] == "*" else _field(name))
+            steps.append(_all if found[0] == "*" else _Field(name))
             text = text[found.end() :]
         elif text[0] == "[":
             step, text = _bracket(text[1:], depth)
             steps.append(step)
         elif not steps and (found := _FIELD.match(text)):
-            steps.append(_field(found[0]))
+            steps.append(_Field(found[0]))
             text = text[found.end() :]
         else:
             break
@@ -133,7 +145,7 @@ def _bracket(text: str, depth: int) -> tuple[Step, str]:
     while True:
         text = text.lstrip()
         if found := _QUOTED.match(text):
-            choices.append(_field(_unquoted(found)))
+            choices.append(_Field(_unquoted(found)))
         elif text.startswith("*"):
             found = re.match(r"\*", text)
             choices.append(_all)
@@ -158,12 +170,16 @@ def _unquoted(found: re.Match[str]) -> str:
 # ---- steps
 
 
-def _field(name: str) -> Step:
-    def step(value: Any, budget: _Budget) -> Iterator[Any]:
-        if isinstance(value, dict) and name in value:
-            yield value[name]
+class _Field:
+    """A step to a field."""
 
-    return step
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, value: Any, budget: _Budget) -> Iterator[Any]:
+        return iter((value[self.name],)) if isinstance(value, dict) and self.name in value else iter(())
 
 
 def _all(value: Any, budget: _Budget) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import field as field_at
 from apiserver.catalogue.subresources import scale, text_at
 from apiserver.custom_resources import definitions, schemas
-from apiserver.custom_resources.columns import columns_of
+from apiserver.custom_resources.columns import MANY_COLUMNS, ManyPaths, columns_of
 from apiserver.custom_resources.keeping import Converter, Definitions, Family, Room, VersionKeeping
 from apiserver.custom_resources.schemas import Source, VersionSchema
 from apiserver.custom_resources.strategies import VersionRules
@@ -82,6 +82,8 @@ def served(found: StoredObject, definition: Document, workshop: Workshop) -> Ser
     def resource(version: Mapping[str, Any]) -> ServedResource:
         schema = compiled[version["name"]]
         subresources, strategies = _subresources(version, schema)
+        columns = columns_of(version.get("additionalPrinterColumns") or ())
+        has_many = len(columns.columns) > MANY_COLUMNS
         warning = definitions.deprecation_warning(spec, version) if version.get("deprecated") else ""
         return ServedResource(
             group_version=GroupVersion(group, version["name"]),
@@ -96,13 +98,13 @@ def served(found: StoredObject, definition: Document, workshop: Workshop) -> Ser
             verbs=VERBS,
             subresources=MappingProxyType(subresources),
             strategy=strategies.strategy(takes_long=len(found.tail) > schemas.LARGE_DEFINITION_BYTES),
-            columns=columns_of(version.get("additionalPrinterColumns") or ()),
+            columns=columns,
             selectable_fields=_selectable_fields(version.get("selectableFields") or ()),
             storage_version=family.stored,
             keeping=VersionKeeping(family, version["name"]),
             deprecation=Deprecation("", text=warning) if warning else None,
             walk=lambda: schema.check,
-            preparations=(schema, compiled[family.stored]),
+            preparations=(schema, compiled[family.stored], *([ManyPaths(columns)] if has_many else [])),
             openapi=partial(schemas.openapi, schema, GroupVersion(group, version["name"]), kind),
         )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from apiserver.brand import Brand
 from apiserver.custom_resources.rules.evaluate import Rules
@@ -17,6 +19,8 @@ from apiserver.vocabulary import Document, GroupVersion
 
 # Of smaller ones all is made within a few milliseconds.
 LARGE_DEFINITION_BYTES: Final = 32 * 1024
+# So many are decoded together sooner than looked for.
+FEW_VERSIONS: Final = 8
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 # What a published schema may say. All else is told to nobody: what is deprecated, or means nothing here.
 _PUBLISHED: Final = frozenset(
@@ -66,10 +70,51 @@ class Source:
     found: it, as it is stored. It may be replaced by a version that says the same.
     """
 
-    __slots__ = ("found",)
+    __slots__ = ("_places", "found")
 
     def __init__(self, found: StoredObject) -> None:
         self.found = found
+        self._places: _Places | None = None
+
+    def version(self, name: str) -> tuple[Document, bool]:
+        """A version as the definition has it, decoded anew, and whether all of them keep unknown fields.
+
+        Of many versions each is found in the text by where it was last: to decode all for each would take
+        seconds.
+        """
+        found, places = self.found, self._places
+        if places is not None and places.revision == found.resource_version and name in places.of_versions:
+            start, end = places.of_versions[name]
+            return orjson.loads(found.tail[start:end]), places.keeps_unknown
+        spec = found.document()["spec"]
+        # Only definitions of other servers, or of long ago, say so.
+        keeps_unknown = spec.get("preserveUnknownFields") is True
+        if len(spec["versions"]) > FEW_VERSIONS:
+            of_versions = _places(found.tail, spec["versions"])
+            self._places = _Places(found.resource_version, keeps_unknown, of_versions)
+        return next(each for each in spec["versions"] if each["name"] == name), keeps_unknown
+
+
+class _Places(NamedTuple):
+    """Where in the text of a definition, as of a revision, its versions begin and end."""
+
+    revision: str
+    keeps_unknown: bool
+    of_versions: Mapping[str, tuple[int, int]]
+
+
+def _places(text: bytes, versions: Iterable[Document]) -> Mapping[str, tuple[int, int]]:
+    """Of all up to the first that somebody else's encoder wrote."""
+    places: dict[str, tuple[int, int]] = {}
+    end = 0
+    for version in versions:
+        encoded = orjson.dumps(version)
+        start = text.find(encoded, end)
+        if start < 0:
+            break
+        end = start + len(encoded)
+        places[version["name"]] = start, end
+    return places
 
 
 class VersionSchema:
@@ -83,11 +128,9 @@ class VersionSchema:
 
     def described(self) -> Document:
         """The version as the definition has it, decoded anew; with a schema."""
-        spec = self._source.found.document()["spec"]
-        described: Document = next(each for each in spec["versions"] if each["name"] == self._version)
+        described, keeps_unknown = self._source.version(self._version)
         schema = (described.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
-        if spec.get("preserveUnknownFields") is True:
-            # Only definitions of other servers, or of long ago, say so.
+        if keeps_unknown:
             schema[self.brand.extension("preserve-unknown-fields")] = True
         return {**described, "schema": schema}
 

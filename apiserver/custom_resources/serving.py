@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.catalogue.rules.definition_conditions import has_condition
+from apiserver.catalogue.rules.definition_conditions import ESTABLISHED, has_condition
 from apiserver.controllers.following import RETRY_S
 from apiserver.custom_resources import conditions, definitions
 from apiserver.custom_resources.conditions import Taken
@@ -178,7 +178,7 @@ class CustomResources:
 
     def _serve(self, known: _Defined, found: StoredObject, definition: Document) -> None:
         """Have the table hold what the definition says, if it says something else than before."""
-        is_established = has_condition(definition, definitions.ESTABLISHED)
+        is_established = has_condition(definition, ESTABLISHED)
         plural = definition["spec"]["names"]["plural"]
         if not is_established or GroupResource(known.group, plural) in self._builtin:
             signature = None
@@ -299,4 +299,4 @@ class CustomResources:
             return definition
         taken = self._taken.setdefault(known.group, Taken())
         now = timestamps.to_text(self._clock())
-        return conditions.updated(definition, taken, now, vendor=self._workshop.brand.vendor)
+        return conditions.updated(definition, taken, now, brand=self._workshop.brand)

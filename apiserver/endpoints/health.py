@@ -14,6 +14,8 @@ from typing import Final
 from apiserver.endpoints.call import Call
 from apiserver.endpoints.responses import TEXT, send
 from apiserver.meta.options import is_true
+from apiserver.registry.stored_object import StoredObject
+from storage.watch_cache import WatchCache
 
 log = logging.getLogger(__name__)
 
@@ -96,13 +98,25 @@ class Health:
             raise Unhealthy("the server is shutting down")
 
 
+def cache_check(cache: WatchCache[StoredObject]) -> Check:
+    """Whether the watch cache is filled, and follows the store."""
+
+    async def check() -> None:
+        if not cache.is_filled:
+            raise Unhealthy("the watch cache is not filled yet")
+        if cache.failure is not None:
+            raise Unhealthy(f"the watch cache cannot follow the store: {cache.failure}")
+
+    return check
+
+
 async def _fine() -> None:
     """The server answers: that is all there is to check."""
 
 
 async def answer(call: Call, endpoint: str, checks: Mapping[str, Check]) -> None:
     """The answer to /livez and its like."""
-    excluded = [name for text in call.query.get("exclude", ()) for name in [text] if name]
+    excluded = [name for name in call.query.get("exclude", ()) if name]
     results = await _run({name: check for name, check in checks.items() if name not in excluded})
     lines = []
     for name in checks:

@@ -72,6 +72,7 @@ class WatchStream:
     """One watch, from its first byte to its last.
 
     turns: where it waits for its turn to write.
+    selects: of what is shown, where the watcher cannot tell for sure which changes are meant.
     ends_at: on the event loop's clock.
     """
 
@@ -83,14 +84,16 @@ class WatchStream:
         metrics: RequestMetrics,
         turns: Turns,
         *,
+        selects: Callable[[StoredObject], bool] | None = None,
         ends_at: float,
         clock: Callable[[], float],
     ) -> None:
         self._call = call
         self._encoder = encoder
-        self.resource = self._resource = resource
+        self.resource = resource
         self._metrics = metrics
         self._turns = turns
+        self._selects = selects
         self._ends_at = ends_at
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -166,14 +169,16 @@ class WatchStream:
         pieces: list[bytes] = []
         size = 0
         objects = [version.value for version in initial if version.value is not None]
-        if self._resource.keeping is not None:
+        if self.resource.keeping is not None:
             for found in objects:
                 found.require_sound()
-            objects = await self._resource.shown(objects)
+            objects = await self.resource.shown(objects)
+        if self._selects is not None:
+            objects = list(filter(self._selects, objects))
         turn_ends = monotonic() + TURN_S  # The loop's own clock stands still until the turn is over.
         for found in objects:
             found.require_sound()
-            found = self._resource.view(found)
+            found = self.resource.view(found)
             piece = chunk(self._event("ADDED", found, found.tail))
             pieces.append(piece)
             size += len(piece)
@@ -187,7 +192,7 @@ class WatchStream:
                     turn_ends = monotonic() + TURN_S
         if pieces:
             self._stream.write_chunks(b"".join(pieces))
-        self._metrics.count_watch_events(self._resource, len(initial))
+        self._metrics.count_watch_events(self.resource, len(objects))
 
     def _event(self, kind: str, found: StoredObject, tail: bytes) -> bytes:
         event = self._encoder.event(kind, found, tail, is_first=not self._has_sent_event)
@@ -219,7 +224,7 @@ class WatchStream:
                 stream.write(self._encoder.error(error.status()))
                 self.end()
             except Exception:
-                log.exception("an event of %s cannot be sent", self._resource.resource)
+                log.exception("an event of %s cannot be sent", self.resource.resource)
                 stream.write(self._encoder.error(InternalError("Internal error occurred").status()))
                 self.end()
             if watcher.is_ended and not len(watcher) and self._showing is None:
@@ -238,33 +243,71 @@ class WatchStream:
                 pieces += more
         if pieces:
             stream.write_chunks(b"".join(pieces))
-            self._metrics.count_watch_events(self._resource, len(pieces))
+            self._metrics.count_watch_events(self.resource, len(pieces))
 
     def _take(self, watcher: Watcher[StoredObject]) -> Sequence[Delivery[StoredObject]]:
         """What is next and can be shown. What cannot yet is seen to, and comes before all else then."""
-        if self._resource.keeping is None:
+        if self.resource.keeping is None:
             return watcher.take(TAKEN_AT_ONCE)
         if not self._unshown:
             self._views = {}
         taken, self._unshown = self._unshown or watcher.take(TAKEN_AT_ONCE), ()
         for index, delivery in enumerate(taken):
             found = _object_of(delivery)
-            if found not in self._views and self._resource.view_at_hand(found) is None:
+            is_at_hand = found in self._views or self.resource.view_at_hand(found) is not None
+            if not is_at_hand or not (self._selects is None or self._can_tell(delivery)):
                 self._unshown = taken[index:]
                 self._showing = self._loop.create_task(self._show(self._unshown))
-                return taken[:index]
-        return taken
+                taken = taken[:index]
+                break
+        if self._selects is None:
+            return taken
+        return [each for delivery in taken if (each := self._selected(delivery, self._selects)) is not None]
+
+    def _concerned(self, delivery: Delivery[StoredObject]) -> Sequence[StoredObject]:
+        """What has to be shown for a delivery, and to tell what it is. Raises CorruptObject."""
+        kind, change = delivery
+        if self._selects is None or kind is not EventType.MODIFIED:
+            return (_object_of(delivery),)
+        return (_object_of(delivery), _object_of(Delivery(EventType.DELETED, change)))
+
+    def _can_tell(self, delivery: Delivery[StoredObject]) -> bool:
+        """Whether all is at hand; it is held on to, as its room elsewhere may be taken by what comes next."""
+        for found in self._concerned(delivery):
+            view = self._views.get(found) or self.resource.view_at_hand(found)
+            if view is None:
+                return False
+            self._views[found] = view
+        return True
+
+    def _selected(
+        self, delivery: Delivery[StoredObject], selects: Callable[[StoredObject], bool]
+    ) -> Delivery[StoredObject] | None:
+        """What a change is, once both states of the object can be shown; None if neither is meant."""
+        kind, change = delivery
+        held = [selects(self._view(found)) for found in self._concerned(delivery)]
+        if kind is not EventType.MODIFIED:
+            return delivery if held[0] else None
+        match held:
+            case [True, False]:
+                return Delivery(EventType.ADDED, change)
+            case [False, True]:
+                return Delivery(EventType.DELETED, change)
+        return delivery if held[0] else None
+
+    def _view(self, found: StoredObject) -> StoredObject:
+        return self._views.get(found) or self.resource.view(found)
 
     async def _show(self, deliveries: Sequence[Delivery[StoredObject]]) -> None:
         """Have what is waiting converted. The same change is converted once for all who watch."""
-        objects = [_object_of(each) for each in deliveries]
+        objects = [found for each in deliveries for found in self._concerned(each)]
         failure: ApiError | None = None
         try:
-            self._views = dict(zip(objects, await self._resource.shown(objects), strict=True))
+            self._views = dict(zip(objects, await self.resource.shown(objects), strict=True))
         except ApiError as error:
             failure = error
         except Exception:
-            log.exception("an event of %s cannot be sent", self._resource.resource)
+            log.exception("an event of %s cannot be sent", self.resource.resource)
             failure = InternalError("Internal error occurred")
         self._showing = None
         if failure is None:
@@ -282,9 +325,9 @@ class WatchStream:
             # The first event of a table carries its columns; it is made for this stream alone.
             return chunk(self._encode(delivery))
         # Custom resources may be served otherwise from one moment to the next.
-        served: object = self._resource.api_version
-        if self._resource.keeping is not None:
-            served = self._resource.token
+        served: object = self.resource.api_version
+        if self.resource.keeping is not None:
+            served = self.resource.token
         key = (kind, served, self._encoder.key)
         encoded = change.encodings.get(key)
         if encoded is None:
@@ -299,12 +342,12 @@ class WatchStream:
             found = change.previous.value
             assert found is not None
             found.require_sound()
-            found = self._views.get(found) or self._resource.view(found)
+            found = self._view(found)
             return self._event(kind.value, found, found.at_revision(change.revision))
         found = change.version.value
         assert found is not None
         found.require_sound()
-        found = self._views.get(found) or self._resource.view(found)
+        found = self._view(found)
         return self._event(kind.value, found, found.tail)
 
     async def _wait(self, revision: Callable[[], int] | None) -> None:

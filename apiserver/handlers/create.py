@@ -19,8 +19,9 @@ from apiserver.handlers.ownership import Ownership
 from apiserver.meta import object_meta
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.store import Registry, Track
+from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.writing import Track
 from apiserver.vocabulary import Document
 
 

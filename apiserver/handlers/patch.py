@@ -25,7 +25,8 @@ from apiserver.errors import (
     UnprocessablePatch,
     UnsupportedMediaType,
 )
-from apiserver.handlers.apply import APPLY, Applier
+from apiserver.handlers.apply import Applier
+from apiserver.handlers.apply_bodies import APPLY
 from apiserver.handlers.create import warn_of_duplicate_owners, write_of
 from apiserver.handlers.decoding import check, require_size
 from apiserver.handlers.encoders import Encoders

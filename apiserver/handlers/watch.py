@@ -51,7 +51,11 @@ def watch_handler(
         if options.send_initial_events or not after:
             after = await cache.revision_at(options.at)
         ends_at = clock() + lifetime_s
-        stream = WatchStream(call, encoder, resource, metrics, streams.turns, ends_at=ends_at, clock=clock)
+        # Where that takes asking somebody the cache lets pass what may be meant, and the stream finds out.
+        selects = selection.predicate if selection.is_of_views else None
+        stream = WatchStream(
+            call, encoder, resource, metrics, streams.turns, selects=selects, ends_at=ends_at, clock=clock
+        )
         try:
             # Before the state is read: what happens meanwhile waits, however long that takes.
             watcher = cache.watch(
@@ -69,7 +73,8 @@ def watch_handler(
             initial: list[Version[StoredObject]] = []
             if options.send_initial_events:
                 at = ReadAt.exactly(after)
-                listing = await cache.list(selection.keys, at, predicate=selection.predicate)
+                predicate = selection.predicate if selects is None else None
+                listing = await cache.list(selection.keys, at, predicate=predicate)
                 initial = list(listing.versions)
                 # `run` empties the list: a watch must not hold a whole state for as long as it lasts.
                 del listing

@@ -2,7 +2,8 @@
 
 `served_resource` is the one model for built-in types, custom resources and virtual types alike; a set of
 them is an immutable `ResourceTable`. `strategy` has the hooks in which resources differ. `store` is the
-generic resource: it does what a verb means with hooks, preconditions, finalizers and storage.
-`stored_object` is the form in which objects are kept and sent. `aside` is where
-what is large is worked on.
+generic resource: it does what a verb means with hooks, preconditions, finalizers and storage. What becomes of
+documents on the way is in `writing` and `deletion`, how they get into the store in `commits`.
+`stored_object` is the form in which objects are kept and sent; `stored_form` makes it of documents, and of it
+what clients see. `aside` is where what is large is worked on.
 """

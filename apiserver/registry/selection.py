@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from apiserver.meta.selectors import FieldSelector, LabelSelector
-from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.served_resource import Keeping, ServedResource
+from apiserver.registry.stored_object import CorruptObject, StoredObject
 from storage.interface import KeyRange
 from storage.keys import after, object_key, prefix_range
 from storage.watch_cache.fanout import Scope
@@ -17,11 +17,16 @@ Predicate = Callable[[StoredObject], bool]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """keys and scope say the same, for lists and for watches; predicate None selects all of them."""
+    """keys and scope say the same, for lists and for watches; predicate None selects all of them.
+
+    is_of_views: what is selected depends on what clients see, which may take asking somebody: until that has
+        been done the predicate selects what may turn out to be selected. Of what is shown it tells for sure.
+    """
 
     keys: KeyRange
     scope: Scope
     predicate: Predicate | None
+    is_of_views: bool = False
 
 
 def select(
@@ -46,7 +51,25 @@ def select(
         keys, scope = prefix_range(folder), Scope(folder=folder)
     else:
         keys, scope = prefix_range(prefix), Scope()
+    if resource.keeping is not None and any(
+        each.field in resource.selectable_fields for each in fields.requirements
+    ):
+        predicate = _of_views(resource.keeping, _predicate(resource, prefix, labels, fields))
+        return Selection(keys, scope, predicate, is_of_views=True)
     return Selection(keys, scope, _predicate(resource, prefix, labels, fields))
+
+
+def _of_views(keeping: Keeping, selects: Predicate | None) -> Predicate:
+    assert selects is not None
+
+    def test(found: StoredObject) -> bool:
+        try:
+            view = keeping.shown(found)
+        except CorruptObject:
+            return True
+        return view is None or selects(view)
+
+    return test
 
 
 def _predicate(
@@ -55,8 +78,7 @@ def _predicate(
     if fields.selects_everything:
         if labels.selects_everything:
             return None
-        matches_labels = labels.compile()
-        return lambda found: matches_labels(found.labels())
+        return _of_labels(labels)
 
     matches_labels = labels.compile()
     getters = resource.selectable_fields
@@ -68,14 +90,26 @@ def _predicate(
             return name
         if field == "metadata.namespace":
             return namespace
-        if resource.keeping is not None:
-            # What can only be had by asking somebody is looked at as it is stored.
-            found = resource.keeping.shown(found) or found
         return found.fields(getters)[field]
 
     def test(found: StoredObject) -> bool:
-        return fields.matches(lambda field: value_of(found, field)) and (
-            labels.selects_everything or matches_labels(found.labels())
-        )
+        try:
+            return fields.matches(lambda field: value_of(found, field)) and (
+                labels.selects_everything or matches_labels(found.labels())
+            )
+        except CorruptObject:
+            return True  # Whoever is to have it is told, and nobody else.
+
+    return test
+
+
+def _of_labels(labels: LabelSelector) -> Predicate:
+    matches_labels = labels.compile()
+
+    def test(found: StoredObject) -> bool:
+        try:
+            return matches_labels(found.labels())
+        except CorruptObject:
+            return True
 
     return test

@@ -100,7 +100,8 @@ class StoredObject:
             document = orjson.loads(self.json)
         except orjson.JSONDecodeError as error:
             raise CorruptObject(self.key) from error
-        assert isinstance(document, dict)
+        if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+            raise CorruptObject(self.key)
         return document
 
     def metadata(self) -> bytes:

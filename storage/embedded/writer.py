@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import logging
 import math
+import os
 import queue
 import sqlite3
 import threading
@@ -48,6 +49,13 @@ FOREIGN_READS_WAIT_MS: Final = 50
 # How long a log that could not be emptied is left alone. Writes that fill a gigabyte meanwhile are possible,
 # but freezing all of them again and again is worse.
 LOG_RETRY_S: Final = 10.0
+# To ask for the log's size gives the interpreter's lock away, too. It is asked for only once the writes since
+# may have made the log too long. A row changes pages of 4 KiB, each with 24 bytes more in the log, of the
+# table and of three indexes: at worst on each level of each, with their neighbours and what tells where they
+# all are. That is far more than most do (six), yet one look is enough for some thirty rows.
+ROW_LOG_BYTES_MAX: Final = 400 * (4096 + 24)
+# The pages that a value has alone: a little of each is not the value's, and each may be told of in another.
+VALUE_LOG_FACTOR_MAX: Final = 2.1
 
 T = TypeVar("T")
 
@@ -75,12 +83,14 @@ class Transaction:
         self._connection = connection
         self.revision = revision  # the last one given out, by this group included
         self.events: list[Event] = []
+        self._is_counted = True  # all that it does is in its events
         self._rows: list[tuple[object, ...]] = []  # not yet inserted
         self._known: dict[str, tuple[int, int]] = {}  # keys that were looked up, as they are now
 
     @property
     def connection(self) -> sqlite3.Connection:
         """For statements of one's own; all rows are in their table."""
+        self._is_counted = False
         self.flush()
         return self._connection
 
@@ -139,8 +149,16 @@ class Transaction:
         self.connection.execute("DELETE FROM probes")
 
     def require_lease(self, lease: int) -> None:
-        if self.connection.execute("SELECT 1 FROM leases WHERE id = ?", (lease,)).fetchone() is None:
+        # Not `connection`, for which all rows would be inserted: this table has none of them.
+        if self._connection.execute("SELECT 1 FROM leases WHERE id = ?", (lease,)).fetchone() is None:
             raise LeaseNotFound(lease)
+
+    def log_bytes_max(self) -> float:
+        """By how much the log grows with its commit, at most."""
+        if not self._is_counted:
+            return math.inf
+        values_bytes = sum(len(event.value) for event in self.events if event.value is not None)
+        return len(self.events) * ROW_LOG_BYTES_MAX + values_bytes * VALUE_LOG_FACTOR_MAX
 
     def _latest(self, key: str) -> tuple[int, int]:
         found = self._known.get(key)
@@ -190,7 +208,7 @@ class Writer:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
-        self._log_path = log_path
+        self._log_path = os.fspath(log_path)
         self._gate = gate
         self._monotonic = monotonic
         connection = connect()
@@ -207,6 +225,7 @@ class Writer:
         self.has_made_room.set()
         self._closing = False
         self._wants_checkpoint = False
+        self._log_room_bytes: float = 0  # what may be written before the log has to be looked at
         self._log_is_held = False  # by a reader, or by what went wrong, when it was last to be emptied
         self._log_retry_at = -math.inf
         self._thread = threading.Thread(target=self._run, name="embedded-store-writer", daemon=True)
@@ -307,6 +326,7 @@ class Writer:
             self._fail(operations, error, unknown=committing and not _is_full(error))
             return
         self.revision = transaction.revision
+        self._log_room_bytes -= transaction.log_bytes_max()
         if not isinstance(self.failure, StorageFull):
             self.failure = None  # That a small write fits is not a full disk's end: see `is_not_full`.
         committed = Committed(transaction.events, transaction.revision)
@@ -316,10 +336,14 @@ class Writer:
         """SQLite's own checkpoints give up where a reader is at work, and with enough readers always."""
         try:
             if not self._wants_checkpoint:
+                if not self._log_is_held and self._log_room_bytes > 0:
+                    return
                 if self._monotonic() < self._log_retry_at:
                     return
-                if not self._log_is_held and self._log_path.stat().st_size <= LOG_BYTES_MAX:
-                    return
+                if not self._log_is_held:
+                    self._log_room_bytes = LOG_BYTES_MAX - os.stat(self._log_path).st_size
+                    if self._log_room_bytes >= 0:
+                        return
             self._wants_checkpoint = False
             obstacle = None if self._empty_log() else "a reader is at work"
         except (OSError, sqlite3.Error) as error:
@@ -350,6 +374,7 @@ class Writer:
         if _is_full(error):
             self._tell(self._on_full)
         outcome: StorageError = OutcomeUnknown(reason) if unknown else self.failure
+        self._log_room_bytes = 0  # What did not fit into memory may be in the log all the same.
         try:
             if self._connection is not None and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

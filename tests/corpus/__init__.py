@@ -62,11 +62,10 @@ class Manifest:
         where = f"{self.group_version.group or 'core'}/{self.group_version.version}"
         return f"{where}/{self.kind}/{self.namespace}/{self.name}"
 
-    def type_in(self, table: ResourceTable) -> ServedResource | None:
-        """Its type, where that is served."""
-        return next(
-            (r for r in table.group_versions.get(self.group_version, ()) if r.kind == self.kind), None
-        )
+    def type_in(self, table: ResourceTable) -> ServedResource:
+        """Its type. There is nothing here that is not served."""
+        (found,) = (r for r in table.group_versions[self.group_version] if r.kind == self.kind)
+        return found
 
     def collection(self, resource: ServedResource) -> str:
         """The path at which it is created."""

@@ -8,18 +8,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.required import missing
+from tests.support.clients import kr8s_api, library
 from tests.support.server_process import ServerProcess
 
 WATCH_WITHIN_S: Final = 20.0
 EVENTS: Final = [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
-
-
-def library(name: str) -> Any:
-    try:
-        return __import__(name)
-    except ImportError:
-        missing(name)
 
 
 def test_kubernetes(server: ServerProcess, namespace: str) -> None:
@@ -165,44 +158,45 @@ async def test_kubernetes_asyncio(server: ServerProcess, namespace: str) -> None
 
 async def test_kr8s(server: ServerProcess, namespace: str) -> None:
     library("kr8s")
-    import kr8s.asyncio
     from kr8s.asyncio.objects import ConfigMap, Deployment
 
-    api: Any = await kr8s.asyncio.api(kubeconfig=str(server.kubeconfig), namespace=namespace)
-    seen: list[tuple[str, str]] = []
+    async with kr8s_api(server, namespace) as api:
+        seen: list[tuple[str, str]] = []
 
-    async def observe() -> None:
-        async for type_, item in api.watch("configmaps", namespace=namespace):
-            seen.append((type_, item.name))
-            if len(seen) == len(EVENTS):
-                return
+        async def observe() -> None:
+            async for type_, item in api.watch("configmaps", namespace=namespace):
+                seen.append((type_, item.name))
+                if len(seen) == len(EVENTS):
+                    return
 
-    first = await ConfigMap({"metadata": {"name": "a", "namespace": namespace}, "data": {"k": "v"}}, api=api)
-    await first.create()
-    observer = asyncio.create_task(observe())
-    async with asyncio.timeout(WATCH_WITHIN_S):
-        while not seen:
-            await asyncio.sleep(0.01)
-        await first.patch({"data": {"k": "w"}})
-        assert first.raw["data"] == {"k": "w"}
-        second = await ConfigMap({"metadata": {"name": "b", "namespace": namespace}}, api=api)
-        await second.create()
-        await first.delete()
-        await observer
-    assert seen == EVENTS
-    assert [item.name async for item in api.get("configmaps", namespace=namespace)] == ["b"]
-    deployment = await Deployment(
-        {**a_deployment(), "metadata": {"name": "web", "namespace": namespace}}, api=api
-    )
-    await deployment.create()
-    assert await deployment.exists()
-    await deployment.label({"tier": "web"})
-    selected = [
-        item async for item in api.get("deployments", namespace=namespace, label_selector={"tier": "web"})
-    ]
-    assert [item.name for item in selected] == ["web"]
-    await deployment.delete()
-    assert not await first.exists()
+        first = await ConfigMap(
+            {"metadata": {"name": "a", "namespace": namespace}, "data": {"k": "v"}}, api=api
+        )
+        await first.create()
+        observer = asyncio.create_task(observe())
+        async with asyncio.timeout(WATCH_WITHIN_S):
+            while not seen:
+                await asyncio.sleep(0.01)
+            await first.patch({"data": {"k": "w"}})
+            assert first.raw["data"] == {"k": "w"}
+            second = await ConfigMap({"metadata": {"name": "b", "namespace": namespace}}, api=api)
+            await second.create()
+            await first.delete()
+            await observer
+        assert seen == EVENTS
+        assert [item.name async for item in api.get("configmaps", namespace=namespace)] == ["b"]
+        deployment = await Deployment(
+            {**a_deployment(), "metadata": {"name": "web", "namespace": namespace}}, api=api
+        )
+        await deployment.create()
+        assert await deployment.exists()
+        await deployment.label({"tier": "web"})
+        selected = [
+            item async for item in api.get("deployments", namespace=namespace, label_selector={"tier": "web"})
+        ]
+        assert [item.name for item in selected] == ["web"]
+        await deployment.delete()
+        assert not await first.exists()
 
 
 async def test_lightkube(server: ServerProcess, namespace: str) -> None:

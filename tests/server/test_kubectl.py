@@ -1,138 +1,42 @@
-"""An unmodified kubectl does its work, in every version that is on this machine.
-
-`APISERVER_TESTS_KUBECTL` may name more of them, separated by colons.
-"""
+"""An unmodified kubectl does its work, in every version that is on this machine."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import shutil
-import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, Final
 
 import pytest
 
 from tests.support.api import Api
-from tests.support.required import missing
+from tests.support.kubectl import (
+    DEPLOYMENT,
+    MISSING,
+    WITHIN_S,
+    Kubectl,
+    each_version,
+    kubectls,
+    program,
+    rows,
+    usable_versions,
+)
+from tests.support.served import BUILT_IN
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.kubectl
 
-WITHIN_S: Final = 30
-# The oldest that is supported; those before 1.29 also read OpenAPI v2.
-OLDEST: Final = (1, 28)
-
-DEPLOYMENT: Final = """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, labels: {app: web}}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: web, image: "nginx:1"}]}
-"""
-
-
-@cache
-def kubectls() -> dict[str, str]:
-    """kubectl programs by version, as `1.33`. Some installations carry several side by side."""
-    places = [Path(path) for path in os.environ.get("APISERVER_TESTS_KUBECTL", "").split(":") if path]
-    on_path = shutil.which("kubectl")
-    if on_path:
-        places.append(Path(on_path))
-        places += sorted(Path(on_path).resolve().parent.glob("kubectl.*"))
-    found: dict[str, str] = {}
-    for place in places:
-        shown = subprocess.run(
-            [place, "version", "--client", "-o", "json"], capture_output=True, text=True, check=False
-        )
-        version = re.search(r'"gitVersion": "v(\d+\.\d+)', shown.stdout)
-        if version:
-            found.setdefault(version[1], str(place))
-    return found
-
-
-def usable_versions() -> list[str]:
-    """All that are supported, the oldest first."""
-    found = sorted((tuple(map(int, version.split("."))), version) for version in kubectls())
-    return [version for numbers, version in found if numbers >= OLDEST]
-
 
 def versions() -> list[str]:
-    """The oldest, the one of PATH, the newest; those between differ in little.
-
-    Where there is none at all: one that the fixture says so of.
-    """
+    """The oldest, the one of PATH, the newest; those between differ in little."""
     usable = usable_versions()
     on_path = [version for version in kubectls() if version in usable]
-    return list(dict.fromkeys([*usable[:1], *on_path[:1], *usable[-1:]])) or ["missing"]
-
-
-@dataclass
-class Kubectl:
-    """kubectl in one namespace, with a home of its own: no cache, no configuration but what we give."""
-
-    binary: str
-    kubeconfig: Path
-    namespace: str
-    home: Path
-
-    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self._command(arguments),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            env=self._environment(),
-            check=False,
-        )
-
-    def __call__(self, *arguments: str, stdin: str = "") -> str:
-        """What it printed; it must succeed and warn of nothing."""
-        end = self.run(*arguments, stdin=stdin)
-        assert end.returncode == 0, f"{arguments}: {end.stderr}"
-        assert end.stderr == "", f"{arguments}: {end.stderr}"
-        return end.stdout
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self(*arguments, "-o", "json"))
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self._command(arguments),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self._environment(),
-        )
-
-    def _command(self, arguments: tuple[str, ...]) -> list[str]:
-        return [self.binary, "--namespace", self.namespace, *arguments]
-
-    def _environment(self) -> dict[str, str]:
-        return {"HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig), "PATH": os.environ["PATH"]}
+    return list(dict.fromkeys([*usable[:1], *on_path[:1], *usable[-1:]])) or [MISSING]
 
 
 @pytest.fixture(params=versions())
 def kubectl(request: pytest.FixtureRequest, server: ServerProcess, namespace: str, tmp_path: Path) -> Kubectl:
-    if request.param == "missing":
-        missing("kubectl")
-    return Kubectl(kubectls()[request.param], server.kubeconfig, namespace, tmp_path)
-
-
-def rows(table: str) -> list[list[str]]:
-    """Columns are two spaces apart, or more."""
-    return [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
+    return Kubectl(program(request.param), server.kubeconfig, namespace, tmp_path)
 
 
 def test_a_working_day(kubectl: Kubectl) -> None:
@@ -265,15 +169,12 @@ def test_what_the_server_is_and_has(kubectl: Kubectl) -> None:
 
 
 def every_type(api: Api) -> list[tuple[str, str]]:
-    """Version and resource of every type that is served."""
-    versions = [*api.get("/api").ok()["versions"]]
-    versions += [
-        each["groupVersion"] for group in api.get("/apis").ok()["groups"] for each in group["versions"]
-    ]
+    """Version and resource of every built-in type."""
+    documents = [api.get(root).ok() for root in BUILT_IN]
     return [
-        (version, each["name"])
-        for version in versions
-        for each in api.get(f"/apis/{version}" if "/" in version else f"/api/{version}").ok()["resources"]
+        (document["groupVersion"], each["name"])
+        for document in documents
+        for each in document["resources"]
         if "/" not in each["name"]
     ]
 
@@ -298,19 +199,11 @@ def assert_explains_everything(kubectl: Kubectl, types: list[tuple[str, str]]) -
     )
 
 
-@pytest.mark.parametrize(
-    "version",
-    [
-        pytest.param(
-            each, marks=[] if each in (usable_versions()[0], usable_versions()[-1]) else pytest.mark.slow
-        )
-        for each in usable_versions()
-    ],
-)
+@pytest.mark.parametrize("version", each_version(0, -1))
 def test_every_type_is_explained(
     version: str, server: ServerProcess, api: Api, namespace: str, tmp_path: Path
 ) -> None:
-    kubectl = Kubectl(kubectls()[version], server.kubeconfig, namespace, tmp_path)
+    kubectl = Kubectl(program(version), server.kubeconfig, namespace, tmp_path)
     assert_explains_everything(kubectl, every_type(api))
     # What is read in protobuf, from OpenAPI v2.
     old = kubectl("explain", "--output=plaintext-openapiv2", "deployment.spec.template.spec.containers.ports")

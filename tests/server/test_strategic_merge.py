@@ -13,9 +13,8 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from tests.server.test_kubectl import DEPLOYMENT, Kubectl, kubectls, usable_versions
 from tests.support.api import Answer, Api
-from tests.support.required import missing
+from tests.support.kubectl import DEPLOYMENT, Kubectl, each_version, program
 from tests.support.server_process import ServerProcess
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -203,17 +202,9 @@ EDITED: Final = DEPLOYMENT.replace("replicas: 2", "replicas: 3").replace(
 )
 
 
-def two_versions() -> list[str]:
-    """The oldest and the newest there are, or one that the fixture says so of."""
-    usable = usable_versions()
-    return list(dict.fromkeys([*usable[:1], *usable[-1:]])) or ["missing"]
-
-
-@pytest.fixture(params=two_versions())
+@pytest.fixture(params=each_version(0, -1))
 def kubectl(request: pytest.FixtureRequest, server: ServerProcess, namespace: str, tmp_path: Path) -> Kubectl:
-    if request.param == "missing":
-        missing("kubectl")
-    return Kubectl(kubectls()[request.param], server.kubeconfig, namespace, tmp_path)
+    return Kubectl(program(request.param), server.kubeconfig, namespace, tmp_path)
 
 
 def images(kubectl: Kubectl) -> list[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
+import random
 import resource
 import signal
 import sqlite3
@@ -28,6 +30,7 @@ from storage.embedded.writer import (
     LOG_BYTES_MAX,
     LOG_RETRY_S,
     QUEUED_OPERATIONS_MAX,
+    Transaction,
 )
 from storage.errors import (
     DataDirectoryError,
@@ -521,6 +524,28 @@ async def test_the_log_does_not_grow_while_lists_overlap(tmp_path: Path) -> None
     await asyncio.gather(*readers, return_exceptions=True)
     assert largest < 1.3 * LOG_BYTES_MAX < 60 * 30 * 100_000
     await store.close()
+
+
+def test_no_group_makes_the_log_longer_than_it_says(tmp_path: Path) -> None:
+    """The log is looked at only when what the groups since have said may have made it too long."""
+    database, chance = Database(tmp_path, durable=False), random.Random(1)
+    log, revision = tmp_path / "store.db-wal", 1
+    with contextlib.closing(database.connect_writer()) as connection:
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # so that it only grows
+        for size in (1, 1, 1, 2, 50, 500) * 20:
+            transaction, before = Transaction(connection, revision), log.stat().st_size
+            connection.execute("BEGIN IMMEDIATE")
+            for _ in range(size):
+                key = P + chance.randbytes(chance.choice((4, 30, 450))).hex()
+                transaction.write([Put(key, bytes(chance.choice((0, 100, 3_000, 30_000))))])
+            transaction.flush()
+            connection.execute("COMMIT")
+            assert 0 < log.stat().st_size - before <= transaction.log_bytes_max()
+            revision = transaction.revision
+        own = Transaction(connection, revision)
+        own.connection.execute("SELECT 1")
+        assert own.log_bytes_max() == math.inf, "nobody knows what is done there"
+    database.close()
 
 
 def told_of_the_log(caplog: pytest.LogCaptureFixture) -> int:

@@ -41,6 +41,7 @@ from storage.interface import Condition, Delete, Event, KeyRange, Put, ReadAt, S
 from storage.keys import after, prefix_range
 from storage.revision import REVISION_MAX
 from tests.support.api import Api
+from tests.support.clients import library
 from tests.support.etcd_process import EtcdCluster, EtcdProcess, TlsFiles, etcd_binaries, free_port
 from tests.support.required import missing
 from tests.support.server_process import ServerProcess
@@ -140,7 +141,7 @@ async def test_etcd_holds_the_keys_and_bytes_that_were_written(etcd: EtcdProcess
     assert (kv["create_revision"], kv["mod_revision"], kv["version"]) == (created, changed, 2)
     assert "lease" not in kv
 
-    etcd3 = pytest.importorskip("etcd3")
+    etcd3 = library("etcd3")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         client = etcd3.Client("127.0.0.1", int(etcd.url.rsplit(":", 1)[1]))

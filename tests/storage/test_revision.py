@@ -60,6 +60,8 @@ QUOTED = {
     "a backslash is escaped": ("a\\b", r'"a\\b"'),
     "a line end is escaped": ("1\n", r'"1\n"'),
     "a control character is escaped": ("1\x00", r'"1\x00"'),
+    "what cannot be seen is escaped": ("1\u200b\U000e0001", r'"1\u200b\U000e0001"'),
+    "what is not of the first plane is as it is": ("😀", '"😀"'),
 }
 
 

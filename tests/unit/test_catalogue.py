@@ -440,7 +440,6 @@ WITH_STATUS: Final = [each for each in corpus.manifests() if "status" in each.co
 def written(manifest: Manifest, *, has_status: bool) -> tuple[ServedResource, dict[str, Any]]:
     """Its type, and the document as the rules see it."""
     resource = manifest.type_in(TABLE)
-    assert resource is not None
     document = manifest.document
     if not has_status:
         del document["status"]

@@ -155,6 +155,8 @@ DAMAGED: Final = {
     "something behind": BARE + b'{"name":"a"}}}',
     "bytes that are no UTF-8": BARE + b'{"name":"\xff"}}',
     "a list": b'["metadata":{}]',
+    "an object in a list": b'[{"metadata":{}}]',
+    "only a part that has metadata": b'{"spec":{"metadata":{}}}',
 }
 
 

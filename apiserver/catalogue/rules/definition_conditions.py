@@ -12,6 +12,7 @@ from apiserver.brand import Brand
 from apiserver.meta import object_meta
 from apiserver.vocabulary import Document
 
+ESTABLISHED: Final = "Established"
 TERMINATING: Final = "Terminating"
 
 

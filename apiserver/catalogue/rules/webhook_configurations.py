@@ -5,9 +5,8 @@ Rows T13. Match conditions are checked for their form; expressions where they ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from apiserver.catalogue.rules import admission_rules
 from apiserver.catalogue.rules.admission_rules import (
@@ -19,12 +18,13 @@ from apiserver.catalogue.rules.admission_rules import (
 )
 from apiserver.catalogue.rules.common import Errors, in_turn, items, label_selector, one_of, setting
 from apiserver.field_errors import duplicate, invalid, not_supported, required
+from apiserver.go_url import InvalidUrl, parse
 from apiserver.meta import names
 from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.admissionregistration.v1."
-_REVIEW_VERSIONS: Final = ("v1", "v1beta1")
+REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
 _REINVOCATIONS: Final = ("IfNeeded", "Never")
 _TIMEOUT_S_MAX: Final = 30
@@ -77,9 +77,13 @@ def _hook(path: str, hook: Document) -> Errors:
 
 def _review_versions(path: str, hook: Document) -> Errors:
     versions = hook.get("admissionReviewVersions") or []
-    known = ", ".join(_REVIEW_VERSIONS)
     if not versions:
-        return [required(path, f"must specify one of {known}")]
+        return [required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
+    return review_versions(path, versions)
+
+
+def review_versions(path: str, versions: Sequence[str], *, needs_known: bool = True) -> Errors:
+    """In which versions a webhook may be asked: of admission and of conversion alike."""
     errors: Errors = []
     seen: set[str] = set()
     for index, version in enumerate(versions):
@@ -89,8 +93,8 @@ def _review_versions(path: str, hook: Document) -> Errors:
         else:
             errors += [invalid(where, version, problem) for problem in names.dns1035_label(version)]
         seen.add(version)
-    if not seen.intersection(_REVIEW_VERSIONS):
-        errors.append(invalid(path, versions, f"must include at least one of {known}"))
+    if needs_known and seen.isdisjoint(REVIEW_VERSIONS):
+        errors.append(invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
     return errors
 
 
@@ -118,25 +122,24 @@ def client_config(path: str, config: Document) -> Errors:
     return webhook_url(f"{path}.url", str(url))
 
 
-def webhook_url(path: str, url: str) -> Errors:
+def webhook_url(path: str, text: str) -> Errors:
     """Source: k8s.io/apiserver, pkg/util/webhook, ValidateWebhookURL."""
     try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        return [required(path, f"url must be a valid URL: {error}{_URL_FORM}")]
+        url = parse(text)
+    except InvalidUrl as error:
+        return [required(path, f"url must be a valid URL: {error.message}{_URL_FORM}")]
     errors: Errors = []
-    user, at_sign, host = parts.netloc.rpartition("@")
-    if parts.scheme != "https":
-        text = f"'https' is the only allowed URL scheme{_URL_FORM}"
-        errors.append(invalid(path, parts.scheme, text))
-    if not host:
-        errors.append(invalid(path, host, f"host must be specified{_URL_FORM}"))
-    if at_sign:
-        errors.append(invalid(path, user, "user information is not permitted in the URL"))
-    if parts.fragment:
-        errors.append(invalid(path, parts.fragment, "fragments are not permitted in the URL"))
-    if parts.query:
-        errors.append(invalid(path, parts.query, "query parameters are not permitted in the URL"))
+    if url.scheme != "https":
+        errors.append(invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_URL_FORM}"))
+    if not url.host:
+        errors.append(invalid(path, url.host, f"host must be specified{_URL_FORM}"))
+    if url.user is not None:
+        errors.append(invalid(path, url.user, "user information is not permitted in the URL"))
+    if url.fragment:
+        fragment = url.fragment.decode("utf-8", "replace")
+        errors.append(invalid(path, fragment, "fragments are not permitted in the URL"))
+    if url.query:
+        errors.append(invalid(path, url.query, "query parameters are not permitted in the URL"))
     return errors
 
 

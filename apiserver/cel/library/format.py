@@ -12,9 +12,9 @@ from datetime import date
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeAlias
 
+from apiserver import go_url
 from apiserver.cel import types
 from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Estimated, Library, Overload
-from apiserver.cel.library import go_url
 from apiserver.cel.library.prices import regex_price
 from apiserver.cel.types import STRING, Type
 from apiserver.cel.values import NONE, Optional
@@ -75,7 +75,7 @@ def _uri(text: str) -> list[str]:
     try:
         go_url.parse_request_uri(text)
     except go_url.InvalidUrl as invalid:
-        return [go_url.parse_error(text, invalid)]
+        return [invalid.message]
     return []
 
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from apiserver.cel.library.prices import TEXT_MAX, check_size
-from apiserver.cel.library.texts import double_text, quoted
+from apiserver.cel.library.texts import double_text
 from apiserver.cel.library.times import format_duration, format_timestamp
 from apiserver.cel.syntax import ListOf, MapOf, Node
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import BoolKey, Duration, EvaluationError, Timestamp, UInt, key_value, type_name
+from storage.quoting import go_quote
 
 _PRECISION: Final = 6
 PRECISION_MAX: Final = 1000
@@ -238,9 +239,9 @@ def _literal(value: Any) -> str:
     """As an expression would have it."""
     match value:
         case str():
-            return quoted(value)
+            return go_quote(value)
         case bytes():
-            return f"b{quoted(_plain(value, str) or '')}"
+            return f"b{go_quote(_plain(value, str) or '')}"
         case Timestamp():
             return f'timestamp("{format_timestamp(value)}")'
         case Duration():

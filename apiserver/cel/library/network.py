@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,19 +26,15 @@ from apiserver.cel.functions import (
     Price,
 )
 from apiserver.cel.library.prices import actual_size, of_text
-from apiserver.cel.library.texts import quoted
 from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import EvaluationError
+from apiserver.go_addresses import V4_BITS, V6_BITS, InvalidAddress, parse_address, parse_prefix
+from storage.quoting import go_quote
 
 IP: Final = types.opaque("net.IP")
 CIDR: Final = types.opaque("net.CIDR")
 
-_V4_BITS: Final = 32
-_V6_BITS: Final = 128
 _V4_MAPPED: Final = 0xFFFF  # what comes before the 32 bits of an IPv4 address in an IPv6 one
-_MARK: Final = re.compile("[.:%]")  # the first of them tells which kind of address it would be
-_GROUP: Final = re.compile("[0-9a-fA-F]*")
-_BITS: Final = re.compile("[1-9][0-9]*|[0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +49,7 @@ class Ip:
         return self.bits // 8
 
     def __str__(self) -> str:
-        if self.bits == _V4_BITS:
+        if self.bits == V4_BITS:
             return str(ipaddress.IPv4Address(self.number))
         return str(ipaddress.IPv6Address(self.number))
 
@@ -84,176 +79,37 @@ class Cidr:
         return Cidr(Ip(self.ip.number >> rest << rest, self.ip.bits), self.prefix)
 
 
-class _Invalid(Exception):
-    """at: where in the text."""
-
-    def __init__(self, message: str, at: str = "") -> None:
-        super().__init__(message)
-        self.message, self.at = message, at
-
-
-# ---- reading
-
-
-def _v4(text: str) -> int:
-    number = at = 0
-    fields = text.split(".", 5)
-    for index, field in enumerate(fields):
-        is_last = index == len(fields) - 1
-        if index == 4 and not (is_last and not field):
-            raise _Invalid("IPv4 address too long")
-        for place, digit in enumerate(field):
-            if not "0" <= digit <= "9":
-                raise _Invalid("unexpected character", text[at + place :])
-            if place == 1 and field[0] == "0":
-                raise _Invalid("IPv4 field has octet with leading zero")
-            if int(field[: place + 1]) > 255:
-                raise _Invalid("IPv4 field has value >255")
-        if not field:
-            raise _Invalid("IPv4 field must have at least one digit", text[at - is_last :])
-        number = number << 8 | int(field)
-        at += len(field) + 1
-    if len(fields) < 4:
-        raise _Invalid("IPv4 address too short")
-    return number
-
-
-def _v6(text: str) -> int:
-    """Without a zone."""
-    rest = text
-    groups: list[int] = []
-    gap = None  # how many groups come before `::`
-    if rest.startswith("::"):
-        gap, rest = 0, rest[2:]
-        if not rest:
-            return 0
-    while len(groups) < 8:
-        found = _GROUP.match(rest)
-        assert found is not None
-        digits = found.group()
-        if len(digits) > 4:
-            raise _Invalid("each group must have 4 or fewer digits", rest)
-        if not digits:
-            raise _Invalid("each colon-separated field must have at least one digit", rest)
-        after = rest[len(digits) :]
-        if after.startswith("."):
-            if gap is None and len(groups) != 6:
-                raise _Invalid("embedded IPv4 address must replace the final 2 fields of the address", rest)
-            if len(groups) > 6:
-                raise _Invalid("too many hex fields to fit an embedded IPv4 at the end of the address", rest)
-            embedded = _v4(rest)
-            groups += [embedded >> 16, embedded & 0xFFFF]
-            rest = ""
-            break
-        groups.append(int(digits, 16))
-        rest = after
-        if not rest:
-            break
-        if not rest.startswith(":"):
-            raise _Invalid("unexpected character, want colon", rest)
-        if rest == ":":
-            raise _Invalid("colon must be followed by more characters", rest)
-        rest = rest[1:]
-        if rest.startswith(":"):
-            if gap is not None:
-                raise _Invalid("multiple :: in address", rest)
-            gap, rest = len(groups), rest[1:]
-            if not rest:
-                break
-    if rest:
-        raise _Invalid("trailing garbage after address", rest)
-    missing = 8 - len(groups)
-    if missing and gap is None:
-        raise _Invalid("address string too short")
-    if gap is not None:
-        if not missing:
-            raise _Invalid("the :: must expand to at least one field of zeros")
-        groups[gap:gap] = [0] * missing
-    number = 0
-    for group in groups:
-        number = number << 16 | group
-    return number
-
-
-def _address(text: str) -> tuple[Ip, str]:
-    """(the address, its zone). Raises _Invalid, with Go's message."""
-    try:
-        match _MARK.search(text):
-            case None:
-                raise _Invalid("unable to parse IP")
-            case mark if mark.group() == ".":
-                return Ip(_v4(text), _V4_BITS), ""
-            case mark if mark.group() == "%":
-                raise _Invalid("missing IPv6 address")
-        without, has_zone, zone = text.partition("%")
-        if has_zone and not zone:
-            raise _Invalid("zone must be a non-empty string")
-        return Ip(_v6(without), _V6_BITS), zone
-    except _Invalid as invalid:
-        at = f" (at {quoted(invalid.at)})" if invalid.at else ""
-        raise _Invalid(f"ParseAddr({quoted(text)}): {invalid.message}{at}") from None
-
-
-def is_ip_literal(text: str) -> bool:
-    """Whether it may stand in brackets in a URL: an IPv6 address, perhaps with a zone."""
-    try:
-        return _address(text)[0].bits == _V6_BITS
-    except _Invalid:
-        return False
-
-
-def address_error(text: str) -> str | None:
-    """What is wrong with an address, in Go's words."""
-    try:
-        _address(text)
-    except _Invalid as invalid:
-        return invalid.message
-    return None
-
-
 def _is_mapped(ip: Ip) -> bool:
-    return ip.bits == _V6_BITS and ip.number >> _V4_BITS == _V4_MAPPED
+    return ip.bits == V6_BITS and ip.number >> V4_BITS == _V4_MAPPED
 
 
 @lru_cache(maxsize=1024)
 def _ip(text: str) -> Ip:
     try:
-        ip, zone = _address(text)
-    except _Invalid as invalid:
+        address = parse_address(text)
+    except InvalidAddress as invalid:
         raise EvaluationError(
-            f"IP Address {quoted(text)} parse error during conversion from string: {invalid.message}"
+            f"IP Address {go_quote(text)} parse error during conversion from string: {invalid.message}"
         ) from None
-    if zone:
-        raise EvaluationError(f"IP address {quoted(text)} with zone value is not allowed")
+    if address.zone:
+        raise EvaluationError(f"IP address {go_quote(text)} with zone value is not allowed")
+    ip = Ip(address.number, address.bits)
     if _is_mapped(ip):
-        raise EvaluationError(f"IPv4-mapped IPv6 address {quoted(text)} is not allowed")
+        raise EvaluationError(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
     return ip
-
-
-def _prefix(text: str) -> Cidr:
-    before, slash, bits = text.rpartition("/")
-    if not slash:
-        raise _Invalid("no '/'")
-    ip, zone = _address(before)
-    if zone:
-        raise _Invalid("IPv6 zones cannot be present in a prefix")
-    if not _BITS.fullmatch(bits) or len(bits) > 18:
-        raise _Invalid(f"bad bits after slash: {quoted(bits)}")
-    if int(bits) > ip.bits:
-        raise _Invalid("prefix length out of range")
-    return Cidr(ip, int(bits))
 
 
 @lru_cache(maxsize=1024)
 def _cidr(text: str) -> Cidr:
     what = "network address parse error during conversion from string: "
     try:
-        cidr = _prefix(text)
-    except _Invalid as invalid:
+        address, length = parse_prefix(text)
+    except InvalidAddress as invalid:
         # The prefix is there twice, as in Kubernetes.
-        raise EvaluationError(f"{what}{what}netip.ParsePrefix({quoted(text)}): {invalid.message}") from None
+        raise EvaluationError(f"{what}{what}{invalid.message}") from None
+    cidr = Cidr(Ip(address.number, address.bits), length)
     if _is_mapped(cidr.ip):
-        raise EvaluationError(f"{what}IPv4-mapped IPv6 address {quoted(text)} is not allowed")
+        raise EvaluationError(f"{what}IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
     return cidr
 
 
@@ -280,32 +136,32 @@ def _is_unspecified(ip: Ip) -> bool:
 
 
 def _is_loopback(ip: Ip) -> bool:
-    return ip.number >> 24 == 127 if ip.bits == _V4_BITS else ip.number == 1
+    return ip.number >> 24 == 127 if ip.bits == V4_BITS else ip.number == 1
 
 
 def _is_multicast(ip: Ip) -> bool:
-    return ip.starts(4) == 0xE if ip.bits == _V4_BITS else ip.starts(8) == 0xFF
+    return ip.starts(4) == 0xE if ip.bits == V4_BITS else ip.starts(8) == 0xFF
 
 
 def _is_link_local_multicast(ip: Ip) -> bool:
-    if ip.bits == _V4_BITS:
+    if ip.bits == V4_BITS:
         return ip.starts(24) == 0xE00000
     return ip.starts(16) & 0xFF0F == 0xFF02
 
 
 def _is_link_local_unicast(ip: Ip) -> bool:
-    return ip.starts(16) == 0xA9FE if ip.bits == _V4_BITS else ip.starts(10) == 0xFE80 >> 6
+    return ip.starts(16) == 0xA9FE if ip.bits == V4_BITS else ip.starts(10) == 0xFE80 >> 6
 
 
 def _is_global_unicast(ip: Ip) -> bool:
     """Also addresses of private networks are; so does Go."""
-    is_broadcast = ip.bits == _V4_BITS and ip.number == 0xFFFFFFFF
+    is_broadcast = ip.bits == V4_BITS and ip.number == 0xFFFFFFFF
     others = (_is_unspecified, _is_loopback, _is_multicast, _is_link_local_unicast)
     return not is_broadcast and not any(is_other(ip) for is_other in others)
 
 
 def _family(ip: Ip) -> int:
-    return 4 if ip.bits == _V4_BITS else 6
+    return 4 if ip.bits == V4_BITS else 6
 
 
 # ---- ranges

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Final
 from apiserver.cel import types
 from apiserver.cel.functions import ONE, Estimated, Library, Overload
 from apiserver.cel.library.prices import of_text
-from apiserver.cel.library.texts import quoted
 from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import UINT_MAX, EvaluationError
+from storage.quoting import go_quote
 
 SEMVER: Final = types.opaque("kubernetes.Semver")
 _DIGITS: Final = re.compile("[0-9]*")
@@ -54,15 +54,15 @@ def _number(text: str) -> int:
         raise _Invalid('strconv.ParseUint: parsing "": invalid syntax')
     # Longer ones are too large, and reading them takes quadratic time.
     if len(text) > 20 or int(text) > UINT_MAX:
-        raise _Invalid(f"strconv.ParseUint: parsing {quoted(text)}: value out of range")
+        raise _Invalid(f"strconv.ParseUint: parsing {go_quote(text)}: value out of range")
     return int(text)
 
 
 def _part(name: str, text: str) -> int:
     if not _DIGITS.fullmatch(text):
-        raise _Invalid(f"Invalid character(s) found in {name} number {quoted(text)}")
+        raise _Invalid(f"Invalid character(s) found in {name} number {go_quote(text)}")
     if len(text) > 1 and text.startswith("0"):
-        raise _Invalid(f"{name.capitalize()} number must not contain leading zeroes {quoted(text)}")
+        raise _Invalid(f"{name.capitalize()} number must not contain leading zeroes {go_quote(text)}")
     return _number(text)
 
 
@@ -71,10 +71,10 @@ def _prerelease(text: str) -> tuple[bool, int, str]:
         raise _Invalid("Prerelease is empty")
     if _DIGITS.fullmatch(text):
         if len(text) > 1 and text.startswith("0"):
-            raise _Invalid(f"Numeric PreRelease version must not contain leading zeroes {quoted(text)}")
+            raise _Invalid(f"Numeric PreRelease version must not contain leading zeroes {go_quote(text)}")
         return (False, _number(text), "")
     if not _LETTERS.fullmatch(text):
-        raise _Invalid(f"Invalid character(s) found in prerelease {quoted(text)}")
+        raise _Invalid(f"Invalid character(s) found in prerelease {go_quote(text)}")
     return (True, 0, text)
 
 
@@ -95,7 +95,7 @@ def _parse(text: str) -> Semver:
         if not item:
             raise _Invalid("Build meta data is empty")
         if not _LETTERS.fullmatch(item):
-            raise _Invalid(f"Invalid character(s) found in build meta data {quoted(item)}")
+            raise _Invalid(f"Invalid character(s) found in build meta data {go_quote(item)}")
     return version
 
 

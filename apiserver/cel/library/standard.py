@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -271,6 +271,7 @@ def _overload(
 
 _COMPARED_TEXT: Final = (costs.comparison, costs.comparison_worst)
 _JOINED_TEXT: Final = (costs.concatenation, costs.concatenation_worst)
+# What types are called in the ids of overloads.
 _NAMES: Final = {
     BOOL: "bool",
     INT: "int64",
@@ -322,12 +323,10 @@ def _both_ways(id_: str, type_: Type) -> tuple[Overload, ...]:
     )
 
 
-def _conversions(
-    to: str, result: Type, *ways: tuple[str, Type, Callable[[Any], Any]]
-) -> tuple[Overload, ...]:
-    """ways: what each is called in ids, its type, and how it is converted."""
+def _conversions(result: Type, ways: Mapping[Type, Callable[[Any], Any]]) -> tuple[Overload, ...]:
+    """ways: how a value of each type is converted."""
     found = []
-    for name, type_, convert in ways:
+    for type_, convert in ways.items():
         price: tuple[Price, Estimate | None] | tuple[()] = ()
         if (type_, result) == (STRING, BYTES):
             price = (costs.traversal, costs.conversion_to_bytes)
@@ -335,7 +334,7 @@ def _conversions(
             price = (costs.traversal, costs.conversion_from_bytes)
         elif type_ is STRING and result is not STRING:
             price = (of_large_text, None)
-        found.append(_overload(f"{name}_to_{to}", (type_,), result, convert, *price))
+        found.append(_overload(f"{_NAMES[type_]}_to_{_NAMES[result]}", (type_,), result, convert, *price))
     return tuple(found)
 
 
@@ -493,59 +492,44 @@ STANDARD: Final = Library(
         ),
         "type": (_overload("type", (A,), types.type_of_type(A), values.type_of),),
         "dyn": (_overload("to_dyn", (A,), DYN, _same),),
-        "bool": _conversions("bool", BOOL, ("bool", BOOL, _same), ("string", STRING, _text_to_bool)),
-        "bytes": _conversions("bytes", BYTES, ("bytes", BYTES, _same), ("string", STRING, str.encode)),
-        "double": _conversions(
-            "double",
-            DOUBLE,
-            ("double", DOUBLE, float),
-            ("int64", INT, float),
-            ("string", STRING, _text_to_double),
-            ("uint64", UINT, float),
-        ),
-        "duration": _conversions(
-            "duration",
-            DURATION,
-            ("duration", DURATION, _same),
-            ("int64", INT, Duration),
-            ("string", STRING, _text_to_duration),
-        ),
+        "bool": _conversions(BOOL, {BOOL: _same, STRING: _text_to_bool}),
+        "bytes": _conversions(BYTES, {BYTES: _same, STRING: str.encode}),
+        "double": _conversions(DOUBLE, {DOUBLE: float, INT: float, STRING: _text_to_double, UINT: float}),
+        "duration": _conversions(DURATION, {DURATION: _same, INT: Duration, STRING: _text_to_duration}),
         "int": _conversions(
-            "int64",
             INT,
-            ("int64", INT, _same),
-            ("double", DOUBLE, _double_to_int),
-            ("duration", DURATION, int),
-            ("string", STRING, _text_to_int),
-            ("timestamp", TIMESTAMP, _seconds),
-            ("uint64", UINT, _uint_to_int),
+            {
+                INT: _same,
+                DOUBLE: _double_to_int,
+                DURATION: int,
+                STRING: _text_to_int,
+                TIMESTAMP: _seconds,
+                UINT: _uint_to_int,
+            },
         ),
         "string": _conversions(
-            "string",
             STRING,
-            ("string", STRING, _same),
-            ("bool", BOOL, lambda value: "true" if value else "false"),
-            ("bytes", BYTES, _bytes_to_text),
-            ("double", DOUBLE, format_double),
-            ("duration", DURATION, times.format_duration),
-            ("int64", INT, str),
-            ("timestamp", TIMESTAMP, times.format_timestamp),
-            ("uint64", UINT, str),
+            {
+                STRING: _same,
+                BOOL: lambda value: "true" if value else "false",
+                BYTES: _bytes_to_text,
+                DOUBLE: format_double,
+                DURATION: times.format_duration,
+                INT: str,
+                TIMESTAMP: times.format_timestamp,
+                UINT: str,
+            },
         ),
         "timestamp": _conversions(
-            "timestamp",
             TIMESTAMP,
-            ("timestamp", TIMESTAMP, _same),
-            ("int64", INT, lambda seconds: times.timestamp(_product(seconds, times.SECOND))),
-            ("string", STRING, _text_to_timestamp),
+            {
+                TIMESTAMP: _same,
+                INT: lambda seconds: times.timestamp(_product(seconds, times.SECOND)),
+                STRING: _text_to_timestamp,
+            },
         ),
         "uint": _conversions(
-            "uint64",
-            UINT,
-            ("uint64", UINT, _same),
-            ("double", DOUBLE, _double_to_uint),
-            ("int64", INT, unsigned),
-            ("string", STRING, _text_to_uint),
+            UINT, {UINT: _same, DOUBLE: _double_to_uint, INT: unsigned, STRING: _text_to_uint}
         ),
         "contains": _text_method(
             "contains_string", operator.contains, costs.containment, costs.containment_worst

@@ -7,31 +7,14 @@ import re
 from decimal import Decimal
 from typing import Final
 
-_ESCAPES: Final = {
-    "\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v",
-    "\\": r"\\", '"': r"\"",
-}  # fmt: skip
+from storage.quoting import ESCAPES
+
 _HALVES: Final = re.compile("[\ud800-\udfff]")  # of characters, in UTF-16
-_ESCAPED: Final = str.maketrans(_ESCAPES)
-
-
-def quoted(text: str) -> str:
-    """Between quotation marks, with all that cannot be printed escaped: Go's `%q`."""
-    inner = text.translate(_ESCAPED)
-    if not inner.isprintable():
-        inner = "".join(c if c.isprintable() else _escaped(ord(c)) for c in inner)
-    return f'"{inner}"'
-
-
-def _escaped(code: int) -> str:
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def cel_quoted(text: str) -> str:
     """Between quotation marks, with the escapes that the language has: `strings.quote()`."""
-    inner = _HALVES.sub("\ufffd", text.translate(_ESCAPED))
+    inner = _HALVES.sub("\ufffd", text.translate(ESCAPES))
     return f'"{inner}"'
 
 

@@ -7,10 +7,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+from apiserver import go_url
 from apiserver.cel import types
 from apiserver.cel.functions import ONE, Estimated, Library, Overload
-from apiserver.cel.library import go_url
-from apiserver.cel.library.go_url import InvalidUrl
 from apiserver.cel.library.prices import estimate_text, of_large_text, of_text
 from apiserver.cel.types import BOOL, STRING, Type
 from apiserver.cel.values import EvaluationError
@@ -47,18 +46,8 @@ def _url(text: str) -> CelUrl:
         url = go_url.parse_request_uri(text)
         # That takes a fragment for a part of the path, and knows no host without a scheme.
         return CelUrl(url if "#" not in text and url.scheme else go_url.parse(text))
-    except InvalidUrl as invalid:
-        raise EvaluationError(
-            f"URL parse error during conversion from string: {go_url.parse_error(text, invalid)}"
-        ) from None
-
-
-def _is_url(text: str) -> bool:
-    try:
-        go_url.parse_request_uri(text)
-    except InvalidUrl:
-        return False
-    return True
+    except go_url.InvalidUrl as invalid:
+        raise EvaluationError(f"URL parse error during conversion from string: {invalid.message}") from None
 
 
 def _part(id_: str, result: Type, call: Callable[[CelUrl], Any]) -> tuple[Overload, ...]:
@@ -79,7 +68,9 @@ URLS: Final = Library(
                     estimate=estimate_text(has_its_size=True),
                 ),
             ),
-            "isURL": (Overload("is_url_string", (STRING,), BOOL, _is_url, price=of_large_text),),
+            "isURL": (
+                Overload("is_url_string", (STRING,), BOOL, go_url.is_request_uri, price=of_large_text),
+            ),
             "getScheme": _part("url_get_scheme", STRING, lambda value: value.url.scheme),
             "getHost": _part("url_get_host", STRING, lambda value: value.url.host),
             "getHostname": _part("url_get_hostname", STRING, lambda value: value.url.hostname),

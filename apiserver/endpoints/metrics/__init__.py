@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from apiserver.endpoints.metrics.requests import RequestMetrics
 from apiserver.endpoints.metrics.state import StateCollector
-from apiserver.endpoints.metrics.storage import ObservedStorage, StorageMetrics
+from apiserver.endpoints.metrics.storage import ObservedStorage, StorageMetrics, resources_of_keys
 
 __all__ = [
     "CONTENT_TYPE",
@@ -23,6 +23,7 @@ __all__ = [
     "RequestMetrics",
     "StateCollector",
     "StorageMetrics",
+    "resources_of_keys",
 ]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

@@ -21,6 +21,23 @@ from storage.interface import (
     Storage,
     Watch,
 )
+from storage.keys import CORE_GROUP, resource_of
+
+
+def resources_of_keys(prefix: str) -> Callable[[str], tuple[str, str]]:
+    """`/registry/apps/deployments/ns/name` -> `("apps", "deployments")`, the labels of metrics."""
+    known: dict[str | None, tuple[str, str]] = {None: ("", "")}
+
+    def resource(key: str) -> tuple[str, str]:
+        found = resource_of(prefix, key)
+        labels = known.get(found)
+        if labels is None:
+            assert found is not None
+            *_, group, plural, _ = found.split("/")
+            labels = known[found] = ("" if group == CORE_GROUP else group, plural)
+        return labels
+
+    return resource
 
 
 class StorageMetrics:

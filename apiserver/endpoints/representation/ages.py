@@ -77,23 +77,30 @@ for _name in ("rsub", "add", "radd", "mul", "truediv", "mod", "lt", "le", "gt", 
 
 def cells_of(columns: Sequence[Column], document: Document, now: float) -> Cells:
     """The cells of an object's row, and how long they are good for."""
-    texts: list[bytes] = []
+    cells: list[Any] = []
     age_at, since, until = -1, None, math.inf
+    moment = _Moment(now)
     for index, column in enumerate(columns):
-        moment = _Moment(now)
         cell = column.cell(document, moment)
-        texts.append(orjson.dumps(cell))
+        cells.append(cell)
+        if not (moment.is_looked_at or moment.since):
+            continue
         if moment.is_looked_at:
             until = now
         elif age_at < 0 and len(moment.since) == 1 and cell == duration(now - moment.since[0]):
             age_at, since = index, moment.since[0]
         else:
-            until = min(until, *(changes_at(then, now) for then in moment.since), math.inf)
+            until = min(until, *(changes_at(then, now) for then in moment.since))
+        moment = _Moment(now)
     if since is None:
-        return Cells(b",".join(texts), None, b"", until)
-    before = b"".join(text + b"," for text in texts[:age_at])
-    after = b"".join(b"," + text for text in texts[age_at + 1 :])
-    return Cells(before, since, after, until)
+        return Cells(_joined(cells), None, b"", until)
+    before, after = _joined(cells[:age_at]), _joined(cells[age_at + 1 :])
+    return Cells(before and before + b",", since, after and b"," + after, until)
+
+
+def _joined(cells: Sequence[Any]) -> bytes:
+    """In JSON, without the brackets."""
+    return orjson.dumps(cells)[1:-1]
 
 
 def changes_at(then: float, now: float) -> float:

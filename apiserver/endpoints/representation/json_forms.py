@@ -15,6 +15,7 @@ from apiserver.endpoints.representation.ages import Cells, cells_of
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.kept import KeptForms
 from apiserver.endpoints.representation.lists import (
+    BATCH_OBJECTS,
     bookmark_object,
     custom_list_metadata,
     joined_slices,
@@ -209,6 +210,8 @@ def partial_opening(api_version: str) -> bytes:
 
 
 _CELLS: Final = "cells"
+# As many as a run of rows may have: a few milliseconds' worth. Types have about ten columns.
+CELLS_AT_ONCE: Final = 2_000
 
 
 class TableEncoder(_JsonForm):
@@ -256,7 +259,8 @@ class TableEncoder(_JsonForm):
         begun += b',"columnDefinitions":' + definitions + b',"rows":['
         now = self._now()
         make = partial(self._run, now)
-        made = kept_runs(found.objects, make, self._kept.runs, self._run_key, now)
+        objects_max = max(1, min(BATCH_OBJECTS, CELLS_AT_ONCE // len(self._resource.columns.columns)))
+        made = kept_runs(found.objects, make, self._kept.runs, self._run_key, now, objects_max=objects_max)
         return made_slices(begun, made, b"]}\n", separator=b",")
 
     def frame(self, found: ObjectList) -> tuple[Document, str]:

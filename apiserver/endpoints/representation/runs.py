@@ -44,15 +44,21 @@ def runs(objects: Sequence[StoredObject]) -> Iterator[Sequence[StoredObject]]:
 
 
 def kept_runs(
-    objects: Sequence[StoredObject], make: Make, kept: Budget, key: object, now: float = 0.0
+    objects: Sequence[StoredObject],
+    make: Make,
+    kept: Budget,
+    key: object,
+    now: float = 0.0,
+    *,
+    objects_max: int = BATCH_OBJECTS,
 ) -> Iterator[bytes]:
-    """What is made of each run. key: tells forms apart."""
+    """What is made of each run. key: tells forms apart. objects_max: of a run; always the same for a key."""
     start = 0
     while start < len(objects):
         first = objects[start]
         run: _Run | None = first.forms.get(key) if first.forms is not None else None
         if run is None or not run.is_good(now, objects[start + 1 : start + 1 + len(run.rest)]):
-            known, run = run, _made(_run_at(start, objects), make, now)
+            known, run = run, _made(_run_at(start, objects, objects_max), make, now)
             # The last one may have ended early: in a longer list it would still be good, but too short.
             if run.until > now and start + 1 + len(run.rest) < len(objects):
                 if known is not None and first.forms is not None and run.size > known.size:
@@ -69,9 +75,11 @@ def _made(objects: Sequence[StoredObject], make: Make, now: float) -> _Run:
     return _Run(rest, made, now, until, len(made) + sum([len(each.tail) for each in rest]))
 
 
-def _run_at(start: int, objects: Sequence[StoredObject]) -> Sequence[StoredObject]:
+def _run_at(
+    start: int, objects: Sequence[StoredObject], objects_max: int = BATCH_OBJECTS
+) -> Sequence[StoredObject]:
     """None takes more than decoding its objects, so that their length tells how long that may be."""
-    run = objects[start : start + BATCH_OBJECTS]
+    run = objects[start : start + objects_max]
     sizes = [len(each.tail) for each in run]
     if sum(sizes) > SLICE_BYTES:
         run = run[: max(1, sum(size <= SLICE_BYTES for size in accumulate(sizes)))]

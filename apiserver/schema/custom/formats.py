@@ -14,6 +14,7 @@ from datetime import date
 from operator import le
 from typing import Final, TypeAlias
 
+from apiserver.go_url import is_request_uri
 from apiserver.quantity import InvalidQuantity, parse_quantity
 
 Format: TypeAlias = Callable[[str], object]
@@ -138,45 +139,6 @@ def _email(text: str) -> bool:
     return _is_address(text) is not None
 
 
-# ---- addresses of the web
-
-_SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*:", re.ASCII)
-_control_character = re.compile(r"[\x00-\x1f\x7f]").search
-_bad_escape = re.compile(r"%(?![0-9a-fA-F]{2})").search
-_bad_host_character = re.compile(r"[ #%/?@\\^`{|}]").search
-_is_userinfo = re.compile(r"(?:[A-Za-z0-9\-._:~!$&'()*+,;=@]|%[0-9a-fA-F]{2})*").fullmatch
-_is_bracketed = re.compile(r"\[[^\]]*\](?::[0-9]*)?").fullmatch
-_is_port = re.compile(r"[^:]*(?::[0-9]*)?").fullmatch
-
-
-def _uri(text: str) -> bool:
-    """What a request may be for: an absolute URI or an absolute path. Source: Go's net/url."""
-    if not text or _control_character(text):
-        return False
-    if text == "*":
-        return True
-    scheme = _SCHEME.match(text)
-    rest = text[scheme.end() :] if scheme else text
-    if not rest.startswith("/"):
-        return scheme is not None
-    rest = rest.partition("?")[0]
-    if scheme and rest.startswith("//"):
-        authority, slash, path = rest[2:].partition("/")
-        if not _is_authority(authority):
-            return False
-        rest = slash + path
-    return _bad_escape(rest) is None
-
-
-def _is_authority(text: str) -> bool:
-    userinfo, at, host = text.rpartition("@")
-    if at and not _is_userinfo(userinfo):
-        return False
-    if host.startswith("["):
-        return _is_bracketed(host) is not None
-    return _is_port(host) is not None and _bad_host_character(host) is None
-
-
 # ---- numbers of books, cards and colours
 
 _not_digits = re.compile(r"[^0-9]+").sub
@@ -275,7 +237,7 @@ _is_short_name = _pattern(_SHORT_NAME)
 _is_long_name = _pattern(rf"{_SHORT_NAME}(?:\.{_SHORT_NAME})*")
 _FORMATS: Final[Mapping[str, Format]] = {
     "bsonobjectid": _pattern(rf"{_HEX}{{24}}"),
-    "uri": _uri,
+    "uri": is_request_uri,
     "email": _email,
     "hostname": _hostname,
     "ipv4": _ipv4,

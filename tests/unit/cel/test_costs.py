@@ -241,10 +241,10 @@ FAILING: Final = {
 
 @pytest.mark.parametrize(("text", "values"), FAILING.values(), ids=FAILING)
 def test_failing_is_not_free(text: str, values: dict[str, Any]) -> None:
-    started = time.perf_counter()
+    started = time.process_time()  # whatever else the machine does
     with pytest.raises(CostExceeded):
         program(f"l.all(x, {text} || true)")({"l": [0] * 200_000, **values})
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_values_that_are_nested_in_themselves_are_not_compared_without_end() -> None:

@@ -48,7 +48,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("expression", HOSTILE.values(), ids=HOSTILE)
 def test_it_ends_with_an_error(expression: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()  # whatever else the machine does
     variables = {"text": LONG, "items": MANY, "nested": NESTED, "deep": DEEP}
     try:
         value = evaluate(expression, variables).value
@@ -57,4 +57,4 @@ def test_it_ends_with_an_error(expression: str) -> None:
     else:
         assert value is False  # it may also be well
     # It takes a tenth of that; another way would take minutes, or all memory.
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from apiserver.cel import types
 from apiserver.cel.library.formatting import format_plainly
-from apiserver.cel.library.texts import double_text, quoted
+from apiserver.cel.library.texts import double_text
 from apiserver.cel.library.times import SECOND
 from apiserver.cel.values import Duration, Timestamp, UInt
 from tests.unit.cel.library_support import assert_fails, assert_true, evaluate
@@ -132,10 +132,6 @@ def test_doubles_as_go_writes_them(number: float, text: str) -> None:
 def test_a_double_is_read_back(number: float) -> None:
     assert float(double_text(number)) == number
     assert float(double_text(number, has_exponent=False)) == number
-
-
-def test_what_cannot_be_printed_is_escaped() -> None:
-    assert quoted('a"\n\x01é\u200b😀') == r'"a\"\n\x01é\u200b😀"'
 
 
 # k8s.io/apiserver pkg/cel/library/cost_test.go: the price of a call is of the texts that it reads.

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.brand import Brand
 from apiserver.catalogue.rules.definition_conditions import condition, set_condition
 from apiserver.custom_resources.conditions import Taken, updated
 
@@ -63,7 +64,7 @@ def test_names_that_others_have(
     others: dict[str, Any], reason: str, message: str, had: dict[str, str]
 ) -> None:
     before = _definition(shortNames=["w", "x"])
-    after = updated(before, _taken(others), NOW, vendor="kubernetes")
+    after = updated(before, _taken(others), NOW, brand=Brand())
     accepted = condition(after, "NamesAccepted")
     assert accepted is not None
     assert (accepted["reason"], accepted["message"]) == (reason, message)
@@ -78,17 +79,17 @@ def test_names_that_others_have(
 
 def test_what_is_worked_out_again_is_the_same() -> None:
     """Several servers write it: who comes second changes nothing."""
-    once = updated(_definition(), _taken(), NOW, vendor="kubernetes")
+    once = updated(_definition(), _taken(), NOW, brand=Brand())
     names = once["status"]["acceptedNames"]
-    assert updated(once, _taken(names), LATER, vendor="kubernetes") == once
+    assert updated(once, _taken(names), LATER, brand=Brand()) == once
 
 
 def test_who_has_a_name_keeps_it_and_stays_established() -> None:
-    had = updated(_definition(), _taken(), NOW, vendor="kubernetes")
+    had = updated(_definition(), _taken(), NOW, brand=Brand())
     wanting = copy.deepcopy(had)
     wanting["spec"]["names"] |= {"shortNames": ["w"], "singular": "other"}
     after = updated(
-        wanting, _taken(had["status"]["acceptedNames"], {"shortNames": ["other"]}), LATER, vendor="kubernetes"
+        wanting, _taken(had["status"]["acceptedNames"], {"shortNames": ["other"]}), LATER, brand=Brand()
     )
     names = after["status"]["acceptedNames"]
     assert (names["singular"], names["shortNames"]) == ("widget", ["w"])
@@ -124,7 +125,7 @@ def test_approval_of_the_community(group: str, said: str | None, reason: str | N
     document = _definition(group)
     if said is not None:
         document["metadata"]["annotations"] = {"api-approved.kubernetes.io": said}
-    after = updated(document, _taken(), NOW, vendor="kubernetes")
+    after = updated(document, _taken(), NOW, brand=Brand())
     found = condition(after, "KubernetesAPIApprovalPolicyConformant")
     assert (found or {}).get("reason") == reason
 
@@ -133,17 +134,17 @@ def test_a_definition_that_keeps_unknown_fields_everywhere() -> None:
     """Only another server can have let it in."""
     document = _definition()
     document["spec"]["preserveUnknownFields"] = True
-    found = condition(updated(document, _taken(), NOW, vendor="kubernetes"), "NonStructuralSchema")
+    found = condition(updated(document, _taken(), NOW, brand=Brand()), "NonStructuralSchema")
     assert found is not None
     assert (found["status"], found["reason"]) == ("True", "Violations")
     document["spec"]["preserveUnknownFields"] = False
-    assert condition(updated(document, _taken(), NOW, vendor="kubernetes"), "NonStructuralSchema") is None
+    assert condition(updated(document, _taken(), NOW, brand=Brand()), "NonStructuralSchema") is None
 
 
 def test_a_new_storage_version_joins_those_that_were() -> None:
     document = _definition()
     document["spec"]["versions"] = [{"name": "v1"}, {"name": "v2", "storage": True}]
-    assert updated(document, _taken(), NOW, vendor="kubernetes")["status"]["storedVersions"] == ["v1", "v2"]
+    assert updated(document, _taken(), NOW, brand=Brand())["status"]["storedVersions"] == ["v1", "v2"]
 
 
 def test_a_condition_keeps_its_time_while_its_status_stays() -> None:

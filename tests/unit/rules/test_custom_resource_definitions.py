@@ -422,6 +422,8 @@ APPROVALS: Final[dict[str, tuple[str | None, str]]] = {
     "nothing": (None, "Required value: protected groups must have"),
     "a word": ("yes", 'Invalid value: "yes": protected groups must have'),
     "a URL": ("https://example.com/1111", ""),
+    "a URL without a host": ("https:///1111", 'Invalid value: "https:///1111": protected groups must have'),
+    "a URL that is none": ("https://h:x/1", 'Invalid value: "https://h:x/1": protected groups must have'),
     "that there is none": ("unapproved, experimental", ""),
 }
 

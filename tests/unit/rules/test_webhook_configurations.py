@@ -90,6 +90,19 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             f'{_URL}Invalid value: "y": query parameters are not permitted in the URL',
         ],
     ),
+    "a user of no name is one": (
+        at_url("https://@h/x"),
+        [f'{_URL}Invalid value: "": user information is not permitted in the URL'],
+    ),
+    "a URL is one to Go": (
+        at_url("https://h:port/x#y"),
+        [
+            (
+                f'{_URL}Required value: url must be a valid URL: parse "https://h:port/x": '
+                f'invalid port ":port" after host{_FORM}'
+            )
+        ],
+    ),
     "a service has a name": (at_service(name=""), [f"{_SERVICE}.name: Required value"]),
     "a service's port is one": (
         at_service(port=70_000),

@@ -42,11 +42,11 @@ def test_all_evaluations_for_an_object_may_cost_ten_millions() -> None:
 
 def test_errors_cost_what_led_to_them() -> None:
     schema = array_of(ruled(NUMBERS, f"{SQUARE} && self[999] == 0"))
-    started = time.perf_counter()
+    started = time.process_time()
     found = errors(schema, [list(range(200))] * 200)
     assert "running out of cost budget" in found[-1]
     assert len(found) < 100
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_messages_are_worked_out_within_the_same_budget() -> None:
@@ -72,9 +72,9 @@ def test_no_more_errors_are_looked_for_than_anybody_is_told() -> None:
 
 def test_rules_that_cost_nothing_take_no_time() -> None:
     """No budget would end them."""
-    started = time.perf_counter()
+    started = time.process_time()
     assert errors(array_of(ruled(INT, *["true || false"] * 1_000)), list(range(100_000))) == []
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert errors(ruled(INT, "true", "true ? false : true"), 0) == [
         "spec: Invalid value: 0: failed rule: true ? false : true"
     ]
@@ -141,9 +141,9 @@ def test_what_is_told_soon_is_what_is_told_later(value: list[list[int]]) -> None
 
 def test_defaults_share_the_budget_of_one_object() -> None:
     dear = DefaultValue(ruled(NUMBERS, SQUARE), list(range(250)), "d")
-    started = time.perf_counter()
+    started = time.process_time()
     (found,) = evaluate_defaults([dear] * 10_000, vendor="kubernetes")
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 30
     assert "running out of cost budget" in found.message
     assert evaluate_defaults([dear] * 10, vendor="kubernetes") == []
 

@@ -263,10 +263,10 @@ def test_which_expressions_are_stored() -> None:
 
 
 def test_too_many_rules_are_refused_at_once() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     found = check(with_spec(ruled(SPEC, *["self.n > 0"] * 10_000)))
     assert found == [f"{PATH}: Forbidden: must not have more than 2000 validation rules, but has 10000"]
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_too_much_text_is_refused_at_once() -> None:
@@ -290,6 +290,6 @@ HOSTILE: Mapping[str, str] = {
 
 @pytest.mark.parametrize("rule", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_expressions_are_looked_at_in_bounded_time(rule: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     check(with_spec(ruled(SPEC, rule)))
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -13,8 +13,8 @@ from apiserver.schema.custom.formats import format_of, is_recognised
 FORMATS: Final[dict[str, tuple[list[str], list[str]]]] = {
     "bsonobjectid": (["507f1f77bcf86cd799439011"], ["507f1f77bcf86cd79943901", "507f1f77bcf86cd79943901g"]),
     "uri": (
-        ["http://a.example/x?y#z", "/path", "*", "mailto:a@b", "http://[::1]:80/", "http://u:p@h/", "//x y"],
-        ["", "path", "http://a b/", "/%zz", "http://h:port/", "http://[::1", "/\n", ":x", "http://u^@h/"],
+        ["http://a.example/x?y#z", "/path", "mailto:a@b", "http://%e9", "https://::1"],
+        ["", "path", "/%zz", "http://h:port/", "http://a[>"],
     ),
     "email": (
         ["a@b", "a.b+c@d.example", "Jo Doe <a@b>", '"a b"@c', "ä@ö", "<a@b>", "a@[1.2.3.4]"],

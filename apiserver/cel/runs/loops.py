@@ -7,17 +7,14 @@ as a constant, the empty list for one, costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.cel import values
 from apiserver.cel.functions import LIST_COST
-from apiserver.cel.operators import EXCEEDED
+from apiserver.cel.runs.frames import EXCEEDED, NO_OVERLOAD, Frame, Run
+from apiserver.cel.syntax import Macro
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import CostExceeded, EvaluationError
-
-if TYPE_CHECKING:
-    from apiserver.cel.compiler import Frame, Run
-    from apiserver.cel.syntax import Macro
 
 
 class Part(NamedTuple):
@@ -74,7 +71,7 @@ def _pairs(range_: Run, slot: int) -> Callable[[Frame], Iterator[Any]]:
     return items
 
 
-Loop: TypeAlias = Callable[[Turns, Part | None, Part | None], tuple["Run", int]]
+Loop: TypeAlias = Callable[[Turns, Part | None, Part | None], tuple[Run, int]]
 
 
 def _all(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
@@ -148,7 +145,7 @@ def _list(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Ru
     # What is added is a list of one, which is there already if that is a constant.
     adding = _READ + cost + (0 if is_constant else LIST_COST) + _CALL
     if condition is None:
-
+        # A loop of its own: to ask in each turn whether there is a condition takes a twentieth of it.
         def run_all(frame: Frame) -> list[Any]:
             made = []
             for item in items(frame):
@@ -211,7 +208,7 @@ def _entries(turns: Turns, condition: Part | None, make: Run, cost: int) -> tupl
             frame[0] -= adding
             entries = make(frame)
             if not isinstance(entries, Mapping):
-                raise EvaluationError("no such overload")
+                raise EvaluationError(NO_OVERLOAD)
             for key, value in entries.items():
                 if key in made:
                     raise EvaluationError(f"insert failed: key {values.key_value(key)} already exists")

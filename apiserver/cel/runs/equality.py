@@ -1,0 +1,150 @@
+"""`==`, `!=` and `in`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any, Final
+
+from apiserver.cel import values
+from apiserver.cel.costs import looking_at, size_of
+from apiserver.cel.functions import STRING_FACTOR
+from apiserver.cel.runs.frames import NO_OVERLOAD, OF_NOTHING, Frame, Run, spend
+from apiserver.cel.types import Kind, Type
+from apiserver.cel.unify import SCALARS
+from apiserver.cel.values import BoolKey, EvaluationError, MapList, Message, Optional, SetList, UInt
+
+_SIZED: Final = frozenset({Kind.STRING, Kind.BYTES, Kind.LIST, Kind.MAP})
+_NUMBERS: Final = frozenset({Kind.INT, Kind.UINT, Kind.DOUBLE})
+# Kinds of which no value has a size, so that comparing two costs one.
+_SIZELESS: Final = SCALARS - _SIZED
+# Texts up to this length cost one to compare, or nothing if either is empty.
+_SHORT: Final = 10
+_DEEP: Final = frozenset({list, SetList, MapList, dict, Message, Optional})
+
+
+def comparison(
+    left: Run, right: Run, left_type: Type, right_type: Type, *, is_equal: bool
+) -> tuple[Run, int]:
+    """How it is evaluated, and what it always costs."""
+    kind, other = left_type.kind, right_type.kind
+    if kind in _SIZELESS and (kind is other or (kind in _NUMBERS and other in _NUMBERS)):
+        if is_equal:
+            return (lambda frame: left(frame) == right(frame)), 1
+        return (lambda frame: left(frame) != right(frame)), 1
+    if kind is Kind.STRING and other is Kind.STRING:
+        return _text_equality(left, right, is_equal=is_equal), 0
+    if kind in _SIZELESS or other in _SIZELESS:
+        if is_equal:
+            return (lambda frame: values.equal(left(frame), right(frame))), 1
+        return (lambda frame: not values.equal(left(frame), right(frame))), 1
+
+    def run(frame: Frame) -> bool:
+        try:
+            x, y = left(frame), right(frame)
+        except EvaluationError:
+            spend(frame, OF_NOTHING)
+            raise
+        spend(frame, ceil(min(size_of(x), size_of(y)) * STRING_FACTOR))
+        return _are_equal(frame, x, y) is is_equal
+
+    return run, 0
+
+
+def _are_equal(frame: Frame, x: Any, y: Any) -> bool:
+    """Charges for what is in them, too, which cel-go does not."""
+    if type(x) not in _DEEP:
+        return values.equal(x, y)
+    left = [values.COMPARISONS_MAX]
+    try:
+        return values.equal_within(x, y, left)
+    finally:
+        spend(frame, looking_at(values.COMPARISONS_MAX - left[0]))
+
+
+def _text_equality(left: Run, right: Run, *, is_equal: bool) -> Run:
+    def run(frame: Frame) -> bool:
+        try:
+            x, y = left(frame), right(frame)
+        except EvaluationError:
+            spend(frame, OF_NOTHING)
+            raise
+        length = min(len(x), len(y))
+        if length:
+            frame[0] -= 1 if length <= _SHORT else ceil(length * STRING_FACTOR)
+        return (x == y) is is_equal
+
+    return run
+
+
+_PLAIN: Final = frozenset({Kind.STRING, Kind.INT, Kind.BYTES, Kind.UINT})
+_HASHED: Final = frozenset({str, int, UInt, float, bytes, bool})
+
+
+def membership(item: Run, container: Run, item_type: Type, container_type: Type) -> tuple[Run, int]:
+    """How it is evaluated, and what it always costs."""
+    if container_type.kind is Kind.LIST:
+        # Python compares as the language does where no bool can be among numbers.
+        is_plain = item_type.kind in _PLAIN and container_type.element.kind is item_type.kind
+
+        def run(frame: Frame) -> bool:
+            try:
+                value, found = item(frame), container(frame)
+            except EvaluationError:
+                spend(frame, OF_NOTHING)
+                raise
+            spend(frame, len(found))
+            return bool(value in found) if is_plain else _is_in(frame, value, found)
+
+        return run, 0
+    if container_type.kind is Kind.MAP:
+        return (lambda frame: _is_key(item(frame), container(frame))), 1
+
+    def run_any(frame: Frame) -> bool:
+        try:
+            value, found = item(frame), container(frame)
+        except EvaluationError:
+            spend(frame, OF_NOTHING)
+            raise
+        if not isinstance(found, list):
+            spend(frame, 1)
+            return _is_key(value, found)
+        spend(frame, len(found))
+        return _is_in(frame, value, found)
+
+    return run_any, 0
+
+
+def _is_in(frame: Frame, value: Any, items: list[Any]) -> bool:
+    return any(_are_equal(frame, value, item) for item in items)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value holds no others, and is equal to what Python takes for equal, but for bools."""
+    return type(value) in _HASHED
+
+
+def membership_of_constants(item: Run, item_type: Type, items: Sequence[Any]) -> Run:
+    """In a list of plain values, which costs nothing."""
+    known = frozenset(BoolKey(each) if type(each) is bool else each for each in items if each == each)
+    if item_type.kind in _PLAIN:
+        return lambda frame: item(frame) in known
+
+    def run(frame: Frame) -> bool:
+        value = item(frame)
+        if type(value) is bool:
+            return BoolKey(value) in known
+        return type(value) in _HASHED and value in known
+
+    return run
+
+
+def _is_key(value: Any, container: Any) -> bool:
+    if isinstance(container, Message):
+        container = container.fields
+    if isinstance(container, Mapping):
+        try:
+            return values.map_key(value) in container
+        except EvaluationError:
+            return False
+    raise EvaluationError(NO_OVERLOAD)

@@ -1,0 +1,74 @@
+"""Lists, maps and messages that an expression makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from apiserver.cel import values
+from apiserver.cel.runs.frames import ABSENT, Frame, Run
+from apiserver.cel.types import Type
+from apiserver.cel.values import EvaluationError, Message, Optional
+
+
+def make_list(items: Sequence[Run], optional: frozenset[int]) -> Run:
+    if not optional:
+        return lambda frame: [item(frame) for item in items]
+
+    def run(frame: Frame) -> list[Any]:
+        made = []
+        for place, item in enumerate(items):
+            value = item(frame)
+            if place in optional:
+                if not isinstance(value, Optional):
+                    raise EvaluationError(
+                        f"cannot initialize optional list element from non-optional value {value}"
+                    )
+                if not value.has_value:
+                    continue
+                value = value.value
+            made.append(value)
+        return made
+
+    return run
+
+
+def make_map(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
+    def run(frame: Frame) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        for key_run, value_run, is_optional in entries:
+            key = _literal_key(key_run(frame))
+            value = value_run(frame)
+            if is_optional and (value := _entry(key, value)) is ABSENT:
+                continue
+            if key in made:
+                raise EvaluationError("Failed with repeated key")
+            made[key] = value
+        return made
+
+    return run
+
+
+def _literal_key(value: Any) -> Any:
+    if type(value) is float:
+        raise EvaluationError("unsupported key type: double")
+    return values.map_key(value)
+
+
+def _entry(key: Any, value: Any) -> Any:
+    if not isinstance(value, Optional):
+        raise EvaluationError(f"cannot initialize optional entry '{key}' from non-optional value {value}")
+    return value.value if value.has_value else ABSENT
+
+
+def make_message(type_: Type, entries: Sequence[tuple[str, Run, bool]]) -> Run:
+    def run(frame: Frame) -> Message:
+        made = {}
+        for key, value_run, is_optional in entries:
+            value = value_run(frame)
+            if is_optional and (value := _entry(key, value)) is ABSENT:
+                continue
+            made[key] = value
+        return Message(type_, made)
+
+    return run

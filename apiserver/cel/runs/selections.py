@@ -1,0 +1,183 @@
+"""Fields and items: `a.b`, `a[b]`, `has(a.b)`, `a.?b`, `a[?b]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from apiserver.cel import values
+from apiserver.cel.runs.frames import ABSENT, NO_OVERLOAD, Frame, Run
+from apiserver.cel.types import Kind, Type
+from apiserver.cel.values import NONE, EvaluationError, Message, Optional, UInt
+
+
+def read_path(path: tuple[Any, ...]) -> Run:
+    """`a.b.c` of plain maps, which nearly all are; what else it may be is found out if that fails."""
+    variable, slot, first, *rest = path
+
+    def slowly(frame: Frame) -> Any:
+        value = variable(frame)
+        for key in (first, *rest):
+            value = _found(frame, _field_of(value, key, key))
+        return value
+
+    # A string, a list and a number have no such items; only what is a map gets through.
+    if not rest:
+
+        def run(frame: Frame) -> Any:
+            try:
+                return frame[slot][first]
+            except (KeyError, TypeError):
+                return slowly(frame)
+
+        return run
+    if len(rest) == 1:
+        second = rest[0]
+
+        def run_two(frame: Frame) -> Any:
+            try:
+                return frame[slot][first][second]
+            except (KeyError, TypeError):
+                return slowly(frame)
+
+        return run_two
+
+    def run_many(frame: Frame) -> Any:
+        try:
+            value = frame[slot][first]
+            for key in rest:
+                value = value[key]
+        except (KeyError, TypeError):
+            return slowly(frame)
+        return value
+
+    return run_many
+
+
+def select(operand: Run, key: str, name: str, *, is_optional: bool) -> Run:
+    """key: as documents have it. name: as the expression does."""
+    if is_optional:
+        return lambda frame: _found(frame, _optionally(_find_field, operand(frame), key))
+
+    def run(frame: Frame) -> Any:
+        value = operand(frame)
+        try:
+            return value[key]
+        except (KeyError, TypeError):
+            return _found(frame, _field_of(value, key, name))
+
+    return run
+
+
+def _found(frame: Frame, value: Any) -> Any:
+    """What a selection has found. Where that is optional, and nothing is there, it costs nothing."""
+    if value is NONE:
+        frame[0] += 1  # which has been charged before
+    return value
+
+
+def _optionally(find: Callable[[Any, Any], Any], value: Any, key: Any) -> Optional:
+    """What is found in a value, or in what an optional has."""
+    if isinstance(value, Optional):
+        if not value.has_value:
+            return NONE
+        value = value.value
+    found = find(value, key)
+    return NONE if found is ABSENT else Optional(found)
+
+
+def _fields_of(value: Any) -> Mapping[Any, Any] | None:
+    if type(value) is dict:
+        return value
+    if isinstance(value, Message):
+        return value.fields
+    return value if isinstance(value, Mapping) else None
+
+
+def _field_of(value: Any, key: str, name: str) -> Any:
+    if isinstance(value, Optional):
+        return _optionally(_find_field, value, key)
+    fields = _fields_of(value)
+    if fields is None or key not in fields:
+        raise EvaluationError(f"no such key: {name}")
+    return fields[key]
+
+
+def _find_field(value: Any, key: str) -> Any:
+    """ABSENT if there is none."""
+    fields = _fields_of(value)
+    if fields is None:
+        raise EvaluationError(f"no such key: {key}")
+    return fields.get(key, ABSENT)
+
+
+def has_field(operand: Run, key: str) -> Run:
+    def run(frame: Frame) -> bool:
+        value = operand(frame)
+        if type(value) is dict:
+            return key in value
+        if isinstance(value, Optional):
+            return _optionally(_find_field, value, key).has_value
+        fields = _fields_of(value)
+        return fields is not None and key in fields
+
+    return run
+
+
+def index(operand: Run, key: Run, *, is_optional: bool, of: Type) -> Run:
+    if is_optional:
+        return lambda frame: _found(frame, _optionally(_find_item, operand(frame), key(frame)))
+    if of.kind is Kind.MAP and of.key.kind is Kind.STRING:
+
+        def run(frame: Frame) -> Any:
+            found, at = operand(frame), key(frame)
+            try:
+                return found[at]
+            except (KeyError, TypeError):
+                return _found(frame, _item_of(found, at))
+
+        return run
+    if of.kind is Kind.LIST:
+
+        def run_list(frame: Frame) -> Any:
+            found, at = operand(frame), key(frame)
+            if type(at) is int and 0 <= at < len(found):
+                return found[at]
+            return _item_of(found, at)
+
+        return run_list
+    return lambda frame: _found(frame, _item_of(operand(frame), key(frame)))
+
+
+def _item_of(value: Any, at: Any) -> Any:
+    found = _find_item(value, at)
+    if found is not ABSENT:
+        return found
+    shown = "true" if at is True else "false" if at is False else at
+    if isinstance(value, list):
+        raise EvaluationError(f"index out of bounds: {shown}")
+    raise EvaluationError(f"no such key: {shown}")
+
+
+def _find_item(value: Any, at: Any) -> Any:
+    """ABSENT if there is none."""
+    if isinstance(value, list):
+        place = _list_index(at)
+        return value[place] if 0 <= place < len(value) else ABSENT
+    if isinstance(value, Optional):
+        return _optionally(_find_item, value, at)
+    fields = _fields_of(value)
+    if fields is None:
+        raise EvaluationError(NO_OVERLOAD)
+    return fields.get(values.map_key(at), ABSENT)
+
+
+def _list_index(at: Any) -> int:
+    kind = type(at)
+    if kind is int or kind is UInt:
+        return int(at)
+    if kind is float:
+        if at.is_integer():
+            return int(at)
+        raise EvaluationError(f"unsupported index value {at} in list")
+    raise EvaluationError(f"unsupported index type '{values.type_name(at)}' in list")

@@ -1,0 +1,86 @@
+"""What is wrong with constants and literals that no type shows. It is looked for once all types are known.
+
+Kubernetes has these of cel-go's validators: cel/validator.go, and ext/formatting.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from apiserver.cel.library import formatting
+from apiserver.cel.syntax import Call, Constant, ListOf, MapOf, Node
+from apiserver.cel.types import Kind
+from apiserver.cel.values import EvaluationError
+from apiserver.regex import InvalidPattern, compile_pattern
+
+# Functions of which a constant first argument is tried before evaluation.
+TRIED: Final = frozenset({"duration", "timestamp", "matches"})
+
+
+@dataclass(slots=True)
+class Noted:
+    """What of a tree is to be looked at; the checker notes it on its way.
+
+    calls: of `TRIED` functions with a constant. literals: those that are no argument of a format.
+    """
+
+    calls: list[Call] = field(default_factory=list)
+    literals: list[ListOf | MapOf] = field(default_factory=list)
+    formats: list[Call] = field(default_factory=list)
+
+
+def complaints(noted: Noted) -> Iterator[tuple[Node, str]]:
+    """Constants of which calls can make nothing, literals that mix types by way of dyn, unfit formats."""
+    for call in noted.calls:
+        if not _is_possible(call):
+            yield call.args[0], f"invalid {call.function} argument"
+    for literal in noted.literals:
+        yield from _mixed(literal)
+    for call in noted.formats:
+        yield from _unfit(call)
+
+
+def _is_possible(call: Call) -> bool:
+    constant = call.args[0]
+    assert isinstance(constant, Constant)
+    try:
+        if call.function == "matches":
+            compile_pattern(constant.value)
+        else:
+            call.overloads[0].call(constant.value)
+    except (EvaluationError, InvalidPattern):
+        return False
+    return True
+
+
+def _mixed(node: ListOf | MapOf) -> Iterator[tuple[Node, str]]:
+    if isinstance(node, ListOf):
+        rows = [[(item, index in node.optional)] for index, item in enumerate(node.items)]
+    else:
+        rows = [
+            [(entry.key, False), (entry.value, entry.is_optional)]
+            for entry in node.entries
+            if not isinstance(entry.key, str)
+        ]
+    for column in zip(*rows, strict=True):
+        types = [
+            item.type.element if is_optional and item.type.kind is Kind.OPTIONAL else item.type
+            for item, is_optional in column
+        ]
+        for (item, _), type_ in zip(column, types, strict=True):
+            if type_ != types[0]:
+                yield item, f"expected type '{types[0]}' but found '{type_}'"
+                if isinstance(node, ListOf):
+                    break
+
+
+def _unfit(call: Call) -> Iterator[tuple[Node, str]]:
+    text = call.target
+    if [each.call for each in call.overloads] != [formatting.format_localized]:
+        return
+    if isinstance(text, Constant) and isinstance(args := call.args[0], ListOf):
+        found = formatting.misuse(text.value, args.items)
+        if found is not None:
+            yield found[0] or call, found[1]

@@ -1,0 +1,92 @@
+"""The bodies of applies: YAML, JSON or CBOR, to a document about the object in the path. Row F07."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from apiserver.errors import BadRequest
+from apiserver.handlers.update import require_name
+from apiserver.registry.served_resource import ServedResource
+from apiserver.schema.compile import json_type
+from apiserver.schema.duplicates import duplicate_fields
+from apiserver.vocabulary import Document
+from apiserver.wire import cbor, yaml
+
+APPLY: Final = "application/apply-patch+yaml"
+APPLY_CBOR: Final = "application/apply-patch+cbor"
+
+
+def parse(body: bytes, content_type: str, field_validation: str, warnings: list[str]) -> Document:
+    """The document in a body. warnings: takes what field validation has to say. Raises BadRequest."""
+    repeated: list[str] = []
+    is_checked = field_validation != "Ignore"
+    try:
+        if content_type == APPLY_CBOR:
+            document = cbor.load(body)
+        else:
+            document, repeated = _from_yaml(body, is_checked=is_checked)
+    except (yaml.NotYaml, cbor.NotCbor) as error:
+        raise BadRequest(f"error decoding YAML: {error}") from None
+    if repeated and field_validation == "Strict":
+        raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {', '.join(repeated)}")
+    warnings += repeated if is_checked else []
+    if document is None:
+        document = {}
+    if not isinstance(document, dict):
+        raise BadRequest(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
+            f"{json_type(document)} into Go value of type map[string]interface {{}}"
+        )
+    return document
+
+
+def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
+    """A document, and what is there more than once. Most bodies are JSON, which is read far sooner."""
+    if looks_like_json(body):
+        try:
+            document = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            pass
+        else:
+            paths = duplicate_fields(body, document) if is_checked else []
+            return document, [f'duplicate field "{path}"' for path in paths]
+    document, lines = yaml.load(body)
+    return document, ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
+
+
+def looks_like_json(body: bytes) -> bool:
+    """What does is read far sooner than YAML."""
+    return body.lstrip()[:1] == b"{"
+
+
+def require_place(document: Document, resource: ServedResource, name: str, namespace: str) -> None:
+    """The body is about the object in the path. Raises BadRequest."""
+    if (document.get("apiVersion"), document.get("kind")) != (resource.api_version, resource.kind):
+        raise BadRequest(f"invalid object type: {kind_text(document)}")
+    if document.get("metadata") is None:
+        document["metadata"] = {}
+    meta = document["metadata"]
+    if not isinstance(meta, dict):
+        raise BadRequest(f"metadata: expected an object, got {json_type(meta)}")
+    if meta.get("managedFields") is not None:
+        raise BadRequest("metadata.managedFields must be nil")
+    require_name(document, name)
+    if meta.get("namespace") not in (None, "", namespace):
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def kind_text(document: Document) -> str:
+    """As Go shows a kind: `apps/v1, Kind=Deployment`, `/v1, Kind=ConfigMap`."""
+    api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
+    shown = api_version if "/" in f"{api_version}" else f"/{api_version}"
+    return f"{shown}, Kind={kind}"
+
+
+def place_text(document: Document) -> str:
+    """As errors have it: `namespace/name`."""
+    meta = document["metadata"]
+    return f"{meta.get('namespace') or ''}/{meta.get('name') or ''}"

@@ -1,0 +1,100 @@
+"""How objects get into the store and out of it: their lease, what they hold, and what must hold meanwhile.
+
+Each write is one transaction, done only if the object is at the revision that its writer has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from apiserver.registry.claims import Change, Holder
+from apiserver.registry.guard import Guard
+from apiserver.registry.served_resource import ServedResource
+from apiserver.vocabulary import Document
+from storage.errors import LeaseNotFound, RevisionMismatch
+from storage.interface import NO_LEASE, Condition, Delete, Put, Storage
+from storage.lease_pool import LeasePool
+
+
+class Commits:
+    """Writes of objects of all resources. prefix: of all keys."""
+
+    def __init__(self, store: Storage, *, prefix: str) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._leases = LeasePool(store)
+
+    def holder(self, resource: ServedResource, key: str) -> Holder | None:
+        """What finds for an object what it is to hold; None where objects hold nothing."""
+        holding = resource.strategy.holding
+        if holding is None:
+            return None
+        return Holder(self._store, holding, prefix=self._prefix, owner=key)
+
+    async def create(
+        self, resource: ServedResource, key: str, value: bytes, guards: Sequence[Guard], change: Change
+    ) -> int:
+        """Returns the revision. Raises KeyExists for `key` or what `change` adds, and what `guards` raise."""
+        return await self._with_lease(
+            resource, lambda lease: self._create_guarded(key, value, lease, guards, change)
+        )
+
+    async def _create_guarded(
+        self, key: str, value: bytes, lease: int, guards: Sequence[Guard], change: Change
+    ) -> int:
+        if not guards and not change.writes:
+            return await self._store.create(key, value, lease=lease)
+        held = [guard.condition for guard in guards]
+        while True:
+            conditions = (*held, Condition(key, 0), *change.conditions)
+            try:
+                return await self._store.transact(conditions, (Put(key, value, lease), *change.writes))
+            except RevisionMismatch:
+                if not guards:
+                    raise
+                held = [await guard.renew() for guard in guards]
+
+    async def replace(
+        self, resource: ServedResource, key: str, value: bytes, *, expected: int, change: Change
+    ) -> int:
+        """Returns the revision. Raises RevisionMismatch, and KeyExists for what `change` adds."""
+        if change.writes:
+            conditions = (Condition(key, expected), *change.conditions)
+            return await self._store.transact(conditions, (Put(key, value), *change.writes))
+        return await self._with_lease(
+            resource,
+            lambda lease: self._store.compare_and_put(key, value, expected=expected, lease=lease),
+        )
+
+    async def mark(self, key: str, value: bytes, *, expected: int) -> int:
+        """Replace an object whose deletion begins, and which does not expire any more. As `replace`."""
+        return await self._store.compare_and_put(key, value, expected=expected)
+
+    async def remove(self, resource: ServedResource, key: str, document: Document, *, expected: int) -> None:
+        """Delete the object, and with it what it holds. document: it, as it is stored now.
+
+        Raises RevisionMismatch.
+        """
+        holder = self.holder(resource, key)
+        released = holder.release(document) if holder is not None else ()
+        if released:
+            await self._store.transact((Condition(key, expected),), (Delete(key), *released))
+        else:
+            await self._store.compare_and_delete(key, expected=expected)
+
+    async def require(self, key: str, *, expected: int) -> None:
+        """Write nothing. Raises RevisionMismatch."""
+        await self._store.transact((Condition(key, expected),), ())
+
+    async def _with_lease(self, resource: ServedResource, write: Callable[[int], Awaitable[int]]) -> int:
+        """Do `write` with the lease that the resource's objects have, if any."""
+        ttl_s = resource.strategy.ttl_s
+        if not ttl_s:
+            return await write(NO_LEASE)
+        lease = await self._leases.lease_for(ttl_s)
+        try:
+            return await write(lease)
+        except LeaseNotFound:
+            # It was revoked, or ended while the machine slept.
+            self._leases.forget(lease)
+            return await write(await self._leases.lease_for(ttl_s))

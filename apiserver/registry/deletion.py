@@ -1,0 +1,86 @@
+"""What a deletion makes of an object that cannot go at once, and when it can. Pure. Rows G01-G15.
+
+Source: k8s.io/apiserver, pkg/registry/rest/delete.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.errors import Conflict
+from apiserver.meta import object_meta, timestamps
+from apiserver.meta.options import DeleteOptions
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.writing import next_generation
+from apiserver.vocabulary import Document
+
+# A hundred years: the calendar has an end.
+GRACE_S_MAX: Final = 100 * 365 * 86_400
+
+
+def check_preconditions(resource: ServedResource, document: Document, options: DeleteOptions) -> None:
+    """Raises Conflict."""
+    meta = document["metadata"]
+    for field, wanted in (("uid", options.uid), ("resourceVersion", options.resource_version)):
+        if wanted is not None and wanted != meta.get(field):
+            label = "UID" if field == "uid" else "ResourceVersion"
+            raise Conflict(
+                resource.group_resource,
+                meta["name"],
+                f"Precondition failed: {label} in precondition: {wanted}, "
+                f"{label} in object meta: {meta.get(field)}",
+            )
+
+
+def may_be_removed(resource: ServedResource, document: Document) -> bool:
+    """Once it is being deleted: has it nothing left to wait for?"""
+    has_grace = bool(document["metadata"].get("deletionGracePeriodSeconds"))
+    return not has_grace and not resource.strategy.blockers(document)
+
+
+def marked(resource: ServedResource, document: Document, options: DeleteOptions, now: float) -> Document:
+    """The object as this deletion leaves it, if it cannot go at once; else as it is.
+
+    document: taken over. now: seconds since 1970.
+    """
+    strategy, meta = resource.strategy, document["metadata"]
+    finalizers = object_meta.finalizers(document)
+    if strategy.heeds_policy:
+        finalizers = options.finalizers(document, orphans_by_default=strategy.orphans_dependents)
+    if finalizers:
+        meta["finalizers"] = finalizers
+    else:
+        meta.pop("finalizers", None)
+    is_terminating = "deletionTimestamp" in meta
+    if strategy.grace_period_s is not None:
+        _shorten_or_begin_grace(document, strategy.grace_period_s, options, now)
+    elif not is_terminating and strategy.blockers(document):
+        if strategy.mark_deleted is not None:
+            strategy.mark_deleted(document, timestamps.to_text(now))
+        else:
+            meta["deletionTimestamp"] = timestamps.to_text(now)
+            meta["deletionGracePeriodSeconds"] = 0
+    if "deletionTimestamp" in meta and not is_terminating and meta.get("generation"):
+        meta["generation"] = next_generation(meta)
+    return document
+
+
+def _shorten_or_begin_grace(
+    document: Document,
+    grace_period_s: Callable[[Document, int | None], int],
+    options: DeleteOptions,
+    now: float,
+) -> None:
+    """Set when the object is to go. Once it is set it may only come nearer."""
+    meta = document["metadata"]
+    grace_s = grace_period_s(document, options.grace_period_s)
+    ends_at = timestamps.from_text(meta.get("deletionTimestamp", ""))
+    if ends_at is not None:
+        left_s = meta.get("deletionGracePeriodSeconds") or 0
+        if options.grace_period_s is None or grace_s >= left_s:
+            return
+        now = ends_at - left_s
+    grace_s = min(grace_s, GRACE_S_MAX)
+    meta["deletionTimestamp"] = timestamps.to_text(now + grace_s)
+    meta["deletionGracePeriodSeconds"] = grace_s

@@ -1,0 +1,19 @@
+"""kubectl in a namespace of its own on the shared server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.server.kubectl_apply.applier import Applier
+from tests.support.api import Api
+from tests.support.kubectl import each_version, program
+from tests.support.server_process import ServerProcess
+
+
+@pytest.fixture(params=each_version(0, -1))
+def kubectl(
+    request: pytest.FixtureRequest, server: ServerProcess, api: Api, namespace: str, tmp_path: Path
+) -> Applier:
+    return Applier(program(request.param), server.kubeconfig, namespace, tmp_path, api)

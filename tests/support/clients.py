@@ -1,0 +1,30 @@
+"""Client libraries of Python, as far as they are on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.support.required import missing
+from tests.support.server_process import ServerProcess
+
+
+def library(name: str) -> Any:
+    """The module. Skips the test, or fails it, where there is none."""
+    try:
+        return __import__(name)
+    except ImportError:
+        missing(name)
+
+
+@asynccontextmanager
+async def kr8s_api(server: ServerProcess, namespace: str) -> AsyncIterator[Any]:
+    """A client of kr8s, with an end to its connections, which the library itself leaves open."""
+    import kr8s.asyncio
+
+    api: Any = await kr8s.asyncio.api(kubeconfig=str(server.kubeconfig), namespace=namespace)
+    try:
+        yield api
+    finally:
+        await api._session.aclose()

@@ -1,0 +1,128 @@
+"""kubectl at work: every version of it that is on this machine.
+
+`APISERVER_TESTS_KUBECTL` may name more of them, separated by colons.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.required import missing
+
+WITHIN_S: Final = 30
+# The oldest that is supported; those before 1.29 also read OpenAPI v2.
+OLDEST: Final = (1, 28)
+# Stands for a version where there is none at all: `program` says so.
+MISSING: Final = "missing"
+
+DEPLOYMENT: Final = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: "nginx:1"}]}
+"""
+
+
+@cache
+def kubectls() -> dict[str, str]:
+    """kubectl programs by version, as `1.33`. Some installations carry several side by side."""
+    places = [Path(path) for path in os.environ.get("APISERVER_TESTS_KUBECTL", "").split(":") if path]
+    on_path = shutil.which("kubectl")
+    if on_path:
+        places.append(Path(on_path))
+        places += sorted(Path(on_path).resolve().parent.glob("kubectl.*"))
+    found: dict[str, str] = {}
+    for place in places:
+        shown = subprocess.run(
+            [place, "version", "--client", "-o", "json"], capture_output=True, text=True, check=False
+        )
+        version = re.search(r'"gitVersion": "v(\d+\.\d+)', shown.stdout)
+        if version:
+            found.setdefault(version[1], str(place))
+    return found
+
+
+def usable_versions() -> list[str]:
+    """All that are supported, the oldest first."""
+    found = sorted((tuple(map(int, version.split("."))), version) for version in kubectls())
+    return [version for numbers, version in found if numbers >= OLDEST]
+
+
+def program(version: str) -> str:
+    """Its path. Skips the test, or fails it, where there is no kubectl."""
+    if version == MISSING:
+        missing("kubectl")
+    return kubectls()[version]
+
+
+def each_version(*always: int) -> list[object]:
+    """All of them, the oldest first. always: the places of those that are not left to the long tests."""
+    usable = usable_versions() or [MISSING]
+    in_short = {usable[place] for place in always}
+    return [v if v in in_short else pytest.param(v, marks=pytest.mark.slow) for v in usable]
+
+
+@dataclass
+class Kubectl:
+    """kubectl in one namespace, with a home of its own: no cache, no configuration but what we give."""
+
+    binary: str
+    kubeconfig: Path
+    namespace: str
+    home: Path
+
+    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self._command(arguments),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            env=self._environment(),
+            check=False,
+        )
+
+    def __call__(self, *arguments: str, stdin: str = "") -> str:
+        """What it printed; it must succeed and warn of nothing."""
+        end = self.run(*arguments, stdin=stdin)
+        assert end.returncode == 0, f"{arguments}: {end.stderr}"
+        assert end.stderr == "", f"{arguments}: {end.stderr}"
+        return end.stdout
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self(*arguments, "-o", "json"))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._command(arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._environment(),
+        )
+
+    def _command(self, arguments: tuple[str, ...]) -> list[str]:
+        return [self.binary, "--namespace", self.namespace, *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig), "PATH": os.environ["PATH"]}
+
+
+def rows(table: str) -> list[list[str]]:
+    """Columns are two spaces apart, or more."""
+    return [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
