@@ -16,20 +16,22 @@ from typing import Final
 
 from apiserver import EMULATED_VERSION, pki
 from apiserver.admission.chain import AdmissionChain
+from apiserver.admission.escalation import Escalation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugins import builtin_plugins
 from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain
 from apiserver.authn.review import TokenReviewer
 from apiserver.authn.token import TokenAuthenticator, TokenFileError, read_token_file
-from apiserver.authz.attributes import AuthorizationChain
-from apiserver.authz.fixed import authorize_masters, authorize_public_paths, fixed_rules, self_reviews
+from apiserver.authz.modes import Authorization, authorization
 from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.rbac import GROUP as RBAC_GROUP
 from apiserver.catalogue.rules.service_pools import service_pools
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQUEST
 from apiserver.config import Config
 from apiserver.controllers.bootstrap import Beginning, beginnings
+from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from apiserver.controllers.namespace_contents import (
     Content,
     NamespaceContents,
@@ -37,6 +39,8 @@ from apiserver.controllers.namespace_contents import (
     root_ca,
 )
 from apiserver.controllers.namespaces import NamespaceController
+from apiserver.controllers.rbac_bootstrap import RbacDefaults, rbac_beginnings
+from apiserver.controllers.rbac_policy import PolicyFollower
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
 from apiserver.custom_resources import definitions
@@ -51,6 +55,7 @@ from apiserver.endpoints.connection import Server
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.entry import entry_of
 from apiserver.endpoints.health import Health, StartHook, cache_check
+from apiserver.endpoints.impersonation import impersonate
 from apiserver.endpoints.metrics import (
     Exposition,
     ObservedStorage,
@@ -184,6 +189,8 @@ class App:
                     tasks.create_task(self._deadlines.run(), name="deadlines"),
                     tasks.create_task(self._announce(on_ready, context), name="announce"),
                 ]
+                if self._roles is not None:
+                    running.append(tasks.create_task(self._roles.run(), name="rbac-policy"))
                 if config.etcd_compaction_interval_s:
                     compactor = AutoCompactor(
                         observed,
@@ -224,6 +231,8 @@ class App:
             yield name, StorageProtection(registry, lambda: self._table, CLAIMS).run()
         if config.runs_controller(name := "persistentvolume-protection-controller"):
             yield name, StorageProtection(registry, lambda: self._table, VOLUMES).run()
+        if config.runs_controller(name := "clusterrole-aggregation-controller"):
+            yield name, ClusterRoleAggregation(registry, lambda: self._table, config.brand).run()
 
     def _build(
         self,
@@ -269,14 +278,25 @@ class App:
                 partial(Webhook, self._webhooks, definitions.group_of(brand)),
             ),
         )
-        self._beginnings = [(self._health.hook(each.hook), each) for each in beginnings(self._table, brand)]
+        made: list[Beginning | RbacDefaults] = [
+            *beginnings(self._table, brand),
+            *rbac_beginnings(self._table, brand),
+        ]
+        self._beginnings = [(self._health.hook(each.hook), each) for each in made]
         self._streams = Streams(self.metrics)
         self._deadlines = middleware.Deadlines(config.request_timeout_s, self._loop)
-        authorization = AuthorizationChain((authorize_masters, authorize_public_paths, self_reviews(brand)))
+        rbac_group = brand.group(RBAC_GROUP)
+        roles_made = [hook for hook, each in self._beginnings if isinstance(each, RbacDefaults)]
+        authorized = authorization(
+            config.authorization_mode, rbac_group, lambda: all(hook.is_done for hook in roles_made)
+        )
+        self._roles: PolicyFollower | None = None
+        if authorized.policy is not None:
+            self._roles = PolicyFollower(registry, self._table, rbac_group, authorized.policy)
         accounts = service_accounts(config, certificates, finder(registry, lambda: self._table), time.time)
         authentication = self._authentication(accounts)
         reviewer = TokenReviewer(authentication, accounts.authenticator, accounts.audiences)
-        routes = self._routes(registry, schemas, meta, authorization, accounts, reviewer)
+        routes = self._routes(registry, schemas, meta, authorized, accounts, reviewer)
         # The chain that every request goes through, outermost first.
         chain = (
             middleware.measure(self.metrics),
@@ -288,12 +308,17 @@ class App:
                 mutating_max=config.max_mutating_requests_inflight,
             ),
             self._deadlines.middleware,
-            middleware.authorize(authorization),
+            impersonate(authorized.chain, brand),
+            middleware.authorize(authorized.chain),
         )
         handle: Handler = routes
         for wrap in reversed(chain):
             handle = wrap(handle)
-        self._server = Server(entry_of(handle, self._loop.time, Statuses(brand, meta, has_cbor=config.cbor)))
+        statuses = Statuses(brand, meta, has_cbor=config.cbor)
+        follows_item_watch = config.deviations.item_watch
+        self._server = Server(
+            entry_of(handle, self._loop.time, statuses, follows_item_watch=follows_item_watch)
+        )
 
     def _serve(self, table: ResourceTable, gone: Collection[ServedResource]) -> None:
         """Replace what is served. gone: what is so no more, or otherwise."""
@@ -306,7 +331,7 @@ class App:
         registry: Registry,
         schemas: BuiltinSchemas,
         meta: MetaMessages,
-        authorization: AuthorizationChain,
+        authorized: Authorization,
         accounts: ServiceAccounts,
         reviewer: TokenReviewer,
     ) -> Routes:
@@ -315,13 +340,18 @@ class App:
         namespaces = self._table.find("", "v1", "namespaces")
         assert namespaces is not None
         lifecycle = self._lifecycle = NamespaceLifecycle(registry, namespaces)
-        admission = AdmissionChain(
-            builtin_plugins(registry, lambda: self._table, brand, authorization, config.runs_admission_plugin)
-        )
+        plugins = [
+            *builtin_plugins(
+                registry, lambda: self._table, brand, authorized.chain, config.runs_admission_plugin
+            )
+        ]
+        if (policy := authorized.policy) is not None:  # asked after all that change what is written
+            plugins.append(Escalation(brand, policy, authorized.chain, registry, lambda: self._table))
+        admission = AdmissionChain(plugins)
         ownership = Ownership(lambda: self._table, deviations, time.time)
         decoder = Decoder(brand, has_cbor=config.cbor, spell_out=ownership.spell_out)
         applier = Applier(
-            *(registry, brand, lifecycle, admission, authorization, deviations, ownership),
+            *(registry, brand, lifecycle, admission, authorized.chain, deviations, ownership),
             has_cbor=config.cbor,
         )
         speech = Speech(decoder, encoders, admission, brand, deviations)
@@ -342,7 +372,7 @@ class App:
                 registry, encoders, decoder, brand, lifecycle, admission, deviations, ownership
             ),
             update=update_handler(
-                *(registry, encoders, decoder, brand, lifecycle, admission, authorization, deviations),
+                *(registry, encoders, decoder, brand, lifecycle, admission, authorized.chain, deviations),
                 ownership,
             ),
             patch=patch_handler(registry, encoders, brand, admission, deviations, ownership, applier),
@@ -352,7 +382,7 @@ class App:
         return Routes(
             lambda: self._table,
             verbs,
-            discovery=Discovery(brand, lambda: self._table),
+            discovery=Discovery(brand, lambda: self._table, meta, has_cbor=config.cbor),
             openapi=OpenApi(
                 brand,
                 schemas,
@@ -363,11 +393,10 @@ class App:
             health=self._health,
             metrics=self._exposition(registry),
             delegated=DelegatedVersions(registry, lambda: self._table, brand.group("apiregistration")).has,
-            deviations=deviations,
             spoken={
                 **self._subresources(registry, schemas, speech, lifecycle, accounts, ownership, applier),
                 **review_handlers(
-                    speech, all_reviews(authorization, fixed_rules(brand), reviewer, time.time)
+                    speech, all_reviews(authorized.chain, authorized.rules, reviewer, time.time)
                 ),
             },
             connect=connect_handler(registry),
@@ -495,8 +524,10 @@ class App:
         on_ready(url(self._config, self.port), kubeconfig_path(self._config))
 
     async def _begin(self, registry: Registry) -> None:
-        async def make(hook: StartHook, beginning: Beginning) -> None:
+        async def make(hook: StartHook, beginning: Beginning | RbacDefaults) -> None:
             await beginning.make(registry)
+            if self._roles is not None:
+                await self._roles.wait_until_complete()
             hook.is_done = True
 
         async with asyncio.TaskGroup() as tasks:

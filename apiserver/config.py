@@ -20,6 +20,7 @@ import yaml
 
 from apiserver import EMULATED_VERSION, __version__
 from apiserver.admission import plugin_names
+from apiserver.authz.modes import MODES, NODE, RBAC
 from apiserver.brand import Brand
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.deviations import KUBERNETES, SPECIFIED, Deviations
@@ -48,6 +49,7 @@ class Config:
     client_ca_file: Path | None = None
     token_auth_file: Path | None = None
     anonymous_auth: bool = True
+    authorization_mode: tuple[str, ...] = (RBAC,)
     # Who signs service account tokens, the first of them, and whose are believed.
     service_account_issuer: tuple[str, ...] = ("https://kubernetes.default.svc",)
     service_account_signing_key_file: Path | None = None
@@ -106,8 +108,10 @@ class Config:
 
 # Leaving these unheeded would be worse than not to start.
 _REFUSED: Final = {
+    "authorization-config": "nobody would ask those that it names",
     "encryption-provider-config": "objects would be stored unencrypted",
 }
+_NO_NODES: Final = "--authorization-mode: Node gives nobody anything on this server; nodes need roles"
 # What kube-apiserver asks for.
 SERVICE_ADDRESSES_MIN: Final = 8
 # Each has a watch cache of its own, and more than there are cores are of no use.
@@ -120,6 +124,7 @@ CONTROLLERS: Final = {
     "resourcequota-controller": "resourcequota",
     "persistentvolumeclaim-protection-controller": "pvc-protection",
     "persistentvolume-protection-controller": "pv-protection",
+    "clusterrole-aggregation-controller": "clusterrole-aggregation",
 }
 _KNOWN_CONTROLLERS: Final = frozenset({*CONTROLLERS, *CONTROLLERS.values()})
 
@@ -153,6 +158,7 @@ def parse(arguments: Sequence[str]) -> Config:
             # What is left of the gates is not known.
             *(f"feature gate {name} is not known to this server" for name in gates),
             *_idle_plugins(values),
+            *(_NO_NODES for mode in values.get("authorization_mode", ()) if mode == NODE),
         ),
     )
     _check(config)
@@ -346,7 +352,14 @@ def _parser() -> _Parser:
         type=_boolean,
         metavar="BOOL",
     )
-
+    add(
+        identity,
+        "--authorization-mode",
+        f"who is asked what a caller may do, in this order, of {', '.join(MODES)} (default "
+        f"{','.join(default.authorization_mode)})",
+        type=_modes,
+        metavar="LIST",
+    )
     add(
         identity,
         "--service-account-issuer",
@@ -492,6 +505,18 @@ def _whole_duration_or_zero_s(text: str) -> int:
 
 def _texts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _modes(text: str) -> tuple[str, ...]:
+    modes = _texts(text)
+    if not modes:
+        raise argparse.ArgumentTypeError("at least one authorization mode must be passed")
+    for mode in modes:
+        if mode not in MODES:
+            raise argparse.ArgumentTypeError(f"{mode!r} is not one of {', '.join(MODES)}")
+    if len({*modes}) < len(modes):
+        raise argparse.ArgumentTypeError(f"{text!r} names a mode twice")
+    return modes
 
 
 def _paths(text: str) -> tuple[Path, ...]:
@@ -693,6 +718,13 @@ def _check(config: Config) -> None:
     for resource in ("namespaces", "serviceaccounts", "configmaps", "pods"):
         if not core.serves(GroupVersion("", "v1"), resource, by_default=True):
             raise UsageError(f"--runtime-config: the server cannot do without v1/{resource}")
+    rbac = GroupVersion(config.brand.group("rbac.authorization"), "v1")
+    if RBAC in config.authorization_mode:
+        for resource in ("roles", "rolebindings", "clusterroles", "clusterrolebindings"):
+            if not core.serves(rbac, resource, by_default=True):
+                raise UsageError(
+                    f"--runtime-config: {RBAC} in --authorization-mode cannot do without {rbac}/{resource}"
+                )
     if both := sorted({*config.enable_admission_plugins} & {*config.disable_admission_plugins}):
         raise UsageError(
             f"--enable-admission-plugins and --disable-admission-plugins both name {', '.join(both)}"

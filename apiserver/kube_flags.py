@@ -22,8 +22,8 @@ NOT_NEEDED: Final = frozenset(
     audit-webhook-initial-backoff audit-webhook-mode audit-webhook-truncate-enabled
     audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size audit-webhook-version
     authentication-config authentication-token-webhook-cache-ttl
-    authentication-token-webhook-config-file authentication-token-webhook-version authorization-config
-    authorization-mode authorization-policy-file authorization-webhook-cache-authorized-ttl
+    authentication-token-webhook-config-file authentication-token-webhook-version
+    authorization-policy-file authorization-webhook-cache-authorized-ttl
     authorization-webhook-cache-unauthorized-ttl authorization-webhook-config-file
     authorization-webhook-version cert-dir cloud-config cloud-provider cloud-provider-gce-l7lb-src-cidrs
     cloud-provider-gce-lb-src-cidrs contention-profiling coordinated-leadership-lease-duration

@@ -34,6 +34,7 @@ class Write:
 
     name: empty for a create whose name is not known yet.
     warnings: takes what the client should know.
+    path_name: what the request's path names; not the same where many are deleted, or one is created.
     """
 
     operation: Operation
@@ -44,6 +45,7 @@ class Write:
     warnings: list[str]
     subresource: str = ""
     is_dry_run: bool = False
+    path_name: str = ""
 
 
 class Plugin:

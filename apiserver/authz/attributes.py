@@ -55,7 +55,7 @@ class AuthorizationChain:
                 return verdict
             if verdict.reason:
                 reasons.append(verdict.reason)
-        return Verdict(Decision.NO_OPINION, ", ".join(reasons))
+        return Verdict(Decision.NO_OPINION, "\n".join(reasons))
 
     def require(self, attributes: Attributes) -> None:
         """Raises Forbidden, which says what was refused to whom."""

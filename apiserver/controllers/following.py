@@ -19,11 +19,16 @@ RETRY_S: Final = 1.0
 
 
 async def follow(
-    cache: WatchCache[StoredObject], prefix: str, *, only_changes: bool = False
+    cache: WatchCache[StoredObject],
+    prefix: str,
+    *,
+    only_changes: bool = False,
+    on_listed: Callable[[set[str]], None] | None = None,
 ) -> AsyncIterator[tuple[str, StoredObject | None]]:
     """Each object of a resource by its key, as it is and whenever it changes; None for one that is gone.
 
     only_changes: not as it is now.
+    on_listed: called with the keys of all that are there, once each has been given.
     Ends when changes may have been missed. Raises RevisionCompacted, and the storage's errors.
     """
     something = asyncio.Event()
@@ -36,6 +41,8 @@ async def follow(
     try:
         for version in versions:
             yield version.key, version.value
+        if on_listed is not None:
+            on_listed({version.key for version in versions})
         while not watcher.is_ended:
             for delivery in watcher.take():
                 yield delivery.change.version.key, delivery.change.version.value

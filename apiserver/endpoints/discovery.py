@@ -1,16 +1,17 @@
 """What is served, told to clients: /api, /apis, groups, versions, and all of it at once.
 
-Rows I19, S03. Documents are made from the table of resources when they are first asked for, and kept as
-bytes until the table changes.
+Rows D02, D03, D17, D18, D22, I19, S03. Documents are made from the table of resources when they are first
+asked for, and kept as bytes until the table changes. Other forms than JSON are the same documents, written
+another way. Source: k8s.io/apiserver, pkg/endpoints/discovery and its aggregated/{wrapper,handler,etag}.go.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 from aiohttp import hdrs
@@ -18,88 +19,165 @@ from aiohttp import hdrs
 from apiserver.brand import Brand
 from apiserver.endpoints.call import Call
 from apiserver.endpoints.negotiation import Negotiator, Target
-from apiserver.endpoints.responses import send, send_document
-from apiserver.errors import BadRequest
+from apiserver.endpoints.representation import MetaMessages, writer
+from apiserver.endpoints.representation.discovery import KIND as AGGREGATED_KIND
+from apiserver.endpoints.responses import is_pretty, json_text, send, send_document
+from apiserver.errors import BadRequest, NotAcceptable
+from apiserver.registry import aside
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.vocabulary import Document, GroupVersion
+from apiserver.wire.forms import JSON, media_types
 
-AGGREGATED_KIND: Final = "APIGroupDiscoveryList"
+# Of groups and versions; more than the built-in ones have in all their forms.
+KEPT_FORMS_MAX: Final = 256
+
+
+class _Which(NamedTuple):
+    """A document. of: what it is about, which tells those of a kind apart."""
+
+    kind: str
+    of: str = ""
 
 
 class Discovery:
-    """Answers discovery requests from the table of the moment."""
+    """Answers discovery requests from the table of the moment.
 
-    def __init__(self, brand: Brand, table: Callable[[], ResourceTable]) -> None:
+    meta: the messages of documents in protobuf. has_cbor: while its feature gate is on.
+    """
+
+    def __init__(
+        self,
+        brand: Brand,
+        table: Callable[[], ResourceTable],
+        meta: MetaMessages,
+        *,
+        has_cbor: bool = False,
+    ) -> None:
         self._brand = brand
         self._table = table
+        self._meta = meta
+        # In Kubernetes the aggregated form has no CBOR, whatever the gate says.
         targets = [Target(AGGREGATED_KIND, brand.discovery_group, "v2")]
-        self._negotiator = Negotiator(targets)
-        self._plain = Negotiator(())
-        self._aggregated_type = f"application/json;g={brand.discovery_group};v=v2;as={AGGREGATED_KIND}"
+        self._negotiator = Negotiator(targets, media_types(brand))
+        self._plain = Negotiator((), media_types(brand, has_cbor=has_cbor))
+        self._target = f"g={brand.discovery_group};v=v2;as={AGGREGATED_KIND}"
         # Tables compare by identity; there are few at a time.
         self._aggregated = lru_cache(maxsize=4)(self._make_aggregated)
         # The part of each group, and what it was made of: a new table has few new groups.
         self._groups: dict[str, tuple[object, bytes]] = {}
+        # By document and media type, made of one table. Who came first leaves first.
+        self._kept: dict[tuple[_Which, str], bytes] = {}
+        self._kept_of: ResourceTable | None = None
 
     async def core(self, call: Call) -> None:
-        """/api"""
-        if self._wants_aggregated(call):
-            await self._send_aggregated(call, "core")
+        """/api. Raises NotAcceptable, BadRequest."""
+        if (media_type := self._aggregated_type(call)) is not None:
+            await self._send_aggregated(call, "core", media_type)
             return
+        media_type = self._plain_type(call)
         versions = [gv.version for gv in self._table().groups.get("", ())]
         host = call.request.headers.get(hdrs.HOST, "")
         if not host.isascii():
             raise BadRequest("the Host header is not valid")
-        await send_document(
-            call,
-            {
-                "kind": "APIVersions",
-                "versions": versions,
-                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}],
-            },
-            headers=_VARY,
-        )
+        document: Document = {
+            "kind": "APIVersions",
+            "versions": versions,
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}],
+        }
+        if media_type == JSON:
+            await send_document(call, document, headers=_VARY)
+        else:  # small, and another one for each host
+            body = writer("APIVersions", media_type, self._meta)(document)
+            await send(call, 200, body, media_type, _VARY)
 
     async def groups(self, call: Call) -> None:
-        """/apis"""
-        if self._wants_aggregated(call):
-            await self._send_aggregated(call, "named")
-            return
-        table = self._table()
-        groups = [_group(name, versions) for name, versions in table.groups.items() if name]
-        await send_document(
-            call, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}, headers=_VARY
-        )
+        """/apis. Raises NotAcceptable."""
+        if (media_type := self._aggregated_type(call)) is not None:
+            await self._send_aggregated(call, "named", media_type)
+        else:
+            await self._send(call, _Which("APIGroupList"), _group_list, _VARY)
 
     async def group(self, call: Call, name: str) -> None:
         """/apis/{group}; the group is known to be served. Raises NotAcceptable."""
-        self._plain.form_for(call.request.headers.get("Accept", ""))
-        document = {"kind": "APIGroup", "apiVersion": "v1", **_group(name, self._table().groups[name])}
-        await send_document(call, document)
+        await self._send(call, _Which("APIGroup", name), lambda table: _group_document(table, name))
 
     async def version(self, call: Call, group_version: GroupVersion) -> None:
         """/api/v1 and /apis/{group}/{version}; the version is known to be served. Raises NotAcceptable."""
-        self._plain.form_for(call.request.headers.get("Accept", ""))
-        resources: list[Document] = []
-        for resource in self._table().group_versions[group_version]:
-            resources.append(_resource(resource))
-            resources += [_subresource(resource, sub) for sub in resource.subresources.values()]
-        # As old as the core group is the habit to say no version there.
-        kind = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group_version.group else {})}
-        await send_document(call, {**kind, "groupVersion": str(group_version), "resources": resources})
+        which = _Which("APIResourceList", str(group_version))
+        await self._send(call, which, lambda table: _resource_list(table, group_version))
 
-    def _wants_aggregated(self, call: Call) -> bool:
+    # ---- forms
+
+    def _aggregated_type(self, call: Call) -> str | None:
+        """The media type in which all at once is asked for, if it is."""
+        try:
+            form = self._negotiator.form_for(call.request.headers.get(hdrs.ACCEPT, ""))
+        except NotAcceptable:
+            return None  # What can be had instead says which types there are.
+        return form.media_type if form.kind == AGGREGATED_KIND else None
+
+    def _plain_type(self, call: Call) -> str:
         """Raises NotAcceptable."""
-        form = self._negotiator.form_for(call.request.headers.get("Accept", ""))
-        return form.kind == AGGREGATED_KIND
+        return self._plain.form_for(call.request.headers.get(hdrs.ACCEPT, "")).media_type
 
-    async def _send_aggregated(self, call: Call, which: str) -> None:
-        body, etag = self._aggregated(self._table(), which)
-        headers = {**_VARY, "ETag": etag}
-        if call.request.headers.get("If-None-Match") == etag:
-            await send(call, 304, b"", self._aggregated_type, headers)
+    async def _send(
+        self,
+        call: Call,
+        which: _Which,
+        make: Callable[[ResourceTable], Document],
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Raises NotAcceptable."""
+        media_type = self._plain_type(call)
+        table = self._table()
+        kept = self._kept_forms(table)
+        text = kept.get((which, JSON))
+        if text is None:
+            text = kept[which, JSON] = json_text(make(table))
+            _forget_first(kept)
+        if media_type == JSON and is_pretty(call):
+            await send_document(call, orjson.loads(text), headers=headers)
         else:
-            await send(call, 200, body, self._aggregated_type, headers)
+            await send(call, 200, await self._in_form(media_type, which, text), media_type, headers)
+
+    async def _send_aggregated(self, call: Call, which: str, media_type: str) -> None:
+        """The ETag is that of what is said, in whatever form."""
+        text, etag = self._aggregated(self._table(), which)
+        content_type = f"{media_type};{self._target}"
+        # Clients that cache it ask whether it is still so.
+        headers = {**_VARY, "ETag": etag, hdrs.CACHE_CONTROL: "public"}
+        if call.request.headers.get(hdrs.IF_NONE_MATCH) == etag:
+            await send(call, 304, b"", content_type, headers)
+        else:
+            body = await self._in_form(media_type, _Which(AGGREGATED_KIND, which), text)
+            await send(call, 200, body, content_type, headers)
+
+    async def _in_form(self, media_type: str, which: _Which, text: bytes) -> bytes:
+        """What the table of the moment says in JSON, in any form."""
+        if media_type == JSON:
+            return text
+        kept = self._kept_forms(self._table())
+        body = kept.get((which, media_type))
+        if body is None:
+            write = writer(which.kind, media_type, self._meta)
+            is_large = len(text) > aside.LARGE_BYTES
+
+            def made() -> bytes:
+                if (done := kept.get((which, media_type))) is not None:  # while this one waited
+                    return done
+                return kept.setdefault((which, media_type), write(orjson.loads(text)))
+
+            body = await aside.run(is_large, made)
+            _forget_first(kept)
+        return body
+
+    def _kept_forms(self, table: ResourceTable) -> dict[tuple[_Which, str], bytes]:
+        """Another dict for another table: what is still being made of the last one does no harm."""
+        if table is not self._kept_of:
+            self._kept_of, self._kept = table, {}
+        return self._kept
+
+    # ---- all at once
 
     def _make_aggregated(self, table: ResourceTable, which: str) -> tuple[bytes, str]:
         """The document of the core group or of the named ones, and its ETag."""
@@ -139,6 +217,35 @@ class Discovery:
 
 
 _VARY: Final = {"Vary": "Accept"}
+
+
+def _forget_first(kept: dict[tuple[_Which, str], bytes]) -> None:
+    """All beyond the bound."""
+    if len(kept) > KEPT_FORMS_MAX:
+        for key in list(kept)[:-KEPT_FORMS_MAX]:
+            kept.pop(key, None)
+
+
+# ---- documents
+
+
+def _group_list(table: ResourceTable) -> Document:
+    groups = [_group(name, versions) for name, versions in table.groups.items() if name]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def _group_document(table: ResourceTable, name: str) -> Document:
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, table.groups[name])}
+
+
+def _resource_list(table: ResourceTable, group_version: GroupVersion) -> Document:
+    resources: list[Document] = []
+    for resource in table.group_versions[group_version]:
+        resources.append(_resource(resource))
+        resources += [_subresource(resource, sub) for sub in resource.subresources.values()]
+    # As old as the core group is the habit to say no version there.
+    kind = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group_version.group else {})}
+    return {**kind, "groupVersion": str(group_version), "resources": resources}
 
 
 def _group(name: str, versions: tuple[GroupVersion, ...]) -> Document:

@@ -17,9 +17,12 @@ from apiserver.meta.options import is_true
 
 
 def entry_of(
-    handle: Handler, clock: Callable[[], float], statuses: Statuses
+    handle: Handler, clock: Callable[[], float], statuses: Statuses, *, follows_item_watch: bool
 ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    """The server's handler: makes the record of a request, and hands it down the chain."""
+    """The server's handler: makes the record of a request, and hands it down the chain.
+
+    follows_item_watch: `?watch` on the path of one object is heeded.
+    """
 
     async def entry(request: web.BaseRequest) -> web.StreamResponse:
         raw_path, _, raw_query = request.raw_path.partition("?")
@@ -33,6 +36,8 @@ def entry_of(
             query = parse_query(raw_query)
             is_watch = "watch" in query and is_true(query, "watch")
             info = parse_target(request.method, raw_path, is_watch)
+            if is_watch and info.name and not follows_item_watch:
+                info = parse_target(request.method, raw_path, False)  # before anybody is asked about it
         except MalformedRequest as error:
             query, malformed = parse_query(""), str(error)
             info = parse_target(request.method, "/", False)

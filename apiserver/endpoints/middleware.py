@@ -18,6 +18,7 @@ from apiserver.authz.attributes import Attributes, AuthorizationChain
 from apiserver.endpoints.call import Call, Handler, Middleware
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.metrics import RequestMetrics
+from apiserver.endpoints.request_info import selected_name
 from apiserver.endpoints.responses import send_error
 from apiserver.errors import (
     ApiError,
@@ -247,5 +248,5 @@ def attributes_of(call: Call, verb: str = "") -> Attributes:
         resource=info.resource,
         subresource=info.subresource,
         namespace=info.namespace,
-        name=info.name,
+        name=info.name or selected_name(info, call.query),
     )

@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
+from apiserver.meta import names
+from apiserver.meta.selectors import SelectorSyntaxError, parse_field_selector
 from apiserver.vocabulary import Query
 
 # Strangers can make up any number of paths: what is kept of each has a bound, too.
@@ -18,6 +20,10 @@ CACHED_LENGTH_MAX: Final = 512
 QUERY_PARAMETERS_MAX: Final = 200
 # The subresources of Namespace; anything else behind /namespaces/{name}/ is a resource inside it.
 _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
+# A name, a namespace and some more fit in; whoever asks is not known to be allowed to cost more.
+SELECTOR_LENGTH_MAX: Final = 1_024
+# As in Kubernetes not deletecollection: who may delete one object does so by its name.
+_SELECTING_VERBS: Final = frozenset({"list", "watch"})
 _VERBS: Final = {
     "GET": "get",
     "HEAD": "get",
@@ -111,6 +117,35 @@ def _parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
         has_watch_prefix=has_watch_prefix,
         is_namespace_itself=is_namespace_itself,
     )
+
+
+class _AnyField(frozenset[str]):
+    """Which fields a resource has is not known yet, and matters only later."""
+
+    def __contains__(self, field: object) -> bool:
+        return True
+
+
+_ANY_FIELD: Final = _AnyField()
+
+
+def selected_name(info: RequestInfo, query: Query) -> str:
+    """The one name that a list or a watch is about because its field selector says so; empty otherwise.
+
+    Who may only see one object may ask for it in this way, too. Selectors that cannot be understood select
+    no name: what is wrong with them is told later, to those who may ask. Nor do very long ones.
+    """
+    if "fieldSelector" not in query or info.verb not in _SELECTING_VERBS or info.has_watch_prefix:
+        return ""
+    text = query["fieldSelector"][0]
+    if len(text) > SELECTOR_LENGTH_MAX:
+        return ""
+    try:
+        selector = parse_field_selector(text, _ANY_FIELD)
+    except SelectorSyntaxError:
+        return ""
+    name = selector.required_value("metadata.name") or ""
+    return "" if names.path_segment(name) else name
 
 
 _EMPTY: Final[Query] = MappingProxyType({})

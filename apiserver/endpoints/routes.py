@@ -8,12 +8,11 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Final
 
 from apiserver import EMULATED_VERSION, __version__
-from apiserver.deviations import Deviations
 from apiserver.endpoints import health
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.discovery import Discovery
@@ -61,7 +60,6 @@ class Routes:
         health: Health,
         metrics: Callable[[], Awaitable[bytes]],
         delegated: Callable[[str, str], bool],
-        deviations: Deviations,
         spoken: Mapping[str, Mapping[str, Handler]] = MappingProxyType({}),
         connect: Handler | None = None,
     ) -> None:
@@ -82,7 +80,6 @@ class Routes:
         self._health = health
         self._metrics = metrics
         self._delegated = delegated
-        self._follows_item_watch = deviations.item_watch
         self._fixed: Mapping[str, Callable[[Call], Awaitable[None]]] = {
             "": self._index,
             "api": discovery.core,
@@ -129,8 +126,6 @@ class Routes:
             if info.subresource:
                 raise NoSuchEndpoint
             verbs = _WATCH
-            if info.name and not info.has_watch_prefix and not self._follows_item_watch:
-                call.info, verbs = replace(info, verb="get"), _ITEM
         elif info.name:
             verbs = _ITEM
         elif resource.is_namespaced and not info.namespace:

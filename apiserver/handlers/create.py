@@ -116,6 +116,7 @@ def write_of(call: Call, operation: Operation, name: str, *, is_dry_run: bool) -
         call.warnings,
         call.info.subresource,
         is_dry_run,
+        call.info.name,
     )
 
 

@@ -57,5 +57,9 @@ def test_watching_the_path_of_an_object(api: Api, namespace: str, strict: Api) -
     with api.watch(f"{configmaps}/a?watch=1") as events:
         assert events.take(1) == [("ADDED", "a")]
     assert strict.get(f"{CONFIGMAPS}/a?watch=1").ok()["kind"] == "ConfigMap"
+    # What is not done needs no right.
+    nobody = {"Impersonate-User": "nobody"}
+    assert '"nobody" cannot watch' in api.get(f"{configmaps}/a?watch=1", headers=nobody).message
+    assert '"nobody" cannot get' in strict.get(f"{CONFIGMAPS}/a?watch=1", headers=nobody).message
     with strict.watch(f"{CONFIGMAPS}?watch=1&fieldSelector=metadata.name=a") as events:
         assert events.take(1) == [("ADDED", "a")]

@@ -1,13 +1,19 @@
-"""What clients learn of the server: paths, groups, versions, types. Rows C07, I19, I20."""
+"""What clients learn of the server: paths, groups, versions, types. Rows C07, D02, D03, D17, D18, I19-I22."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, Final
 
 import pytest
 
+from apiserver.wire import cbor, yaml
 from tests.support.api import Api
+from tests.support.definitions import define, definition, new_group, until
+from tests.support.protobuf_writer import envelope, field
 from tests.support.served import BUILT_IN, versions
+from tests.support.server_process import ServerProcess
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 # What kubectl 1.34 sends.
@@ -216,12 +222,255 @@ def test_what_has_not_changed_is_not_sent_again(api: Api, path: str) -> None:
     """Row I19."""
     first = api.get(path, headers={"Accept": AGGREGATED})
     etag = first.headers["etag"]
+    assert first.headers["cache-control"] == "public"
     again = api.get(path, headers={"Accept": AGGREGATED, "If-None-Match": etag})
     assert (again.status, again.body, again.headers["etag"]) == (304, b"", etag)
     other = api.get(path, headers={"Accept": AGGREGATED, "If-None-Match": '"other"'})
     assert (other.status, other.body) == (200, first.body)
     plain = api.get(path, headers={"If-None-Match": etag})
     assert plain.status == 200
+
+
+# ---- in other forms. Source: k8s.io/apiserver, pkg/endpoints/discovery and its aggregated/wrapper.go
+
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+CBOR: Final = "application/cbor"
+AS_AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+DOCUMENTS: Final = {
+    "/api": "APIVersions",
+    "/apis": "APIGroupList",
+    "/apis/autoscaling": "APIGroup",
+    "/api/v1": "APIResourceList",
+    "/apis/apps/v1": "APIResourceList",
+    "/apis/authorization.k8s.io/v1": "APIResourceList",
+}
+
+
+@pytest.fixture(scope="module")
+def cbor_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A server with the gate on."""
+    data_dir = tmp_path_factory.mktemp("cbor") / "data"
+    with (
+        ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server,
+        closing(Api(server)) as api,
+    ):
+        yield api
+
+
+def each(number: int, values: list[Any], write: Callable[[Any], str | bytes] = str) -> bytes:
+    """A field that is repeated."""
+    return b"".join(field(number, write(value)) for value in values)
+
+
+def optional(number: int, value: str | None) -> bytes:
+    return b"" if value is None else field(number, value)
+
+
+# Numbers as in generated.proto of k8s.io/apimachinery/pkg/apis/meta/v1 and k8s.io/api/apidiscovery/v2.
+
+
+def address(it: dict[str, Any]) -> bytes:
+    return field(1, it["clientCIDR"]) + field(2, it["serverAddress"])
+
+
+def version_of_group(it: dict[str, Any]) -> bytes:
+    return field(1, it["groupVersion"]) + field(2, it["version"])
+
+
+def group(it: dict[str, Any]) -> bytes:
+    preferred = version_of_group(it["preferredVersion"])
+    return field(1, it["name"]) + each(2, it["versions"], version_of_group) + field(3, preferred)
+
+
+def resource(it: dict[str, Any]) -> bytes:
+    """Its verbs are a message: `Verbs` is a type of its own."""
+    return (
+        field(1, it["name"])
+        + field(2, it["namespaced"])
+        + field(3, it["kind"])
+        + field(4, each(1, it["verbs"]))
+        + each(5, it.get("shortNames", []))
+        + field(6, it["singularName"])
+        + each(7, it.get("categories", []))
+        + optional(8, it.get("group"))
+        + optional(9, it.get("version"))
+        + optional(10, it.get("storageVersionHash"))
+    )
+
+
+def kind_of(it: dict[str, Any]) -> bytes:
+    return field(1, it["group"]) + field(2, it["version"]) + field(3, it["kind"])
+
+
+def aggregated_subresource(it: dict[str, Any]) -> bytes:
+    return field(1, it["subresource"]) + field(2, kind_of(it["responseKind"])) + each(4, it["verbs"])
+
+
+def aggregated_resource(it: dict[str, Any]) -> bytes:
+    return (
+        field(1, it["resource"])
+        + field(2, kind_of(it["responseKind"]))
+        + field(3, it["scope"])
+        + field(4, it["singularResource"])
+        + each(5, it["verbs"])
+        + each(6, it.get("shortNames", []))
+        + each(7, it.get("categories", []))
+        + each(8, it.get("subresources", []), aggregated_subresource)
+    )
+
+
+def aggregated_version(it: dict[str, Any]) -> bytes:
+    return field(1, it["version"]) + each(2, it["resources"], aggregated_resource) + field(3, it["freshness"])
+
+
+def aggregated_group(it: dict[str, Any]) -> bytes:
+    return field(1, optional(1, it["metadata"].get("name"))) + each(2, it["versions"], aggregated_version)
+
+
+MESSAGES: Final[dict[str, Callable[[dict[str, Any]], bytes]]] = {
+    "APIVersions": lambda it: each(1, it["versions"]) + each(2, it["serverAddressByClientCIDRs"], address),
+    "APIGroupList": lambda it: each(1, it["groups"], group),
+    "APIGroup": group,
+    "APIResourceList": lambda it: field(1, it["groupVersion"]) + each(2, it["resources"], resource),
+    "APIGroupDiscoveryList": lambda it: field(1, b"") + each(2, it["items"], aggregated_group),
+}
+
+
+def as_protobuf(document: dict[str, Any]) -> bytes:
+    """An answer, byte for byte. What has no version in JSON has none here either."""
+    kind = document["kind"]
+    raw = MESSAGES[kind](document)
+    return envelope(raw, document.get("apiVersion", ""), kind, more=field(3, "") + field(4, ""))
+
+
+def says_the_same(media_type: str, body: bytes, document: dict[str, Any]) -> bool:
+    match media_type:
+        case "application/yaml":
+            return bool(yaml.load(body) == (document, []))
+        case "application/cbor":
+            return bool(cbor.load(body) == document)
+        case "application/vnd.kubernetes.protobuf":
+            return body == as_protobuf(document)
+    return False
+
+
+@pytest.mark.parametrize("media_type", [YAML, PROTOBUF])
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_document_is_the_same_in_every_form(api: Api, path: str, media_type: str) -> None:
+    """Rows D02, D03."""
+    document = api.get(path).ok()
+    assert document["kind"] == DOCUMENTS[path]
+    for _ in range(2):  # made, and kept
+        answer = api.get(path, headers={"Accept": media_type})
+        assert (answer.status, answer.headers["content-type"]) == (200, media_type)
+        assert says_the_same(media_type, answer.body, document)
+    head = api.send("HEAD", path, headers={"Accept": media_type})
+    assert (head.headers["content-type"], head.headers["content-length"]) == (
+        media_type,
+        str(len(answer.body)),
+    )
+
+
+@pytest.mark.parametrize("media_type", [YAML, PROTOBUF])
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+def test_all_at_once_is_the_same_in_every_form(api: Api, path: str, media_type: str) -> None:
+    """Row I19: the ETag is that of what is said; `Vary` says that it holds for one form."""
+    first = api.get(path, headers={"Accept": AGGREGATED})
+    asked = {"Accept": media_type + AS_AGGREGATED}
+    answer = api.get(path, headers=asked)
+    assert (answer.status, answer.headers["content-type"]) == (200, media_type + AS_AGGREGATED)
+    assert (answer.headers["etag"], answer.headers["vary"]) == (first.headers["etag"], "Accept")
+    assert says_the_same(media_type, answer.body, first.ok())
+    again = api.get(path, headers={**asked, "If-None-Match": answer.headers["etag"]})
+    assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_documents_in_cbor(cbor_api: Api, path: str) -> None:
+    """Row D22."""
+    answer = cbor_api.get(path, headers={"Accept": CBOR})
+    assert (answer.status, answer.headers["content-type"]) == (200, CBOR)
+    assert says_the_same(CBOR, answer.body, cbor_api.get(path).ok())
+
+
+def test_all_at_once_has_no_form_in_cbor(cbor_api: Api) -> None:
+    """Source: aggregated/wrapper.go, whose serializer knows it not, whatever the gate says."""
+    answer = cbor_api.get("/apis", headers={"Accept": CBOR + AS_AGGREGATED})
+    assert answer.status == 406
+    fallback = cbor_api.get("/apis", headers={"Accept": f"{CBOR}{AS_AGGREGATED}, {AGGREGATED};q=0.5"})
+    assert fallback.headers["content-type"] == AGGREGATED
+
+
+# What is asked for at /apis, and the media type and kind of the answer.
+CHOICES: Final = {
+    "protobuf, as client-go would": (f"{PROTOBUF}{AS_AGGREGATED},application/json", PROTOBUF, True),
+    "a version that is not served": (
+        f"{PROTOBUF}{AS_AGGREGATED.replace('v2', 'v2beta1')},application/json",
+        "application/json",
+        False,
+    ),
+    "the best quality": (f"application/json;q=0.1,{YAML};q=0.9,{PROTOBUF};q=0.5", YAML, False),
+    "a quality of nothing": (f"{YAML};q=0,{PROTOBUF}", PROTOBUF, False),
+    "all at once, less liked": (f"{PROTOBUF}{AS_AGGREGATED};q=0.5,{YAML}", YAML, False),
+    "the first of equal ones": (f"{PROTOBUF},{YAML}", PROTOBUF, False),
+    "something unknown before": (f"text/html,{YAML};q=0.5", YAML, False),
+    "the gate is off": (f"{CBOR},{PROTOBUF};q=0.5", PROTOBUF, False),
+    "anything, all at once": (f"*/*{AS_AGGREGATED}", "application/json", True),
+}
+
+
+@pytest.mark.parametrize(("accept", "media_type", "is_aggregated"), CHOICES.values(), ids=CHOICES)
+def test_which_form_is_meant(api: Api, accept: str, media_type: str, is_aggregated: bool) -> None:
+    """Row D18."""
+    answer = api.get("/apis", headers={"Accept": accept})
+    assert answer.status == 200
+    assert answer.headers["content-type"] == media_type + (AS_AGGREGATED if is_aggregated else "")
+
+
+NOT_ACCEPTABLE: Final = {
+    "an unknown type": ("text/html", "406: Not Acceptable\n\nAvailable representations: "),
+    "a type behind a gate": (CBOR, "406: Not Acceptable\n\nAvailable representations: "),
+    "a table": (
+        "application/json;as=Table;g=meta.k8s.io;v=v1",
+        "only the following media types are accepted: ",
+    ),
+    "an unknown version of all at once": (
+        f"{PROTOBUF}{AS_AGGREGATED.replace('v2', 'v9')}",
+        "only the following media types are accepted: ",
+    ),
+    "a stream": (f"{PROTOBUF};stream=watch", "only the following media types are accepted: "),
+}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+@pytest.mark.parametrize(("accept", "told"), NOT_ACCEPTABLE.values(), ids=NOT_ACCEPTABLE)
+def test_what_cannot_be_had(api: Api, path: str, accept: str, told: str) -> None:
+    """Row D17: with a list of what can be."""
+    answer = api.get(path, headers={"Accept": accept})
+    assert (answer.status, answer.reason) == (406, "NotAcceptable")
+    assert answer.message == f"{told}application/json, {YAML}, {PROTOBUF}"
+
+
+@pytest.mark.parametrize("path", ["/apis/apps", "/apis/apps/v1"])
+def test_only_the_roots_have_all_at_once(api: Api, path: str) -> None:
+    assert api.get(path, headers={"Accept": AGGREGATED}).status == 406
+
+
+@pytest.mark.parametrize("media_type", ["application/json", YAML, PROTOBUF])
+def test_what_is_kept_is_of_the_types_of_the_moment(api: Api, media_type: str) -> None:
+    """Row I22."""
+    defined = define(api, definition(new_group()))
+    asked, alone = {"Accept": media_type}, f"/apis/{defined.group}"
+
+    def lists() -> list[bytes]:
+        return [api.get("/apis", headers={"Accept": media_type + more}).body for more in ("", AS_AGGREGATED)]
+
+    assert all(defined.group.encode() in body for body in lists())
+    assert api.get(alone, headers=asked).status == 200
+    api.delete(defined.path).ok()
+    until(lambda: api.get(alone, headers=asked), lambda answer: answer.status == 404, "gone")
+    assert not any(defined.group.encode() in body for body in lists())
 
 
 # ---- everything else

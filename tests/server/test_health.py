@@ -16,6 +16,7 @@ HOOKS: Final = tuple(
         "start-system-namespaces-controller",
         "scheduling/bootstrap-system-priority-classes",
         "priority-and-fairness-config-producer",
+        "rbac/bootstrap-roles",
     )
 )
 HOOK: Final = HOOKS[0]

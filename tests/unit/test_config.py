@@ -58,6 +58,16 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     "a prefix, with one slash before it": (["--etcd-prefix=a/b/"], {"etcd_prefix": "/a/b"}),
     "no anonymous": (["--anonymous-auth=false"], {"anonymous_auth": False}),
     "a boolean as a number": (["--anonymous-auth=0"], {"anonymous_auth": False}),
+    "who decides": (["--authorization-mode=AlwaysAllow"], {"authorization_mode": ("AlwaysAllow",)}),
+    "who decides, one after another": (
+        ["--authorization-mode=Node,RBAC"],
+        {
+            "authorization_mode": ("Node", "RBAC"),
+            "warnings": (
+                "--authorization-mode: Node gives nobody anything on this server; nodes need roles",
+            ),
+        },
+    ),
     "a flag that needs no value": (["--strict-kube-compat"], {"deviations": KUBERNETES}),
     "but may have one": (["--strict-kube-compat=false"], {"deviations": SPECIFIED}),
     "a brand": (
@@ -105,6 +115,14 @@ BAD: Final = {
     "a domain in upper case": (["--group-domain=Example.com"], "no domain"),
     "a vendor of two words": (["--vendor=a b"], "must be one word"),
     "another format of logs": (["--logging-format=xml"], "xml"),
+    "no way to decide": (["--authorization-mode="], "at least one authorization mode must be passed"),
+    "a way to decide that is not there": (["--authorization-mode=RBAC,Webhook"], "'Webhook' is not one of"),
+    "a way to decide, twice": (["--authorization-mode=RBAC,RBAC"], "names a mode twice"),
+    "deciders nobody would ask": (["--authorization-config=x"], "nobody would ask those that it names"),
+    "no roles where they decide": (
+        ["--runtime-config=rbac.authorization.k8s.io/v1=false"],
+        "RBAC in --authorization-mode cannot do without rbac.authorization.k8s.io/v1/roles",
+    ),
     "a certificate without its key": (["--tls-cert-file=x"], "must be given together"),
     "a key without its certificate": (["--etcd-keyfile=x"], "must be given together"),
     "a file that is not there": (
@@ -139,7 +157,7 @@ def test_files_that_are_there_are_taken(tmp_path: Path) -> None:
 
 IGNORED: Final = {
     "with a value": (["--audit-policy-file=a.yaml"], ["audit-policy-file"]),
-    "with a value of its own": (["--authorization-mode", "Node,RBAC"], ["authorization-mode"]),
+    "with a value of its own": (["--audit-policy-file", "a.yaml"], ["audit-policy-file"]),
     "without a value": (["--allow-privileged", "--secure-port=1"], ["allow-privileged"]),
     "two of them": (["--profiling", "false", "--audit-log-path", "-"], ["profiling", "audit-log-path"]),
     "before the command": (["--profiling=false", "serve"], ["profiling"]),

@@ -257,6 +257,19 @@ def test_fields_without_end_are_refused() -> None:
         POD(field(2, field(2, args + field(4, ""))))
 
 
+def test_a_list_that_is_a_message_of_its_own() -> None:
+    """`Verbs` of k8s.io/apimachinery/pkg/apis/meta/v1, both ways; it counts as what it holds."""
+    schema = SCHEMAS.get("io.k8s.apimachinery.pkg.apis.meta.v1.APIResource")
+    document = {"name": "pods", "verbs": ["get", "list"]}
+    raw = field(1, "pods") + field(4, field(1, "get") + field(1, "list"))
+    assert Encoder(schema)(document) == raw
+    assert Decoder(schema)(raw) == document
+    assert Encoder(schema)({"verbs": []}) == field(4, b"")
+    assert Decoder(schema)(field(4, b"")) == {"verbs": []}
+    with pytest.raises(NotProtobuf, match="more than"):
+        Decoder(schema)(field(4, field(1, "") * FIELDS_MAX))
+
+
 def test_a_kind_without_a_form_in_protobuf() -> None:
     with pytest.raises(LookupError, match="Nothing has no form in protobuf here"):
         Decoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))

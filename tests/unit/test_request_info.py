@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from apiserver.endpoints.request_info import (
     QUERY_PARAMETERS_MAX,
+    SELECTOR_LENGTH_MAX,
     MalformedRequest,
     RequestInfo,
     parse_query,
     parse_target,
+    selected_name,
 )
 
 
@@ -209,3 +211,54 @@ def test_a_parsed_query_cannot_be_changed() -> None:
     for raw in ("", "a=b"):
         with pytest.raises(TypeError):
             parse_query(raw)["c"] = ["d"]  # type: ignore[index]
+
+
+def named(selector: str, method: str = "GET", path: str = f"{IN_NS}/pods", more: str = "") -> str:
+    query = parse_query(f"fieldSelector={quote(selector, safe='')}{more}")
+    return selected_name(parse_target(method, path, "watch" in query), query)
+
+
+# https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
+SELECTED: Final = {
+    "one name": ("metadata.name=a", "a"),
+    "two equal signs": ("metadata.name==a", "a"),
+    "among others": ("status.phase=Running,metadata.name=a,x!=y", "a"),
+    "of several the first": ("metadata.name=a,metadata.name=b", "a"),
+    "escaped": (r"metadata.name=a\,b", "a,b"),
+    "any but one": ("metadata.name!=a", ""),
+    "another field": ("metadata.namespace=a", ""),
+    "none": ("metadata.name=", ""),
+    "not one that a path could hold": ("metadata.name=a/b", ""),
+    "no selector": ("metadata.name", ""),
+    "a part that cannot be understood": ("metadata.name=a,x", ""),
+    "a bad escape": (r"metadata.name=a\b", ""),
+    "empty": ("", ""),
+    "too long": (f"metadata.name=a,x={'y' * SELECTOR_LENGTH_MAX}", ""),
+}
+
+
+@pytest.mark.parametrize(("selector", "name"), SELECTED.values(), ids=SELECTED)
+def test_the_name_that_a_selector_asks_for(selector: str, name: str) -> None:
+    assert named(selector) == name
+
+
+def test_whose_selectors_name_something() -> None:
+    """Lists and watches; nothing that has a name already, and no way of asking that ignores selectors."""
+    assert named("metadata.name=a", more="&watch=1") == "a"
+    assert named("metadata.name=a", "HEAD") == "a"
+    assert named("metadata.name=a", more="&fieldSelector=metadata.name%3Db") == "a"
+    for method, path in (
+        ("DELETE", f"{IN_NS}/pods"),
+        ("POST", f"{IN_NS}/pods"),
+        ("GET", f"{IN_NS}/pods/b"),
+        ("GET", "/api/v1/watch/pods"),
+        ("GET", "/version"),
+    ):
+        assert named("metadata.name=a", method, path) == "", (method, path)
+    assert selected_name(parse_target("GET", f"{IN_NS}/pods", False), parse_query("limit=1")) == ""
+
+
+@given(st.text(max_size=60))
+def test_any_selector_names_something_or_nothing(selector: str) -> None:
+    """What is wrong with one is not told here."""
+    assert "/" not in named(selector)

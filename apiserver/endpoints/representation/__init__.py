@@ -8,7 +8,7 @@ empty slice is a moment at which others may have their turn. Everything here is 
 passes it in.
 """
 
-from apiserver.endpoints.representation.choice import encoder_for
+from apiserver.endpoints.representation.choice import encoder_for, writer
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.kept import KeptForms
 from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES
@@ -23,4 +23,5 @@ __all__ = [
     "MetaMessages",
     "Statuses",
     "encoder_for",
+    "writer",
 ]

@@ -26,9 +26,19 @@ from apiserver.endpoints.representation.kept import KeptForms
 from apiserver.endpoints.representation.protobuf import MetaMessages, ProtobufEncoder
 from apiserver.errors import BadRequest
 from apiserver.registry.served_resource import ServedResource
+from apiserver.vocabulary import Document
 from apiserver.wire.forms import CBOR, YAML
 
 _WRITINGS: Final[dict[str, Writing]] = {YAML: YamlWriting(), CBOR: CborWriting()}
+
+
+def writer(kind: str, media_type: str, meta: MetaMessages) -> Callable[[Document], bytes]:
+    """What writes documents of a kind that is no resource in another form than JSON.
+
+    kind: a Status, or what discovery answers.
+    """
+    writing = _WRITINGS.get(media_type)
+    return meta.sealing(kind) if writing is None else writing.document
 
 
 def encoder_for(

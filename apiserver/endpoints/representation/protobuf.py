@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from apiserver.brand import Brand
+from apiserver.endpoints.representation import discovery
 from apiserver.endpoints.representation.json_forms import Shown, whole
 from apiserver.endpoints.representation.kept import KeptForms
 from apiserver.endpoints.representation.lists import (
@@ -36,10 +37,14 @@ HELD_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class MetaMessages:
-    """The messages that are the same for all kinds. schemas: by the name of the definition."""
+    """The messages that are the same for all kinds, and those of documents that are no resources.
+
+    They are compiled when the first one is asked for. schemas: by the name of the definition.
+    """
 
     def __init__(self, schemas: Callable[[str], Schema]) -> None:
         self._schemas = schemas
+        self._encoders: dict[str, Encoder] = {}
 
     @cached_property
     def object_meta(self) -> Encoder:
@@ -49,16 +54,19 @@ class MetaMessages:
     def list_meta(self) -> Encoder:
         return Encoder(self._schemas(f"{_META}ListMeta"))
 
-    @cached_property
-    def status(self) -> Encoder:
-        return Encoder(self._schemas(f"{_META}Status"))
-
     def partial(self, document: Document) -> bytes:
         """PartialObjectMetadata."""
         return delimited(_FIRST, self.object_meta(document["metadata"]))
 
-    def sealed_status(self, document: Document) -> bytes:
-        return seal("v1", "Status", self.status(document))
+    def sealing(self, kind: str) -> Callable[[Document], bytes]:
+        """What puts documents of a kind in their envelopes: a Status, or what discovery answers."""
+        encode = self._encoders.get(kind)
+        if encode is None:
+            is_aggregated = kind == discovery.KIND
+            schema = discovery.schema(self._schemas) if is_aggregated else self._schemas(f"{_META}{kind}")
+            encode = self._encoders[kind] = Encoder(schema)
+        # Of documents as old as Kubernetes some have no version.
+        return lambda document: seal(document.get("apiVersion", ""), kind, encode(document))
 
 
 class ProtobufEncoder:
@@ -118,7 +126,7 @@ class ProtobufEncoder:
         return event_frame("BOOKMARK", seal(self._api_version, self._kind, self._encode(document)))
 
     def error(self, status: Document) -> bytes:
-        return event_frame("ERROR", self._meta.sealed_status(status))
+        return event_frame("ERROR", self._meta.sealing("Status")(status))
 
     def _sealed(self, found: StoredObject) -> bytes:
         return seal(self._api_version, self._kind, self._message(found))

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import Negotiator
+from apiserver.endpoints.representation.choice import writer
 from apiserver.endpoints.representation.protobuf import MetaMessages
 from apiserver.errors import NotAcceptable
 from apiserver.vocabulary import Document
-from apiserver.wire import cbor, yaml
-from apiserver.wire.forms import CBOR, JSON, media_types
+from apiserver.wire.forms import JSON, media_types
 
 
 class Statuses:
     """Writes a Status in the form that the client understands."""
 
     def __init__(self, brand: Brand, meta: MetaMessages, *, has_cbor: bool = False) -> None:
-        self._protobuf = brand.protobuf_media_type
         self._meta = meta
         self._negotiator = Negotiator((), media_types(brand, has_cbor=has_cbor))
 
@@ -28,6 +27,4 @@ class Statuses:
 
     def encode(self, document: Document, media_type: str) -> bytes:
         """In another form than JSON."""
-        if media_type == self._protobuf:
-            return self._meta.sealed_status(document)
-        return cbor.dump(document) if media_type == CBOR else yaml.dump(document)
+        return writer("Status", media_type, self._meta)(document)

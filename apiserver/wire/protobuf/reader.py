@@ -77,7 +77,9 @@ class _Compiler:
         members: dict[int, _Member] = {}
         for name, go_field in known.fields.items():
             child = schema.fields.get(name)
-            if child is not None:
+            if child is not None and go_field.is_message:
+                members[go_field.number] = _Member(name, Kind.ANY, self._items_message(child), False)
+            elif child is not None:
                 drops_zero = not go_field.is_pointer and not go_field.shows_empty
                 drops_zero &= child.kind is not Kind.INT_OR_STRING  # an empty text is not the number 0
                 members[go_field.number] = _Member(name, child.kind, self._value(child), drops_zero)
@@ -121,6 +123,19 @@ class _Compiler:
                 return self._either(schema)
             case kind:
                 return _SCALARS[kind]
+
+    def _items_message(self, schema: Schema) -> _Decode:
+        """A list that is a message of its own, with the items in its first field."""
+        decode_item = self._value(schema)
+
+        def decode(raw: Raw, reading: _Reading) -> list[Any]:
+            items = [value for number, value in fields(as_bytes(raw)) if number == 1]
+            reading.fields_left -= len(items)
+            if reading.fields_left < 0:
+                raise NotProtobuf(f"the message has more than {FIELDS_MAX} fields")
+            return [decode_item(item, reading) for item in items]
+
+        return decode
 
     def _either(self, schema: Schema) -> _Decode:
         """A message of two fields, of which the object is called `schema`."""

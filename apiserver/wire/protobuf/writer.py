@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from apiserver.schema.go_fields import fields_of, go_struct
+from apiserver.schema.go_fields import GoField, fields_of, go_struct
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
 from apiserver.wire.protobuf.encoding import BYTES, FIXED64, VARINT, delimited, key, varint
@@ -89,7 +89,7 @@ class _Compiler:
         if known is None:
             raise LookupError(f"{definition} has no form in protobuf here")
         members = [
-            _Member(go_field.number, name, self._field(schema.fields[name], go_field.number))
+            _Member(go_field.number, name, self._member(schema.fields[name], go_field))
             for name, go_field in known.fields.items()
             if name in schema.fields
         ]
@@ -118,6 +118,10 @@ class _Compiler:
                 pieces.append(delimited(field_key, content))
 
         return write
+
+    def _member(self, schema: Schema, go_field: GoField) -> _Write:
+        made = self._items_message if go_field.is_message else self._field
+        return made(schema, go_field.number)
 
     def _field(self, schema: Schema, number: int) -> _Write:
         match schema.kind:
@@ -155,15 +159,17 @@ class _Compiler:
         return write
 
     def _entry_value(self, element: Schema) -> _Write:
-        if element.kind is not Kind.LIST:
-            return self._field(element, 2)
         # A list as a map's value is a message with the items in it.
-        write_items = self._field(element, 1)
+        return self._field(element, 2) if element.kind is not Kind.LIST else self._items_message(element, 2)
+
+    def _items_message(self, schema: Schema, number: int) -> _Write:
+        """A list that is a message of its own, with the items in its first field."""
+        field_key, write_items = key(number, BYTES), self._field(schema, 1)
 
         def write(pieces: list[bytes], values: list[Any]) -> None:
             items: list[bytes] = []
             write_items(items, values)
-            pieces.append(delimited(_SECOND, b"".join(items)))
+            pieces.append(delimited(field_key, b"".join(items)))
 
         return write
 

@@ -1,4 +1,4 @@
-"""Who may do what, as far as it is fixed; and how the answers of several are put together. Rows N11, O03."""
+"""Who may do what, as far as it is fixed; and how the answers of several are put together. Row O03."""
 
 from __future__ import annotations
 
@@ -15,14 +15,9 @@ from apiserver.authz.attributes import (
     Verdict,
     forbidden,
 )
-from apiserver.authz.fixed import (
-    authorize_masters,
-    authorize_public_paths,
-    fixed_rules,
-    self_reviews,
-)
+from apiserver.authz.fixed import authorize_masters, authorize_probes
+from apiserver.authz.modes import ALWAYS_ALLOW, ALWAYS_DENY, NODE, RBAC, authorization
 from apiserver.authz.rules import NonResourceRule, ResourceRule, RuleSet, all_rules
-from apiserver.brand import Brand
 from apiserver.errors import Forbidden
 from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo
 
@@ -57,53 +52,51 @@ def test_masters_may_do_everything(user: UserInfo, decision: Decision) -> None:
         assert authorize_masters(attributes).decision is decision
 
 
-# ---- paths for everybody
-# https://kubernetes.io/docs/reference/access-authn-authz/rbac/#discovery-roles
+# ---- probes, before there are rules
 
-NEITHER, NAMED, ALL = (), (BOB,), (NOBODY, BOB)
-PATHS: Final = {
-    "/healthz": ALL,
-    "/livez": ALL,
-    "/readyz": ALL,
-    "/version": ALL,
-    "/version/": ALL,
-    "/api": NAMED,
-    "/api/": NAMED,
-    "/api/v1": NAMED,
-    "/apis": NAMED,
-    "/apis/apps/v1": NAMED,
-    "/openapi/v2": NAMED,
-    "/openapi/v3/api/v1": NAMED,
-    "/metrics": NEITHER,
-    "/livez/ping": NEITHER,
-    "/healthz/": NEITHER,
-    "/apiserver": NEITHER,
-    "/api.json": NEITHER,
-    "/openapis": NEITHER,
-    "/": NEITHER,
-    "": NEITHER,
-    "/configz": NEITHER,
-    "/VERSION": NEITHER,
+
+@pytest.mark.parametrize("where", ["/healthz", "/livez", "/readyz"])
+def test_a_server_without_rules_yet_says_how_it_is(where: str) -> None:
+    begun = False
+    ask = authorize_probes(lambda: begun)
+    assert ask(path(NOBODY, where)).decision is Decision.ALLOW
+    assert ask(path(NOBODY, where, "post")) is NO_OPINION
+    begun = True
+    assert ask(path(NOBODY, where)) is NO_OPINION
+
+
+@pytest.mark.parametrize("where", ["/", "/version", "/metrics", "/livez/ping", "/healthz/", "/api"])
+def test_and_nothing_else(where: str) -> None:
+    assert authorize_probes(lambda: False)(path(BOB, where)) is NO_OPINION
+    resource = Attributes(BOB, "get", is_resource=True, path="/livez", resource="secrets")
+    assert authorize_probes(lambda: False)(resource) is NO_OPINION
+
+
+# ---- modes: kube-apiserver's --authorization-mode
+
+MODE_DECISIONS: Final = {
+    "all is allowed": ([ALWAYS_ALLOW], Verdict(Decision.ALLOW)),
+    "all is denied": ([ALWAYS_DENY], Verdict(Decision.NO_OPINION, "Everything is forbidden.")),
+    "one that has no opinion leaves it to the next": ([RBAC, ALWAYS_ALLOW], Verdict(Decision.ALLOW)),
+    "and so does saying no to all": ([ALWAYS_DENY, ALWAYS_ALLOW], Verdict(Decision.ALLOW)),
+    "no role": ([RBAC], Verdict(Decision.NO_OPINION)),
+    "nodes have what roles give them": ([NODE, RBAC], Verdict(Decision.NO_OPINION)),
 }
 
 
-@pytest.mark.parametrize(("where", "allowed"), PATHS.items(), ids=PATHS)
-def test_paths_for_everybody(where: str, allowed: tuple[UserInfo, ...]) -> None:
-    for user in (NOBODY, BOB):
-        expected = Decision.ALLOW if user in allowed else Decision.NO_OPINION
-        assert authorize_public_paths(path(user, where)).decision is expected
+@pytest.mark.parametrize(("modes", "verdict"), MODE_DECISIONS.values(), ids=MODE_DECISIONS)
+def test_modes(modes: list[str], verdict: Verdict) -> None:
+    made = authorization(modes, "rbac.authorization.k8s.io", lambda: True)
+    assert made.chain(configmaps(BOB)) == verdict
+    assert made.chain(configmaps(ADMIN)) == ALLOW, "masters may whatever the modes are"
 
 
-@pytest.mark.parametrize("verb", ["post", "put", "patch", "delete", "head", "options"])
-def test_for_reading_only(verb: str) -> None:
-    for where in ("/version", "/api"):
-        assert authorize_public_paths(path(BOB, where, verb)) is NO_OPINION
-
-
-def test_a_resource_is_no_path() -> None:
-    """A resource's request has a path as well, which may look like anything."""
-    attributes = Attributes(BOB, "get", is_resource=True, path="/api/v1/secrets", resource="secrets")
-    assert authorize_public_paths(attributes) is NO_OPINION
+def test_modes_know_their_rules() -> None:
+    group = "rbac.authorization.k8s.io"
+    assert authorization([RBAC], group, lambda: True).rules(BOB, "default") == RuleSet([], [], False, [])
+    everything = authorization([ALWAYS_ALLOW], group, lambda: True).rules(BOB, "default")
+    assert everything.resource_rules == [ResourceRule(("*",), ("*",), ("*",))]
+    assert everything.non_resource_rules == [NonResourceRule(("*",), ("*",))]
 
 
 # ---- the chain
@@ -121,7 +114,7 @@ CHAINS: Final[dict[str, tuple[list[Verdict], Verdict]]] = {
     "no opinions": ([NO_OPINION, NO_OPINION], Verdict(Decision.NO_OPINION)),
     "reasons for having none are told": (
         [Verdict(Decision.NO_OPINION, "no role"), NO_OPINION, Verdict(Decision.NO_OPINION, "no webhook")],
-        Verdict(Decision.NO_OPINION, "no role, no webhook"),
+        Verdict(Decision.NO_OPINION, "no role\nno webhook"),
     ),
 }
 
@@ -198,74 +191,7 @@ def test_a_refusal_names_the_object_in_its_details() -> None:
     assert refused.status()["details"] == {"name": "web", "group": "apps", "kind": "deployments"}
 
 
-# ---- questions about oneself: the default role system:basic-user
-
-ABOUT_ONESELF: Final = {
-    "what may I": ("authorization.k8s.io", "selfsubjectaccessreviews", "create", True),
-    "what may I at all": ("authorization.k8s.io", "selfsubjectrulesreviews", "create", True),
-    "who am I": ("authentication.k8s.io", "selfsubjectreviews", "create", True),
-    "what may another": ("authorization.k8s.io", "subjectaccessreviews", "create", False),
-    "whose is a token": ("authentication.k8s.io", "tokenreviews", "create", False),
-    "the name in another group": ("", "selfsubjectreviews", "create", False),
-    "another verb": ("authentication.k8s.io", "selfsubjectreviews", "list", False),
-}
-
-
-@pytest.mark.parametrize(
-    ("group", "resource", "verb", "is_allowed"), ABOUT_ONESELF.values(), ids=ABOUT_ONESELF
-)
-def test_whoever_has_said_who_they_are_may_ask_about_themselves(
-    group: str, resource: str, verb: str, is_allowed: bool
-) -> None:
-    expected = Decision.ALLOW if is_allowed else Decision.NO_OPINION
-    asked = self_reviews(Brand())
-    assert asked(Attributes(BOB, verb, True, "", group, resource)).decision is expected
-    assert asked(Attributes(NOBODY, verb, True, "", group, resource)).decision is Decision.NO_OPINION
-
-
-def test_questions_are_asked_in_the_groups_of_the_deployment() -> None:
-    acme = Attributes(BOB, "create", True, "", "authentication.acme.example", "selfsubjectreviews")
-    assert self_reviews(Brand("acme.example", "acme"))(acme).decision is Decision.ALLOW
-    assert self_reviews(Brand())(acme).decision is Decision.NO_OPINION
-
-
-# ---- what is fixed, as rules
-
-
-@pytest.mark.parametrize("user", [ADMIN, BOB, NOBODY], ids=["a master", "somebody", "nobody"])
-def test_rules_say_what_the_authorizers_allow(user: UserInfo) -> None:
-    found = fixed_rules(Brand())(user, "default")
-    chain = AuthorizationChain((authorize_masters, authorize_public_paths, self_reviews(Brand())))
-
-    def may(attributes: Attributes) -> bool:
-        return chain(attributes).decision is Decision.ALLOW
-
-    def told(attributes: Attributes) -> bool:
-        if attributes.is_resource:
-            return any(
-                {attributes.verb, "*"} & set(rule.verbs)
-                and {attributes.group, "*"} & set(rule.api_groups)
-                and {attributes.resource, "*"} & set(rule.resources)
-                for rule in found.resource_rules
-            )
-        return any(
-            {attributes.verb, "*"} & set(rule.verbs)
-            and any(
-                url in (attributes.path, "*") or (url.endswith("*") and attributes.path.startswith(url[:-1]))
-                for url in rule.urls
-            )
-            for rule in found.non_resource_rules
-        )
-
-    asked = [
-        path(user, each) for each in ("/version", "/api", "/apis/apps/v1", "/metrics", "/logs", "/livez")
-    ]
-    asked += [configmaps(user), path(user, "/version", "post")]
-    asked += [
-        Attributes(user, verb, True, "", group, resource)
-        for group, resource, verb, _ in ABOUT_ONESELF.values()
-    ]
-    assert [told(each) for each in asked] == [may(each) for each in asked]
+# ---- rules
 
 
 def test_rules_of_several_are_put_together() -> None:

@@ -1,0 +1,143 @@
+"""Whom a request asks to be treated as: its `Impersonate-*` headers. Row O08.
+
+`Impersonate-User` names a user; `Impersonate-Uid`, `Impersonate-Group` and `Impersonate-Extra-<key>`, the
+last two any number of times, say what else that user is. Of the first two the first counts. Keys are
+percent-encoded where a header's name could not hold them, and in lower case; values are UTF-8.
+
+Nothing here decides whether the caller may. How many headers there are and how long each may be is limited
+where they arrive (`endpoints/connection.py`, HEADERS_MAX and HEADER_BYTES_MAX).
+
+Source: k8s.io/apiserver, pkg/endpoints/filters/impersonation.go; the text for headers without a user is that
+of 1.36. Its constrained impersonation (verbs like `impersonate:user-info`) is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+from apiserver.authn.service_account import GROUP, USER_PREFIX
+from apiserver.errors import BadRequest
+from apiserver.meta import names
+from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo
+from storage.quoting import go_quote
+
+# Name and value, as they came.
+Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
+
+# Headers may fill megabytes, and every character may take ten when it is quoted.
+SHOWN_LENGTH_MAX: Final = 8_192
+_PREFIX: Final = b"impersonate-"
+_USER: Final = b"impersonate-user"
+_UID: Final = b"impersonate-uid"
+_GROUP: Final = b"impersonate-group"
+_EXTRA: Final = b"impersonate-extra-"
+_PREFIX_LENGTH: Final = len(_PREFIX)
+_LONGER_THAN: Final = min(map(len, (_USER, _UID, _GROUP, _EXTRA))) - 1
+_LETTER_I: Final = ord("i")
+_LOWER_CASE: Final = 0x20
+_is_encoded = re.compile(rb"(?:[^%]|%[0-9A-Fa-f]{2})*").fullmatch
+
+
+def is_impersonating(headers: Headers) -> bool:
+    """Whether there is anything to look at: every request pays for this, some 40 ns for each header."""
+    for name, _ in headers:
+        if (
+            len(name) > _LONGER_THAN
+            and name[0] | _LOWER_CASE == _LETTER_I
+            and name[:_PREFIX_LENGTH].lower() == _PREFIX
+        ):
+            return True
+    return False
+
+
+def wanted_user(headers: Headers) -> UserInfo | None:
+    """Exactly whom the headers name, with keys of extra in order; None if they name nobody.
+
+    Raises BadRequest where they say what somebody is, but not who.
+    """
+    users, uids, groups = [], [], []
+    extra: dict[str, list[str]] = {}
+    for raw_name, raw_value in headers:
+        name = raw_name.lower()
+        if not name.startswith(_PREFIX):
+            continue
+        value = _text(raw_value.strip(b" \t"))
+        if name == _USER:
+            users.append(value)
+        elif name == _UID:
+            uids.append(value)
+        elif name == _GROUP:
+            groups.append(value)
+        elif name.startswith(_EXTRA):
+            extra.setdefault(_key(name.removeprefix(_EXTRA)), []).append(value)
+    wanted = UserInfo(
+        users[0] if users else "",
+        tuple(groups),
+        uids[0] if uids else "",
+        tuple((key, tuple(values)) for key, values in sorted(extra.items())),
+    )
+    if wanted.name:
+        return wanted
+    if wanted.groups or wanted.uid or wanted.extra:
+        raise BadRequest(f"requested {_shown(wanted)} without impersonating a user name")
+    return None
+
+
+def impersonated(wanted: UserInfo) -> UserInfo:
+    """The user with the groups that everybody of that name has: those given, or those of a service account;
+    and that of all who have said who they are, or have not.
+    """
+    groups = wanted.groups
+    account = service_account_of(wanted.name)
+    if account is not None and not groups:
+        namespace, _ = account
+        groups = (GROUP, f"{GROUP}:{namespace}")
+    everybody = UNAUTHENTICATED if wanted.name == ANONYMOUS else AUTHENTICATED
+    if everybody not in groups and UNAUTHENTICATED not in groups:
+        groups = (*groups, everybody)
+    return replace(wanted, groups=groups)
+
+
+def service_account_of(user_name: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account whose user this is."""
+    if not user_name.startswith(USER_PREFIX):
+        return None
+    namespace, _, name = user_name.removeprefix(USER_PREFIX).partition(":")
+    # A name that may not be is that of a user like any other.
+    return None if names.dns_label(namespace) or names.dns_subdomain(name) else (namespace, name)
+
+
+def _key(encoded: bytes) -> str:
+    """What is no percent-encoding stands for itself."""
+    return _text(unquote_to_bytes(encoded) if _is_encoded(encoded) else encoded)
+
+
+def _text(raw: bytes) -> str:
+    # Two users must not become one by what cannot be read of their names.
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise BadRequest("the headers for impersonation are not UTF-8") from None
+
+
+def _shown(user: UserInfo) -> str:
+    """As Go prints it."""
+    groups, extra = "[]string(nil)", "map[string][]string(nil)"
+    if user.groups:
+        groups = _strings(user.groups)
+    if user.extra:
+        pairs = ", ".join(f"{go_quote(key)}:{_strings(values)}" for key, values in user.extra)
+        extra = f"map[string][]string{{{pairs}}}"
+    text = (
+        f"&user.DefaultInfo{{Name:{go_quote(user.name)}, UID:{go_quote(user.uid)}, "
+        f"Groups:{groups}, Extra:{extra}}}"
+    )
+    return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}..."
+
+
+def _strings(values: Sequence[str]) -> str:
+    return f"[]string{{{', '.join(map(go_quote, values))}}}"

@@ -1,0 +1,254 @@
+"""Which of the permissions in some rules somebody does not hold.
+
+A rule is a product: each of its verbs, on each of its resources, in each of its groups. Kubernetes takes
+rules apart into single permissions and holds each against all rules of the owner; a rule of a thousand verbs,
+groups and resources is 10^9 permissions. The answer here is the same, but comes from the words: it is looked
+up once for each which of the owner's rules have it, as a number with a bit for each rule. A permission is
+held if its words have a bit in common, and what was found out for some bits holds for all words that have
+just these.
+
+Source: k8s.io/component-helpers, auth/rbac/validation/policy_comparator.go; k8s.io/kubernetes,
+pkg/registry/rbac/validation/policy_compact.go. Row O08.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+from apiserver.authz.rbac.rules import ANY, PolicyRule
+from storage.quoting import go_quote
+
+# About a second. Roles as they are in clusters take some thousands.
+STEPS_MAX: Final = 2_000_000
+# Of the permissions that are told to be missing. Those of Kubernetes' own `admin` have a tenth.
+CHARACTERS_MAX: Final = 500_000
+# Braces, names of fields, quotes.
+_CHARACTERS_AROUND: Final = 50
+# Bits that are looked at in one step.
+_WORD_BITS: Final = 64
+_ALL_BITS: Final = -1
+
+
+class TooManyRules(Exception):
+    """It would take too long to compare these rules."""
+
+
+def uncovered(
+    owner: Iterable[PolicyRule], wanted: Sequence[PolicyRule], *, steps_max: int = STEPS_MAX
+) -> tuple[PolicyRule, ...]:
+    """The permissions in `wanted` that no rule of `owner` covers, as a rule each, in the order of `wanted`.
+
+    Of very many only the first. Raises TooManyRules.
+    """
+    steps = _Steps(steps_max)
+    found, characters = [], 0
+    for permission in _uncovered(owner, wanted, steps):
+        found.append(permission)
+        characters += _characters(permission)
+        if characters > CHARACTERS_MAX:
+            break
+    return tuple(found)
+
+
+def compact(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """The same, with one rule for all verbs on one resource, or on one object of it."""
+    verbs: dict[PolicyRule, list[str]] = {}
+    others = []
+    for rule in rules:
+        is_simple = len(rule.api_groups) == len(rule.resources) == 1
+        if is_simple and len(rule.resource_names) <= 1 and not rule.urls:
+            verbs.setdefault(rule._replace(verbs=()), []).extend(rule.verbs)
+        else:
+            others.append(rule)
+    return others + [rule._replace(verbs=tuple(found)) for rule, found in verbs.items()]
+
+
+def text(rule: PolicyRule) -> str:
+    """`{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`"""
+    fields = {
+        "APIGroups": rule.api_groups,
+        "Resources": rule.resources,
+        "NonResourceURLs": rule.urls,
+        "ResourceNames": rule.resource_names,
+        "Verbs": rule.verbs,
+    }
+    return f"{{{', '.join(f'{name}:{listed(words)}' for name, words in fields.items() if words)}}}"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words as Go shows a list of them: `["get" "list"]`."""
+    return f"[{' '.join(map(go_quote, words))}]"
+
+
+def describe(missing: Sequence[PolicyRule]) -> str:
+    """What `uncovered` has found, a line for each rule, in the order of the alphabet."""
+    lines = sorted({text(rule) for rule in compact(missing)})
+    if sum(map(_characters, missing)) > CHARACTERS_MAX:
+        lines.append("and more")
+    return "\n".join(lines)
+
+
+def _characters(permission: PolicyRule) -> int:
+    return _CHARACTERS_AROUND + sum(len(word) for words in permission for word in words)
+
+
+def _uncovered(
+    owner: Iterable[PolicyRule], wanted: Sequence[PolicyRule], steps: _Steps
+) -> Iterator[PolicyRule]:
+    held = _Held(owner, wanted, steps)
+    for rule in wanted:
+        steps.take(sum(map(len, rule)) * held.words)
+        verbs = [(verb, held.verb(verb)) for verb in rule.verbs]
+        if rule.resources and not held.has_all_resources:
+            resources = (
+                [(group, held.group(group)) for group in rule.api_groups],
+                [(resource, held.resource(resource)) for resource in rule.resources],
+                verbs,
+                [(name, held.name(name)) for name in rule.resource_names] or [("", held.unnamed)],
+            )
+            for group, resource, verb, name in _Product(resources, held.words, steps).missing():
+                names = (name,) if rule.resource_names else ()
+                yield PolicyRule((verb,), (group,), (resource,), names)
+        if rule.urls and not held.has_all_urls:
+            urls = [(url, held.url(url)) for url in rule.urls]
+            for url, verb in _Product((urls, verbs), held.words, steps).missing():
+                yield PolicyRule((verb,), urls=(url,))
+
+
+class _Steps:
+    """How much more may be done."""
+
+    def __init__(self, allowed: int) -> None:
+        self._left = allowed
+
+    def take(self, count: int) -> None:
+        """Raises TooManyRules."""
+        self._left -= count
+        if self._left < 0:
+            raise TooManyRules
+
+
+class _Held:
+    """Which of the owner's rules have a word: in a number, bit n for rule n.
+
+    words: how long such numbers are.
+    unnamed: the rules that hold whatever the name.
+    has_all_resources, has_all_urls: no need to ask for any.
+    """
+
+    def __init__(self, owner: Iterable[PolicyRule], wanted: Sequence[PolicyRule], steps: _Steps) -> None:
+        self._steps = steps
+        rules: dict[PolicyRule, None] = {}
+        for rule in owner:
+            steps.take(1 + sum(map(len, rule)))
+            rules[rule] = None
+        self.words = 1 + len(rules) // _WORD_BITS
+        self.has_all_resources = any(
+            ANY in rule.verbs and ANY in rule.api_groups and ANY in rule.resources and not rule.resource_names
+            for rule in rules
+        )
+        self.has_all_urls = any(
+            ANY in rule.verbs and ANY in rule.urls and not rule.resource_names for rule in rules
+        )
+        for rule in wanted:
+            steps.take(1 + sum(map(len, rule)))
+        # Nobody asks for other words.
+        everything: Iterable[PolicyRule] = (PolicyRule(*[(ANY,)] * 5), *wanted)
+        verbs, groups, resources, names, urls = (
+            set(chain(*words)) for words in zip(*everything, strict=True)
+        )
+        resources |= {_of_any(each) for each in resources}
+        self._verbs = self._index([rule.verbs for rule in rules], verbs)
+        self._groups = self._index([rule.api_groups for rule in rules], groups)
+        self._resources = self._index([rule.resources for rule in rules], resources)
+        self._names = self._index([rule.resource_names for rule in rules], names)
+        self._urls = self._index([rule.urls for rule in rules], urls)
+        beginnings = [[url.rstrip(ANY) for url in rule.urls if url.endswith(ANY)] for rule in rules]
+        self._beginnings = self._index(beginnings, None)
+        self._lengths = sorted({len(each) for each in self._beginnings})
+        self.unnamed = self._bits([n for n, rule in enumerate(rules) if not rule.resource_names])
+
+    def verb(self, word: str) -> int:
+        return self._verbs.get(word, 0) | self._verbs.get(ANY, 0)
+
+    def group(self, word: str) -> int:
+        return self._groups.get(word, 0) | self._groups.get(ANY, 0)
+
+    def resource(self, word: str) -> int:
+        """`*/scale` has the `scale` of whatever has one; `*` is all."""
+        found = self._resources
+        return found.get(word, 0) | found.get(_of_any(word), 0) | found.get(ANY, 0)
+
+    def name(self, word: str) -> int:
+        return self._names.get(word, 0) | self.unnamed
+
+    def url(self, word: str) -> int:
+        """`/healthz/*` has all below."""
+        bits = self._urls.get(word, 0)
+        for length in self._lengths:
+            if length > len(word):
+                break
+            self._steps.take(self.words)
+            bits |= self._beginnings.get(word[:length], 0)
+        return bits & self.unnamed
+
+    def _index(self, words_of_rules: Sequence[Iterable[str]], asked: set[str] | None) -> dict[str, int]:
+        """By word, the bits of the rules that have it. asked: other words are left out."""
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for number, words in enumerate(words_of_rules):
+            for word in words:
+                if asked is None or word in asked:
+                    numbers[word].append(number)
+        return {word: self._bits(found) for word, found in numbers.items()}
+
+    def _bits(self, numbers: Iterable[int]) -> int:
+        self._steps.take(self.words)
+        bits = bytearray(self.words * _WORD_BITS // 8)
+        for number in numbers:
+            bits[number // 8] |= 1 << number % 8
+        return int.from_bytes(bits, "little")
+
+
+class _Product:
+    """All ways to take one word of each field. fields: words, each with the rules that have it."""
+
+    def __init__(self, fields: Sequence[Sequence[tuple[str, int]]], words: int, steps: _Steps) -> None:
+        self._fields, self._words, self._steps = fields, words, steps
+        self._distinct = [list(dict.fromkeys(bits for _, bits in field)) for field in fields]
+        # By depth and the bits above.
+        self._known: dict[tuple[int, int], Sequence[tuple[str, int]]] = {}
+
+    def missing(self) -> Iterator[tuple[str, ...]]:
+        """Those whose words no rule has all of."""
+        return self._below(0, _ALL_BITS)
+
+    def _below(self, depth: int, above: int) -> Iterator[tuple[str, ...]]:
+        is_last = depth == len(self._fields) - 1
+        for word, bits in self._gaps(depth, above):
+            if is_last:
+                yield (word,)
+            else:
+                for others in self._below(depth + 1, above & bits):
+                    yield (word, *others)
+
+    def _gaps(self, depth: int, above: int) -> Sequence[tuple[str, int]]:
+        """The words of a field with which something is missing, if the rules `above` have those before it."""
+        if (found := self._known.get((depth, above))) is not None:
+            return found
+        field, distinct = self._fields[depth], self._distinct[depth]
+        self._steps.take(len(field) + len(distinct) * self._words)
+        if depth == len(self._fields) - 1:
+            has_gap = {bits: not above & bits for bits in distinct}
+        else:
+            has_gap = {bits: bool(self._gaps(depth + 1, above & bits)) for bits in distinct}
+        gaps = self._known[depth, above] = [(word, bits) for word, bits in field if has_gap[bits]]
+        return gaps
+
+
+def _of_any(resource: str) -> str:
+    """`pods/log` -> `*/log`"""
+    _, slash, subresource = resource.partition("/")
+    return f"{ANY}/{subresource}" if slash else resource

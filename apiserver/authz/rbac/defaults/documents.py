@@ -1,0 +1,101 @@
+"""The tables of default roles and bindings, written out for a deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from apiserver.authz.rbac.defaults import cluster, controllers, namespaces
+from apiserver.authz.rbac.defaults.spelling import Bindings, DefaultRole, Roles, Row
+from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Subject
+from apiserver.authz.rbac.rules import PolicyRule
+from apiserver.brand import Brand
+from apiserver.vocabulary import Document
+
+
+def autoupdate_key(brand: Brand) -> str:
+    """The annotation that, set to "false", keeps a default role or binding from being added to."""
+    return f"rbac.authorization.{brand.vendor}.io/autoupdate"
+
+
+def default_documents(brand: Brand) -> list[Document]:
+    """All of them, anew each time: of the cluster first, roles before bindings."""
+    return list(_Writer(brand).documents())
+
+
+class _Writer:
+    def __init__(self, brand: Brand) -> None:
+        self._brand = brand
+        self._group = brand.group("rbac.authorization")
+
+    def documents(self) -> Iterator[Document]:
+        for roles in (cluster.ROLES, controllers.ROLES):
+            yield from self._roles(CLUSTER_ROLE, "", roles)
+        for bindings in (cluster.BINDINGS, controllers.BINDINGS):
+            yield from self._cluster_bindings(bindings)
+        for namespace, in_namespace in namespaces.ROLES.items():
+            yield from self._roles(ROLE, namespace, in_namespace)
+        for namespace, bindings_there in namespaces.BINDINGS.items():
+            for each in bindings_there:
+                document = self._document(ROLE_BINDING, namespace, each.name)
+                yield document | self._granting(ROLE, each.role, each.subjects)
+
+    def _roles(self, kind: str, namespace: str, roles: Roles) -> Iterator[Document]:
+        for name, role in roles.items():
+            name = name.format(domain=self._brand.group_domain)
+            document = self._document(kind, namespace, name)
+            if role.aggregated_to:
+                document["metadata"]["labels"][self._aggregation_label(role.aggregated_to)] = "true"
+            yield document | self._content(name, role)
+
+    def _content(self, name: str, role: DefaultRole) -> Document:
+        if role.is_aggregate:
+            selector = {"matchLabels": {self._aggregation_label(name): "true"}}
+            return {"aggregationRule": {"clusterRoleSelectors": [selector]}}
+        return {"rules": [self._rule(row).document() for row in role.rows]}
+
+    def _cluster_bindings(self, bindings: Bindings) -> Iterator[Document]:
+        for name, subjects in bindings.items():
+            document = self._document(CLUSTER_ROLE_BINDING, "", name)
+            yield document | self._granting(CLUSTER_ROLE, name, subjects)
+
+    def _document(self, kind: str, namespace: str, name: str) -> Document:
+        metadata: Document = {
+            "name": name,
+            "labels": {f"{self._brand.vendor}.io/bootstrapping": "rbac-defaults"},
+            "annotations": {autoupdate_key(self._brand): "true"},
+        }
+        if namespace:
+            metadata["namespace"] = namespace
+        return {"apiVersion": f"{self._group}/v1", "kind": kind, "metadata": metadata}
+
+    def _granting(self, kind: str, role: str, subjects: tuple[Subject, ...]) -> Document:
+        granted: Document = {"roleRef": {"apiGroup": self._group, "kind": kind, "name": role}}
+        if subjects:
+            granted["subjects"] = [self._subject(subject) for subject in subjects]
+        return granted
+
+    def _subject(self, subject: Subject) -> Document:
+        if subject.namespace:
+            return {"kind": subject.kind, "name": subject.name, "namespace": subject.namespace}
+        return {"kind": subject.kind, "apiGroup": self._group, "name": subject.name}
+
+    def _rule(self, row: Row) -> PolicyRule:
+        return PolicyRule(
+            _words(row.verbs),
+            tuple(sorted(self._full_group(group) for group in row.groups.split())),
+            _words(row.resources),
+            _words(row.names),
+            _words(row.urls),
+        )
+
+    def _full_group(self, group: str) -> str:
+        if group == "core":
+            return ""
+        return self._brand.group(group[:-1]) if group.endswith(".") else group
+
+    def _aggregation_label(self, role: str) -> str:
+        return f"{self._group}/aggregate-to-{role}"
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(sorted(text.split()))

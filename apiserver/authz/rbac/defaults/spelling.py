@@ -1,0 +1,68 @@
+"""How the tables of default roles and bindings are written: sets as words in a text.
+
+Groups: `core` is the one without a name, `storage.` is that of the deployment's domain, as `storage.k8s.io`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from apiserver.authz.rbac.policy import Subject
+
+READ: Final = "get list watch"
+WRITE: Final = "create delete deletecollection patch update"
+READ_WRITE: Final = f"{READ} {WRITE}"
+READ_UPDATE: Final = f"{READ} patch update"
+KUBE_SYSTEM: Final = "kube-system"
+KUBE_PUBLIC: Final = "kube-public"
+CONTROLLER_PREFIX: Final = "system:controller:"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One rule, of resources or of `urls`; each a set of words."""
+
+    verbs: str
+    groups: str = ""
+    resources: str = ""
+    names: str = ""
+    urls: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultRole:
+    """aggregated_to: the role that takes these rules over. is_aggregate: it takes over those of others."""
+
+    rows: tuple[Row, ...] = ()
+    aggregated_to: str = ""
+    is_aggregate: bool = False
+
+
+# By name; `{domain}` in it is the deployment's.
+Roles = Mapping[str, DefaultRole]
+# By the name of the binding, which is that of its role.
+Bindings = Mapping[str, tuple[Subject, ...]]
+
+EVENTS: Final = Row("create patch update", "core events.", "events")
+
+
+def role(*rows: Row) -> DefaultRole:
+    return DefaultRole(rows)
+
+
+def get_urls(urls: str) -> Row:
+    return Row("get", urls=urls)
+
+
+def groups(*names: str) -> tuple[Subject, ...]:
+    return tuple(Subject("Group", name) for name in names)
+
+
+def users(*names: str) -> tuple[Subject, ...]:
+    return tuple(Subject("User", name) for name in names)
+
+
+def accounts(*names: str) -> tuple[Subject, ...]:
+    return tuple(Subject("ServiceAccount", name, KUBE_SYSTEM) for name in names)

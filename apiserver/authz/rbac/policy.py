@@ -1,0 +1,217 @@
+"""The roles and bindings as they were last seen, and what they give to whom.
+
+A binding is found by its subjects, so that who asks costs no look at anybody else's. Where Kubernetes goes
+through bindings in no order, we go by name: the same question has the same reason each time.
+Source: k8s.io/kubernetes, pkg/registry/rbac/validation/rule.go.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final, NamedTuple
+
+from apiserver.authz.rbac.rules import Malformed, PolicyRule, parse_rules
+from apiserver.errors import NotFound
+from apiserver.vocabulary import Document, GroupResource, UserInfo
+from storage.quoting import go_quote
+
+ROLE: Final = "Role"
+CLUSTER_ROLE: Final = "ClusterRole"
+ROLE_BINDING: Final = "RoleBinding"
+CLUSTER_ROLE_BINDING: Final = "ClusterRoleBinding"
+_ACCOUNT_PREFIX: Final = "system:serviceaccount:"
+
+
+class Subject(NamedTuple):
+    """Who has a role by a binding. kind: User, Group or ServiceAccount, which alone has a namespace."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+    @property
+    def principal(self) -> tuple[bool, str]:
+        """What callers are compared with: whether it is a group, and its name or that of the user."""
+        if self.kind == "ServiceAccount":
+            return False, f"{_ACCOUNT_PREFIX}{self.namespace}:{self.name}"
+        return self.kind == "Group", self.name
+
+    def __str__(self) -> str:
+        return f"{self.kind} {go_quote(f'{self.name}/{self.namespace}' if self.namespace else self.name)}"
+
+
+class Binding(NamedTuple):
+    """One binding; namespace: empty for one of the whole cluster."""
+
+    namespace: str
+    name: str
+    role_kind: str
+    role_name: str
+    subjects: tuple[Subject, ...]
+
+    @classmethod
+    def of(cls, document: Document) -> Binding:
+        """Raises Malformed."""
+        try:
+            namespace = document["metadata"].get("namespace", "")
+            role = document["roleRef"]
+            subjects = (
+                _subject(each, namespace)
+                for each in document.get("subjects") or ()
+                if each.get("kind") in ("User", "Group", "ServiceAccount")
+            )
+            binding = cls(
+                namespace,
+                document["metadata"]["name"],
+                role["kind"],
+                role["name"],
+                tuple(each for each in subjects if each.kind != "ServiceAccount" or each.namespace),
+            )
+        except (LookupError, TypeError, AttributeError) as error:
+            raise Malformed(f"a binding is incomplete: {error!r}") from None
+        words = chain(binding[:4], *binding.subjects)
+        if not all(isinstance(word, str) for word in words):
+            raise Malformed("a name in a binding is no string")
+        return binding
+
+    def subject_of(self, user: UserInfo) -> Subject:
+        """The first by which a user has the role, who does have it."""
+        return next(each for each in self.subjects if _is_one_of(user, each.principal))
+
+    def describe(self, user: UserInfo) -> str:
+        """`RoleBinding "read/default" of Role "reader" to Group "dev"`."""
+        kind, name = CLUSTER_ROLE_BINDING, self.name
+        if self.namespace:
+            kind, name = ROLE_BINDING, f"{self.name}/{self.namespace}"
+        role = f"{self.role_kind} {go_quote(self.role_name)}"
+        return f"{kind} {go_quote(name)} of {role} to {self.subject_of(user)}"
+
+
+def _subject(document: Document, namespace: str) -> Subject:
+    if document["kind"] == "ServiceAccount":
+        return Subject(document["kind"], document["name"], document.get("namespace") or namespace)
+    return Subject(document["kind"], document["name"])
+
+
+def _is_one_of(user: UserInfo, principal: tuple[bool, str]) -> bool:
+    is_group, name = principal
+    return name in user.groups if is_group else name == user.name
+
+
+class Grant(NamedTuple):
+    """A rule that holds for somebody, and why."""
+
+    rule: PolicyRule
+    binding: Binding
+
+
+class Policy:
+    """Everything that is known of roles and bindings.
+
+    generation: another one whenever an answer may be different.
+    """
+
+    def __init__(self, group: str) -> None:
+        """group: of RBAC's own types."""
+        self._group = group
+        self._roles: dict[tuple[str, str, str], tuple[PolicyRule, ...]] = {}
+        self._bindings: dict[tuple[str, str], Binding] = {}
+        # By namespace and principal: the names of bindings.
+        self._bound: dict[str, dict[tuple[bool, str], set[str]]] = defaultdict(lambda: defaultdict(set))
+        self.generation = 0
+
+    # ---- what is there
+
+    def put(self, kind: str, document: Document) -> None:
+        """Learn of a role or a binding, new or changed. Raises Malformed, and has learned nothing."""
+        metadata = document["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        if kind in (ROLE, CLUSTER_ROLE):
+            rules = parse_rules(document)
+            if self._roles.get((kind, namespace, name)) == rules:
+                return
+            self._roles[kind, namespace, name] = rules
+        else:
+            binding = Binding.of(document)
+            if self._bindings.get((namespace, name)) == binding:
+                return
+            self._unbind(namespace, name)
+            self._bindings[namespace, name] = binding
+            for subject in binding.subjects:
+                self._bound[namespace][subject.principal].add(name)
+        self.generation += 1
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        """Forget one that is there no more, or never was."""
+        if kind in (ROLE, CLUSTER_ROLE):
+            self._roles.pop((kind, namespace, name), None)
+        else:
+            self._unbind(namespace, name)
+        self.generation += 1
+
+    def names(self, kind: str) -> set[tuple[str, str]]:
+        """The namespace and name of all that is known of a kind."""
+        if kind in (ROLE, CLUSTER_ROLE):
+            return {(namespace, name) for each, namespace, name in self._roles if each == kind}
+        return {key for key in self._bindings if bool(key[0]) == (kind == ROLE_BINDING)}
+
+    def _unbind(self, namespace: str, name: str) -> None:
+        binding = self._bindings.pop((namespace, name), None)
+        if binding is None:
+            return
+        bound = self._bound[namespace]
+        for subject in binding.subjects:
+            if (names := bound.get(subject.principal)) is not None:
+                names.discard(name)
+                if not names:
+                    del bound[subject.principal]
+        if not bound:
+            del self._bound[namespace]
+
+    # ---- what follows
+
+    def grants(self, user: UserInfo, namespace: str) -> Iterator[Grant | NotFound]:
+        """What holds for a user: in the whole cluster first, then in a namespace, if one is named.
+
+        A binding whose role is not there comes as what is missing. One whose role has come before gives
+        nothing more: the same role may be bound to the same people thousands of times.
+        """
+        seen: set[tuple[str, str, str]] = set()
+        principals = ((False, user.name), *((True, group) for group in user.groups))
+        for where in ("", namespace) if namespace else ("",):
+            if (bound := self._bound.get(where)) is None:
+                continue
+            names = {name for principal in principals for name in bound.get(principal, ())}
+            for name in sorted(names):
+                binding = self._bindings[where, name]
+                role = binding.role_kind, where if binding.role_kind == ROLE else "", binding.role_name
+                if role in seen:
+                    continue
+                seen.add(role)
+                try:
+                    rules = self.role_rules(binding.role_kind, where, binding.role_name)
+                except NotFound as missing:
+                    yield missing
+                    continue
+                for rule in rules:
+                    yield Grant(rule, binding)
+
+    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[PolicyRule], list[str]]:
+        """The rules that hold for a user in a namespace, or in the cluster; and what could not be found."""
+        rules, problems = [], []
+        for found in self.grants(user, namespace):
+            if isinstance(found, Grant):
+                rules.append(found.rule)
+            else:
+                problems.append(str(found))
+        return rules, problems
+
+    def role_rules(self, kind: str, namespace: str, name: str) -> tuple[PolicyRule, ...]:
+        """namespace: of the role, or of the binding that names it. Raises NotFound."""
+        rules = self._roles.get((kind, namespace if kind == ROLE else "", name))
+        if rules is None:
+            # A lister of Kubernetes names what it does not find by its kind.
+            raise NotFound(GroupResource(self._group, kind.lower()), name)
+        return rules

@@ -1,0 +1,182 @@
+"""The default roles and bindings are there, and grant what they should, before the server is ready.
+
+What is stored is compared in memory, and written only where something is missing. As in Kubernetes, one that
+cannot be set right does not keep the server from getting ready; a store that is away does, a full one does
+not, or nobody could make room.
+Source: k8s.io/kubernetes, pkg/registry/rbac/rest/storage_rbac.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from apiserver.authz.rbac import reconciling
+from apiserver.authz.rbac.covering import TooManyRules
+from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
+from apiserver.brand import Brand
+from apiserver.controllers.bootstrap import Beginning
+from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
+from apiserver.meta.options import DeleteOptions, WriteOptions
+from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.vocabulary import Document
+from storage.errors import StorageError, StorageFull, ValueTooLarge
+from storage.interface import MOST_RECENT
+
+log = logging.getLogger(__name__)
+
+HOOK: Final = "rbac/bootstrap-roles"
+RETRY_S: Final = 0.5
+# Others make, change and delete the same; nobody does so for ever.
+ATTEMPTS_MAX: Final = 10
+_RESOURCES: Final = {
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RbacDefaults:
+    """A `Beginning` that also sets right what is there already.
+
+    objects: by the namespace that they are in, which is made for them; the empty one is the cluster.
+    namespaces: makes a namespace, by its name.
+    autoupdate: the annotation by which somebody keeps an object as it is.
+    """
+
+    hook: str
+    objects: Mapping[str, tuple[tuple[ServedResource, Document], ...]]
+    namespaces: Mapping[str, Beginning]
+    autoupdate: str
+
+    async def make(self, registry: Registry) -> None:
+        """Return when each of them is there, and grants what it should or cannot be made to."""
+        await registry.cache.wait_until_filled()
+        async with asyncio.TaskGroup() as tasks:
+            for namespace, objects in self.objects.items():
+                tasks.create_task(self._make_in(registry, namespace, objects))
+
+    async def _make_in(
+        self, registry: Registry, namespace: str, objects: Iterable[tuple[ServedResource, Document]]
+    ) -> None:
+        if namespace:
+            await self.namespaces[namespace].make(registry)
+        async with asyncio.TaskGroup() as tasks:
+            for resource, default in objects:
+                if not self._is_fine(registry, resource, default):
+                    tasks.create_task(_Reconciliation(registry, resource, default, self.autoupdate).run())
+
+    def _is_fine(self, registry: Registry, resource: ServedResource, default: Document) -> bool:
+        """Whether the cache knows that there is nothing to do."""
+        meta = default["metadata"]
+        found = registry.cache.peek(registry.key(resource, meta.get("namespace", ""), meta["name"]))
+        if found is None or found.value is None or not found.value.head:
+            return False
+        try:
+            stored = found.value.document()
+            if reconciling.is_protected(stored, self.autoupdate):
+                return True
+            is_complete = reconciling.completed(stored, default) == stored
+        except Exception:  # Whatever it is, it is told where it cannot be set right.
+            return False
+        return is_complete and not reconciling.must_be_remade(stored, default)
+
+
+def rbac_beginnings(table: ResourceTable, brand: Brand) -> Iterator[RbacDefaults]:
+    """One, if something of it is served."""
+    group, namespaces = brand.group("rbac.authorization"), table.find("", "v1", "namespaces")
+    served = {kind: table.find(group, "v1", resource) for kind, resource in _RESOURCES.items()}
+    objects: dict[str, list[tuple[ServedResource, Document]]] = defaultdict(list)
+    for document in default_documents(brand):
+        if (resource := served[document["kind"]]) is not None:
+            objects[document["metadata"].get("namespace", "")].append((resource, document))
+    if not objects:
+        return
+    assert namespaces is not None
+    yield RbacDefaults(
+        HOOK,
+        {namespace: tuple(those) for namespace, those in objects.items()},
+        {
+            name: Beginning(
+                HOOK, ((namespaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),)
+            )
+            for name in filter(None, objects)
+        },
+        autoupdate_key(brand),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reconciliation:
+    """Of one object with its default."""
+
+    registry: Registry
+    resource: ServedResource
+    default: Document
+    autoupdate: str
+
+    async def run(self) -> None:
+        """Return when there is nothing more to do, or to hope for."""
+        attempts = 0
+        while attempts < ATTEMPTS_MAX:
+            try:
+                await self._try()
+            except (AlreadyExists, Conflict, NotFound):
+                attempts += 1  # Another server was faster, which may have left nothing to do.
+            except (ApiError, CorruptObject, TooManyRules, ValueTooLarge, StorageFull) as error:
+                log.warning("%s cannot be set right: %s", self, error)
+                return
+            except StorageError as error:
+                log.warning("%s cannot be set right yet: %s", self, error)
+                await asyncio.sleep(RETRY_S)
+            except Exception:  # An object that breaks us must not keep the server from starting.
+                log.exception("%s cannot be set right", self)
+                return
+            else:
+                return
+        log.warning("%s cannot be set right: others change it all the time", self)
+
+    async def _try(self) -> None:
+        """Raises AlreadyExists, Conflict and NotFound if others write the same."""
+        registry, resource = self.registry, self.resource
+        meta = self.default["metadata"]
+        namespace, name = meta.get("namespace", ""), meta["name"]
+        if registry.cache.peek(registry.key(resource, namespace, name)) is None:
+            try:
+                await self._create()
+            except AlreadyExists:
+                pass
+            else:
+                return
+        stored = (await registry.get(resource, namespace, name, MOST_RECENT)).document()
+        if reconciling.is_protected(stored, self.autoupdate):
+            return
+        if reconciling.must_be_remade(stored, self.default):
+            await registry.delete(resource, namespace, name, DeleteOptions(uid=stored["metadata"]["uid"]))
+            await self._create()
+            log.info("%s was made anew: it granted another role", self)
+        else:
+            await registry.update(resource, namespace, name, self._completed, WriteOptions())
+
+    async def _create(self) -> None:
+        document = {**self.default, "metadata": {**self.default["metadata"]}}
+        namespace = document["metadata"].get("namespace", "")
+        await self.registry.create(self.resource, namespace, document, WriteOptions())
+
+    def _completed(self, found: StoredObject) -> Document:
+        stored = found.document()
+        if reconciling.is_protected(stored, self.autoupdate):
+            return stored
+        return reconciling.completed(stored, self.default)
+
+    def __str__(self) -> str:
+        meta = self.default["metadata"]
+        return "/".join(filter(None, (self.resource.kind, meta.get("namespace"), meta["name"])))

@@ -1,0 +1,118 @@
+"""The default roles and bindings are made in a store: by several servers at once, and in spite of damage.
+
+Source: k8s.io/kubernetes, pkg/registry/rbac/rest/storage_rbac.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import pytest
+
+from apiserver.authz.rbac.defaults import default_documents
+from apiserver.brand import Brand
+from apiserver.controllers.rbac_bootstrap import RbacDefaults, rbac_beginnings
+from apiserver.meta.options import WriteOptions
+from apiserver.registry.store import Registry
+from apiserver.vocabulary import Document
+from storage.embedded import EmbeddedStore
+from storage.interface import VALUE_BYTES_MAX
+from storage.keys import prefix_range
+from tests.unit.controllers.in_process import PREFIX, TABLE, resource, server
+
+NAME: Final = "system:basic-user"
+
+
+ROLES: Final = resource("clusterroles")
+
+
+def beginning() -> RbacDefaults:
+    (found,) = rbac_beginnings(TABLE, Brand())
+    return found
+
+
+async def role(registry: Registry, name: str = NAME) -> Document:
+    return (await registry.get(ROLES, "", name)).document()
+
+
+async def test_what_they_need_is_made_with_them(store: EmbeddedStore) -> None:
+    async with server(store) as registry:
+        await beginning().make(registry)
+        await registry.get(resource("namespaces", ""), "", "kube-public")
+        await registry.get(resource("roles"), "kube-public", "system:controller:bootstrap-signer")
+        assert await store.count(prefix_range(f"{PREFIX}/")) == len(default_documents(Brand())) + 2
+
+
+async def test_what_is_as_it_should_be_is_not_written(store: EmbeddedStore) -> None:
+    async with server(store) as registry:
+        await beginning().make(registry)
+        revision = await store.current_revision()
+        await beginning().make(registry)
+        assert await store.current_revision() == revision
+
+
+async def test_several_servers_make_them_at_once(store: EmbeddedStore) -> None:
+    async with server(store) as one, server(store) as other, server(store) as third:
+        await asyncio.gather(*(beginning().make(each) for each in (one, other, third)))
+        assert await store.current_revision() == len(default_documents(Brand())) + 2 + 1
+
+
+async def test_several_servers_add_what_is_missing_once(store: EmbeddedStore) -> None:
+    async with server(store) as one, server(store) as other:
+        await beginning().make(one)
+        rules = (await role(one))["rules"]
+        await one.update(ROLES, "", NAME, lambda found: {**found.document(), "rules": []}, WriteOptions())
+        await asyncio.gather(*(beginning().make(each) for each in (one, other)))
+        found = (await role(other))["rules"]
+        assert len(found) == sum(len(rule["resources"]) for rule in rules)
+
+
+async def test_several_servers_remake_a_binding_at_once(store: EmbeddedStore) -> None:
+    bindings = resource("clusterrolebindings")
+    async with server(store) as one, server(store) as other:
+        await one.create(
+            bindings,
+            "",
+            {
+                "metadata": {"name": NAME},
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "ClusterRole",
+                    "name": "cluster-admin",
+                },
+            },
+            WriteOptions(),
+        )
+        await asyncio.gather(*(beginning().make(each) for each in (one, other)))
+        assert (await other.get(bindings, "", NAME)).document()["roleRef"]["name"] == NAME
+
+
+DAMAGED: Final = {
+    "no JSON": b"no JSON",
+    "cut off": b'{"metadata":{"name":"system:basic-user"},"rules":[',
+    "metadata that is none": b'{"metadata":{"annotations":7}}',
+    "rules that are none": b'{"metadata":{"name":"system:basic-user"},"rules":[null]}',
+}
+
+
+@pytest.mark.parametrize("value", DAMAGED.values(), ids=DAMAGED)
+async def test_a_damaged_one_keeps_nothing_else_from_being_made(
+    store: EmbeddedStore, caplog: pytest.LogCaptureFixture, value: bytes
+) -> None:
+    await store.create(f"{PREFIX}/rbac.authorization.k8s.io/clusterroles/{NAME}", value)
+    async with server(store) as registry:
+        await beginning().make(registry)
+        assert (await role(registry, "system:discovery"))["rules"]
+    assert f"ClusterRole/{NAME} cannot be set right" in caplog.text
+
+
+async def test_one_without_room_for_more_is_left(
+    store: EmbeddedStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with server(store) as registry:
+        rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["x" * (VALUE_BYTES_MAX - 400)]}
+        await registry.create(ROLES, "", {"metadata": {"name": NAME}, "rules": [rule]}, WriteOptions())
+        await asyncio.wait_for(beginning().make(registry), 10)
+        assert (await role(registry))["rules"] == [rule]
+    assert f"ClusterRole/{NAME} cannot be set right" in caplog.text
