@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document, GroupResource, UserInfo
@@ -28,8 +27,7 @@ class Operation(enum.Enum):
     CONNECT = "CONNECT"
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """What is about to be done, beside the objects.
 
     name: empty for a create whose name is not known yet.

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, Ordered, in_order, shown
-from apiserver.apply.shape import NoElement, Shape, element_of
+from apiserver.apply.shape import NoElement, Shape, element_of, text_key
 from apiserver.vocabulary import Document
 
 _ABSENT: Final = object()
@@ -232,8 +232,7 @@ def compare(old: Document, new: Document, shape: Shape) -> Difference:
 
 def _compare(old: Any, new: Any, shape: Shape, changed: FieldSet, removed: FieldSet) -> None:
     """Adds to the sets what is below this path. The values differ and are owned by their parts."""
-    what = shape.what
-    if what == "items" or what == "set":
+    if shape.container is list:
         _compare_items(_keyed(old, shape), _keyed(new, shape), shape, changed, removed)
         return
     old_fields: Document = old if type(old) is dict else {}
@@ -241,16 +240,14 @@ def _compare(old: Any, new: Any, shape: Shape, changed: FieldSet, removed: Field
     is_loose = shape.is_loose
     for name, value in new_fields.items():
         before = old_fields.get(name, _ABSENT)
-        if before is value or (before == value and not (is_loose and _is_mistaken(before, value))):
-            continue
-        part = _part(name, shape)
-        if part is None:
-            continue
-        element, child = part
         if before is _ABSENT:
-            changed[element] = everything(value, child)
-        else:
-            _compare_both(element, before, value, child, changed, removed)
+            if (part := _part(name, shape)) is not None:
+                element, child = part
+                changed[element] = everything(value, child)
+        elif before is value or (before == value and not (is_loose and _is_mistaken(before, value))):
+            continue
+        elif (part := _part(name, shape)) is not None:
+            _compare_both(*part, before, value, changed, removed)
     for name, before in old_fields.items():
         if name not in new_fields and (part := _part(name, shape)) is not None:
             element, child = part
@@ -281,7 +278,7 @@ def _differs_in_truth(a: Any, b: Any) -> bool:
 
 
 def _compare_both(
-    element: str, old: Any, new: Any, shape: Shape, changed: FieldSet, removed: FieldSet
+    element: str, shape: Shape, old: Any, new: Any, changed: FieldSet, removed: FieldSet
 ) -> None:
     """Two values at one path, which differ."""
     if shape.is_whole:
@@ -291,18 +288,30 @@ def _compare_both(
         # One of them is a value without parts, or both are.
         changed[element] = everything(new, shape)
         if type(old) is dict and old:
-            removed[element] = {e: below for e, below in everything(old, shape).items() if e != ITSELF}
+            removed[element] = _inside(everything(old, shape))
         return
     if not old and not new:
         changed[element] = LEAF  # one is null, the other is empty
         return
     changed_below: FieldSet = {}
     removed_below: FieldSet = {}
-    _compare(old, new, shape, changed_below, removed_below)
+    if not old:
+        changed_below = _inside(everything(new, shape))
+    elif not new:
+        removed_below = _inside(everything(old, shape))
+    else:
+        _compare(old, new, shape, changed_below, removed_below)
     if changed_below:
         changed[element] = changed_below
     if removed_below:
         removed[element] = removed_below
+
+
+def _inside(fields: FieldSet) -> FieldSet:
+    """A set in its order without what it is below."""
+    inside = Ordered(fields)
+    inside.pop(ITSELF, None)
+    return inside
 
 
 def _keyed(items: Any, shape: Shape) -> dict[str, list[Any]]:
@@ -332,56 +341,58 @@ def _compare_items(
         if before is None:
             changed[element] = everything(after[0], child) if len(after) == 1 else LEAF
         elif len(before) == len(after) == 1:
-            _compare_both(element, before[0], after[0], child, changed, removed)
+            _compare_both(element, child, before[0], after[0], changed, removed)
         else:
             # Items with one key are owned together, as a whole.
             changed[element] = everything(after[0], child) if len(after) == 1 else LEAF
             gone = everything(before[0], child) if len(before) == 1 else LEAF
             if gone and len(after) > 1:
-                removed[element] = {e: below for e, below in gone.items() if e != ITSELF}
+                removed[element] = _inside(gone)
     for element, before in old.items():
         if element not in new:
             removed[element] = everything(before[0], child) if len(before) == 1 else LEAF
 
 
 def everything(value: Any, shape: Shape) -> FieldSet:
-    """What is to stand at the element of a value that appears, or goes, as a whole: all paths in it."""
-    if shape.is_whole or not value:
-        return LEAF
-    what = shape.what
-    if what == "items" or what == "set":
-        if type(value) is not list:
-            return LEAF  # It will be refused, by those who know types.
-        below = Ordered({ITSELF: LEAF})
-        child = shape.element
-        keyed = _keyed(value, shape)
-        for element in in_order(keyed) if len(keyed) > 1 else keyed:
-            items = keyed[element]
-            below[element] = everything(items[0], child) if len(items) == 1 else LEAF
-        return below
-    if type(value) is not dict:
-        return LEAF
+    """What is to stand at the element of a value that appears, or goes, as a whole; in order."""
+    return Ordered(_parts(value, shape)) if value and not shape.is_whole else LEAF
+
+
+def _parts(value: Any, shape: Shape) -> FieldSet:
+    """A value that is not owned as a whole, and its parts. There is something in it."""
+    if type(value) is not shape.container:
+        return LEAF  # It will be refused, by those who know types.
+    if shape.container is list:
+        return _items_parts(value, shape)
     # Documents of a kind have the same names in many places, and often nothing but scalars below them.
     names = tuple(value)
-    alike = shape.alike.get(names)
-    if alike is not None:
-        return alike
-    below, is_flat = Ordered({ITSELF: LEAF}), True
-    fields, child = shape.fields, shape.element
-    # A step for each value of the document: what is owned as a whole is not asked again.
-    for name in sorted(value):
-        if what == "struct":
-            known = fields.get(name)
-            if known is None or known[1].what == "ignored":
-                continue
-            element, child = known
-        else:
-            element = f"f:{name}"
-        if child.is_whole:
-            below[element] = LEAF
-        else:
-            is_flat = False
-            below[element] = everything(value[name], child)
-    if is_flat:
-        shape.remember(names, below)
-    return below
+    outline, inner = shape.alike.get(names) or shape.work_out(names)
+    if not inner:
+        return outline
+    fields = outline.copy()
+    for name, element, child in inner:
+        if part := value[name]:
+            fields[element] = _parts(part, child)
+    return fields
+
+
+def _items_parts(items: list[Any], shape: Shape) -> FieldSet:
+    fields = {ITSELF: LEAF}
+    child = shape.element
+    if len(shape.keys) == 1:
+        # Nearly always each item has a text of its own, and these have the order of the elements.
+        name = shape.keys[0][0]
+        try:
+            by_text = {item[name]: item for item in items}
+            texts = sorted(by_text)
+        except (KeyError, TypeError):
+            texts = []  # An item has no key, or one that is no text.
+        if len(texts) == len(items) and type(texts[0]) is str:
+            for text in texts:
+                fields[text_key(name, text)] = LEAF if child.is_whole else _parts(by_text[text], child)
+            return fields
+    keyed = _keyed(items, shape)
+    for element in in_order(keyed) if len(keyed) > 1 else keyed:
+        item, *others = keyed[element]
+        fields[element] = _parts(item, child) if item and not others and not child.is_whole else LEAF
+    return fields

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -198,9 +199,10 @@ def _rank(element: str) -> tuple[Any, ...]:
         case "f:":
             return (1, text)
         case "k:":
-            return (2, [(name, _value_rank(value)) for name, value in orjson.loads(text).items()])
+            keys = orjson.loads(text).items()
+            return (2, *chain.from_iterable((name, *_value_rank(value)) for name, value in keys))
         case "v:":
-            return (3, _value_rank(orjson.loads(text)))
+            return (3, *_value_rank(orjson.loads(text)))
         case "i:":
             return (4, int(text))
     return (0,)

@@ -71,7 +71,9 @@ def updater_name(field_manager: str, user_agent: str) -> str:
     if field_manager:
         return field_manager
     name = user_agent.partition("/")[0].encode()[:NAME_MAX].decode(errors="ignore")
-    return "".join(c for c in name if c.isprintable()) or UNKNOWN
+    if not name.isprintable():
+        name = "".join(c for c in name if c.isprintable())
+    return name or UNKNOWN
 
 
 class Owner(NamedTuple):

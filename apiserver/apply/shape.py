@@ -7,20 +7,20 @@ their keys, all else whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
-from apiserver.apply.field_set import FieldSet, item_key, item_value
+from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, item_key, item_value
 from apiserver.schema.structural import Kind, Schema
 
 # Objects without a schema are owned by their parts down to this level, then whole.
 FREE_LEVELS: Final = 100
-# How many sets a shape keeps, and of how many names at most.
+# How many outlines a shape keeps, and how long their names are together at most.
 ALIKE_MAX: Final = 128
-ALIKE_NAMES_MAX: Final = 16
+ALIKE_TEXT_MAX: Final = 500
 
 What = Literal["ignored", "scalar", "struct", "map", "list", "items", "set", "free"]
 _SCALARS: Final[Mapping[Kind, str]] = {
@@ -63,16 +63,18 @@ class Shape:
     """One value's.
 
     is_whole: it is owned as a whole.
+    container: the type, in Python, of what is owned by its parts.
     scalar: the type that a scalar has to have, in messages; or empty. types: in Python; empty are all.
     fields: of a struct, each with its path element. element: of maps and lists.
     keys: that tell a list's items apart, in order, with their defaults (None: there is none).
     is_undeclared: a field's that its struct does not name, which is owned itself, as a map's values are.
     is_loose: in it, or below, are values without a schema: true may come to stand where 1 stood.
-    alike: the sets of objects with certain names, all of whose values are owned as a whole.
+    alike: what the sets of objects with certain names have in common.
     """
 
     __slots__ = (
         "alike",
+        "container",
         "element",
         "fields",
         "is_loose",
@@ -86,6 +88,7 @@ class Shape:
 
     def __init__(self, what: What, *, is_whole: bool = False, scalar: str = "") -> None:
         self.what: What = what
+        self.container: type[Any] = list if what in ("items", "set") else dict
         self.is_whole = is_whole or what in ("scalar", "list")
         self.scalar = scalar
         self.types = _TYPES.get(scalar, ())
@@ -94,14 +97,33 @@ class Shape:
         self.keys: tuple[tuple[str, Any], ...] = ()
         self.is_undeclared = False
         self.is_loose = what == "free"
-        self.alike: dict[tuple[str, ...], FieldSet] = {}
+        self.alike: dict[tuple[str, ...], Outline] = {}
 
-    def remember(self, names: tuple[str, ...], fields: FieldSet) -> None:
-        """Names are few, and come again and again; where they do not, little is kept."""
-        if len(names) <= ALIKE_NAMES_MAX:
+    def work_out(self, names: tuple[str, ...]) -> Outline:
+        """Of `alike`. Names are few, and come again and again; where they do not, little is kept."""
+        fields: FieldSet = {ITSELF: LEAF}
+        inner = []
+        child, is_struct = self.element, self.what == "struct"
+        for name in sorted(names):
+            element = f"f:{name}"
+            if is_struct:
+                known = self.fields.get(name)
+                if known is None or known[1].what == "ignored":
+                    continue
+                element, child = known
+            fields[element] = LEAF
+            if not child.is_whole:
+                inner.append((name, element, child))
+        if len("".join(names)) <= ALIKE_TEXT_MAX:
             if len(self.alike) >= ALIKE_MAX:
                 self.alike.clear()
-            self.alike[names] = fields
+            self.alike[names] = fields, inner
+        return fields, inner
+
+
+# A set that has every element, in order, and the names, elements and shapes of the values that are not owned
+# as a whole: what is owned of these has yet to be put there.
+Outline: TypeAlias = tuple[FieldSet, Sequence[tuple[str, str, Shape]]]
 
 
 IGNORED: Final = Shape("ignored")
@@ -242,6 +264,11 @@ class NoElement(ValueError):
 
 def element_of(item: Any, shape: Shape) -> str:
     """The path element of an item of a list whose items are owned. Raises NoElement."""
+    if len(shape.keys) == 1 and type(item) is dict:
+        name, default = shape.keys[0]
+        value = item.get(name, default)
+        if type(value) is str:
+            return text_key(name, value)
     if shape.what == "set":
         if item is None or isinstance(item, dict):
             raise NoElement("associative list without keys has an element that's not a scalar")
@@ -250,11 +277,6 @@ def element_of(item: Any, shape: Shape) -> str:
         if item is None:
             raise NoElement("associative list with keys may not have a null element")
         raise NoElement("associative list with keys may not have non-map elements")
-    if len(shape.keys) == 1:
-        name, default = shape.keys[0]
-        value = item.get(name, default)
-        if type(value) is str:
-            return _text_key(name, value)
     keys = {}
     for name, default in shape.keys:
         value = item.get(name, default)
@@ -271,7 +293,7 @@ def element_of(item: Any, shape: Shape) -> str:
 
 # Names are few, and come again and again.
 @lru_cache(maxsize=4096)
-def _text_key(name: str, value: str) -> str:
+def text_key(name: str, value: str) -> str:
     return item_key({name: value})
 
 

@@ -30,9 +30,11 @@ def get_handler(registry: Registry, encoders: Encoders) -> Handler:
 
 async def send_object(call: Call, encoder: Encoder, found: StoredObject, status: int = 200) -> None:
     """An object as the whole answer."""
-    # In JSON it is there already. Others need not wait until a large one is written in another form.
-    takes_long = encoder.media_type != JSON and len(found.tail) > aside.LARGE_BYTES
-    body = await aside.run(takes_long, encoder.object, found)
-    if encoder.media_type == JSON and is_pretty(call):
-        body = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
+    if encoder.media_type == JSON:  # It is there already.
+        body = encoder.object(found)
+        if is_pretty(call):
+            body = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
+    else:
+        # Others need not wait until a large one is written in another form.
+        body = await aside.run(len(found.tail) > aside.LARGE_BYTES, encoder.object, found)
     await send_body(call, status, body, encoder.media_type)

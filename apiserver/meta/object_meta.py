@@ -107,8 +107,10 @@ def validate(
         )
     errors += validate_labels(meta.get("labels"), "metadata.labels")
     errors += validate_annotations(meta.get("annotations"))
-    errors += _validate_owners(meta.get("ownerReferences"))
-    errors += _validate_finalizers(meta.get("finalizers"), takes_bare=takes_bare_finalizers)
+    if owners := meta.get("ownerReferences"):
+        errors += _validate_owners(owners)
+    if found := meta.get("finalizers"):
+        errors += _validate_finalizers(found, takes_bare=takes_bare_finalizers)
     return errors
 
 
@@ -183,11 +185,11 @@ def validate_annotations(annotations: dict[str, str] | None) -> list[FieldError]
 _OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 
 
-def _validate_owners(owners: list[Document] | None) -> list[FieldError]:
+def _validate_owners(owners: list[Document]) -> list[FieldError]:
     field = "metadata.ownerReferences"
     errors = []
     controller: Document | None = None
-    for owner in owners or ():
+    for owner in owners:
         group, _, version = owner.get("apiVersion", "").rpartition("/")
         if not version or "/" in group:
             errors.append(
@@ -208,7 +210,7 @@ def _validate_owners(owners: list[Document] | None) -> list[FieldError]:
                 errors.append(
                     invalid(
                         field,
-                        [_in_order(each) for each in owners or ()],
+                        [_in_order(each) for each in owners],
                         "Only one reference can have Controller set to true. "
                         f'Found "true" in references for {found}',
                     )
@@ -232,15 +234,15 @@ def is_bare_finalizer(name: str) -> bool:
     return "/" not in name and name not in _STANDARD_FINALIZERS
 
 
-def _validate_finalizers(finalizers: list[str] | None, *, takes_bare: bool) -> list[FieldError]:
+def _validate_finalizers(finalizers: list[str], *, takes_bare: bool) -> list[FieldError]:
     errors = []
-    for index, name in enumerate(finalizers or ()):
+    for index, name in enumerate(finalizers):
         errors += [invalid("metadata.finalizers", name, problem) for problem in names.qualified_name(name)]
         if not takes_bare:
             errors += validate_finalizer_name(name, f"metadata.finalizers[{index}]")
         if len(errors) >= ERRORS_MAX:
             break
-    if finalizers and {FINALIZER_ORPHAN, FINALIZER_FOREGROUND} <= set(finalizers):
+    if {FINALIZER_ORPHAN, FINALIZER_FOREGROUND} <= set(finalizers):
         both = f"finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set"
         errors.append(invalid("metadata.finalizers", finalizers, both))
     return errors

@@ -12,7 +12,6 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -22,10 +21,10 @@ from apiserver.schema.go_fields import GoField, fields_of
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
 
-# Where a value stands: the way from the root as links, so that a step costs nothing until it is told.
-# A step is a field's name, a list's index, or a map's key wrapped in `_MapKey`.
-_Path: TypeAlias = "tuple[_Path | None, str | int | _MapKey]"
-_Walk: TypeAlias = Callable[[Any, "_Path | None", "_Report"], Any]
+# Nobody needs to know where a value stands until something is found in it: that learns it on the way out.
+_Walk: TypeAlias = Callable[[Any, "_Report"], Any]
+# The way to what was found, the innermost step first: a name or a key, or a list's index.
+_Steps: TypeAlias = list[str | int]
 # Completes a checked value of one definition, in place: what is inside of it is complete by then, and what Go
 # shows when it is empty is there.
 Default: TypeAlias = Callable[[Document], None]
@@ -36,21 +35,38 @@ UNKNOWN_FIELDS_MAX: Final = 1_000
 STRUCTS_MAX: Final = 100_000
 
 
-class _MapKey(str):
-    __slots__ = ()
-
-
 class _Report:
     """What a walk finds.
 
-    unknown: the paths of fields that are removed. structs: how many there are in lists and maps.
+    unknown: the fields that have been removed from the value that was walked last; whoever is around it
+        takes them. structs: how many there are in lists and maps.
     """
 
-    __slots__ = ("structs", "unknown")
+    __slots__ = ("_told", "structs", "unknown")
 
     def __init__(self) -> None:
-        self.unknown: list[str] = []
+        self.unknown: list[_Steps] | None = None
         self.structs = 0
+        self._told = 0
+
+    def add(self, unknown: list[_Steps] | None, name: str) -> list[_Steps]:
+        """The unknown fields of a struct, with one more."""
+        if unknown is None:
+            unknown = []
+        if self._told < UNKNOWN_FIELDS_MAX:
+            self._told += 1
+            unknown.append([name])
+        return unknown
+
+    def take(self, unknown: list[_Steps] | None, step: str | int) -> list[_Steps]:
+        """The unknown fields of a struct, a list or a map, with those of what stands in it at a step."""
+        if unknown is None:
+            unknown = []
+        for steps in self.unknown or ():
+            steps.append(step)
+            unknown.append(steps)
+        self.unknown = None
+        return unknown
 
     def count(self, structs: int) -> None:
         self.structs += structs
@@ -88,27 +104,39 @@ class Walk:
         """
         report = _Report()
         try:
-            self._walk(document, None, report)
+            self._walk(document, report)
         except _Mismatch as mismatch:
             raise TypeMismatch(mismatch.text()) from None
         except RecursionError:
             raise TypeMismatch("json: exceeded max depth") from None
-        return report.unknown
+        return [_text(steps) for steps in report.unknown or ()]
 
 
 class _Mismatch(Exception):
-    def __init__(self, value: object, schema: Schema, path: _Path | None, literal: str = "") -> None:
+    """names: of the fields that lead to the value, the innermost first. struct: the innermost around it.
+
+    is_apart: what is around the value does not count any more.
+    """
+
+    def __init__(self, value: object, schema: Schema, literal: str = "") -> None:
         super().__init__()
-        self.value, self.schema, self.path, self.literal = value, schema, path, literal
-        self.struct = ""  # the innermost struct around the value, filled in on the way out
+        self.value, self.schema, self.literal = value, schema, literal
+        self.names: list[str] = []
+        self.struct = ""
+        self.is_apart = False
+
+    def leave(self, struct: str, name: str) -> None:
+        """Tell of a struct around the value, and of its field; from the inside to the outside."""
+        self.struct = self.struct or struct
+        if not self.is_apart:
+            self.names.append(name)
 
     def text(self) -> str:
         found = f"{json_type(self.value)} {self.literal}".strip()
         if not self.struct:
             return f"json: cannot unmarshal {found} into Go value of type {self.schema.go_type}"
-        names = ".".join(step for step in _steps(self.path) if type(step) is str)
         return (
-            f"json: cannot unmarshal {found} into Go struct field {self.struct}.{names} "
+            f"json: cannot unmarshal {found} into Go struct field {self.struct}.{'.'.join(self.names[::-1])} "
             f"of type {self.schema.go_type}"
         )
 
@@ -118,28 +146,19 @@ class _Malformed(_Mismatch):
 
     def __init__(self, message: str) -> None:
         Exception.__init__(self)
-        self.message, self.struct = message, ""
+        self.message = message
+
+    def leave(self, struct: str, name: str) -> None:
+        pass
 
     def text(self) -> str:
         return self.message
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """plain: values of this type need no walk, whole numbers from `low` to `high` only."""
-
-    walk: _Walk
-    is_omitted_if_empty: bool
-    plain: type | None
-    low: int
-    high: int
 
 
 # What values of these kinds are, as they come and as they stay.
 _PLAIN: Final[Mapping[Kind, type]] = {
     Kind.STRING: str,
     Kind.BOOLEAN: bool,
-    Kind.INTEGER: int,
     Kind.INT_OR_STRING: str,
 }
 # Kinds whose empty value Go leaves out of JSON; all others it shows.
@@ -172,7 +191,7 @@ class _Compiler:
         if done is None:
             self._schemas.append(schema)
             # A recursive schema meets itself here before its walk exists.
-            self._walks[id(schema)] = lambda value, path, report: self._walks[id(schema)](value, path, report)
+            self._walks[id(schema)] = lambda value, report: self._walks[id(schema)](value, report)
             done = self._walks[id(schema)] = self._compile(schema)
         return done
 
@@ -191,54 +210,59 @@ class _Compiler:
 
     def _struct(self, schema: Schema) -> _Walk:
         go_fields = fields_of(schema.definition, schema.vendor)
+        # Of each field: the type of values that need no walk, the walk of all others, and what is done with
+        # what is empty.
         fields = {
-            name: _Field(
+            name: (
+                _PLAIN.get(child.kind),
                 self.walk(child),
                 _is_omitted_if_empty(name, child, schema, go_fields),
-                _PLAIN.get(child.kind),
-                *_bounds(child),
             )
             for name, child in schema.fields.items()
         }
         shown = self._shown(schema, go_fields)
-        known = fields.get
         name_of_struct = schema.struct_name
         complete = self._defaults.get(schema.definition)
 
-        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+        def walk(value: Any, report: _Report) -> Any:
             if type(value) is not dict:
-                raise _Mismatch(value, schema, path)
-            removed: list[str] = []
+                raise _Mismatch(value, schema)
+            removed: list[str] | None = None
+            unknown: list[_Steps] | None = None
             for name, child in value.items():
-                field = known(name)
-                if field is None:
-                    removed.append(name)
-                    if len(report.unknown) < UNKNOWN_FIELDS_MAX:
-                        report.unknown.append(_text((path, name)))
-                elif child is None:
-                    removed.append(name)
-                elif type(child) is field.plain and (
-                    type(child) is not int or field.low <= child <= field.high
-                ):
-                    if not child and field.is_omitted_if_empty:
-                        removed.append(name)
-                else:
+                try:
+                    plain, walk_field, is_omitted_if_empty = fields[name]
+                except KeyError:
+                    unknown = report.add(unknown, name)
+                    plain, child = None, None  # removed, like what is null
+                if type(child) is plain:
+                    if child or not is_omitted_if_empty:
+                        continue
+                elif child is not None:
                     try:
-                        checked = field.walk(child, (path, name), report)
+                        checked = walk_field(child, report)
                     except _Mismatch as mismatch:
-                        mismatch.struct = mismatch.struct or name_of_struct
+                        mismatch.leave(name_of_struct, name)
                         raise
+                    if report.unknown is not None:
+                        unknown = report.take(unknown, name)
                     if checked is not child:
                         value[name] = checked
-                    if not checked and field.is_omitted_if_empty:
-                        removed.append(name)
-            for name in removed:
-                del value[name]
+                    if checked or not is_omitted_if_empty:
+                        continue
+                if removed is None:
+                    removed = []
+                removed.append(name)
+            if removed is not None:
+                for name in removed:
+                    del value[name]
             for name, empty in shown:
                 if name not in value:
-                    value[name] = empty({}, None, report) if callable(empty) else empty
+                    value[name] = empty({}, report) if callable(empty) else empty
             if complete is not None:
                 complete(value)
+            if unknown is not None:
+                report.unknown = unknown
             return value
 
         return walk
@@ -268,17 +292,22 @@ class _Compiler:
         has_structs = schema.element.kind is Kind.STRUCT
         has_texts = schema.element.kind is Kind.STRING
 
-        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+        def walk(value: Any, report: _Report) -> Any:
             if type(value) is not dict:
-                raise _Mismatch(value, schema, path)
+                raise _Mismatch(value, schema)
             if has_texts and _only_texts(map(type, value.values())):
                 return value
             if has_structs:
                 report.count(len(value))
+            unknown: list[_Steps] | None = None
             for key, child in value.items():
-                checked = zero() if child is None else element(child, (path, _MapKey(key)), report)
+                checked = zero() if child is None else element(child, report)
                 if checked is not child:
                     value[key] = checked
+                if report.unknown is not None:
+                    unknown = report.take(unknown, key)
+            if unknown is not None:
+                report.unknown = unknown
             return value
 
         return walk
@@ -290,23 +319,28 @@ class _Compiler:
         has_structs = schema.element.kind is Kind.STRUCT
         has_texts = schema.element.kind is Kind.STRING
 
-        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+        def walk(value: Any, report: _Report) -> Any:
             if type(value) is not list:
-                raise _Mismatch(value, schema, path)
+                raise _Mismatch(value, schema)
             if has_texts and _only_texts(map(type, value)):
                 return value
             if has_structs:
                 report.count(len(value))
+            unknown: list[_Steps] | None = None
             for index, child in enumerate(value):
-                checked = zero() if child is None else element(child, (path, index), report)
+                checked = zero() if child is None else element(child, report)
                 if checked is not child:
                     value[index] = checked
+                if report.unknown is not None:
+                    unknown = report.take(unknown, index)
+            if unknown is not None:
+                report.unknown = unknown
             return value
 
         return walk
 
     def _either(self, schema: Schema) -> _Walk:
-        """An object is decoded on its own, as Go does: messages begin with it, and strictness ends before it.
+        """A value is decoded on its own, as Go does: messages begin with it, and strictness ends before it.
 
         A list that is empty, or no list, is neither: Go shows null.
         """
@@ -315,18 +349,26 @@ class _Compiler:
         as_object, as_other = self.walk(schema.element), self.walk(schema.other)
         is_list = schema.other.kind is Kind.LIST
 
-        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+        def walk(value: Any, report: _Report) -> Any:
             if type(value) is dict:
-                inside = _Report()
-                inside.structs = report.structs
-                checked = as_object(value, None, inside)
-                report.structs = inside.structs
-                return checked
-            if is_list:
-                return as_other(value, None, report) if value and type(value) is list else None
-            if type(value) is not bool:
+                walk_inside = as_object
+            elif is_list:
+                if not value or type(value) is not list:
+                    return None
+                walk_inside = as_other
+            elif type(value) is bool:
+                return value
+            else:
                 raise _Malformed("boolean or JSON schema expected")
-            return value
+            inside = _Report()
+            inside.structs = report.structs
+            try:
+                checked = walk_inside(value, inside)
+            except _Mismatch as mismatch:
+                mismatch.is_apart = True
+                raise
+            report.structs = inside.structs
+            return checked
 
         return walk
 
@@ -365,9 +407,9 @@ def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Ma
 
 def _of_type(*types: type) -> Callable[[Schema], _Walk]:
     def compiled(schema: Schema) -> _Walk:
-        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+        def walk(value: Any, report: _Report) -> Any:
             if type(value) not in types:
-                raise _Mismatch(value, schema, path)
+                raise _Mismatch(value, schema)
             return value
 
         return walk
@@ -376,9 +418,9 @@ def _of_type(*types: type) -> Callable[[Schema], _Walk]:
 
 
 def _string(schema: Schema) -> _Walk:
-    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+    def walk(value: Any, report: _Report) -> Any:
         if type(value) is not str:
-            raise _Mismatch(value, schema, path)
+            raise _Mismatch(value, schema)
         return value
 
     return walk
@@ -392,11 +434,11 @@ def _bounds(schema: Schema) -> tuple[int, int]:
 def _integer(schema: Schema) -> _Walk:
     low, high = _bounds(schema)
 
-    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+    def walk(value: Any, report: _Report) -> Any:
         if type(value) is int and low <= value <= high:
             return value
         literal = f"{value}" if type(value) in (int, float) else ""
-        raise _Mismatch(value, schema, path, literal)
+        raise _Mismatch(value, schema, literal)
 
     return walk
 
@@ -408,9 +450,9 @@ _WHOLE_MAX: Final = float(1 << 63)
 def _number(schema: Schema) -> _Walk:
     """Go's float64, which is shown without a fraction if it has none."""
 
-    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+    def walk(value: Any, report: _Report) -> Any:
         if type(value) not in (int, float):
-            raise _Mismatch(value, schema, path)
+            raise _Mismatch(value, schema)
         number = float(value)
         return int(number) if number.is_integer() and abs(number) < _WHOLE_MAX else number
 
@@ -420,26 +462,26 @@ def _number(schema: Schema) -> _Walk:
 def _int_or_string(schema: Schema) -> _Walk:
     """Go's IntOrString: its number has 32 bits."""
 
-    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+    def walk(value: Any, report: _Report) -> Any:
         if type(value) is str or (type(value) is int and -(1 << 31) <= value < 1 << 31):
             return value
         literal = f"{value}" if type(value) is int else ""
-        raise _Mismatch(value, schema, path, literal)
+        raise _Mismatch(value, schema, literal)
 
     return walk
 
 
 def _any(_: Schema) -> _Walk:
-    return lambda value, path, report: value
+    return lambda value, report: value
 
 
 _NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=\r\n]")
 
 
 def _bytes(schema: Schema) -> _Walk:
-    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+    def walk(value: Any, report: _Report) -> Any:
         if type(value) is not str:
-            raise _Mismatch(value, schema, path)
+            raise _Mismatch(value, schema)
         try:
             base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError):
@@ -464,9 +506,9 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
     is_rfc3339 = (_RFC3339_MICRO if is_micro else _RFC3339).fullmatch
 
     def compiled(schema: Schema) -> _Walk:
-        def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+        def walk(value: Any, report: _Report) -> Any:
             if type(value) is not str:
-                raise _Mismatch(value, schema, path)
+                raise _Mismatch(value, schema)
             if not is_micro and _UTC.fullmatch(value):
                 return value  # as this server writes it
             try:
@@ -494,10 +536,10 @@ _UTC: Final = re.compile(
 
 
 def _quantity(schema: Schema) -> _Walk:
-    def walk(value: Any, path: _Path | None, report: _Report) -> Any:
+    def walk(value: Any, report: _Report) -> Any:
         if type(value) is not str:
             if type(value) not in (int, float):
-                raise _Mismatch(value, schema, path)
+                raise _Mismatch(value, schema)
             value = f"{value}"
         try:
             return canonical(value)
@@ -526,7 +568,7 @@ def _zero(schema: Schema, walk: _Walk) -> Callable[[], Any]:
     """What a null in a list or a map stands for: the empty value of its type."""
     match schema.kind:
         case Kind.STRUCT:
-            return lambda: walk({}, None, _Report())
+            return lambda: walk({}, _Report())
         case Kind.MAP | Kind.ANY_OBJECT:
             return dict
         case Kind.LIST:
@@ -561,17 +603,9 @@ def json_type(value: object) -> str:
             return "object"
 
 
-def _steps(path: _Path | None) -> list[str | int | _MapKey]:
-    steps = []
-    while path is not None:
-        path, step = path
-        steps.append(step)
-    return steps[::-1]
-
-
-def _text(path: _Path) -> str:
+def _text(steps: _Steps) -> str:
     """`spec.containers[0].name`."""
     text = ""
-    for step in _steps(path):
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    for step in reversed(steps):
+        text += f"[{step}]" if type(step) is int else f".{step}" if text else f"{step}"
     return text

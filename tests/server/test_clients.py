@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.clients import kr8s_api, library
+from tests.support.clients import kr8s_api
+from tests.support.required import library
 from tests.support.server_process import ServerProcess
 
 WATCH_WITHIN_S: Final = 20.0

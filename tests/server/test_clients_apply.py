@@ -11,7 +11,8 @@ from typing import Any, Final
 import pytest
 
 from tests.support.api import Api
-from tests.support.clients import kr8s_api, library
+from tests.support.clients import kr8s_api
+from tests.support.required import library
 from tests.support.server_process import ServerProcess
 
 APPLY: Final = "application/apply-patch+yaml"

@@ -41,9 +41,8 @@ from storage.interface import Condition, Delete, Event, KeyRange, Put, ReadAt, S
 from storage.keys import after, prefix_range
 from storage.revision import REVISION_MAX
 from tests.support.api import Api
-from tests.support.clients import library
 from tests.support.etcd_process import EtcdCluster, EtcdProcess, TlsFiles, etcd_binaries, free_port
-from tests.support.required import missing
+from tests.support.required import library, missing
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.etcd

@@ -6,16 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.support.required import missing
 from tests.support.server_process import ServerProcess
-
-
-def library(name: str) -> Any:
-    """The module. Skips the test, or fails it, where there is none."""
-    try:
-        return __import__(name)
-    except ImportError:
-        missing(name)
 
 
 @asynccontextmanager

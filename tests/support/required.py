@@ -6,8 +6,9 @@ On a developer's machine a missing kubectl or etcd skips the tests that need it,
 
 from __future__ import annotations
 
+import importlib
 import os
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -16,3 +17,11 @@ def missing(what: str) -> NoReturn:
     if os.environ.get("APISERVER_TESTS_REQUIRE_TOOLS") == "1":
         pytest.fail(f"{what} is missing, and this run requires it")
     pytest.skip(f"{what} is missing")
+
+
+def library(name: str) -> Any:
+    """The module. Skips the test, or fails it, where there is none."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        missing(name)

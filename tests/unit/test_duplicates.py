@@ -15,6 +15,9 @@ from apiserver.schema.duplicates import DUPLICATES_MAX, duplicate_fields
 CASES: Final[dict[str, tuple[str, list[str]]]] = {
     "none": ('{"a":1,"b":{"a":1}}', []),
     "no object": ("[1]", []),
+    "with blanks between": ('{"a": 1, "b": {"c": "d", "c": "e"} }', ["b.c"]),
+    "none, with blanks behind": ('{"a":1,"b":[{}]} \n', []),
+    "none, with blanks between": ('{"a": 1, "b": [{}, "\\n"]}', []),
     "at the top": ('{"a":1,"b":2,"a":3}', ["a"]),
     "below": ('{"a":{"b":1,"b":2}}', ["a.b"]),
     "in a list": ('{"a":[{},{"b":1,"b":2}]}', ["a[1].b"]),

@@ -90,6 +90,28 @@ def test_unknown_fields_are_told_and_removed(
     assert document == completed(POD, left)
 
 
+# Where a schema may be another value, too, Go decodes it on its own: strictness ends before it.
+# Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/v1/marshal.go.
+IN_SCHEMAS: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
+    "in a property": ({"properties": {"a": {"zz": 1}}}, [".properties.a.zz"]),
+    "in a list of schemas": ({"allOf": [{}, {"zz": 1}]}, [".allOf[1].zz"]),
+    "in the schema of items": ({"items": {"zz": 1}}, []),
+    "in one of the schemas of items": ({"items": [{"zz": 1}]}, []),
+    "beside the schema of items": ({"items": {"zz": 1}, "yy": 1}, [".yy"]),
+    "more than are told, in the schema of items": (
+        {"items": {f"f{number}": 1 for number in range(UNKNOWN_FIELDS_MAX + 1)}, "yy": 1},
+        [".yy"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "paths"), IN_SCHEMAS.values(), ids=IN_SCHEMAS)
+def test_unknown_fields_of_schemas(schema: dict[str, Any], paths: list[str]) -> None:
+    document = {"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}}
+    assert CRD(document) == [f"spec.versions[0].schema.openAPIV3Schema{path}" for path in paths]
+    assert CRD(document) == []
+
+
 def test_the_unknown_fields_that_are_told_are_bounded_and_all_are_removed() -> None:
     document = {f"f{number}": 1 for number in range(UNKNOWN_FIELDS_MAX + 5)}
     assert len(POD(document)) == UNKNOWN_FIELDS_MAX

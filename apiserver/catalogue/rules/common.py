@@ -39,7 +39,7 @@ def setting(**values: Any) -> Default:
 
     def complete(value: Document) -> None:
         for name, default in defaults:
-            if value.get(name) in _EMPTY:
+            if name not in value or value[name] in _EMPTY:
                 value[name] = default
 
     return complete
@@ -128,8 +128,11 @@ def in_range(path: str, value: int | None, low: int, high: int) -> Errors:
     return []
 
 
+PORT_MAX: Final = 65_535
+
+
 def port_number(path: str, value: int | None) -> Errors:
-    return in_range(path, value if value is not None else 0, 1, 65_535)
+    return in_range(path, value if value is not None else 0, 1, PORT_MAX)
 
 
 _PORT_NAME_CHARACTERS: Final = re.compile(r"[-a-z0-9]+").fullmatch
@@ -155,7 +158,8 @@ def port_name(name: str) -> list[str]:
 
 def port_number_or_name(path: str, value: int | str | None) -> Errors:
     if isinstance(value, str):
-        return [invalid(path, value, problem) for problem in port_name(value)]
+        problems = port_name(value)
+        return [invalid(path, value, problem) for problem in problems] if problems else []
     return port_number(path, value)
 
 

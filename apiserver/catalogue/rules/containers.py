@@ -6,12 +6,12 @@ Source: pkg/apis/core/validation, validateContainers, validateInitContainers, va
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, NamedTuple
 
 from apiserver.catalogue.rules import resource_requirements
 from apiserver.catalogue.rules.common import (
+    PORT_MAX,
     Errors,
     at,
     items,
@@ -32,15 +32,14 @@ PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What of its pod a container's rules depend on.
 
     volumes: those that are valid, by name. claims: the names of its resource claims.
     """
 
     volumes: Mapping[str, Document]
-    claims: frozenset[str]
+    claims: Collection[str]
     grace_s: int | None
     restart_policy: str
     has_host_users: bool
@@ -76,19 +75,19 @@ def validate_init_containers(path: str, spec: Document, pod: Surroundings) -> Er
             errors += one_of(f"{where}.restartPolicy", policy, ("Always",))
         errors += _unique_name(where, container, seen)
         # They run one after the other: ports are in nobody's way but their own.
-        errors += _host_ports(f"{path}.initContainers", [container])
+        if "ports" in container:
+            errors += _host_ports(f"{path}.initContainers", [container])
         if policy == "Always":
             errors += _started_and_asked(where, container, pod)
         else:
             text = "may not be set for init containers without restartPolicy=Always"
-            errors += [
-                forbidden(f"{where}.{field}", text)
-                for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-                if field in container
-            ]
+            for field in _STARTED_AND_ASKED:
+                if field in container:
+                    errors.append(forbidden(f"{where}.{field}", text))
     return errors
 
 
+_STARTED_AND_ASKED: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _NOT_EPHEMERAL: Final = (
     *("ports", "resources", "resizePolicy", "restartPolicy", "livenessProbe", "readinessProbe"),
     *("startupProbe", "lifecycle"),
@@ -154,7 +153,9 @@ def _started_and_asked(path: str, container: Document, pod: Surroundings) -> Err
 
 
 def _container(path: str, container: Document, pod: Surroundings) -> Errors:
-    errors = named(f"{path}.name", container.get("name"), names.dns_label)
+    errors: Errors = []
+    if not (name := container.get("name")) or names.dns_label(name):
+        errors += named(f"{path}.name", name, names.dns_label)
     if not container.get("image"):
         errors.append(required(f"{path}.image"))
     if (policy := container.get("terminationMessagePolicy")) not in _MESSAGE_POLICIES:
@@ -178,22 +179,23 @@ def _container(path: str, container: Document, pod: Surroundings) -> Errors:
 def _ports(path: str, container: Document, pod: Surroundings) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
-    for where, port in items(container, "ports", path):
+    for index, port in enumerate(container["ports"] or ()):
         if name := port.get("name"):
             if problems := port_name(name):
-                errors += [invalid(f"{where}.name", name, problem) for problem in problems]
+                errors += [invalid(f"{path}.ports[{index}].name", name, problem) for problem in problems]
             elif name in seen:
-                errors.append(duplicate(f"{where}.name", name))
+                errors.append(duplicate(f"{path}.ports[{index}].name", name))
             else:
                 seen.add(name)
-        if not port.get("containerPort"):
-            errors.append(required(f"{where}.containerPort"))
-        else:
-            errors += port_number(f"{where}.containerPort", port["containerPort"])
-        if port.get("hostPort"):
-            errors += port_number(f"{where}.hostPort", port["hostPort"])
+        if not (number := port.get("containerPort")):
+            errors.append(required(f"{path}.ports[{index}].containerPort"))
+        elif not 0 < number <= PORT_MAX:
+            errors += port_number(f"{path}.ports[{index}].containerPort", number)
+        if number := port.get("hostPort"):
+            errors += port_number(f"{path}.ports[{index}].hostPort", number)
         if (protocol := port.get("protocol")) not in PROTOCOLS:
-            errors += one_of(f"{where}.protocol", protocol, PROTOCOLS, required_text="")
+            where = f"{path}.ports[{index}].protocol"
+            errors += one_of(where, protocol, PROTOCOLS, required_text="")
     return errors
 
 
@@ -263,14 +265,14 @@ def data_key(key: str) -> list[str]:
 
 def _env(path: str, container: Document, pod: Surroundings) -> Errors:
     errors: Errors = []
-    for where, variable in items(container, "env", path):
-        if name := variable.get("name", ""):
-            if not _is_env_name(name):
-                errors.append(invalid(f"{where}.name", name, _ENV_TEXT))
-        else:
-            errors.append(required(f"{where}.name"))
+    for index, variable in enumerate(container["env"] or ()):
+        if not (name := variable.get("name")):
+            errors.append(required(f"{path}.env[{index}].name"))
+        elif not _is_env_name(name):
+            errors.append(invalid(f"{path}.env[{index}].name", name, _ENV_TEXT))
         if "valueFrom" in variable:
-            errors += _value_from(f"{where}.valueFrom", variable["valueFrom"], variable.get("value", ""))
+            where = f"{path}.env[{index}].valueFrom"
+            errors += _value_from(where, variable["valueFrom"], variable.get("value", ""))
     return errors
 
 
@@ -286,7 +288,8 @@ def _value_from(path: str, source: Document, value: str) -> Errors:
             name, key = reference.get("name", ""), reference.get("key", "")
             if problems := names.dns_subdomain(name):
                 errors += [invalid(f"{path}.{field}.name", name, text) for text in problems]
-            errors += named(f"{path}.{field}.key", key, data_key)
+            if data_key(key):
+                errors += named(f"{path}.{field}.key", key, data_key)
     if not source:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
         errors.append(invalid(path, "", text))
@@ -299,16 +302,19 @@ def _value_from(path: str, source: Document, value: str) -> Errors:
 
 def _env_from(path: str, container: Document, pod: Surroundings) -> Errors:
     errors: Errors = []
-    for where, source in items(container, "envFrom", path):
+    for index, source in enumerate(container["envFrom"] or ()):
         if not _is_env_name(prefix := source.get("prefix", "")):
-            errors.append(invalid(f"{where}.prefix", prefix, _ENV_TEXT))
-        given = [field for field in ("configMapRef", "secretRef") if field in source]
-        for field in given:
-            errors += named(f"{where}.{field}.name", source[field].get("name"), _prefix)
+            errors.append(invalid(f"{path}.envFrom[{index}].prefix", prefix, _ENV_TEXT))
+        given = 0
+        for field in ("configMapRef", "secretRef"):
+            if field in source:
+                given += 1
+                where = f"{path}.envFrom[{index}].{field}.name"
+                errors += named(where, source[field].get("name"), _prefix)
         if not given:
             text = "must specify one of: `configMapRef` or `secretRef`"
             errors.append(invalid(f"{path}.envFrom", "", text))
-        elif len(given) > 1:
+        elif given > 1:
             text = "may not have more than one field specified at a time"
             errors.append(invalid(f"{path}.envFrom", "", text))
     return errors
@@ -333,24 +339,25 @@ def _mounts(path: str, container: Document, pod: Surroundings) -> Errors:
     }
     device_paths = set(devices.values())
     list_path = f"{path}.volumeMounts"
-    for where, mount in items(container, "volumeMounts", path):
+    for index, mount in enumerate(container["volumeMounts"] or ()):
         name, mount_path = mount.get("name", ""), mount.get("mountPath", "")
         if not name:
-            errors.append(required(f"{where}.name"))
+            errors.append(required(f"{list_path}[{index}].name"))
         if name not in pod.volumes:
-            errors.append(not_found(f"{where}.name", name))
+            errors.append(not_found(f"{list_path}[{index}].name", name))
         if not mount_path:
-            errors.append(required(f"{where}.mountPath"))
+            errors.append(required(f"{list_path}[{index}].mountPath"))
         if mount_path in seen:
-            errors.append(invalid(f"{where}.mountPath", mount_path, "must be unique"))
+            errors.append(invalid(f"{list_path}[{index}].mountPath", mount_path, "must be unique"))
         seen.add(mount_path)
         if name in devices:
-            errors.append(invalid(f"{where}.name", name, "must not already exist in volumeDevices"))
+            text = "must not already exist in volumeDevices"
+            errors.append(invalid(f"{list_path}[{index}].name", name, text))
         if mount_path in device_paths:
             text = "must not already exist as a path in volumeDevices"
-            errors.append(invalid(f"{where}.mountPath", mount_path, text))
+            errors.append(invalid(f"{list_path}[{index}].mountPath", mount_path, text))
         if "subPath" in mount or "subPathExpr" in mount:
-            errors += _sub_path(list_path, where, mount)
+            errors += _sub_path(list_path, f"{list_path}[{index}]", mount)
         if "mountPropagation" in mount:
             errors += _propagation(f"{list_path}.mountPropagation", mount, container)
         if "recursiveReadOnly" in mount:

@@ -25,6 +25,8 @@ _POD_FIELDS: Final = frozenset(
 def field_reference(path: str, reference: Document, supported: Collection[str]) -> Errors:
     """An ObjectFieldSelector. supported: the fields without a subscript, in order."""
     version, field = reference.get("apiVersion", ""), reference.get("fieldPath", "")
+    if version == "v1" and field in supported and field in _POD_FIELDS:
+        return []
     if not version:
         return [required(f"{path}.apiVersion")]
     if not field:
@@ -75,12 +77,12 @@ def resource_reference(path: str, reference: Document, *, needs_container: bool)
         errors.append(required(f"{path}.resource"))
     elif resource not in _RESOURCES and not resource.startswith(_HUGE_PAGES):
         errors.append(not_supported(f"{path}.resource", resource, _RESOURCES))
-    return errors + _divisor(f"{path}.divisor", resource, reference.get("divisor"))
+    if quantity_of(divisor := reference.get("divisor")).value:
+        errors += _divisor(f"{path}.divisor", resource, divisor)
+    return errors
 
 
 def _divisor(path: str, resource: str, divisor: Any) -> Errors:
-    if not quantity_of(divisor).value:
-        return []
     if resource in ("limits.cpu", "requests.cpu"):
         text = "only divisor's values 1m and 1 are supported with the cpu resource"
         return [] if divisor in ("1m", "1") else [invalid(path, resource, text)]

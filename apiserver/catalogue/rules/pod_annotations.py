@@ -6,7 +6,7 @@ Source: pkg/apis/core/validation, ValidatePodSpecificAnnotations and what calls 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from apiserver.catalogue.rules.common import Errors, at
@@ -21,6 +21,7 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
 APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+OF_PROFILES: Final = (SECCOMP_POD, SECCOMP_CONTAINER, APP_ARMOR)
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _LOCAL: Final = "localhost/"
 _is_cost = re.compile(r"-?\d{1,10}", re.ASCII).fullmatch
@@ -43,11 +44,10 @@ def validate_meaning(path: str, annotations: Mapping[str, str], spec: Document) 
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
         errors.append(invalid(f"{path}[{MIRROR}]", annotations[MIRROR], text))
-    if not annotations:
+    if _DELETION_COST in annotations:
+        errors += _deletion_cost(f"{path}[{_DELETION_COST}]", annotations[_DELETION_COST])
+    if not mentions(annotations, OF_PROFILES):
         return errors
-    cost = annotations.get(_DELETION_COST, "0")
-    if not _is_cost(cost) or cost.startswith("-0") or (cost[0] == "0" and cost != "0") or not _is_int32(cost):
-        errors.append(invalid(f"{path}[{_DELETION_COST}]", cost, "must be a 32bit integer"))
     containers: set[str] | None = None
     for key, value in sorted(annotations.items()):
         if key == SECCOMP_POD or key.startswith(SECCOMP_CONTAINER):
@@ -64,6 +64,12 @@ def validate_meaning(path: str, annotations: Mapping[str, str], spec: Document) 
     return errors
 
 
+def _deletion_cost(path: str, cost: str) -> Errors:
+    if not _is_cost(cost) or cost.startswith("-0") or (cost[0] == "0" and cost != "0") or not _is_int32(cost):
+        return [invalid(path, cost, "must be a 32bit integer")]
+    return []
+
+
 def _is_int32(text: str) -> bool:
     return -(1 << 31) <= int(text) < 1 << 31
 
@@ -76,9 +82,9 @@ def _seccomp(path: str, profile: str) -> Errors:
     return [invalid(path, profile, "must be a valid seccomp profile")]
 
 
-def mentions(annotations: Mapping[str, str], prefix: str) -> bool:
-    """Whether the keys of some annotations begin like that."""
-    return any(key.startswith(prefix) for key in annotations)
+def mentions(annotations: Iterable[str], prefixes: str | tuple[str, ...]) -> bool:
+    """Whether the keys of some annotations begin like that, or like one of these."""
+    return any(key.startswith(prefixes) for key in annotations)
 
 
 def validate_changes(path: str, new: Mapping[str, str], old: Mapping[str, str]) -> Errors:

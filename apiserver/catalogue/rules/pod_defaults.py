@@ -55,18 +55,19 @@ def _container(container: Document) -> None:
         container["imagePullPolicy"] = pull_policy(container.get("image", ""))
 
 
-def _round_up(quantities: Document | None) -> None:
+def _round_up(quantities: Document) -> None:
     """Nothing finer than a thousandth is kept of resources."""
-    for name, text in (quantities or {}).items():
-        if text[-1:] in ("n", "u") or "e-" in text:
+    for name, text in quantities.items():
+        if text[-1] in "nu" or "e-" in text:
             quantity = parse_quantity(text)
             rounded = quantity.value.quantize(Decimal("0.001"), rounding=ROUND_UP)
-            quantities[name] = str(Quantity(rounded, quantity.form))  # type: ignore[index]
+            quantities[name] = str(Quantity(rounded, quantity.form))
 
 
 def _resources(resources: Document) -> None:
-    _round_up(resources.get("limits"))
-    _round_up(resources.get("requests"))
+    for field in ("limits", "requests"):
+        if field in resources:
+            _round_up(resources[field])
 
 
 # ---- Volumes
@@ -75,11 +76,12 @@ _FILE_MODE: Final = 0o644
 
 
 def _volume(volume: Document) -> None:
-    if volume.keys() <= {"name"}:
+    if not volume or (len(volume) == 1 and "name" in volume):
         volume["emptyDir"] = {}
-    image = volume.get("image")
-    if image is not None and not image.get("pullPolicy"):
-        image["pullPolicy"] = pull_policy(image.get("reference", ""))
+    if "image" in volume:
+        image = volume["image"]
+        if not image.get("pullPolicy"):
+            image["pullPolicy"] = pull_policy(image.get("reference", ""))
 
 
 # ---- Pods
@@ -97,7 +99,8 @@ def _pod_spec(spec: Document) -> None:
     # The older of two names for one thing follows the newer.
     if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    _round_up(spec.get("overhead"))
+    if "overhead" in spec:
+        _round_up(spec["overhead"])
 
 
 def _pod_status(status: Document) -> None:

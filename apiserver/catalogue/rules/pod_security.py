@@ -54,11 +54,15 @@ def pod_context(path: str, spec: Document) -> Errors:
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.append(invalid(f"{where}.shareProcessNamespace", True, text))
-    errors += _sysctls(f"{where}.sysctls", context.get("sysctls") or (), spec)
+    if sysctls := context.get("sysctls"):
+        errors += _sysctls(f"{where}.sysctls", sysctls, spec)
     errors += _optional(where, context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"))
-    errors += _seccomp(f"{where}.seccompProfile", context.get("seccompProfile"))
-    errors += _windows_options(f"{where}.windowsOptions", context.get("windowsOptions"))
-    errors += app_armor(f"{where}.appArmorProfile", context.get("appArmorProfile"))
+    if "seccompProfile" in context:
+        errors += _seccomp(f"{where}.seccompProfile", context["seccompProfile"])
+    if "windowsOptions" in context:
+        errors += _windows_options(f"{where}.windowsOptions", context["windowsOptions"])
+    if "appArmorProfile" in context:
+        errors += app_armor(f"{where}.appArmorProfile", context["appArmorProfile"])
     errors += _optional(where, context, "supplementalGroupsPolicy", ("Merge", "Strict"))
     return errors + _optional(where, context, "seLinuxChangePolicy", ("MountOption", "Recursive"))
 
@@ -248,7 +252,7 @@ def host_process(path: str, spec: Document) -> Errors:
     of_pod = at(spec, "securityContext", "windowsOptions", "hostProcess")
     errors: Errors = []
     if not of_pod and not any(
-        at(container, "securityContext", "windowsOptions", "hostProcess")
+        "windowsOptions" in (container.get("securityContext") or ())
         for field in CONTAINER_LISTS
         for container in spec.get(field) or ()
     ):

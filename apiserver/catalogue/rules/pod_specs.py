@@ -31,7 +31,7 @@ def validate_spec(path: str, spec: Document, *, pod_name: str = "", is_pod: bool
     volumes, errors = validate_volumes(path, spec, pod_name, is_pod=is_pod)
     pod = Surroundings(
         volumes=volumes,
-        claims=frozenset(claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")),
+        claims={claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")},
         grace_s=spec.get("terminationGracePeriodSeconds"),
         restart_policy=spec.get("restartPolicy", ""),
         has_host_users=spec.get("hostUsers", True),
@@ -41,8 +41,10 @@ def validate_spec(path: str, spec: Document, *, pod_name: str = "", is_pod: bool
     errors += validate_containers(path, spec, pod)
     errors += validate_init_containers(path, spec, pod)
     errors += validate_ephemeral_containers(path, spec, pod)
-    errors += resource_requirements.of_pod(f"{path}.resources", spec, pod.claims)
-    errors += _host_network_ports(path, spec, is_pod)
+    if "resources" in spec:
+        errors += resource_requirements.of_pod(f"{path}.resources", spec, pod.claims)
+    if spec.get("hostNetwork"):
+        errors += _host_network_ports(path, spec, is_pod)
     if pod.restart_policy not in RESTART_POLICIES:
         errors += one_of(f"{path}.restartPolicy", pod.restart_policy, RESTART_POLICIES, required_text="")
     if (policy := spec.get("dnsPolicy")) not in _DNS_POLICIES:
@@ -62,7 +64,8 @@ def validate_spec(path: str, spec: Document, *, pod_name: str = "", is_pod: bool
             errors += named(f"{path}.{field}", spec[field], names.dns_label, is_required=False)
     if "tolerations" in spec:
         errors += scheduling_rules.tolerations(f"{path}.tolerations", spec["tolerations"] or ())
-    errors += _host_aliases(path, spec)
+    if "hostAliases" in spec:
+        errors += _host_aliases(path, spec)
     errors += _names(path, spec, ("priorityClassName",))
     if "runtimeClassName" in spec:
         name = spec["runtimeClassName"]
@@ -125,13 +128,12 @@ def _resource_claims(path: str, spec: Document) -> Errors:
 def _host_network_ports(path: str, spec: Document, is_pod: bool) -> Errors:
     """On its host's network a container's port is its host's. Templates may leave the latter to the pod."""
     errors: Errors = []
-    if spec.get("hostNetwork"):
-        for place, container in items(spec, "containers", path):
-            for where, port in items(container, "ports", place):
-                of_host = port.get("hostPort", 0)
-                if (is_pod or of_host) and of_host != port.get("containerPort", 0):
-                    text = "must match `containerPort` when `hostNetwork` is true"
-                    errors.append(invalid(f"{where}.hostPort", of_host, text))
+    for place, container in items(spec, "containers", path):
+        for where, port in items(container, "ports", place):
+            of_host = port.get("hostPort", 0)
+            if (is_pod or of_host) and of_host != port.get("containerPort", 0):
+                text = "must match `containerPort` when `hostNetwork` is true"
+                errors.append(invalid(f"{where}.hostPort", of_host, text))
     return errors
 
 

@@ -5,18 +5,21 @@ Source: pkg/api/pod, warnings.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from apiserver.catalogue.rules.common import at, items, join, quantity_of
 from apiserver.catalogue.rules.pod_annotations import (
     APP_ARMOR,
+    OF_PROFILES,
     SECCOMP_CONTAINER,
     SECCOMP_POD,
     mentions,
 )
 from apiserver.catalogue.rules.pod_security import all_containers
 from apiserver.field_errors import quote
+from apiserver.meta import names
 from apiserver.vocabulary import Document
 
 # Of ports that look alike; a container that opens one port often is told of the first few.
@@ -61,17 +64,18 @@ _NULL_SELECTOR_TEXT: Final = "a null labelSelector results in matching no pod"
 
 def pod_warnings(path: str, pod: Document) -> list[str]:
     """path: of the template; empty for a pod."""
-    spec = pod.get("spec") or {}
+    spec, annotations = pod.get("spec") or {}, at(pod, "metadata", "annotations") or {}
     where = join(path, "spec")
+    containers = [*all_containers(where, spec)]
     return [
         *_node_labels(where, spec),
-        *_annotations(join(path, "metadata.annotations"), pod),
+        *(_annotations(path, annotations) if annotations else ()),
         *_volumes(where, spec),
         *_duplicates(where, spec),
-        *(_fractions(f"{where}.overhead", spec["overhead"]) if "overhead" in spec else ()),
-        *_profiles(path, pod),
-        *_containers(where, spec),
-        *_ports(where, spec),
+        *_fractions(where, spec, "overhead"),
+        *(_profiles(path, annotations, spec) if mentions(annotations, OF_PROFILES) else ()),
+        *_containers(containers),
+        *_ports(containers),
         *_grace(where, spec),
         *(_pod_affinity(where, spec) if "affinity" in spec else ()),
     ]
@@ -81,43 +85,45 @@ def _node_labels(path: str, spec: Document) -> Iterator[str]:
     for key in sorted(spec.get("nodeSelector") or ()):
         if text := DEPRECATED_NODE_LABELS.get(key):
             yield f"{path}.nodeSelector[{key}]: {text}"
-    affinity = at(spec, "affinity", "nodeAffinity") or {}
-    where = f"{path}.affinity.nodeAffinity"
-    terms = [*items(affinity.get(_REQUIRED) or {}, "nodeSelectorTerms", f"{where}.{_REQUIRED}")]
-    for place, preferred in items(affinity, _PREFERRED, where):
+    if "affinity" in spec and (affinity := at(spec, "affinity", "nodeAffinity")):
+        yield from _node_affinity(f"{path}.affinity.nodeAffinity", affinity)
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        where, key = f"{path}.topologySpreadConstraints[{index}]", constraint.get("topologyKey", "")
+        if text := DEPRECATED_NODE_LABELS.get(key):
+            yield f"{where}.topologyKey: {key} is {text}"
+        if "labelSelector" not in constraint:
+            yield f"{where}.labelSelector: {_NULL_SELECTOR_TEXT}"
+
+
+def _node_affinity(path: str, affinity: Document) -> Iterator[str]:
+    terms = [*items(affinity.get(_REQUIRED) or {}, "nodeSelectorTerms", f"{path}.{_REQUIRED}")]
+    for place, preferred in items(affinity, _PREFERRED, path):
         terms.append((f"{place}.preference", preferred.get("preference") or {}))
     for place, term in terms:
         for each, expression in items(term, "matchExpressions", place):
             key = expression.get("key", "")
             if text := DEPRECATED_NODE_LABELS.get(key):
                 yield f"{each}.key: {key} is {text}"
-    for place, constraint in items(spec, "topologySpreadConstraints", path):
-        key = constraint.get("topologyKey", "")
-        if text := DEPRECATED_NODE_LABELS.get(key):
-            yield f"{place}.topologyKey: {key} is {text}"
-        if "labelSelector" not in constraint:
-            yield f"{place}.labelSelector: {_NULL_SELECTOR_TEXT}"
 
 
-def _annotations(path: str, pod: Document) -> Iterator[str]:
-    annotations = at(pod, "metadata", "annotations") or {}
+def _annotations(path: str, annotations: Mapping[str, str]) -> Iterator[str]:
     for key, text in _DEPRECATED_ANNOTATIONS.items():
         if key in annotations:
-            yield f"{path}[{key}]: {text}"
+            yield f"{join(path, 'metadata.annotations')}[{key}]: {text}"
 
 
 def _volumes(path: str, spec: Document) -> Iterator[str]:
-    for where, volume in items(spec, "volumes", path):
+    sources: list[tuple[str, Document]] = []
+    for index, volume in enumerate(spec.get("volumes") or ()):
         if not _DEPRECATED_VOLUMES.keys().isdisjoint(volume):
             for field, (shown, text) in _DEPRECATED_VOLUMES.items():
                 if field in volume:
-                    yield f"{where}.{shown}: {text}"
-    sources = [
-        (where, source)
-        for where, volume in items(spec, "volumes", path)
-        if "projected" in volume
-        for source in at(volume, "projected", "sources") or ()
-    ]
+                    yield f"{path}.volumes[{index}].{shown}: {text}"
+        if "projected" in volume:
+            where = f"{path}.volumes[{index}]"
+            sources += [(where, source) for source in at(volume, "projected", "sources") or ()]
+    if not sources:
+        return
     tokens = {at(source, "serviceAccountToken", "path") for _, source in sources} - {None}
     for where, source in sources if tokens else ():
         for field, shown in (
@@ -138,31 +144,43 @@ def _volumes(path: str, spec: Document) -> Iterator[str]:
 def _duplicates(path: str, spec: Document) -> Iterator[str]:
     for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
         seen: set[str] = set()
-        for where, item in items(spec, field, path):
+        for index, item in enumerate(spec.get(field) or ()):
             value = item.get(key, "")
             if value in seen:
-                yield f"{where}.{key}: duplicate {key} {quote(value)}"
+                yield f"{path}.{field}[{index}].{key}: duplicate {key} {quote(value)}"
             seen.add(value)
-    for where, secret in items(spec, "imagePullSecrets", path):
+    for index, secret in enumerate(spec.get("imagePullSecrets") or ()):
         if not secret.get("name"):
-            yield f'{where}.name: invalid empty name ""'
+            yield f'{path}.imagePullSecrets[{index}].name: invalid empty name ""'
 
 
-def _fractions(path: str, amounts: Document | None) -> Iterator[str]:
-    for name in ("memory", "ephemeral-storage"):
-        value = (amounts or {}).get(name)
-        if value is not None and (number := quantity_of(value).value) != number.to_integral_value():
-            yield f"{path}[{name}]: fractional byte value {quote(value)} is invalid, must be an integer"
+_COUNTED_IN_BYTES: Final = ("memory", "ephemeral-storage")
 
 
-def _profiles(path: str, pod: Document) -> Iterator[str]:
+def _fractions(path: str, owner: Document, *fields: str) -> list[str]:
+    """Of the amounts in these fields."""
+    found: list[str] = []
+    for field in fields:
+        amounts = owner.get(field) or {}
+        for name in _COUNTED_IN_BYTES:
+            if name in amounts and not _is_whole(value := amounts[name]):
+                shown = f"{path}.{field}[{name}]"
+                found.append(f"{shown}: fractional byte value {quote(value)} is invalid, must be an integer")
+    return found
+
+
+# As of amounts in `resource_requirements`, the last few are remembered.
+@lru_cache(maxsize=names.REMEMBERED_MAX)
+def _is_whole(value: str) -> bool:
+    number = quantity_of(value).value
+    return number == number.to_integral_value()
+
+
+def _profiles(path: str, annotations: Mapping[str, str], spec: Document) -> Iterator[str]:
     """Annotations that have become fields, without the fields."""
-    spec = pod.get("spec") or {}
-    annotations, where = at(pod, "metadata", "annotations") or {}, join(path, "metadata.annotations")
+    where = join(path, "metadata.annotations")
     if SECCOMP_POD in annotations and at(spec, "securityContext", "seccompProfile") is None:
         yield f"{where}[{SECCOMP_POD}]: {_SECCOMP_TEXT}"
-    if not mentions(annotations, SECCOMP_CONTAINER) and not mentions(annotations, APP_ARMOR):
-        return
     has_app_armor = at(spec, "securityContext", "appArmorProfile") is not None
     for _, container in all_containers("", spec):
         name, context = container.get("name", ""), container.get("securityContext") or {}
@@ -178,20 +196,16 @@ def _profiles(path: str, pod: Document) -> Iterator[str]:
             yield f"{where}[{APP_ARMOR}{name}]: {text}"
 
 
-def _containers(path: str, spec: Document) -> Iterator[str]:
-    for where, container in all_containers(path, spec):
-        for field in ("limits", "requests"):
-            if field in container["resources"]:
-                yield from _fractions(f"{where}.resources.{field}", container["resources"][field])
-        variables = container.get("env") or ()
-        if len({variable.get("name", "") for variable in variables}) == len(variables):
-            continue
+def _containers(containers: Iterable[tuple[str, Document]]) -> Iterator[str]:
+    for where, container in containers:
+        if resources := container["resources"]:
+            yield from _fractions(f"{where}.resources", resources, "limits", "requests")
         seen: set[str] = set()
-        for place, variable in items(container, "env", where):
+        for index, variable in enumerate(container.get("env") or ()):
             name = variable.get("name", "")
             if name in seen and _hides(variable, name):
                 text = "which may be dropped when using apply"
-                yield f"{place}: hides previous definition of {quote(name)}, {text}"
+                yield f"{where}.env[{index}]: hides previous definition of {quote(name)}, {text}"
             seen.add(name)
 
 
@@ -201,10 +215,11 @@ def _hides(variable: Document, name: str) -> bool:
     return "valueFrom" in variable or value == reference or reference not in value
 
 
-def _ports(path: str, spec: Document) -> Iterator[str]:
+def _ports(containers: Iterable[tuple[str, Document]]) -> Iterator[str]:
     alike: dict[tuple[Any, Any], list[tuple[str, Document]]] = {}
-    for place, container in all_containers(path, spec):
-        for where, port in items(container, "ports", place):
+    for place, container in containers:
+        for index, port in enumerate(container.get("ports") or ()):
+            where = f"{place}.ports[{index}]"
             if port.get("hostIP") and not port.get("hostPort"):
                 yield f"{where}: hostIP set without hostPort: {quote(port)}"
             others = alike.setdefault((port.get("containerPort"), port.get("protocol")), [])

@@ -89,9 +89,11 @@ def qos_class(spec: Document) -> str:
                     total[name] = total.get(name, _NOTHING) + amount
                 elif field == "limits":
                     is_guaranteed = False
+        if not is_guaranteed and (totals["requests"] or totals["limits"]):
+            return "Burstable"
     if not totals["requests"] and not totals["limits"]:
         return "BestEffort"
-    return "Guaranteed" if is_guaranteed and totals["requests"] == totals["limits"] else "Burstable"
+    return "Guaranteed" if totals["requests"] == totals["limits"] else "Burstable"
 
 
 def validate_pod_create(pod: Document) -> Errors:
@@ -102,8 +104,10 @@ def validate_pod_create(pod: Document) -> Errors:
     if spec.get("nodeName") and spec.get("schedulingGates"):
         text = "cannot be set until all schedulingGates have been cleared"
         errors.append(forbidden("spec.nodeName", text))
-    errors += pod_annotations.validate_seccomp_fields(annotations, "spec", spec)
-    return errors + pod_annotations.validate_app_armor_fields(annotations, "spec", spec)
+    if pod_annotations.mentions(annotations, pod_annotations.OF_PROFILES):
+        errors += pod_annotations.validate_seccomp_fields(annotations, "spec", spec)
+        errors += pod_annotations.validate_app_armor_fields(annotations, "spec", spec)
+    return errors
 
 
 def warn_pod(new: Document, old: Document | None) -> list[str]:
@@ -134,6 +138,6 @@ def validate_pod(pod: Document) -> Errors:
                 if "serviceAccountToken" in source:
                     errors.append(forbidden(f"{where}.serviceAccountToken", text))
     for field in ("containers", "initContainers"):
-        for where, container in items(spec, field, "spec"):
-            errors += image_of_pod(where, container)
+        for index, container in enumerate(spec.get(field) or ()):
+            errors += image_of_pod(f"spec.{field}[{index}]", container)
     return errors

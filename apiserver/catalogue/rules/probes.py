@@ -48,13 +48,13 @@ def _probe(path: str, kind: str, probe: Document, grace_s: int | None) -> Errors
         if probe.get(field, 0) < 0:
             errors += non_negative(f"{path}.{field}", probe[field])
     own_grace_s = probe.get("terminationGracePeriodSeconds")
-    where = f"{path}.terminationGracePeriodSeconds"
-    if own_grace_s is not None and own_grace_s <= 0:
-        errors.append(invalid(where, own_grace_s, "must be greater than 0"))
-    if kind == "readinessProbe":
-        if own_grace_s is not None:
+    if own_grace_s is not None:
+        where = f"{path}.terminationGracePeriodSeconds"
+        if own_grace_s <= 0:
+            errors.append(invalid(where, own_grace_s, "must be greater than 0"))
+        if kind == "readinessProbe":
             errors.append(invalid(where, own_grace_s, "must not be set for readinessProbes"))
-    elif probe.get("successThreshold", 0) != 1:
+    if kind != "readinessProbe" and probe.get("successThreshold", 0) != 1:
         errors.append(invalid(f"{path}.successThreshold", probe.get("successThreshold", 0), "must be 1"))
     return errors
 

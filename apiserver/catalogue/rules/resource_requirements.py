@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from apiserver.catalogue.rules.common import Errors, items, quantity_of
@@ -28,6 +29,8 @@ _NameCheck: TypeAlias = Callable[[str, str], Errors]
 _HUGE_PAGES: Final = "hugepages-"
 # Of a pod's claims, in an answer to who asks for another one.
 _CLAIMS_LISTED_MAX: Final = 32
+# What containers and pods alike may ask for, in fractions, and more of than there is.
+_OF_ALL: Final = frozenset({"cpu", "memory"})
 _OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 # Counted, not measured.
 _OBJECTS: Final = frozenset(
@@ -77,7 +80,7 @@ def may_be_overcommitted(name: str) -> bool:
 
 def is_of_pods(name: str) -> bool:
     """A pod as a whole can ask for it."""
-    return name in ("cpu", "memory") or is_huge_pages(name)
+    return name in _OF_ALL or is_huge_pages(name)
 
 
 def resource_name(path: str, name: str) -> Errors:
@@ -150,21 +153,33 @@ def overhead(path: str, value: Document) -> Errors:
 def _requirements(path: str, value: Document, claims: Collection[str], name_check: _NameCheck) -> Errors:
     limits, requests = value.get("limits") or {}, value.get("requests") or {}
     errors: Errors = []
-    for field, amounts in (("limits", limits), ("requests", requests)) if limits or requests else ():
-        for name, each in sorted(amounts.items()):
+    has_huge_pages = False
+    for field, amounts in (("limits", limits), ("requests", requests)):
+        for name in sorted(amounts):
+            each = amounts[name]
+            if name in _OF_ALL and _is_within(each, limits.get(name)):
+                continue
             where = f"{path}.{field}[{name}]"
             errors += name_check(where, name)
             errors += amount(where, name, each)
             if field == "requests":
                 errors += _fits(path, name, each, limits)
             if is_huge_pages(name):
+                has_huge_pages = True
                 errors += _huge_pages_amount(where, name, each)
-    asked = limits.keys() | requests.keys()
-    if asked.isdisjoint(("cpu", "memory")) and any(map(is_huge_pages, asked)):
+    if has_huge_pages and _OF_ALL.isdisjoint(limits) and _OF_ALL.isdisjoint(requests):
         errors.append(forbidden(path, "HugePages require cpu or memory"))
     if asked_claims := value.get("claims"):
         errors += _claims(f"{path}.claims", asked_claims, claims)
     return errors
+
+
+# Amounts are as `quantity.canonical` writes them, and come again with each pod of a workload.
+@lru_cache(maxsize=names.REMEMBERED_MAX)
+def _is_within(value: str, limit: str | None) -> bool:
+    """An amount is not less than nothing, and not more than its limit if there is one."""
+    number = quantity_of(value).value
+    return number >= 0 and (limit is None or number <= quantity_of(limit).value)
 
 
 def _fits(path: str, name: str, request: Any, limits: Mapping[str, Any]) -> Errors:

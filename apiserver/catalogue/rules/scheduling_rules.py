@@ -52,7 +52,9 @@ def _toleration(path: str, toleration: Document) -> Errors:
             )
     else:
         errors.append(not_supported(f"{path}.operator", operator, ("Equal", "Exists")))
-    return errors + (one_of(f"{path}.effect", effect, TAINT_EFFECTS) if effect else [])
+    if effect and effect not in TAINT_EFFECTS:
+        errors += one_of(f"{path}.effect", effect, TAINT_EFFECTS)
+    return errors
 
 
 # ---- affinity
@@ -194,11 +196,15 @@ def _label_keys(path: str, term: Document, selector: Document | None) -> Errors:
 
 # ---- spreading
 
+_SPREAD_ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
+
 
 def topology_spread(path: str, constraints: list[Document], *, are_keys_merged: bool) -> Errors:
     """are_keys_merged: what matchLabelKeys select has been put into the selectors: this is a pod."""
     errors: Errors = []
-    last = {_kind_of_spread(constraint): index for index, constraint in enumerate(constraints)}
+    last: dict[tuple[str, str], int] = {}
+    if len(constraints) > 1:
+        last = {_kind_of_spread(constraint): index for index, constraint in enumerate(constraints)}
     for index, constraint in enumerate(constraints):
         where = f"{path}[{index}]"
         action, skew = constraint.get("whenUnsatisfiable", ""), constraint.get("maxSkew", 0)
@@ -206,15 +212,18 @@ def topology_spread(path: str, constraints: list[Document], *, are_keys_merged: 
             errors.append(invalid(f"{where}.maxSkew", skew, "must be greater than zero"))
         if not constraint.get("topologyKey"):
             errors.append(required(f"{where}.topologyKey", "can not be empty"))
-        errors += one_of(f"{where}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
-        if last[_kind_of_spread(constraint)] > index:
+        if action not in _SPREAD_ACTIONS:
+            errors += one_of(f"{where}.whenUnsatisfiable", action, _SPREAD_ACTIONS)
+        if last and last[_kind_of_spread(constraint)] > index:
             kind = f"{{{constraint.get('topologyKey', '')}, {action}}}"
             errors.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", kind))
-        errors += _min_domains(f"{where}.minDomains", constraint.get("minDomains"), action)
+        if "minDomains" in constraint:
+            errors += _min_domains(f"{where}.minDomains", constraint["minDomains"], action)
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             if field in constraint:
                 errors += one_of(f"{where}.{field}", constraint[field], ("Honor", "Ignore"))
-        errors += _spread_keys(f"{where}.matchLabelKeys", constraint, are_keys_merged)
+        if "matchLabelKeys" in constraint:
+            errors += _spread_keys(f"{where}.matchLabelKeys", constraint, are_keys_merged)
         errors += label_selector(f"{where}.labelSelector", constraint.get("labelSelector"))
     return errors
 
@@ -261,8 +270,11 @@ def merge_label_keys(spec: Document, labels: Document) -> None:
     """
     for constraint in spec.get("topologySpreadConstraints") or ():
         _merge(constraint, labels)
+    affinity = spec.get("affinity")
+    if not affinity:
+        return
     for field in ("podAffinity", "podAntiAffinity"):
-        pods = (spec.get("affinity") or {}).get(field) or {}
+        pods = affinity.get(field) or {}
         for term in pods.get(_REQUIRED) or ():
             _merge(term, labels)
         for weighted in pods.get(_PREFERRED) or ():

@@ -14,7 +14,6 @@ from apiserver.catalogue.rules.common import (
     at,
     in_range,
     items,
-    join,
     label_selector,
     named,
     one_of,
@@ -66,7 +65,8 @@ def validate_volumes(
     for where, volume in items(spec, "volumes", path):
         name = volume.get("name", "")
         wrong = _source(where, volume, pod_name, is_pod)
-        wrong += named(f"{where}.name", name, names.dns_label)
+        if not name or names.dns_label(name):
+            wrong += named(f"{where}.name", name, names.dns_label)
         if name in good:
             wrong.append(duplicate(f"{where}.name", name))
         if not wrong:
@@ -81,20 +81,20 @@ def validate_volumes(
 def _source(path: str, volume: Document, pod_name: str, is_pod: bool) -> Errors:
     errors: Errors = []
     found = 0
-    given = volume.keys() & _SOURCES.keys()
+    given = [field for field in volume if field in _SOURCES]
     for field in given if len(given) < 2 else filter(given.__contains__, _SOURCES):
         source = volume[field]
         if source is None:
             continue
         found += 1
         if found > 1:
-            errors.append(forbidden(join(path, _PATHS_OF_SECOND.get(field, field)), _MORE_THAN_ONE))
+            errors.append(forbidden(f"{path}.{_PATHS_OF_SECOND.get(field, field)}", _MORE_THAN_ONE))
         else:
-            errors += _SOURCES[field](join(path, _PATHS.get(field, field)), source)
+            errors += _SOURCES[field](f"{path}.{_PATHS.get(field, field)}", source)
             if field == "ephemeral":
                 errors += _claim_name(path, volume.get("name", ""), pod_name)
             elif field == "image":
-                errors += _image(join(path, field), source, is_pod)
+                errors += _image(f"{path}.{field}", source, is_pod)
         if field == "iscsi" and "initiatorName" in source:
             errors += _portal_length(path, volume.get("name", ""), source)
     if not found:
@@ -140,10 +140,11 @@ def _secret_name(path: str, source: Document) -> Errors:
     return [required(f"{path}.secretRef.name")] if secret is not None and not secret.get("name") else []
 
 
-def file_mode(path: str, mode: int | None) -> Errors:
+def _file_mode(path: str, field: str, source: Document) -> Errors:
+    mode = source.get(field)
     if mode is None or 0 <= mode <= 0o777:
         return []
-    return [invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")]
+    return [invalid(f"{path}.{field}", mode, "must be a number between 0 and 0777 (octal), both inclusive")]
 
 
 # ---- paths
@@ -171,7 +172,7 @@ def local_path(path: str, value: str) -> Errors:
 
 
 def _empty_dir(path: str, source: Document) -> Errors:
-    if quantity_of(source.get("sizeLimit")).value < 0:
+    if "sizeLimit" in source and quantity_of(source["sizeLimit"]).value < 0:
         return [forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
     return []
 
@@ -192,16 +193,19 @@ def _git_repo(path: str, source: Document) -> Errors:
 
 
 def _keys(path: str, source: Document) -> Errors:
-    errors = file_mode(f"{path}.defaultMode", source.get("defaultMode"))
+    errors = _file_mode(path, "defaultMode", source)
     for where, item in items(source, "items", path):
         errors += _key_to_path(where, item)
     return errors
 
 
+_needs_key_and_path: Final = needs("key", "path")
+
+
 def _key_to_path(path: str, item: Document) -> Errors:
-    errors = needs("key", "path")(path, item)
+    errors = _needs_key_and_path(path, item)
     errors += local_path(f"{path}.path", item.get("path", ""))
-    return errors + file_mode(f"{path}.mode", item.get("mode"))
+    return errors + _file_mode(path, "mode", item)
 
 
 def nfs(path: str, source: Document) -> Errors:
@@ -359,18 +363,18 @@ def _downward_file(path: str, item: Document) -> Errors:
         errors += resource_reference(where, item["resourceFieldRef"], needs_container=True)
     else:
         errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
-    return errors + file_mode(f"{path}.mode", item.get("mode"))
+    return errors + _file_mode(path, "mode", item)
 
 
 def _downward_api(path: str, source: Document) -> Errors:
-    errors = file_mode(f"{path}.defaultMode", source.get("defaultMode"))
+    errors = _file_mode(path, "defaultMode", source)
     for item in source.get("items") or ():  # Kubernetes names no index here.
         errors += _downward_file(path, item)
     return errors
 
 
 def _projected(path: str, source: Document) -> Errors:
-    errors = file_mode(f"{path}.defaultMode", source.get("defaultMode"))
+    errors = _file_mode(path, "defaultMode", source)
     files: set[str] = set()
 
     def take(file: str, value: Any) -> None:

@@ -31,6 +31,7 @@ from apiserver.cel.macros import by_name
 from apiserver.cel.parser import parse
 from apiserver.cel.syntax import Invalid
 from apiserver.cel.values import EvaluationError, key_value
+from tests.support.required import library
 
 VARIABLES: Final[dict[str, Any]] = {
     "i": 7,
@@ -186,7 +187,7 @@ def by_us(text: str) -> Any:
 
 
 def google_environment() -> Any:
-    cel = pytest.importorskip("cel_expr_python.cel", reason="cel-expr-python is not installed")
+    cel = library("cel_expr_python.cel")
     kind = cel.Type
     return cel.NewEnv(
         variables={
@@ -239,7 +240,7 @@ def test_as_google(count: int) -> None:
 
 
 def cel_python() -> Callable[[str], Any]:
-    celpy = pytest.importorskip("celpy", reason="cel-python is not installed")
+    celpy = library("celpy")
     celtypes = importlib.import_module("celpy.celtypes")
     environment = celpy.Environment()
     variables = {name: celpy.json_to_cel(value) for name, value in VARIABLES.items()}

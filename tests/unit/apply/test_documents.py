@@ -1,0 +1,133 @@
+"""What belongs to somebody because it appears, or goes, as a whole. Rows F02, F16."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from apiserver.apply.documents import Difference, compare, everything
+from apiserver.apply.field_set import ITSELF, LEAF, FieldSet
+from apiserver.apply.shape import ALIKE_MAX, ALIKE_TEXT_MAX, Shape, Shapes
+from apiserver.schema.structural import Kind, Schema
+from tests.unit.apply.samples import SHAPE, STRING
+
+ITEM: Final = Schema(
+    Kind.STRUCT,
+    "v1.Item",
+    fields={"name": STRING, "v": STRING, "labels": Schema(Kind.MAP, "map[string]string", element=STRING)},
+)
+
+
+def named(element: Schema = ITEM) -> Shape:
+    """A list whose items are told apart by their names alone."""
+    schema = Schema(Kind.LIST, "[]v1.Item", element=element, list_type="map", list_map_keys=("name",))
+    return Shapes().of(schema)
+
+
+def test_all_paths_are_in_the_set_and_in_order() -> None:
+    items = [{"v": "1", "name": "b"}, {"name": "a", "labels": {"y": "1", "x": "2"}}]
+    fields = everything(items, named())
+    assert fields == {
+        ITSELF: LEAF,
+        'k:{"name":"a"}': {
+            ITSELF: LEAF,
+            "f:labels": {ITSELF: LEAF, "f:x": LEAF, "f:y": LEAF},
+            "f:name": LEAF,
+        },
+        'k:{"name":"b"}': {ITSELF: LEAF, "f:name": LEAF, "f:v": LEAF},
+    }
+    assert list(fields) == [ITSELF, 'k:{"name":"a"}', 'k:{"name":"b"}']
+    assert list(fields['k:{"name":"a"}']["f:labels"]) == [ITSELF, "f:x", "f:y"]
+
+
+# The items' elements in order. Stored lists may have items that would be refused today.
+LISTS: Final[dict[str, tuple[Any, list[str]]]] = {
+    "by the text of the key, not by that of the element": (
+        [{"name": "a b"}, {"name": "a!"}, {"name": "a"}],
+        ['k:{"name":"a"}', 'k:{"name":"a b"}', 'k:{"name":"a!"}'],
+    ),
+    "a key with quotes": ([{"name": 'q"'}, {"name": "q!"}], ['k:{"name":"q!"}', r'k:{"name":"q\""}']),
+    "numbers before texts": (
+        [{"name": "1"}, {"name": 10}, {"name": 9}],
+        [f'k:{{"name":{n}}}' for n in (9, 10, '"1"')],
+    ),
+    "truth is no number": ([{"name": True}, {"name": 1}], ['k:{"name":1}', 'k:{"name":true}']),
+    "without a key by its place": ([{"v": "1"}, {"name": "a"}], ['k:{"name":"a"}', "i:0"]),
+    "null and texts by their place": (["name", None], ["i:0", "i:1"]),
+    "none": ([], []),
+    "no list": ({"name": "a"}, []),
+}
+
+
+@pytest.mark.parametrize(("items", "expected"), LISTS.values(), ids=LISTS.keys())
+def test_items_come_in_the_order_of_their_keys(items: Any, expected: list[str]) -> None:
+    assert [element for element in everything(items, named()) if element != ITSELF] == expected
+
+
+def test_items_with_one_key_are_owned_together_as_a_whole() -> None:
+    items = [{"name": "a", "v": "1"}, {"name": "a"}, {"name": "b"}]
+    assert everything(items, named()) == {
+        ITSELF: LEAF,
+        'k:{"name":"a"}': LEAF,
+        'k:{"name":"b"}': {ITSELF: LEAF, "f:name": LEAF},
+    }
+
+
+def test_keys_that_python_takes_for_equal_are_told_apart() -> None:
+    for key, text in ((1, "1"), (True, "true"), (1.0, "1.0"), ("1", '"1"'), (1, "1")):
+        assert everything([{"name": key}], named()).keys() == {ITSELF, f'k:{{"name":{text}}}'}
+
+
+def test_atomic_items_are_owned_as_a_whole() -> None:
+    atomic = Schema(Kind.STRUCT, "v1.Item", fields={"name": STRING}, map_type="atomic")
+    assert everything([{"name": "a"}], named(atomic)) == {ITSELF: LEAF, 'k:{"name":"a"}': LEAF}
+
+
+def test_objects_with_the_same_names_have_what_is_in_them() -> None:
+    """What objects have in common is worked out once; what they have in these places is their own."""
+    shape = named().element
+    itself = {ITSELF: LEAF, "f:name": LEAF}
+    values: list[tuple[Any, FieldSet]] = [
+        ({"x": "1"}, {ITSELF: LEAF, "f:x": LEAF}),
+        ({"y": "1", "z": "2"}, {ITSELF: LEAF, "f:y": LEAF, "f:z": LEAF}),
+        ({}, LEAF),
+        (None, LEAF),
+        (["no map"], LEAF),
+    ]
+    for value, expected in values + values[::-1]:
+        assert everything({"name": "a", "labels": value}, shape) == itself | {"f:labels": expected}
+
+
+def test_little_is_kept_of_names_that_never_come_again() -> None:
+    shape = Shapes().of(Schema(Kind.MAP, "map[string]string", element=STRING))
+    for n in range(ALIKE_MAX + 1):
+        everything({f"name-{n}": "v"}, shape)
+    assert len(shape.alike) <= ALIKE_MAX
+    long = "x" * ALIKE_TEXT_MAX + "x"
+    assert everything({long: "v"}, shape) == {ITSELF: LEAF, f"f:{long}": LEAF}
+    assert (long,) not in shape.alike
+
+
+# Nothing was there, or is: what appears is owned by its parts, though the list or object was there itself.
+A: Final = {'k:{"name":"a"}': {ITSELF: LEAF, "f:name": LEAF}}
+FROM_NOTHING: Final[dict[str, tuple[Any, Any, FieldSet]]] = {
+    "items in place of null": (None, [{"name": "a"}], {"f:items": A}),
+    "items in an empty list": ([], [{"name": "a"}], {"f:items": A}),
+    "an empty list in place of null": (None, [], {"f:items": LEAF}),
+    "what is no list": (None, {"name": "a"}, {}),
+}
+
+
+@pytest.mark.parametrize(("empty", "filled", "fields"), FROM_NOTHING.values(), ids=FROM_NOTHING.keys())
+def test_what_was_empty_is_not_owned_itself(empty: Any, filled: Any, fields: FieldSet) -> None:
+    shape = Shape("struct")
+    shape.fields = {"items": ("f:items", named())}
+    assert compare({"items": empty}, {"items": filled}, shape) == Difference(fields, {})
+    if filled:
+        assert compare({"items": filled}, {"items": empty}, shape) == Difference({}, fields)
+
+
+def test_an_object_that_was_empty_is_not_owned_itself() -> None:
+    assert compare({"spec": {}}, {"spec": {"a": "1"}}, SHAPE).changed == {"f:spec": {"f:a": LEAF}}
+    assert compare({}, {"spec": {"a": "1"}}, SHAPE).changed == {"f:spec": {ITSELF: LEAF, "f:a": LEAF}}
