@@ -16,6 +16,7 @@ from apiserver.catalogue.rules.containers import (
     validate_ephemeral_containers,
     validate_init_containers,
 )
+from apiserver.catalogue.rules.sound_specs import SoundSpecs, digest_of
 from apiserver.catalogue.rules.volumes import validate_volumes
 from apiserver.field_errors import duplicate, invalid, required
 from apiserver.meta import names, object_meta
@@ -26,8 +27,23 @@ _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "N
 _SECONDS_MAX: Final = (1 << 31) - 1
 
 
+_sound_pods: Final = SoundSpecs()
+_sound_templates: Final = SoundSpecs()
+
+
 def validate_spec(path: str, spec: Document, *, pod_name: str = "", is_pod: bool = False) -> Errors:
     """pod_name: if there is one yet. is_pod: the spec is that of a pod, which knows more than a template."""
+    sound, digest = _sound_pods if is_pod else _sound_templates, digest_of(spec)
+    if digest is not None and digest in sound:
+        return []
+    errors = errors_of(path, spec, pod_name, is_pod)
+    if digest is not None and not errors:
+        sound.add(digest)
+    return errors
+
+
+def errors_of(path: str, spec: Document, pod_name: str, is_pod: bool) -> Errors:
+    """What is wrong with a spec, looked at whatever is known of it."""
     volumes, errors = validate_volumes(path, spec, pod_name, is_pod=is_pod)
     pod = Surroundings(
         volumes=volumes,

@@ -1,0 +1,130 @@
+"""What was found sound is so again: remembering it changes no answer. Issue 4, speed of creates."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.catalogue.rules import pod_specs, sound_specs
+from apiserver.catalogue.rules.sound_specs import SoundSpecs, digest_of
+
+Document = dict[str, Any]
+
+
+def spec(volume: str = "kube-api-access-x2x4z", mounted: str = "", **more: Any) -> Document:
+    """As it is after defaulting."""
+    container = {
+        "name": "a",
+        "image": "a:1",
+        "resources": {},
+        "imagePullPolicy": "Always",
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "volumeMounts": [{"name": mounted or volume, "mountPath": "/var/run/secrets"}],
+    }
+    return {
+        "containers": [container],
+        "volumes": [{"name": volume, "emptyDir": {}}],
+        "restartPolicy": "Always",
+        "dnsPolicy": "ClusterFirst",
+        **more,
+    }
+
+
+EPHEMERAL: Final = {"name": "e", "ephemeral": {"volumeClaimTemplate": {}}}
+PAIRS: Final[dict[str, tuple[Document, Document, bool]]] = {
+    "the same": (spec(), spec(), True),
+    "another name of the token's volume": (spec(), spec("kube-api-access-abcde"), True),
+    "not mounted any more": (spec(), spec("kube-api-access-abcde", "kube-api-access-x2x4z"), False),
+    "a name that only looks like one": (spec(), spec("kube-api-access-abcdef"), False),
+    "a name that stands for none": (spec(), spec("\x00"), False),
+    "another volume": (spec(), spec("data"), False),
+    "a field more": (spec(), spec(hostNetwork=True), False),
+    "a number for true": (spec(hostNetwork=True), spec(hostNetwork=1), False),
+    "two that could be it": (
+        spec() | {"volumes": [{"name": "kube-api-access-aaaaa"}, {"name": "kube-api-access-bbbbb"}]},
+        spec() | {"volumes": [{"name": "kube-api-access-aaaaa"}, {"name": "kube-api-access-aaaaa"}]},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "is_same"), PAIRS.values(), ids=PAIRS)
+def test_what_is_the_same(one: Document, other: Document, is_same: bool) -> None:
+    assert (digest_of(one) == digest_of(other)) is is_same
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [spec(volumes=[EPHEMERAL]), spec(terminationGracePeriodSeconds=1 << 70)],
+    ids=["a volume that is named after the pod", "a number that JSON has not"],
+)
+def test_what_cannot_be_told_from_the_spec(counts: Document) -> None:
+    assert digest_of(counts) is None
+
+
+def test_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sound_specs, "REMEMBERED_MAX", 3)
+    sound = SoundSpecs()
+    for number in range(4):
+        sound.add(b"%d" % number)
+    assert [b"%d" % number in sound for number in range(4)] == [False, False, False, True]
+
+
+def test_a_template_is_no_pod() -> None:
+    """What is sound as a template is looked at as a pod: one opens the port of its host, the other may."""
+    hosts = spec("data", hostNetwork=True)
+    hosts["containers"][0]["ports"] = [{"containerPort": 80, "protocol": "TCP"}]
+    assert pod_specs.validate_spec("spec", hosts) == []
+    assert [error.field for error in pod_specs.validate_spec("spec", hosts, is_pod=True)] == [
+        "spec.containers[0].ports[0].hostPort"
+    ]
+
+
+def test_what_is_wrong_is_told_each_time() -> None:
+    wrong = spec("data", dnsPolicy="Mine")
+    first = pod_specs.validate_spec("spec", wrong)
+    again = pod_specs.validate_spec("spec.template.spec", wrong)
+    assert [error.field for error in first] == ["spec.dnsPolicy"]
+    assert [error.field for error in again] == ["spec.template.spec.dnsPolicy"]
+
+
+VALUES: Final[st.SearchStrategy[Any]] = st.sampled_from(
+    [None, "", "a", "A!", "kube-api-access-x2x4z", "kube-api-access-abcde", 0, -1, 80, True, [], {}]
+)
+
+
+@st.composite
+def _changed(draw: st.DrawFn) -> Document:
+    """A sound spec with some of its strings replaced, wherever they are."""
+    changed = copy.deepcopy(draw(st.sampled_from([spec(), spec("kube-api-access-abcde"), spec("data")])))
+    container, volume = changed["containers"][0], changed["volumes"][0]
+    places = [
+        (container, "name"),
+        (container, "image"),
+        (container["volumeMounts"][0], "name"),
+        (container["volumeMounts"][0], "mountPath"),
+        (volume, "name"),
+        (changed, "restartPolicy"),
+        (changed, "hostname"),
+    ]
+    for where, field in draw(st.lists(st.sampled_from(places), max_size=3)):
+        value = draw(VALUES)
+        if isinstance(value, str):
+            where[field] = value
+    return changed
+
+
+@given(st.lists(_changed(), min_size=1, max_size=6), st.booleans())
+def test_the_answer_does_not_depend_on_what_came_before(specs: list[Document], is_pod: bool) -> None:
+    for each in specs:
+        written = orjson.dumps(each)
+        told = pod_specs.validate_spec("spec", each, pod_name="p", is_pod=is_pod)
+        alone = pod_specs.errors_of("spec", each, "p", is_pod)
+        assert told == alone
+        assert orjson.dumps(each) == written, "looking changes nothing"
