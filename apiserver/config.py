@@ -13,27 +13,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
+from typing import Any, Final
 
 import yaml
 
-from apiserver import EMULATED_VERSION, __version__
+from apiserver import EMULATED_VERSION, __version__, flag_values
 from apiserver.admission import plugin_names
 from apiserver.authz.modes import MODES, NODE, RBAC
 from apiserver.brand import Brand
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.deviations import KUBERNETES, SPECIFIED, Deviations
 from apiserver.kube_flags import NOT_NEEDED
-from apiserver.meta.durations import parse_duration
 from apiserver.vocabulary import GroupVersion
 
 
 class UsageError(ValueError):
     """The command line, or the configuration file, is not right; the message is one line."""
-
-
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +59,7 @@ class Config:
     etcd_compaction_interval_s: float = 300.0
     event_ttl_s: int = 3600
     # Of one family or of both; the first is the one that Services have if they ask for none.
-    service_cluster_ip_range: tuple[Network, ...] = (ipaddress.ip_network("10.0.0.0/16"),)
+    service_cluster_ip_range: tuple[flag_values.Network, ...] = (ipaddress.ip_network("10.0.0.0/16"),)
     service_node_port_range: tuple[int, int] = (30_000, 32_767)
     default_watch_cache_size: int = 102_400
     # Of some resources, by group and name.
@@ -96,7 +91,7 @@ class Config:
 
     def runs_controller(self, name: str) -> bool:
         """Whether a controller is to run: the last word about it counts."""
-        names = (name, CONTROLLERS[name])
+        names = (name, flag_values.CONTROLLERS[name])
         runs = False
         for entry in self.controllers:
             if entry in ("*", "-*"):
@@ -112,21 +107,6 @@ _REFUSED: Final = {
     "encryption-provider-config": "objects would be stored unencrypted",
 }
 _NO_NODES: Final = "--authorization-mode: Node gives nobody anything on this server; nodes need roles"
-# What kube-apiserver asks for.
-SERVICE_ADDRESSES_MIN: Final = 8
-# Each has a watch cache of its own, and more than there are cores are of no use.
-WORKERS_MAX: Final = 64
-# Each controller by its name, and by the one it had before release 1.28.
-CONTROLLERS: Final = {
-    "namespace-controller": "namespace",
-    "serviceaccount-controller": "serviceaccount",
-    "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
-    "resourcequota-controller": "resourcequota",
-    "persistentvolumeclaim-protection-controller": "pvc-protection",
-    "persistentvolume-protection-controller": "pv-protection",
-    "clusterrole-aggregation-controller": "clusterrole-aggregation",
-}
-_KNOWN_CONTROLLERS: Final = frozenset({*CONTROLLERS, *CONTROLLERS.values()})
 
 
 def parse(arguments: Sequence[str]) -> Config:
@@ -204,12 +184,13 @@ def _parser() -> _Parser:
 
     serving = parser.add_argument_group("serving")
     add(serving, "--bind-address", "the address to listen on", metavar="ADDRESS")
-    add(serving, "--secure-port", "the HTTPS port; 0 takes a free one", type=_port, metavar="PORT")
+    add(serving, "--secure-port", "the HTTPS port; 0 takes a free one", type=flag_values.port, metavar="PORT")
     add(
         serving,
         "--workers",
-        f"processes on that port, each as a replica of its own, up to {WORKERS_MAX}; needs --etcd-servers",
-        type=_workers,
+        f"processes on that port, each as a replica of its own, up to {flag_values.WORKERS_MAX}; needs "
+        "--etcd-servers",
+        type=flag_values.workers,
         metavar="N",
     )
     add(
@@ -231,21 +212,21 @@ def _parser() -> _Parser:
         serving,
         "--max-requests-inflight",
         "reads answered at the same time; 0 for no limit",
-        type=_count,
+        type=flag_values.count,
         metavar="N",
     )
     add(
         serving,
         "--max-mutating-requests-inflight",
         "writes answered at the same time; 0 for no limit",
-        type=_count,
+        type=flag_values.count,
         metavar="N",
     )
     add(
         serving,
         "--request-timeout",
         "how long a request may take",
-        type=duration_s,
+        type=flag_values.duration_s,
         metavar="TIME",
         dest="request_timeout_s",
     )
@@ -253,7 +234,7 @@ def _parser() -> _Parser:
         serving,
         "--min-request-timeout",
         "the least time of a watch, in seconds; its end is up to twice as far",
-        type=_seconds,
+        type=flag_values.seconds,
         metavar="SECONDS",
         dest="min_request_timeout_s",
     )
@@ -261,7 +242,7 @@ def _parser() -> _Parser:
         serving,
         "--livez-grace-period",
         "how long start hooks that are not done count as live",
-        type=duration_s,
+        type=flag_values.duration_s,
         metavar="TIME",
         dest="livez_grace_period_s",
     )
@@ -269,22 +250,28 @@ def _parser() -> _Parser:
         serving,
         "--shutdown-delay-duration",
         "how long requests are still taken once readyz fails at the end",
-        type=duration_s,
+        type=flag_values.duration_s,
         metavar="TIME",
         dest="shutdown_delay_s",
     )
 
     storage = parser.add_argument_group("storage (embedded, unless --etcd-servers is given)")
-    add(storage, "--etcd-servers", "the etcd cluster, as http://HOST:PORT,...", type=_urls, metavar="URLS")
+    add(
+        storage,
+        "--etcd-servers",
+        "the etcd cluster, as http://HOST:PORT,...",
+        type=flag_values.urls,
+        metavar="URLS",
+    )
     add(storage, "--etcd-cafile", "the CA of its certificates", type=Path, metavar="FILE")
     add(storage, "--etcd-certfile", "our certificate for it", type=Path, metavar="FILE")
     add(storage, "--etcd-keyfile", "and its key", type=Path, metavar="FILE")
-    add(storage, "--etcd-prefix", "what all keys begin with", type=_prefix, metavar="PREFIX")
+    add(storage, "--etcd-prefix", "what all keys begin with", type=flag_values.prefix, metavar="PREFIX")
     add(
         storage,
         "--etcd-compaction-interval",
         "how long old versions are kept, in either store; 0 for ever",
-        type=duration_s,
+        type=flag_values.duration_s,
         metavar="TIME",
         dest="etcd_compaction_interval_s",
     )
@@ -292,7 +279,7 @@ def _parser() -> _Parser:
         storage,
         "--event-ttl",
         "how long Events are kept",
-        type=_whole_duration_s,
+        type=flag_values.whole_duration_s,
         metavar="TIME",
         dest="event_ttl_s",
     )
@@ -302,7 +289,7 @@ def _parser() -> _Parser:
         "--service-cluster-ip-range",
         "from where Services get addresses: a network, or one of each family (default "
         f"{default.service_cluster_ip_range[0]})",
-        type=_networks,
+        type=flag_values.networks,
         metavar="CIDR[,CIDR]",
     )
     add(
@@ -310,14 +297,14 @@ def _parser() -> _Parser:
         "--service-node-port-range",
         "from where Services get ports of nodes (default "
         f"{'-'.join(map(str, default.service_node_port_range))})",
-        type=_port_range,
+        type=flag_values.port_range,
         metavar="FIRST-LAST",
     )
     add(
         storage,
         "--default-watch-cache-size",
         "the changes of each resource that are kept in memory at the most",
-        type=_count,
+        type=flag_values.count,
         metavar="N",
     )
 
@@ -325,14 +312,14 @@ def _parser() -> _Parser:
         storage,
         "--watch-cache-sizes",
         "the same for some resources, as pods#500,deployments.apps#1000",
-        type=_sizes,
+        type=flag_values.sizes,
         metavar="LIST",
     )
     add(
         storage,
         "--watch-cache-history-bytes",
         "what old versions of all resources together may take in memory",
-        type=_count,
+        type=flag_values.count,
         metavar="BYTES",
     )
 
@@ -349,7 +336,7 @@ def _parser() -> _Parser:
         identity,
         "--anonymous-auth",
         "let whoever shows nothing be system:anonymous",
-        type=_boolean,
+        type=flag_values.boolean,
         metavar="BOOL",
     )
     add(
@@ -357,7 +344,7 @@ def _parser() -> _Parser:
         "--authorization-mode",
         f"who is asked what a caller may do, in this order, of {', '.join(MODES)} (default "
         f"{','.join(default.authorization_mode)})",
-        type=_modes,
+        type=flag_values.modes,
         metavar="LIST",
     )
     add(
@@ -365,7 +352,7 @@ def _parser() -> _Parser:
         "--service-account-issuer",
         "who signs service account tokens; more of them, whose tokens are believed, too (default "
         f"{default.service_account_issuer[0]})",
-        type=_texts,
+        type=flag_values.texts,
         action=_Extend,
         metavar="URL",
     )
@@ -380,7 +367,7 @@ def _parser() -> _Parser:
         identity,
         "--service-account-key-file",
         "public keys, or private ones, that prove them besides",
-        type=_paths,
+        type=flag_values.paths,
         action=_Extend,
         metavar="FILE",
     )
@@ -388,7 +375,7 @@ def _parser() -> _Parser:
         identity,
         "--service-account-max-token-expiration",
         "no token lives longer; 0 for no bound",
-        type=_whole_duration_or_zero_s,
+        type=flag_values.whole_duration_or_zero_s,
         metavar="TIME",
         dest="service_account_max_token_expiration_s",
     )
@@ -396,7 +383,7 @@ def _parser() -> _Parser:
         identity,
         "--api-audiences",
         "for one of which tokens must be meant; the issuers if not given",
-        type=_texts,
+        type=flag_values.texts,
         action=_Extend,
         metavar="LIST",
     )
@@ -418,7 +405,7 @@ def _parser() -> _Parser:
         behaviour,
         "--enable-admission-plugins",
         "plugins to ask besides those that are asked anyway, as kube-apiserver names them",
-        type=_admission_plugins,
+        type=flag_values.admission_plugins,
         action=_Extend,
         metavar="LIST",
     )
@@ -426,7 +413,7 @@ def _parser() -> _Parser:
         behaviour,
         "--disable-admission-plugins",
         "of those that are asked anyway, the ones not to ask",
-        type=_admission_plugins,
+        type=flag_values.admission_plugins,
         action=_Extend,
         metavar="LIST",
     )
@@ -434,15 +421,17 @@ def _parser() -> _Parser:
         behaviour,
         "--controllers",
         "which controllers run: * for all, NAME, -NAME, -* for none",
-        type=_controllers,
+        type=flag_values.controllers,
         metavar="LIST",
     )
-    add(behaviour, "--feature-gates", "as ListFromCacheSnapshot=false", type=_gates, metavar="LIST")
+    add(
+        behaviour, "--feature-gates", "as ListFromCacheSnapshot=false", type=flag_values.gates, metavar="LIST"
+    )
     add(
         behaviour,
         "--runtime-config",
         "which versions are served, as api/beta=true,batch/v1=false or apps/v1/deployments=false",
-        type=_runtime_config,
+        type=flag_values.runtime_config,
         metavar="LIST",
     )
     add(
@@ -451,7 +440,7 @@ def _parser() -> _Parser:
         "do as kube-apiserver where the specification has it otherwise (default false)",
         nargs="?",
         const=True,
-        type=_boolean,
+        type=flag_values.boolean,
         metavar="BOOL",
     )
 
@@ -460,7 +449,7 @@ def _parser() -> _Parser:
         logging_,
         "--v",
         "how much is logged: 0 warnings and news, 2 more, 4 everything",
-        type=_count,
+        type=flag_values.count,
         metavar="N",
         dest="verbosity",
         aliases=("-v",),
@@ -485,160 +474,6 @@ def _shown(value: object, *, is_time: bool) -> str:
             return f"{value:g}s" if is_time else f"{value:g}" if isinstance(value, float) else str(value)
         case _:
             return str(value)
-
-
-def duration_s(text: str) -> float:
-    """A Go duration, as `90s`, `1m30s` or `500ms`; `0` needs no unit."""
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _whole_duration_s(text: str) -> int:
-    return max(1, int(duration_s(text)))
-
-
-def _whole_duration_or_zero_s(text: str) -> int:
-    return int(duration_s(text))
-
-
-def _texts(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _modes(text: str) -> tuple[str, ...]:
-    modes = _texts(text)
-    if not modes:
-        raise argparse.ArgumentTypeError("at least one authorization mode must be passed")
-    for mode in modes:
-        if mode not in MODES:
-            raise argparse.ArgumentTypeError(f"{mode!r} is not one of {', '.join(MODES)}")
-    if len({*modes}) < len(modes):
-        raise argparse.ArgumentTypeError(f"{text!r} names a mode twice")
-    return modes
-
-
-def _paths(text: str) -> tuple[Path, ...]:
-    return tuple(map(Path, _texts(text)))
-
-
-def _seconds(text: str) -> float:
-    return float(_count(text))
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
-    return int(text)
-
-
-def _workers(text: str) -> int:
-    workers = _count(text)
-    if not 1 <= workers <= WORKERS_MAX:
-        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {WORKERS_MAX}")
-    return workers
-
-
-def _port(text: str) -> int:
-    port = _count(text)
-    if port > 65535:
-        raise argparse.ArgumentTypeError(f"{text} is no port")
-    return port
-
-
-def _networks(text: str) -> tuple[Network, ...]:
-    try:
-        networks = tuple(ipaddress.ip_network(part.strip()) for part in text.split(","))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if len({network.version for network in networks}) < len(networks):
-        raise argparse.ArgumentTypeError(f"{text}: there may be one network of each family")
-    for network in networks:
-        if network.num_addresses < SERVICE_ADDRESSES_MIN:
-            raise argparse.ArgumentTypeError(f"{network} has fewer than {SERVICE_ADDRESSES_MIN} addresses")
-    return networks
-
-
-def _port_range(text: str) -> tuple[int, int]:
-    first, mark, last = text.partition("-")
-    found = (_port(first), _port(last)) if mark else (0, 0)
-    if not 0 < found[0] <= found[1]:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form FIRST-LAST")
-    return found
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false", "1", "0"):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-    return text.lower() in ("true", "1")
-
-
-def _urls(text: str) -> tuple[str, ...]:
-    urls = tuple(part.strip() for part in text.split(",") if part.strip())
-    for url in urls:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise argparse.ArgumentTypeError(f"{url!r} is not of the form http://HOST:PORT")
-    return urls
-
-
-def _prefix(text: str) -> str:
-    prefix = "/" + text.strip("/")
-    if prefix == "/":
-        raise argparse.ArgumentTypeError("the prefix must not be empty")
-    return prefix
-
-
-def _admission_plugins(text: str) -> tuple[str, ...]:
-    names = _texts(text)
-    for name in names:
-        if name not in plugin_names.KNOWN:
-            raise argparse.ArgumentTypeError(f"{name!r} is no admission plugin")
-    return names
-
-
-def _controllers(text: str) -> tuple[str, ...]:
-    entries = tuple(part.strip() for part in text.split(",") if part.strip())
-    for entry in entries:
-        if entry not in ("*", "-*") and entry.removeprefix("-") not in _KNOWN_CONTROLLERS:
-            raise argparse.ArgumentTypeError(f"{entry!r} is no controller of this server")
-    return entries
-
-
-def _sizes(text: str) -> dict[tuple[str, str], int]:
-    """`pods#500,deployments.apps#1000`, as kube-apiserver takes them."""
-    sizes = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, mark, size = part.partition("#")
-        resource, _, group = name.partition(".")
-        if not mark or not resource:
-            raise argparse.ArgumentTypeError(f"{part!r} is not of the form RESOURCE.GROUP#SIZE")
-        sizes[group, resource] = _count(size)
-    return sizes
-
-
-def _gates(text: str) -> dict[str, bool]:
-    gates = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = part.partition("=")
-        gates[name] = _boolean(value)
-    return gates
-
-
-def _runtime_config(text: str) -> dict[str, bool]:
-    """As kube-apiserver has it: a key alone is on."""
-    given = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        key, mark, value = part.partition("=")
-        if not re.fullmatch(r"(?:[a-z0-9.-]+/){0,2}[a-z0-9.-]+", key):
-            raise argparse.ArgumentTypeError(
-                f"{key!r} is neither api/beta, GROUP/VERSION nor a resource of it"
-            )
-        given[key] = _boolean(value) if mark else True
-    return given
-
-
-# ---- checks
 
 
 def _idle_plugins(values: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from apiserver import __version__, config
+from apiserver import __version__, config, flag_values
 from apiserver.kube_flags import NOT_NEEDED
 from tests.deploy.artefacts import (
     DEPLOY,
@@ -83,7 +83,7 @@ KILLED_AFTER: Final = {
 def test_a_server_has_the_time_to_finish(where: str, killed_after: str, tmp_path: Path) -> None:
     made = parsed(where, tmp_path)
     assert made.shutdown_delay_s > 0
-    assert config.duration_s(killed_after) > made.shutdown_delay_s + made.request_timeout_s
+    assert flag_values.duration_s(killed_after) > made.shutdown_delay_s + made.request_timeout_s
 
 
 def test_a_start_that_waits_for_the_store_is_not_cut_short(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.brand import Brand
-from apiserver.config import Config, UsageError, duration_s, parse
+from apiserver.config import Config, UsageError, parse
 from apiserver.deviations import KUBERNETES, SPECIFIED
+from apiserver.flag_values import duration_s
 from apiserver.kube_flags import NOT_NEEDED
 
 # ---- flags

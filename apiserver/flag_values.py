@@ -1,0 +1,189 @@
+"""What the values of flags are, as text, and what is wrong with those that are none.
+
+Each function is the type of some flags. It raises ArgumentTypeError, which argparse tells with the flag.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import re
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from apiserver.admission import plugin_names
+from apiserver.authz.modes import MODES
+from apiserver.meta.durations import parse_duration
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# What kube-apiserver asks for.
+SERVICE_ADDRESSES_MIN: Final = 8
+# Each has a watch cache of its own, and more than there are cores are of no use.
+WORKERS_MAX: Final = 64
+# Each controller by its name, and by the one it had before release 1.28.
+CONTROLLERS: Final = {
+    "namespace-controller": "namespace",
+    "serviceaccount-controller": "serviceaccount",
+    "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "resourcequota-controller": "resourcequota",
+    "persistentvolumeclaim-protection-controller": "pvc-protection",
+    "persistentvolume-protection-controller": "pv-protection",
+    "clusterrole-aggregation-controller": "clusterrole-aggregation",
+}
+KNOWN_CONTROLLERS: Final = frozenset({*CONTROLLERS, *CONTROLLERS.values()})
+
+
+def duration_s(text: str) -> float:
+    """A Go duration, as `90s`, `1m30s` or `500ms`; `0` needs no unit."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def whole_duration_s(text: str) -> int:
+    return max(1, int(duration_s(text)))
+
+
+def whole_duration_or_zero_s(text: str) -> int:
+    return int(duration_s(text))
+
+
+def texts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def modes(text: str) -> tuple[str, ...]:
+    modes = texts(text)
+    if not modes:
+        raise argparse.ArgumentTypeError("at least one authorization mode must be passed")
+    for mode in modes:
+        if mode not in MODES:
+            raise argparse.ArgumentTypeError(f"{mode!r} is not one of {', '.join(MODES)}")
+    if len({*modes}) < len(modes):
+        raise argparse.ArgumentTypeError(f"{text!r} names a mode twice")
+    return modes
+
+
+def paths(text: str) -> tuple[Path, ...]:
+    return tuple(map(Path, texts(text)))
+
+
+def seconds(text: str) -> float:
+    return float(count(text))
+
+
+def count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+    return int(text)
+
+
+def workers(text: str) -> int:
+    workers = count(text)
+    if not 1 <= workers <= WORKERS_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {WORKERS_MAX}")
+    return workers
+
+
+def port(text: str) -> int:
+    port = count(text)
+    if port > 65535:
+        raise argparse.ArgumentTypeError(f"{text} is no port")
+    return port
+
+
+def networks(text: str) -> tuple[Network, ...]:
+    try:
+        networks = tuple(ipaddress.ip_network(part.strip()) for part in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if len({network.version for network in networks}) < len(networks):
+        raise argparse.ArgumentTypeError(f"{text}: there may be one network of each family")
+    for network in networks:
+        if network.num_addresses < SERVICE_ADDRESSES_MIN:
+            raise argparse.ArgumentTypeError(f"{network} has fewer than {SERVICE_ADDRESSES_MIN} addresses")
+    return networks
+
+
+def port_range(text: str) -> tuple[int, int]:
+    first, mark, last = text.partition("-")
+    found = (port(first), port(last)) if mark else (0, 0)
+    if not 0 < found[0] <= found[1]:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form FIRST-LAST")
+    return found
+
+
+def boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() in ("true", "1")
+
+
+def urls(text: str) -> tuple[str, ...]:
+    urls = texts(text)
+    for url in urls:
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            raise argparse.ArgumentTypeError(f"{url!r} is not of the form http://HOST:PORT")
+    return urls
+
+
+def prefix(text: str) -> str:
+    prefix = "/" + text.strip("/")
+    if prefix == "/":
+        raise argparse.ArgumentTypeError("the prefix must not be empty")
+    return prefix
+
+
+def admission_plugins(text: str) -> tuple[str, ...]:
+    names = texts(text)
+    for name in names:
+        if name not in plugin_names.KNOWN:
+            raise argparse.ArgumentTypeError(f"{name!r} is no admission plugin")
+    return names
+
+
+def controllers(text: str) -> tuple[str, ...]:
+    entries = texts(text)
+    for entry in entries:
+        if entry not in ("*", "-*") and entry.removeprefix("-") not in KNOWN_CONTROLLERS:
+            raise argparse.ArgumentTypeError(f"{entry!r} is no controller of this server")
+    return entries
+
+
+def sizes(text: str) -> dict[tuple[str, str], int]:
+    """`pods#500,deployments.apps#1000`, as kube-apiserver takes them."""
+    sizes = {}
+    for part in texts(text):
+        name, mark, size = part.partition("#")
+        resource, _, group = name.partition(".")
+        if not mark or not resource:
+            raise argparse.ArgumentTypeError(f"{part!r} is not of the form RESOURCE.GROUP#SIZE")
+        sizes[group, resource] = count(size)
+    return sizes
+
+
+def gates(text: str) -> dict[str, bool]:
+    gates = {}
+    for part in texts(text):
+        name, _, value = part.partition("=")
+        gates[name] = boolean(value)
+    return gates
+
+
+def runtime_config(text: str) -> dict[str, bool]:
+    """As kube-apiserver has it: a key alone is on."""
+    given = {}
+    for part in texts(text):
+        key, mark, value = part.partition("=")
+        if not re.fullmatch(r"(?:[a-z0-9.-]+/){0,2}[a-z0-9.-]+", key):
+            raise argparse.ArgumentTypeError(
+                f"{key!r} is neither api/beta, GROUP/VERSION nor a resource of it"
+            )
+        given[key] = boolean(value) if mark else True
+    return given
+
+
+# ---- checks
