@@ -300,9 +300,9 @@ class WatchStream:
 
     async def _show(self, deliveries: Sequence[Delivery[StoredObject]]) -> None:
         """Have what is waiting converted. The same change is converted once for all who watch."""
-        objects = [found for each in deliveries for found in self._concerned(each)]
         failure: ApiError | None = None
         try:
+            objects = [found for each in deliveries for found in self._concerned(each)]
             self._views = dict(zip(objects, await self.resource.shown(objects), strict=True))
         except ApiError as error:
             failure = error
