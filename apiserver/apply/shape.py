@@ -18,8 +18,9 @@ from apiserver.schema.structural import Kind, Schema
 
 # Objects without a schema are owned by their parts down to this level, then whole.
 FREE_LEVELS: Final = 100
-# How many outlines a shape keeps, and how long their names are together at most.
+# How many outlines a shape keeps, of how many names, and how long these are together at most.
 ALIKE_MAX: Final = 128
+ALIKE_NAMES_MAX: Final = 32
 ALIKE_TEXT_MAX: Final = 500
 
 What = Literal["ignored", "scalar", "struct", "map", "list", "items", "set", "free"]
@@ -114,7 +115,7 @@ class Shape:
             fields[element] = LEAF
             if not child.is_whole:
                 inner.append((name, element, child))
-        if len("".join(names)) <= ALIKE_TEXT_MAX:
+        if len(names) <= ALIKE_NAMES_MAX and len("".join(names)) <= ALIKE_TEXT_MAX:
             if len(self.alike) >= ALIKE_MAX:
                 self.alike.clear()
             self.alike[names] = fields, inner

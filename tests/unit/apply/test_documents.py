@@ -8,7 +8,7 @@ import pytest
 
 from apiserver.apply.documents import Difference, compare, everything
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet
-from apiserver.apply.shape import ALIKE_MAX, ALIKE_TEXT_MAX, Shape, Shapes
+from apiserver.apply.shape import ALIKE_MAX, ALIKE_NAMES_MAX, ALIKE_TEXT_MAX, Shape, Shapes
 from apiserver.schema.structural import Kind, Schema
 from tests.unit.apply.samples import SHAPE, STRING
 
@@ -107,6 +107,9 @@ def test_little_is_kept_of_names_that_never_come_again() -> None:
     long = "x" * ALIKE_TEXT_MAX + "x"
     assert everything({long: "v"}, shape) == {ITSELF: LEAF, f"f:{long}": LEAF}
     assert (long,) not in shape.alike
+    many = {chr(0x4E00 + n): "v" for n in range(ALIKE_NAMES_MAX + 1)}
+    assert len(everything(many, shape)) == len(many) + 1  # and itself
+    assert tuple(many) not in shape.alike
 
 
 # Nothing was there, or is: what appears is owned by its parts, though the list or object was there itself.
