@@ -19,7 +19,7 @@ from apiserver.admission.plugins.lookup import Lookup, Table
 from apiserver.authz.attributes import Attributes, Authorizer, Decision
 from apiserver.authz.rbac import covering
 from apiserver.authz.rbac.covering import TooManyRules
-from apiserver.authz.rbac.policy import CLUSTER_ROLE, ROLE, Policy
+from apiserver.authz.rbac.policy import CLUSTER_ROLE, ROLE, Policy, listed_problems
 from apiserver.authz.rbac.rules import ANY, PolicyRule, parse_rules
 from apiserver.brand import Brand
 from apiserver.catalogue.rbac import GROUP
@@ -131,7 +131,7 @@ class Escalation(Plugin):
         missing, problems = await self._missing(write, new, rules)
         if not missing:
             return
-        found = "; resolution errors: [" + _aggregate(problems) + "]" if problems else ""
+        found = "; resolution errors: [" + listed_problems(problems) + "]" if problems else ""
         why = "is attempting to grant RBAC permissions not currently held"
         raise _refused(write, new, f"{_who(write)} {why}:\n{covering.describe(missing)}{found}")
 
@@ -169,11 +169,6 @@ def _refused(write: Write, new: Document, why: str) -> Forbidden:
 
 def _who(write: Write) -> str:
     return f"user {go_quote(write.user.name)} (groups={covering.listed(write.user.groups)})"
-
-
-def _aggregate(problems: Sequence[str]) -> str:
-    distinct = list(dict.fromkeys(problems))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def _has_aggregation(role: Document) -> bool:

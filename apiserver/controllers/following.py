@@ -59,15 +59,17 @@ async def follow_for_ever(
     on_object: Callable[[str, StoredObject | None], None],
     *,
     only_changes: bool = False,
+    on_listed: Callable[[set[str]], None] | None = None,
 ) -> None:
     """Call `on_object` for each object of a resource, beginning again whenever the place is lost.
 
     only_changes: not for those that are there; changes made when the place is lost may be missed.
+    on_listed: each time, called with the keys of all that are there, once `on_object` was called for each.
     """
     await cache.wait_until_filled()
     while True:
         try:
-            async for key, found in follow(cache, prefix, only_changes=only_changes):
+            async for key, found in follow(cache, prefix, only_changes=only_changes, on_listed=on_listed):
                 on_object(key, found)
         except (RevisionCompacted, StorageError) as error:
             log.warning("%s cannot be followed, trying again: %s", prefix, error)

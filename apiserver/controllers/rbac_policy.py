@@ -8,12 +8,11 @@ from typing import Final
 
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Policy
 from apiserver.authz.rbac.rules import Malformed
-from apiserver.controllers.following import RETRY_S, follow
+from apiserver.controllers.following import follow_for_ever
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.vocabulary import Document
-from storage.errors import RevisionCompacted, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +44,6 @@ class PolicyFollower:
 
     async def run(self) -> None:
         """Follow until cancelled."""
-        await self._registry.cache.wait_until_filled()
         async with asyncio.TaskGroup() as tasks:
             for kind, resource in self._resources.items():
                 tasks.create_task(self._follow(kind, resource), name=f"rbac-{resource.resource}")
@@ -61,13 +59,10 @@ class PolicyFollower:
             if not self._unlisted:
                 self._is_complete.set()
 
-        while True:
-            try:
-                async for key, found in follow(self._registry.cache, prefix, on_listed=on_listed):
-                    self._learn(kind, key.removeprefix(prefix), found)
-            except (RevisionCompacted, StorageError) as error:
-                log.warning("%s cannot be followed, trying again: %s", prefix, error)
-            await asyncio.sleep(RETRY_S)
+        def on_object(key: str, found: StoredObject | None) -> None:
+            self._learn(kind, key.removeprefix(prefix), found)
+
+        await follow_for_ever(self._registry.cache, prefix, on_object, on_listed=on_listed)
 
     def _learn(self, kind: str, place: str, found: StoredObject | None) -> None:
         """place: the namespace, if it has one, and the name, as keys end."""

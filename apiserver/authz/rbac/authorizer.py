@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Verdict
-from apiserver.authz.rbac.policy import Binding, Grant, Policy
+from apiserver.authz.rbac.policy import Binding, Grant, Policy, listed_problems
 from apiserver.authz.rules import NonResourceRule, ResourceRule, RuleSet
 from apiserver.vocabulary import UserInfo
 
@@ -60,12 +60,12 @@ class RbacAuthorizer:
     def _find(self, attributes: Attributes) -> _Answer:
         """What the rules say that allow it, up to the first that does so for all names."""
         by_name: dict[str, Verdict] = {}
-        missing: dict[str, None] = {}
+        missing: list[str] = []
         # That of the last binding: it may have thousands of subjects, and its role as many rules.
         allowed: tuple[Binding, Verdict] | None = None
         for found in self._policy.grants(attributes.user, attributes.namespace):
             if not isinstance(found, Grant):
-                missing[str(found)] = None
+                missing.append(str(found))
                 continue
             rule, binding = found
             if not rule.concerns(attributes):
@@ -79,7 +79,7 @@ class RbacAuthorizer:
                 by_name.setdefault(name, allowed[1])
         if not missing:
             return by_name, NO_OPINION
-        return by_name, Verdict(Decision.NO_OPINION, f"RBAC: {_listed(list(missing))}")
+        return by_name, Verdict(Decision.NO_OPINION, f"RBAC: {listed_problems(missing)}")
 
     def rules(self, user: UserInfo, namespace: str) -> RuleSet:
         rules, problems = self._policy.rules_of(user, namespace)
@@ -90,9 +90,5 @@ class RbacAuthorizer:
                 if rule.resources
             ],
             [NonResourceRule(rule.verbs, rule.urls) for rule in rules if rule.urls],
-            problems=[_listed(list(dict.fromkeys(problems)))] if problems else (),
+            problems=[listed_problems(problems)] if problems else (),
         )
-
-
-def _listed(problems: list[str]) -> str:
-    return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"

@@ -8,7 +8,7 @@ Source: k8s.io/kubernetes, pkg/registry/rbac/validation/rule.go.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -105,6 +105,12 @@ class Grant(NamedTuple):
 
     rule: PolicyRule
     binding: Binding
+
+
+def listed_problems(problems: Iterable[str]) -> str:
+    """Each once, as Go joins errors: one stands for itself, more are in brackets."""
+    distinct = list(dict.fromkeys(problems))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 class Policy:
