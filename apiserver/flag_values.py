@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from apiserver.admission import plugin_names
 from apiserver.authz.modes import MODES
-from apiserver.meta.durations import parse_duration
+from apiserver.golang.durations import parse_duration
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 

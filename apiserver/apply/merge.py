@@ -11,7 +11,7 @@ import orjson
 from apiserver.apply.documents import TooDeep, everything
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, has_itself
 from apiserver.apply.shape import NoElement, Shape, element_of
-from apiserver.quantity import InvalidQuantity, canonical
+from apiserver.meta.quantity import InvalidQuantity, canonical
 from apiserver.vocabulary import Document
 
 _ABSENT: Final = object()

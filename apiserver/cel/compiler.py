@@ -32,7 +32,7 @@ from apiserver.cel.syntax import (
 )
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import CostExceeded, EvaluationError
-from apiserver.regex import InvalidPattern, compile_pattern
+from apiserver.golang.regex import InvalidPattern, compile_pattern
 
 BUDGET: Final = 1_000_000  # of one evaluation, Kubernetes' PerCallLimit
 # A chain of calls is cut into pieces of so many, which are evaluated one after the other and not within.

@@ -13,7 +13,7 @@ from apiserver.cel.library import formatting
 from apiserver.cel.syntax import Call, Constant, ListOf, MapOf, Node
 from apiserver.cel.types import Kind
 from apiserver.cel.values import EvaluationError
-from apiserver.regex import InvalidPattern, compile_pattern
+from apiserver.golang.regex import InvalidPattern, compile_pattern
 
 # Functions of which a constant first argument is tried before evaluation.
 TRIED: Final = frozenset({"duration", "timestamp", "matches"})

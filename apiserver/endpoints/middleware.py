@@ -29,7 +29,7 @@ from apiserver.errors import (
     TooManyRequests,
     from_storage,
 )
-from apiserver.meta.durations import parse_duration
+from apiserver.golang.durations import parse_duration
 from apiserver.registry.stored_object import CorruptObject
 from apiserver.vocabulary import GroupResource, UserInfo
 from storage.errors import StorageError

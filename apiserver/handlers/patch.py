@@ -25,6 +25,7 @@ from apiserver.errors import (
     UnprocessablePatch,
     UnsupportedMediaType,
 )
+from apiserver.golang.formatting import go_text
 from apiserver.handlers.apply import Applier
 from apiserver.handlers.apply_bodies import APPLY
 from apiserver.handlers.create import warn_of_duplicate_owners, write_of
@@ -35,7 +36,6 @@ from apiserver.handlers.ownership import Ownership
 from apiserver.handlers.update import require_name, update_rules
 from apiserver.meta.options import WriteOptions
 from apiserver.patch import json_patch, merge_patch, remarks, strategic_merge
-from apiserver.patch.go_text import go_text
 from apiserver.registry import aside
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry

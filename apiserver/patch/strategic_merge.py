@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from apiserver.patch.go_text import go_text, go_type
+from apiserver.golang.formatting import go_text, go_type
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
 from storage.quoting import go_quote

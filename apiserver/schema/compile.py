@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from apiserver.quantity import InvalidQuantity, canonical
+from apiserver.meta.quantity import InvalidQuantity, canonical
 from apiserver.schema.go_fields import GoField, fields_of
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document

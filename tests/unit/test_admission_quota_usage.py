@@ -13,7 +13,7 @@ from apiserver.admission.chain import Operation
 from apiserver.admission.plugins.resource_quota import concerns
 from apiserver.brand import Brand
 from apiserver.catalogue.rules.quota_usage import Meter, QuotaRefuses, charged
-from apiserver.quantity import Quantity
+from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import GroupResource
 
 PODS: Final = GroupResource("", "pods")

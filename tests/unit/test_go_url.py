@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.go_url import InvalidUrl, is_request_uri, parse, parse_request_uri
+from apiserver.golang.urls import InvalidUrl, is_request_uri, parse, parse_request_uri
 
 # What url.ParseRequestURI takes.
 TAKEN: Final = {

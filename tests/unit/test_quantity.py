@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.quantity import LENGTH_MAX, InvalidQuantity, canonical, parse_quantity
+from apiserver.meta.quantity import LENGTH_MAX, InvalidQuantity, canonical, parse_quantity
 
 CANONICAL: Final = {
     # text -> as it is written; the first two are recorded

@@ -7,7 +7,7 @@ import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.regex import InvalidPattern, TooMuchWork, compile_pattern
+from apiserver.golang.regex import InvalidPattern, TooMuchWork, compile_pattern
 
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 

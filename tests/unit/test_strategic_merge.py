@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.golang.formatting import SHOWN_LENGTH_MAX, go_text
 from apiserver.patch import strategic_merge
-from apiserver.patch.go_text import SHOWN_LENGTH_MAX, go_text
 from apiserver.patch.strategic_merge import CannotMerge, ListOfLists, MalformedPatch
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema

@@ -14,7 +14,7 @@ from apiserver.admission.plugins.default_storage_class import CLAIMS
 from apiserver.admission.plugins.lookup import Lookup, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers
 from apiserver.catalogue.rules.pod_amounts import of_pod, quantities
-from apiserver.quantity import Quantity
+from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import Document, GroupResource
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"

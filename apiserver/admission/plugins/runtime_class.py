@@ -10,7 +10,7 @@ from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
 from apiserver.admission.plugins.lookup import Lookup, refused
-from apiserver.quantity import parse_quantity
+from apiserver.meta.quantity import parse_quantity
 from apiserver.vocabulary import Document, GroupResource
 
 # Pairs of tolerations that are compared. Beyond that some may stay that say no more than others do.

@@ -16,7 +16,7 @@ import orjson
 from apiserver.catalogue.rules.autoscalers import EMPTY_STATUS, complete_spec, cpu_metric
 from apiserver.catalogue.rules.common import at
 from apiserver.meta import timestamps
-from apiserver.quantity import InvalidQuantity, canonical
+from apiserver.meta.quantity import InvalidQuantity, canonical
 from apiserver.vocabulary import Document
 
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"

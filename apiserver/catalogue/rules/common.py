@@ -16,7 +16,7 @@ from apiserver import field_errors
 from apiserver.field_errors import FieldError, invalid, not_supported, required
 from apiserver.meta import names, object_meta
 from apiserver.meta.names import NameRule
-from apiserver.quantity import Quantity, parse_quantity
+from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
 

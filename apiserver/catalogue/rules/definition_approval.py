@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from apiserver.brand import Brand
-from apiserver.go_url import InvalidUrl, parse_request_uri
+from apiserver.golang.urls import InvalidUrl, parse_request_uri
 from apiserver.vocabulary import Document
 from storage.quoting import go_quote
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from apiserver.catalogue.rules import resource_requirements
 from apiserver.catalogue.rules.common import CORE, setting
-from apiserver.quantity import Quantity, parse_quantity
+from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
 

@@ -16,7 +16,7 @@ from apiserver.catalogue.rules.pod_amounts import of_pod, plus, quantities
 from apiserver.catalogue.rules.resource_requirements import is_extended, is_huge_pages, is_native
 from apiserver.catalogue.rules.storage_classes import class_of
 from apiserver.meta import timestamps
-from apiserver.quantity import Quantity
+from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import Document, GroupResource
 
 Usage = Mapping[str, Quantity]

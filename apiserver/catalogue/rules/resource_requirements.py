@@ -21,7 +21,7 @@ from apiserver.field_errors import (
     required,
 )
 from apiserver.meta import names
-from apiserver.quantity import InvalidQuantity, Quantity, parse_quantity
+from apiserver.meta.quantity import InvalidQuantity, Quantity, parse_quantity
 from apiserver.vocabulary import Document
 
 _NameCheck: TypeAlias = Callable[[str, str], Errors]

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.field_errors import SHOWN_LENGTH_MAX, quote
-from apiserver.meta.durations import parse_duration
+from apiserver.golang.durations import parse_duration
 
 
 class InvalidSchedule(ValueError):

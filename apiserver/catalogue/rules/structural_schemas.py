@@ -15,7 +15,7 @@ from typing import Any, Final
 from apiserver.catalogue.rules.common import Errors
 from apiserver.catalogue.rules.schema_nodes import is_plain, nodes
 from apiserver.field_errors import forbidden, invalid, required
-from apiserver.regex import InvalidPattern, compile_pattern
+from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.schema.custom.document import Extensions
 from apiserver.vocabulary import Document
 

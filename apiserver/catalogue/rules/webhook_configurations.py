@@ -18,7 +18,7 @@ from apiserver.catalogue.rules.admission_rules import (
 )
 from apiserver.catalogue.rules.common import Errors, in_turn, items, label_selector, one_of, setting
 from apiserver.field_errors import duplicate, invalid, not_supported, required
-from apiserver.go_url import InvalidUrl, parse
+from apiserver.golang.urls import InvalidUrl, parse
 from apiserver.meta import names
 from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document

@@ -12,12 +12,12 @@ from datetime import date
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeAlias
 
-from apiserver import go_url
 from apiserver.cel import types
 from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Estimated, Library, Overload
 from apiserver.cel.library.prices import regex_price
 from apiserver.cel.types import STRING, Type
 from apiserver.cel.values import NONE, Optional
+from apiserver.golang import urls
 from apiserver.meta import names
 
 FORMAT: Final = types.opaque("kubernetes.NamedFormat")
@@ -73,8 +73,8 @@ def _rule(is_valid: Callable[[str], object], complaint: str) -> Rule:
 
 def _uri(text: str) -> list[str]:
     try:
-        go_url.parse_request_uri(text)
-    except go_url.InvalidUrl as invalid:
+        urls.parse_request_uri(text)
+    except urls.InvalidUrl as invalid:
         return [invalid.message]
     return []
 

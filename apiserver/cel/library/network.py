@@ -28,7 +28,7 @@ from apiserver.cel.functions import (
 from apiserver.cel.library.prices import actual_size, of_text
 from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import EvaluationError
-from apiserver.go_addresses import V4_BITS, V6_BITS, InvalidAddress, parse_address, parse_prefix
+from apiserver.golang.addresses import V4_BITS, V6_BITS, InvalidAddress, parse_address, parse_prefix
 from storage.quoting import go_quote
 
 IP: Final = types.opaque("net.IP")

@@ -19,7 +19,7 @@ from apiserver.cel.functions import ONE, Estimated, Library, Overload
 from apiserver.cel.library.prices import of_text
 from apiserver.cel.types import BOOL, DOUBLE, INT, STRING, Type
 from apiserver.cel.values import INT_MAX, INT_MIN, EvaluationError
-from apiserver.quantity import InvalidQuantity, parse_quantity
+from apiserver.meta.quantity import InvalidQuantity, parse_quantity
 
 QUANTITY: Final = types.opaque("kubernetes.Quantity")
 

@@ -19,7 +19,7 @@ from apiserver.cel.functions import (
 from apiserver.cel.library.prices import of_regex, too_much
 from apiserver.cel.types import INT, STRING
 from apiserver.cel.values import EvaluationError
-from apiserver.regex import InvalidPattern, Regex, TooMuchWork, compile_pattern
+from apiserver.golang.regex import InvalidPattern, Regex, TooMuchWork, compile_pattern
 
 _STRINGS: Final = types.list_of(STRING)
 

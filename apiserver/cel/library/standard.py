@@ -45,7 +45,7 @@ from apiserver.cel.values import (
     Timestamp,
     UInt,
 )
-from apiserver.regex import InvalidPattern, compile_pattern
+from apiserver.golang.regex import InvalidPattern, compile_pattern
 
 _INT_OVERFLOW: Final = "integer overflow"
 _UINT_OVERFLOW: Final = "unsigned integer overflow"

@@ -7,12 +7,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from apiserver import go_url
 from apiserver.cel import types
 from apiserver.cel.functions import ONE, Estimated, Library, Overload
 from apiserver.cel.library.prices import estimate_text, of_large_text, of_text
 from apiserver.cel.types import BOOL, STRING, Type
 from apiserver.cel.values import EvaluationError
+from apiserver.golang import urls
 
 URL: Final = types.opaque("kubernetes.URL")
 
@@ -22,7 +22,7 @@ class CelUrl:
 
     cel_type: ClassVar[Type] = URL
 
-    def __init__(self, url: go_url.Url) -> None:
+    def __init__(self, url: urls.Url) -> None:
         self.url = url
 
     def __eq__(self, other: object) -> bool:
@@ -43,10 +43,10 @@ class CelUrl:
 def _url(text: str) -> CelUrl:
     """Only if it has a scheme, or is a path from the root."""
     try:
-        url = go_url.parse_request_uri(text)
+        url = urls.parse_request_uri(text)
         # That takes a fragment for a part of the path, and knows no host without a scheme.
-        return CelUrl(url if "#" not in text and url.scheme else go_url.parse(text))
-    except go_url.InvalidUrl as invalid:
+        return CelUrl(url if "#" not in text and url.scheme else urls.parse(text))
+    except urls.InvalidUrl as invalid:
         raise EvaluationError(f"URL parse error during conversion from string: {invalid.message}") from None
 
 
@@ -68,9 +68,7 @@ URLS: Final = Library(
                     estimate=estimate_text(has_its_size=True),
                 ),
             ),
-            "isURL": (
-                Overload("is_url_string", (STRING,), BOOL, go_url.is_request_uri, price=of_large_text),
-            ),
+            "isURL": (Overload("is_url_string", (STRING,), BOOL, urls.is_request_uri, price=of_large_text),),
             "getScheme": _part("url_get_scheme", STRING, lambda value: value.url.scheme),
             "getHost": _part("url_get_host", STRING, lambda value: value.url.host),
             "getHostname": _part("url_get_hostname", STRING, lambda value: value.url.hostname),

@@ -14,8 +14,8 @@ from datetime import date
 from operator import le
 from typing import Final, TypeAlias
 
-from apiserver.go_url import is_request_uri
-from apiserver.quantity import InvalidQuantity, parse_quantity
+from apiserver.golang.urls import is_request_uri
+from apiserver.meta.quantity import InvalidQuantity, parse_quantity
 
 Format: TypeAlias = Callable[[str], object]
 

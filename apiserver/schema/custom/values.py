@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.field_errors import FieldError, not_supported, quote, required, too_long, too_many
-from apiserver.regex import InvalidPattern, compile_pattern
+from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.schema.custom import numbers
 from apiserver.schema.custom.correlation import Correlation, equal
 from apiserver.schema.custom.document import Extensions, JSONSchema

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from apiserver.go_addresses import V6_BITS, InvalidAddress, parse_address
+from apiserver.golang.addresses import V6_BITS, InvalidAddress, parse_address
 from storage.quoting import go_quote
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")

@@ -1,0 +1,1 @@
+"""The rules of Go's standard library that clients of Kubernetes can see."""
