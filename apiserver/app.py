@@ -56,14 +56,6 @@ from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.entry import entry_of
 from apiserver.endpoints.health import Health, StartHook, cache_check
 from apiserver.endpoints.impersonation import impersonate
-from apiserver.endpoints.metrics import (
-    Exposition,
-    ObservedStorage,
-    RequestMetrics,
-    StateCollector,
-    StorageMetrics,
-    resources_of_keys,
-)
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.representation import MetaMessages, Statuses
 from apiserver.endpoints.representation.kept import Budget
@@ -98,6 +90,14 @@ from apiserver.listening import (
     tls_context,
     url,
     write_kubeconfig,
+)
+from apiserver.metrics.exposition import (
+    Exposition,
+    ObservedStorage,
+    RequestMetrics,
+    StateCollector,
+    StorageMetrics,
+    resources_of_keys,
 )
 from apiserver.registry.delegated import DelegatedVersions
 from apiserver.registry.served_resource import ResourceTable, ServedResource

@@ -17,7 +17,6 @@ from apiserver.authn.chain import AuthenticationChain, Credentials
 from apiserver.authz.attributes import Attributes, AuthorizationChain
 from apiserver.endpoints.call import Call, Handler, Middleware
 from apiserver.endpoints.connection import Connection
-from apiserver.endpoints.metrics import RequestMetrics
 from apiserver.endpoints.request_info import selected_name
 from apiserver.endpoints.responses import send_error
 from apiserver.errors import (
@@ -30,6 +29,7 @@ from apiserver.errors import (
     from_storage,
 )
 from apiserver.golang.durations import parse_duration
+from apiserver.metrics.exposition import RequestMetrics
 from apiserver.registry.stored_object import CorruptObject
 from apiserver.vocabulary import GroupResource, UserInfo
 from storage.errors import StorageError

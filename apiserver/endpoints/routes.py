@@ -17,10 +17,10 @@ from apiserver.endpoints import health
 from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
-from apiserver.endpoints.metrics import CONTENT_TYPE
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.responses import TEXT, send, send_document
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound
+from apiserver.metrics.exposition import CONTENT_TYPE
 from apiserver.registry import aside
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.vocabulary import Document, GroupVersion

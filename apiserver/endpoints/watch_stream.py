@@ -12,10 +12,10 @@ from typing import Final
 from weakref import WeakSet
 
 from apiserver.endpoints.call import Call
-from apiserver.endpoints.metrics import RequestMetrics
 from apiserver.endpoints.representation import SLICE_BYTES, Encoder
 from apiserver.endpoints.responses import TURN_S, Stream, chunk
 from apiserver.errors import ApiError, InternalError
+from apiserver.metrics.exposition import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import EventType, Version, Watcher

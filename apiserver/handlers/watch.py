@@ -8,11 +8,11 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.endpoints.call import Call, Handler
-from apiserver.endpoints.metrics import RequestMetrics
 from apiserver.endpoints.watch_stream import Streams, WatchStream
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.meta.options import ListOptions
+from apiserver.metrics.exposition import RequestMetrics
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from storage.errors import RevisionCompacted

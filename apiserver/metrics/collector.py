@@ -8,8 +8,8 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from apiserver.endpoints.metrics.requests import RequestMetrics
-from apiserver.endpoints.metrics.storage import StorageMetrics
+from apiserver.metrics.requests import RequestMetrics
+from apiserver.metrics.storage import StorageMetrics
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import WatchCache
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client.core import Metric
 
-from apiserver.endpoints.metrics.durations import Durations, family
+from apiserver.metrics.duration_histograms import Durations, family
 from storage.interface import (
     MOST_RECENT,
     NO_LEASE,

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from apiserver.endpoints.call import Call
-from apiserver.endpoints.metrics.durations import Durations, family
+from apiserver.metrics.duration_histograms import Durations, family
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import GroupVersion
 

@@ -12,9 +12,9 @@ from typing import Final
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.registry import Collector
 
-from apiserver.endpoints.metrics.requests import RequestMetrics
-from apiserver.endpoints.metrics.state import StateCollector
-from apiserver.endpoints.metrics.storage import ObservedStorage, StorageMetrics, resources_of_keys
+from apiserver.metrics.collector import StateCollector
+from apiserver.metrics.requests import RequestMetrics
+from apiserver.metrics.storage import ObservedStorage, StorageMetrics, resources_of_keys
 
 __all__ = [
     "CONTENT_TYPE",
