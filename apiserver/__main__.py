@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from apiserver import EMULATED_VERSION, __version__, logs
-from apiserver.config import Config, UsageError, parse
+from apiserver import EMULATED_VERSION, __version__
+from apiserver.cli.command_line import Config, UsageError, parse
+from apiserver.serving import logs
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(*GC_THRESHOLDS)
     _take_all_files()
     # Imported late, so that --help and mistakes are answered at once.
-    from apiserver.listening import CannotStart
+    from apiserver.serving.listening import CannotStart
 
     try:
         if config.workers > 1:
-            from apiserver.workers import supervise
+            from apiserver.workers.supervisor import supervise
 
             return supervise(config, _print_ready, _loop_factory)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -68,7 +69,7 @@ def _take_all_files() -> None:
 
 
 def _snapshot(arguments: Sequence[str]) -> int:
-    from apiserver import snapshot
+    from apiserver.cli import snapshot
     from storage.errors import StorageError
 
     # Either signal unwinds, so that no half of a file is left.
@@ -85,7 +86,7 @@ def _snapshot(arguments: Sequence[str]) -> int:
 
 
 async def _serve(config: Config) -> int:
-    from apiserver.app import App
+    from apiserver.app.server import App
 
     app = App(config)
     loop = asyncio.get_running_loop()

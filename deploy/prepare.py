@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from apiserver import pki
+from apiserver.serving import pki
 
 # The group that may read /metrics and nothing else.
 SCRAPER: Final = ("prometheus", "prometheus", "system:monitoring")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from apiserver.flag_values import duration_s
+from apiserver.cli.flag_values import duration_s
 from tests.deploy.artefacts import DEPLOY, REPLICAS, ROOT, compose, dockerfile, file_flags, yaml_documents
 
 SERVICES: Final[dict[str, Any]] = compose()["services"]

@@ -9,8 +9,9 @@ from typing import Final
 
 import pytest
 
-from apiserver import __version__, config, flag_values
-from apiserver.kube_flags import NOT_NEEDED
+from apiserver import __version__
+from apiserver.cli import command_line, flag_values
+from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
 from tests.deploy.artefacts import (
     DEPLOY,
     REPLICAS,
@@ -38,7 +39,7 @@ SHARED: Final = frozenset(
 )
 
 
-def parsed(where: str, directory: Path) -> config.Config:
+def parsed(where: str, directory: Path) -> command_line.Config:
     """What the server makes of the flags; the files that they name are stood in for."""
     flags = FLAGS[where]
     for _, path in file_flags(flags):
@@ -46,7 +47,7 @@ def parsed(where: str, directory: Path) -> config.Config:
         stand_in.parent.mkdir(parents=True, exist_ok=True)
         stand_in.touch()
         flags = [flag.replace(f"={path}", f"={stand_in}") for flag in flags]
-    return config.parse(flags)
+    return command_line.parse(flags)
 
 
 @pytest.mark.parametrize("where", FLAGS)
@@ -104,7 +105,7 @@ def test_a_config_file_and_the_lines_that_it_offers_are_understood(tmp_path: Pat
         (tmp_path / name).touch()
     path = tmp_path / "config.yaml"
     path.write_text(with_offers.replace("/etc/apiserver/etcd", str(tmp_path)))
-    made = config.parse([f"--config={path}"])
+    made = command_line.parse([f"--config={path}"])
     assert (len(made.etcd_servers), made.etcd_cafile) == (3, tmp_path / "ca.crt")
     assert made.warnings == ()
 

@@ -13,7 +13,7 @@ import promql_parser as promql
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from apiserver.flag_values import duration_s
+from apiserver.cli.flag_values import duration_s
 from tests.deploy.artefacts import DEPLOY, yaml_documents
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdProcess, etcd_binaries

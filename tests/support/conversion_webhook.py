@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 import orjson
 from aiohttp import web
 
-from apiserver import pki
+from apiserver.serving import pki
 
 Review = dict[str, Any]
 # What is answered to a review: a document, or bytes as they are.

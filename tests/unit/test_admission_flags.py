@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from apiserver.admission.plugin_names import ON
-from apiserver.config import UsageError, parse
+from apiserver.cli.command_line import UsageError, parse
 
 
 def test_they_are_on() -> None:

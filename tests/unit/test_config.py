@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.brand import Brand
-from apiserver.config import Config, UsageError, parse
+from apiserver.cli.command_line import Config, UsageError, parse
+from apiserver.cli.flag_values import duration_s
+from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
 from apiserver.deviations import KUBERNETES, SPECIFIED
-from apiserver.flag_values import duration_s
-from apiserver.kube_flags import NOT_NEEDED
 
 # ---- flags
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver import logs
+from apiserver.serving import logs
 from tests.support.api import Api
 from tests.support.server_process import ServerProcess
 

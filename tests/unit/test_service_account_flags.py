@@ -7,12 +7,12 @@ from typing import Final
 
 import pytest
 
-from apiserver import pki
 from apiserver.authn.chain import Credentials
 from apiserver.authn.service_account import Claims, Reference
-from apiserver.config import Config, UsageError, parse
-from apiserver.listening import CannotStart
-from apiserver.service_accounts import ServiceAccounts, service_accounts
+from apiserver.cli.command_line import Config, UsageError, parse
+from apiserver.serving import pki
+from apiserver.serving.listening import CannotStart
+from apiserver.serving.service_account_tokens import ServiceAccounts, service_accounts
 from apiserver.vocabulary import Document
 
 NOW: Final = 1_700_000_000.0

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.worker_metrics import combined, counted, exposition, parse
+from apiserver.workers.metrics import combined, counted, exposition, parse
 
 
 def text(name: str, kind: str, *samples: str) -> bytes:

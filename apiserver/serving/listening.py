@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from apiserver import pki
-from apiserver.config import Config
+from apiserver.cli.command_line import Config
+from apiserver.serving import pki
 
 
 class CannotStart(Exception):

@@ -22,7 +22,7 @@ it listens once its cache is filled. One that cannot start before that line ends
 
 Signals: workers ignore SIGINT, which a terminal sends to all of them, and a second SIGTERM, which comes where
 an init system sends it to all processes. The supervisor tells them to stop over the line that it has to each
-(`apiserver.worker_part`), and kills them at the second signal.
+(`apiserver.workers.worker`), and kills them at the second signal.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from apiserver import listening, worker_metrics
-from apiserver.config import Config
-from apiserver.listening import CannotStart
-from apiserver.worker_metrics import Family
-from apiserver.worker_part import Kind, WorkerPart, message, take_messages
+from apiserver.cli.command_line import Config
+from apiserver.serving import listening
+from apiserver.serving.listening import CannotStart
+from apiserver.workers import metrics
+from apiserver.workers.metrics import Family
+from apiserver.workers.worker import Kind, WorkerPart, message, take_messages
 
 log = logging.getLogger(__name__)
 
@@ -290,7 +291,7 @@ class _Supervisor(Collector):
         self._hear_line(worker)  # its last words
         self._end_line(worker)
         worker.line.close()
-        self._departed = worker_metrics.combined([self._departed, worker_metrics.counted(worker.metrics)])
+        self._departed = metrics.combined([self._departed, metrics.counted(worker.metrics)])
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         worker.ended(time.monotonic())
         if self._is_stopping:
@@ -382,7 +383,7 @@ class _Supervisor(Collector):
                     self._begin_round()
             case Kind.OWN_METRICS:
                 worker.scrapes_owed -= 1
-                worker.metrics = worker_metrics.parse(text)
+                worker.metrics = metrics.parse(text)
                 self._end_round_if_complete()
 
     def _on_worker_ready(self, worker: _Worker) -> None:
@@ -428,9 +429,9 @@ class _Supervisor(Collector):
             self._end_round()
 
     def _end_round(self) -> None:
-        own = worker_metrics.parse(generate_latest(self._registry))
+        own = metrics.parse(generate_latest(self._registry))
         sources = [self._departed, *(worker.metrics for worker in self._workers), own]
-        text = worker_metrics.exposition(worker_metrics.combined(sources))
+        text = metrics.exposition(metrics.combined(sources))
         asking, self._asking = self._asking, []
         for worker in asking:
             self._say(worker, Kind.ALL_METRICS, text)
@@ -449,7 +450,7 @@ class _Supervisor(Collector):
 
 
 async def _serve(config: Config, part: WorkerPart) -> int:
-    from apiserver.app import App
+    from apiserver.app.server import App
 
     app = App(config, part)
     loop = asyncio.get_running_loop()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.config import Config, UsageError, parse
+from apiserver.cli.command_line import Config, UsageError, parse
 from storage.embedded import snapshot as embedded
 from storage.snapshot_file import Sealed, SnapshotError
 

@@ -16,12 +16,12 @@ from apiserver.authn.service_account import (
     read_private_key,
     read_public_keys,
 )
-from apiserver.config import Config
+from apiserver.cli.command_line import Config
 from apiserver.errors import NotFound
-from apiserver.listening import CannotStart
-from apiserver.pki import Pki
 from apiserver.registry.served_resource import ResourceTable
 from apiserver.registry.store import Registry
+from apiserver.serving.listening import CannotStart
+from apiserver.serving.pki import Pki
 from apiserver.vocabulary import Document
 from storage.interface import ANY, MOST_RECENT
 

@@ -1,4 +1,4 @@
-"""A worker's end of the line to its supervisor (`apiserver.workers`), and what is said on it.
+"""A worker's end of the line to its supervisor (`apiserver.workers.supervisor`), and what is said on it.
 
 The line is a pair of connected sockets, so either side learns of the other's death at once: the supervisor
 starts another worker, the worker ends as a lone server would by the `kill -9` that hit its supervisor.
@@ -21,7 +21,7 @@ from apiserver.errors import ServiceUnavailable
 log = logging.getLogger(__name__)
 
 EXIT_ORPHANED: Final = 3
-# The supervisor waits for the workers less long (`apiserver.workers.SCRAPE_WITHIN_S`).
+# The supervisor waits for the workers less long (`apiserver.workers.supervisor.SCRAPE_WITHIN_S`).
 METRICS_WITHIN_S: Final = 4.0
 _READ_BYTES: Final = 65_536
 _HEAD: Final = struct.Struct(">BI")

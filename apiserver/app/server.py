@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from apiserver import EMULATED_VERSION, pki
+from apiserver import EMULATED_VERSION
 from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.escalation import Escalation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -29,7 +29,7 @@ from apiserver.catalogue.rbac import GROUP as RBAC_GROUP
 from apiserver.catalogue.rules.service_pools import service_pools
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQUEST
-from apiserver.config import Config
+from apiserver.cli.command_line import Config
 from apiserver.controllers.bootstrap import Beginning, beginnings
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from apiserver.controllers.namespace_contents import (
@@ -81,16 +81,6 @@ from apiserver.handlers.subresources.scale import scale_handlers
 from apiserver.handlers.subresources.token import token_handlers
 from apiserver.handlers.update import update_handler
 from apiserver.handlers.watch import watch_handler
-from apiserver.listening import (
-    CannotStart,
-    cannot_listen,
-    kubeconfig_path,
-    make_certificates,
-    read_optional,
-    tls_context,
-    url,
-    write_kubeconfig,
-)
 from apiserver.metrics.exposition import (
     Exposition,
     ObservedStorage,
@@ -104,10 +94,21 @@ from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.service_accounts import ServiceAccounts, finder, service_accounts
+from apiserver.serving import pki
+from apiserver.serving.listening import (
+    CannotStart,
+    cannot_listen,
+    kubeconfig_path,
+    make_certificates,
+    read_optional,
+    tls_context,
+    url,
+    write_kubeconfig,
+)
+from apiserver.serving.service_account_tokens import ServiceAccounts, finder, service_accounts
 from apiserver.vocabulary import UserInfo
 from apiserver.wire.forms import media_types
-from apiserver.worker_part import WorkerPart
+from apiserver.workers.worker import WorkerPart
 from storage.auto_compaction import AutoCompactor
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageError

@@ -17,13 +17,14 @@ from typing import Any, Final
 
 import yaml
 
-from apiserver import EMULATED_VERSION, __version__, flag_values
+from apiserver import EMULATED_VERSION, __version__
 from apiserver.admission import plugin_names
 from apiserver.authz.modes import MODES, NODE, RBAC
 from apiserver.brand import Brand
 from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.cli import flag_values
+from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
 from apiserver.deviations import KUBERNETES, SPECIFIED, Deviations
-from apiserver.kube_flags import NOT_NEEDED
 from apiserver.vocabulary import GroupVersion
 
 

@@ -1,0 +1,1 @@
+"""The command line: flags and configuration files become one frozen `Config`, and the subcommands run."""
