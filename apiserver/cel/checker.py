@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from apiserver.cel import syntax, types, validators
 from apiserver.cel.functions import Overload
-from apiserver.cel.names import Meaning, Names
+from apiserver.cel.name_resolution import Meaning, Names
 from apiserver.cel.spine import leftmost, with_leftmost
 from apiserver.cel.syntax import (
     Bind,
@@ -30,7 +30,7 @@ from apiserver.cel.syntax import (
     Select,
 )
 from apiserver.cel.types import Kind, Type
-from apiserver.cel.unify import (
+from apiserver.cel.unification import (
     ANYTHING,
     SCALARS,
     TooComplex,

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
+from apiserver.cel.evaluators import bindings, calls, comprehensions, equality, literals, logic, selections
+from apiserver.cel.evaluators.frames import ABSENT, EXCEEDED, NO_OVERLOAD, Frame, Run, charged, in_steps
 from apiserver.cel.functions import LIST_COST, MAP_COST, MESSAGE_COST
-from apiserver.cel.runs import bindings, calls, equality, literals, loops, selections, truth
-from apiserver.cel.runs.frames import ABSENT, EXCEEDED, NO_OVERLOAD, Frame, Run, charged, in_steps
 from apiserver.cel.spine import EAGER, leftmost
 from apiserver.cel.syntax import (
     Bind,
@@ -229,10 +229,10 @@ class _Compiler:
         codes = list(map(self.compile, terms))
         are_bools = [term.type.kind is Kind.BOOL for term in terms]
         runs = [
-            truth.boolean(code.run, is_bool=is_bool) for code, is_bool in zip(codes, are_bools, strict=True)
+            logic.boolean(code.run, is_bool=is_bool) for code, is_bool in zip(codes, are_bools, strict=True)
         ]
         later = [charged(run, code.cost) for run, code in zip(runs[1:], codes[1:], strict=True)]
-        combine = truth.conjunction if node.function == "_&&_" else truth.disjunction
+        combine = logic.conjunction if node.function == "_&&_" else logic.disjunction
         return Code(combine([runs[0], *later]), codes[0].cost)
 
     def _conditional(self, node: Call) -> Code:
@@ -240,9 +240,9 @@ class _Compiler:
 
     def _choice(self, node: Call, condition: Code) -> Code:
         then, otherwise = map(self.compile, node.args[1:])
-        run = truth.boolean(condition.run, is_bool=node.args[0].type.kind is Kind.BOOL)
+        run = logic.boolean(condition.run, is_bool=node.args[0].type.kind is Kind.BOOL)
         always = min(then.bare_cost, otherwise.bare_cost)
-        run = truth.conditional(
+        run = logic.conditional(
             run,
             charged(then.run, then.bare_cost - always),
             charged(otherwise.run, otherwise.bare_cost - always),
@@ -251,7 +251,7 @@ class _Compiler:
 
     def _alternative(self, node: Call, optional: Code) -> Code:
         other = self.compile(node.args[0])
-        run = truth.alternative(
+        run = logic.alternative(
             optional.run, charged(other.run, other.cost), is_value=node.function == "orValue"
         )
         return Code(run, optional.cost)
@@ -377,12 +377,12 @@ class _Compiler:
             if node.condition is not None:
                 code = self.compile(node.condition)
                 is_bool = node.condition.type.kind is Kind.BOOL
-                condition = loops.Part(truth.boolean(code.run, is_bool=is_bool), code.cost)
+                condition = comprehensions.Part(logic.boolean(code.run, is_bool=is_bool), code.cost)
             if node.result is not None:
                 code = self.compile(node.result)
-                result = loops.Part(code.run, code.cost, bool(code.constant))
-        turns = loops.turns(range_.run, slots, of=node.range.type)
-        run, cost = loops.LOOPS[node.macro](turns, condition, result)
+                result = comprehensions.Part(code.run, code.cost, bool(code.constant))
+        turns = comprehensions.turns(range_.run, slots, of=node.range.type)
+        run, cost = comprehensions.LOOPS[node.macro](turns, condition, result)
         return Code(run, range_.cost + cost)
 
 

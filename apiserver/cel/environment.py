@@ -12,7 +12,7 @@ from apiserver.cel import checker, macros, types
 from apiserver.cel.checker import Rules
 from apiserver.cel.compiler import Program, compile_tree
 from apiserver.cel.functions import Library, Overload
-from apiserver.cel.names import Meaning, Names, Vocabulary
+from apiserver.cel.name_resolution import Meaning, Names, Vocabulary
 from apiserver.cel.parser import Macros, parse
 from apiserver.cel.syntax import Node
 from apiserver.cel.types import Type

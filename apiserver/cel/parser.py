@@ -48,7 +48,6 @@ from apiserver.cel.lexer import (
     bytes_value,
     string_value,
 )
-from apiserver.cel.recovery import Abandoned, Reader, Unexpected, missing
 from apiserver.cel.syntax import (
     ISSUES_MAX,
     Bind,
@@ -65,6 +64,7 @@ from apiserver.cel.syntax import (
     Node,
     Select,
 )
+from apiserver.cel.token_reader import Abandoned, Reader, Unexpected, missing
 
 # cel-go's limits, which Kubernetes leaves as they are.
 CODE_POINTS_MAX: Final = 100_000

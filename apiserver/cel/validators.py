@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from apiserver.cel.library import formatting
+from apiserver.cel.library import string_format
 from apiserver.cel.syntax import Call, Constant, ListOf, MapOf, Node
 from apiserver.cel.types import Kind
 from apiserver.cel.values import EvaluationError
@@ -78,9 +78,9 @@ def _mixed(node: ListOf | MapOf) -> Iterator[tuple[Node, str]]:
 
 def _unfit(call: Call) -> Iterator[tuple[Node, str]]:
     text = call.target
-    if [each.call for each in call.overloads] != [formatting.format_localized]:
+    if [each.call for each in call.overloads] != [string_format.format_localized]:
         return
     if isinstance(text, Constant) and isinstance(args := call.args[0], ListOf):
-        found = formatting.misuse(text.value, args.items)
+        found = string_format.misuse(text.value, args.items)
         if found is not None:
             yield found[0] or call, found[1]

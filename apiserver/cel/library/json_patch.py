@@ -11,7 +11,7 @@ from typing import Final
 
 from apiserver.cel import types
 from apiserver.cel.functions import Library, Overload
-from apiserver.cel.library.prices import check_size, estimate_text, of_text
+from apiserver.cel.library.shared_costs import check_size, estimate_text, of_text
 from apiserver.cel.types import DYN, STRING, Field
 
 # What `JSONPatch{op: "add", path: "/a", value: 1}` makes; the name and type are an environment's message.

@@ -11,9 +11,9 @@ from typing import Final
 from apiserver.cel.functions import Library
 from apiserver.cel.library.authorizer import AUTHORIZER_SELECTORS, AUTHORIZERS
 from apiserver.cel.library.comprehensions import TWO_VARIABLES
-from apiserver.cel.library.format import FORMAT_LIBRARY
 from apiserver.cel.library.lists import LISTS
 from apiserver.cel.library.lists_ext import LISTS_EXT
+from apiserver.cel.library.named_formats import FORMAT_LIBRARY
 from apiserver.cel.library.network import CIDRS, IPS
 from apiserver.cel.library.optionals import OPTIONALS
 from apiserver.cel.library.quantity import QUANTITIES

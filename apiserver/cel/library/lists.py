@@ -9,7 +9,7 @@ from typing import Any, Final
 from apiserver.cel import types
 from apiserver.cel.functions import Library, Overload
 from apiserver.cel.library.ordering import check_comparable, overloads
-from apiserver.cel.library.prices import estimate_traversal, of_traversal
+from apiserver.cel.library.shared_costs import estimate_traversal, of_traversal
 from apiserver.cel.types import BOOL, INT, LIST_A, A, Type
 from apiserver.cel.values import INT_MAX, INT_MIN, UINT_MAX, Duration, EvaluationError, UInt, equal
 

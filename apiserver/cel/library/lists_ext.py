@@ -19,9 +19,9 @@ from apiserver.cel.functions import (
     Overload,
     Price,
 )
-from apiserver.cel.library.members import Members
 from apiserver.cel.library.ordering import are_alike, overloads
-from apiserver.cel.library.prices import actual_size, check_cost, estimate_list, of_list
+from apiserver.cel.library.shared_costs import actual_size, check_cost, estimate_list, of_list
+from apiserver.cel.library.value_set import Members
 from apiserver.cel.syntax import Bind, Call, Comprehension, Ident, ListOf, Node, Select
 from apiserver.cel.types import INT, LIST_A, LIST_DYN, Kind, Type
 from apiserver.cel.values import EvaluationError

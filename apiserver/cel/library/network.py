@@ -25,7 +25,7 @@ from apiserver.cel.functions import (
     Overload,
     Price,
 )
-from apiserver.cel.library.prices import actual_size, of_text
+from apiserver.cel.library.shared_costs import actual_size, of_text
 from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import EvaluationError
 from apiserver.golang.addresses import V4_BITS, V6_BITS, InvalidAddress, parse_address, parse_prefix

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from apiserver.cel import types
 from apiserver.cel.functions import Library, Overload
-from apiserver.cel.library.times import TIMESTAMP_MIN
+from apiserver.cel.library.timestamps import TIMESTAMP_MIN
 from apiserver.cel.macros import OPTIONAL_MACROS
 from apiserver.cel.types import BOOL, INT, LIST_A, MAP_A_B, A, B
 from apiserver.cel.values import NONE, EvaluationError, Message, Optional, Timestamp

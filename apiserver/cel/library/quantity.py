@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
 from apiserver.cel.functions import ONE, Estimated, Library, Overload
-from apiserver.cel.library.prices import of_text
+from apiserver.cel.library.shared_costs import of_text
 from apiserver.cel.types import BOOL, DOUBLE, INT, STRING, Type
 from apiserver.cel.values import INT_MAX, INT_MIN, EvaluationError
 from apiserver.meta.quantity import InvalidQuantity, parse_quantity

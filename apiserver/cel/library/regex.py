@@ -16,7 +16,7 @@ from apiserver.cel.functions import (
     Library,
     Overload,
 )
-from apiserver.cel.library.prices import of_regex, too_much
+from apiserver.cel.library.shared_costs import of_regex, too_much
 from apiserver.cel.types import INT, STRING
 from apiserver.cel.values import EvaluationError
 from apiserver.golang.regex import InvalidPattern, Regex, TooMuchWork, compile_pattern

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
 from apiserver.cel.functions import ONE, Estimated, Library, Overload
-from apiserver.cel.library.prices import of_text
+from apiserver.cel.library.shared_costs import of_text
 from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import UINT_MAX, EvaluationError
 from storage.quoting import go_quote

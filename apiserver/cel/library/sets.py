@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.cel.functions import ONE, Argument, Estimate, Estimated, Library, Overload, Price
-from apiserver.cel.library.members import Members
-from apiserver.cel.library.prices import actual_size, check_cost
+from apiserver.cel.library.shared_costs import actual_size, check_cost
+from apiserver.cel.library.value_set import Members
 from apiserver.cel.types import BOOL, LIST_A
 
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from apiserver.cel import costs, macros, types, values
 from apiserver.cel.functions import Estimate, Library, Overload, Price
-from apiserver.cel.library import times
-from apiserver.cel.library.prices import of_large_text
+from apiserver.cel.library import timestamps
+from apiserver.cel.library.shared_costs import of_large_text
 from apiserver.cel.types import (
     BOOL,
     BYTES,
@@ -189,17 +189,17 @@ def _text_to_bool(text: str) -> bool:
 
 
 def _text_to_duration(text: str) -> Duration:
-    found = times.parse_duration(text)
+    found = timestamps.parse_duration(text)
     if found is None:
         raise _no_conversion(STRING, DURATION)
     return Duration(found)
 
 
 def _text_to_timestamp(text: str) -> Timestamp:
-    found = times.parse_timestamp(text)
+    found = timestamps.parse_timestamp(text)
     if found is None:
         raise _no_conversion(STRING, TIMESTAMP)
-    return times.timestamp(found, found.offset)
+    return timestamps.timestamp(found, found.offset)
 
 
 def _double_to_int(number: float) -> int:
@@ -243,7 +243,7 @@ def _same(value: Any) -> Any:
 
 
 def _seconds(when: Timestamp) -> int:
-    return when // times.SECOND
+    return when // timestamps.SECOND
 
 
 def _matches(text: str, pattern: str) -> bool:
@@ -360,13 +360,15 @@ _OF_DURATIONS: Final = frozenset({"getHours", "getMinutes", "getSeconds", "getMi
 
 
 def _parts(name: str) -> tuple[Overload, ...]:
-    short, get = _PART_IDS[name], times.getter(name)
+    short, get = _PART_IDS[name], timestamps.getter(name)
     found = [
         _overload(f"timestamp_to_{short}", (TIMESTAMP,), INT, get, is_method=True),
         _overload(f"timestamp_to_{short}_with_tz", (TIMESTAMP, STRING), INT, get, is_method=True),
     ]
     if name in _OF_DURATIONS:
-        found.append(_overload(f"duration_to_{short}", (DURATION,), INT, times.spans(name), is_method=True))
+        found.append(
+            _overload(f"duration_to_{short}", (DURATION,), INT, timestamps.spans(name), is_method=True)
+        )
     return tuple(found)
 
 
@@ -407,19 +409,22 @@ STANDARD: Final = Library(
             _overload("add_bytes", (BYTES, BYTES), BYTES, operator.add, *_JOINED_TEXT),
             _overload("add_double", (DOUBLE, DOUBLE), DOUBLE, operator.add),
             _overload(
-                "add_duration_duration", (DURATION, DURATION), DURATION, lambda a, b: times.duration(a + b)
+                "add_duration_duration",
+                (DURATION, DURATION),
+                DURATION,
+                lambda a, b: timestamps.duration(a + b),
             ),
             _overload(
                 "add_duration_timestamp",
                 (DURATION, TIMESTAMP),
                 TIMESTAMP,
-                lambda a, b: times.timestamp(a + b, b.offset),
+                lambda a, b: timestamps.timestamp(a + b, b.offset),
             ),
             _overload(
                 "add_timestamp_duration",
                 (TIMESTAMP, DURATION),
                 TIMESTAMP,
-                lambda a, b: times.timestamp(a + b, a.offset),
+                lambda a, b: timestamps.timestamp(a + b, a.offset),
             ),
             _overload("add_int64", (INT, INT), INT, _add),
             _overload(
@@ -439,20 +444,20 @@ STANDARD: Final = Library(
                 "subtract_duration_duration",
                 (DURATION, DURATION),
                 DURATION,
-                lambda a, b: times.duration(a - b),
+                lambda a, b: timestamps.duration(a - b),
             ),
             _overload("subtract_int64", (INT, INT), INT, _subtract),
             _overload(
                 "subtract_timestamp_duration",
                 (TIMESTAMP, DURATION),
                 TIMESTAMP,
-                lambda a, b: times.timestamp(a - b, a.offset),
+                lambda a, b: timestamps.timestamp(a - b, a.offset),
             ),
             _overload(
                 "subtract_timestamp_timestamp",
                 (TIMESTAMP, TIMESTAMP),
                 DURATION,
-                lambda a, b: times.duration(a - b),
+                lambda a, b: timestamps.duration(a - b),
             ),
             _overload("subtract_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a - b)),
         ),
@@ -514,9 +519,9 @@ STANDARD: Final = Library(
                 BOOL: lambda value: "true" if value else "false",
                 BYTES: _bytes_to_text,
                 DOUBLE: format_double,
-                DURATION: times.format_duration,
+                DURATION: timestamps.format_duration,
                 INT: str,
-                TIMESTAMP: times.format_timestamp,
+                TIMESTAMP: timestamps.format_timestamp,
                 UINT: str,
             },
         ),
@@ -524,7 +529,7 @@ STANDARD: Final = Library(
             TIMESTAMP,
             {
                 TIMESTAMP: _same,
-                INT: lambda seconds: times.timestamp(_product(seconds, times.SECOND)),
+                INT: lambda seconds: timestamps.timestamp(_product(seconds, timestamps.SECOND)),
                 STRING: _text_to_timestamp,
             },
         ),
@@ -541,7 +546,7 @@ STANDARD: Final = Library(
             _overload("matches", (STRING, STRING), BOOL, _matches, costs.matching),
             *_text_method("matches_string", _matches, costs.matching, costs.matching_worst),
         ),
-        **{name: _parts(name) for name in times.PARTS},
+        **{name: _parts(name) for name in timestamps.PARTS},
     },
 )
 """Always there."""

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from apiserver.cel import types
 from apiserver.cel.functions import UNBOUNDED, Argument, Bounds, Estimated, Library, Overload
-from apiserver.cel.library.formatting import format_localized, format_plainly
-from apiserver.cel.library.prices import (
+from apiserver.cel.library.shared_costs import (
     ITEMS_MAX,
     actual_size,
     check_size,
@@ -23,7 +22,8 @@ from apiserver.cel.library.prices import (
     of_text,
     of_traversal,
 )
-from apiserver.cel.library.texts import cel_quoted
+from apiserver.cel.library.string_conversion import cel_quoted
+from apiserver.cel.library.string_format import format_localized, format_plainly
 from apiserver.cel.types import INT, STRING, Type
 from apiserver.cel.values import EvaluationError
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
 from apiserver.cel.functions import ONE, Estimated, Library, Overload
-from apiserver.cel.library.prices import estimate_text, of_large_text, of_text
+from apiserver.cel.library.shared_costs import estimate_text, of_large_text, of_text
 from apiserver.cel.types import BOOL, STRING, Type
 from apiserver.cel.values import EvaluationError
 from apiserver.golang import urls

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from apiserver.cel import types
 from apiserver.cel.compiler import NotRunnable, Program
+from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.environment import Environment
-from apiserver.cel.estimate import estimate
 from apiserver.cel.library.kubernetes import KUBERNETES
 from apiserver.cel.syntax import Invalid, Node
 from apiserver.cel.types import Kind, Type

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.environment import Environment
-from apiserver.cel.estimate import estimate
 from apiserver.cel.library.comprehensions import BINDINGS
 from apiserver.cel.library.kubernetes import KUBERNETES
 from apiserver.custom_resources.rules.types import SchemaTypes

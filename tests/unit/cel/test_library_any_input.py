@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.cel.functions import ANY, ONE, Argument, Bounds, Estimate, Overload
-from apiserver.cel.library.format import FORMAT, FORMATS
+from apiserver.cel.library.named_formats import FORMAT, FORMATS
 from apiserver.cel.library.network import CIDR, IP
 from apiserver.cel.library.quantity import QUANTITY
 from apiserver.cel.library.semver import SEMVER

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.cel.library.members import Members
+from apiserver.cel.library.value_set import Members
 from apiserver.cel.syntax import Invalid
 from apiserver.cel.values import UInt, equal
 from tests.unit.cel.library_support import assert_fails, assert_true, evaluate

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.cel import types
-from apiserver.cel.library.formatting import format_plainly
-from apiserver.cel.library.texts import double_text
-from apiserver.cel.library.times import SECOND
+from apiserver.cel.library.string_conversion import double_text
+from apiserver.cel.library.string_format import format_plainly
+from apiserver.cel.library.timestamps import SECOND
 from apiserver.cel.values import Duration, Timestamp, UInt
 from tests.unit.cel.library_support import assert_fails, assert_true, evaluate
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from apiserver.cel import types
 from apiserver.cel.environment import Environment
-from apiserver.cel.library import times
+from apiserver.cel.library import timestamps
 from apiserver.cel.library.standard import STANDARD, format_double
 from apiserver.cel.values import INT_MAX, INT_MIN, UINT_MAX, Duration, EvaluationError, Timestamp, UInt
 
@@ -35,7 +35,7 @@ ENVIRONMENT: Final = Environment(
 )
 SECOND: Final = 1_000_000_000
 INT64: Final = st.integers(INT_MIN, INT_MAX)
-TIMESTAMPS: Final = st.integers(times.TIMESTAMP_MIN, times.TIMESTAMP_MAX).map(Timestamp)
+TIMESTAMPS: Final = st.integers(timestamps.TIMESTAMP_MIN, timestamps.TIMESTAMP_MAX).map(Timestamp)
 
 
 def value(text: str, **variables: Any) -> Any:
@@ -113,8 +113,8 @@ CONVERSIONS: Final[dict[str, list[tuple[Any, Any]]]] = {
         (Duration(1), "0.000000001s"),
         (Timestamp(0), "1970-01-01T00:00:00Z"),
         (Timestamp(SECOND // 2), "1970-01-01T00:00:00.5Z"),
-        (Timestamp(times.TIMESTAMP_MIN), "0001-01-01T00:00:00Z"),
-        (Timestamp(times.TIMESTAMP_MAX), "9999-12-31T23:59:59.999999999Z"),
+        (Timestamp(timestamps.TIMESTAMP_MIN), "0001-01-01T00:00:00Z"),
+        (Timestamp(timestamps.TIMESTAMP_MAX), "9999-12-31T23:59:59.999999999Z"),
     ],
     "bytes": [("é", b"\xc3\xa9")],
     "duration": [
@@ -288,9 +288,9 @@ def test_a_time_is_shown_in_the_zone_that_it_was_written_in(text: str) -> None:
 @given(TIMESTAMPS, st.integers(-24 * 60 + 1, 24 * 60 - 1))
 def test_a_time_as_text_is_the_same_time_in_any_zone(when: Timestamp, minutes: int) -> None:
     """Years may be out of those that a timestamp has, by up to a day."""
-    shown = times.format_timestamp(Timestamp(when, minutes * 60))
+    shown = timestamps.format_timestamp(Timestamp(when, minutes * 60))
     assert shown.endswith("Z") == (minutes == 0)
-    read = times.parse_timestamp(shown)
+    read = timestamps.parse_timestamp(shown)
     if not shown.startswith("10000-"):
         assert read is not None
         assert (read, read.offset) == (when, minutes * 60)
@@ -317,7 +317,7 @@ def test_the_parts_of_a_time_are_those_of_the_zone(seconds: int, micros: int, zo
         there.second,
         there.microsecond // 1_000,
     ]
-    assert [value(f"t.{name}(s)", t=when, s=zone) for name in times.PARTS] == want
+    assert [value(f"t.{name}(s)", t=when, s=zone) for name in timestamps.PARTS] == want
 
 
 PARTS: Final[dict[str, tuple[str, int]]] = {

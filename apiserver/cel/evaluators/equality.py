@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from apiserver.cel import values
 from apiserver.cel.costs import looking_at, size_of
+from apiserver.cel.evaluators.frames import NO_OVERLOAD, OF_NOTHING, Frame, Run, spend
 from apiserver.cel.functions import STRING_FACTOR
-from apiserver.cel.runs.frames import NO_OVERLOAD, OF_NOTHING, Frame, Run, spend
 from apiserver.cel.types import Kind, Type
-from apiserver.cel.unify import SCALARS
+from apiserver.cel.unification import SCALARS
 from apiserver.cel.values import BoolKey, EvaluationError, MapList, Message, Optional, SetList, UInt
 
 _SIZED: Final = frozenset({Kind.STRING, Kind.BYTES, Kind.LIST, Kind.MAP})

@@ -7,8 +7,8 @@ from math import ceil
 from typing import Any, Final
 
 from apiserver.cel import costs, values
+from apiserver.cel.evaluators.frames import EXCEEDED, NO_OVERLOAD, OF_NOTHING, Frame, Run, spend
 from apiserver.cel.functions import REGEX_FACTOR, STRING_FACTOR, Overload, Price
-from apiserver.cel.runs.frames import EXCEEDED, NO_OVERLOAD, OF_NOTHING, Frame, Run, spend
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import (
     CostExceeded,

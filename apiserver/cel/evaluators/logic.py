@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from apiserver.cel.runs.frames import NO_OVERLOAD, Frame, Run
+from apiserver.cel.evaluators.frames import NO_OVERLOAD, Frame, Run
 from apiserver.cel.values import EvaluationError, Optional
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from apiserver.cel import values
-from apiserver.cel.runs.frames import ABSENT, Frame, Run
+from apiserver.cel.evaluators.frames import ABSENT, Frame, Run
 from apiserver.cel.types import Type
 from apiserver.cel.values import EvaluationError, Message, Optional
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.cel.runs.frames import ABSENT, UNSET, Frame, Run, spend
+from apiserver.cel.evaluators.frames import ABSENT, UNSET, Frame, Run, spend
 from apiserver.cel.values import EvaluationError
 
 

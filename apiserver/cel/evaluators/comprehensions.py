@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.cel import values
+from apiserver.cel.evaluators.frames import EXCEEDED, NO_OVERLOAD, Frame, Run
 from apiserver.cel.functions import LIST_COST
-from apiserver.cel.runs.frames import EXCEEDED, NO_OVERLOAD, Frame, Run
 from apiserver.cel.syntax import Macro
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import CostExceeded, EvaluationError

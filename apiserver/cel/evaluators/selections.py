@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from apiserver.cel import values
-from apiserver.cel.runs.frames import ABSENT, NO_OVERLOAD, Frame, Run
+from apiserver.cel.evaluators.frames import ABSENT, NO_OVERLOAD, Frame, Run
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import NONE, EvaluationError, Message, Optional, UInt
 

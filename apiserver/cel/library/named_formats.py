@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from apiserver.cel import types
 from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Estimated, Library, Overload
-from apiserver.cel.library.prices import regex_price
+from apiserver.cel.library.shared_costs import regex_price
 from apiserver.cel.types import STRING, Type
 from apiserver.cel.values import NONE, Optional
 from apiserver.golang import urls

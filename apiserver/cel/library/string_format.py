@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from apiserver.cel.library.prices import TEXT_MAX, check_size
-from apiserver.cel.library.texts import double_text
-from apiserver.cel.library.times import format_duration, format_timestamp
+from apiserver.cel.library.shared_costs import TEXT_MAX, check_size
+from apiserver.cel.library.string_conversion import double_text
+from apiserver.cel.library.timestamps import format_duration, format_timestamp
 from apiserver.cel.syntax import ListOf, MapOf, Node
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import BoolKey, Duration, EvaluationError, Timestamp, UInt, key_value, type_name

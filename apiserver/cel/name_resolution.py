@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from apiserver.cel.functions import Overload
 from apiserver.cel.types import Type
-from apiserver.cel.unify import parameter_names
+from apiserver.cel.unification import parameter_names
 
 
 class Meaning(NamedTuple):
