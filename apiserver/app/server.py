@@ -107,7 +107,7 @@ from apiserver.serving.listening import (
 )
 from apiserver.serving.service_account_tokens import ServiceAccounts, finder, service_accounts
 from apiserver.vocabulary import UserInfo
-from apiserver.wire.forms import media_types
+from apiserver.wire.media_types import media_types
 from apiserver.workers.worker import WorkerPart
 from storage.auto_compaction import AutoCompactor
 from storage.embedded import EmbeddedStore

@@ -9,9 +9,9 @@ from typing import Final
 
 import orjson
 
-from apiserver.apply.documents import TooDeep, Untyped
 from apiserver.apply.field_set import LEAF, FieldSet
-from apiserver.apply.ownership import Version, still_as_applied
+from apiserver.apply.typed_value import TooDeep, Untyped
+from apiserver.apply.updater import Version, still_as_applied
 from apiserver.meta.object_meta import ANNOTATIONS_BYTES_MAX
 from apiserver.vocabulary import Document
 

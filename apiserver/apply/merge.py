@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.apply.documents import TooDeep, everything
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, has_itself
-from apiserver.apply.shape import NoElement, Shape, element_of
+from apiserver.apply.type_defs import NoElement, Shape, element_of
+from apiserver.apply.typed_value import TooDeep, everything
 from apiserver.meta.quantity import InvalidQuantity, canonical
 from apiserver.vocabulary import Document
 

@@ -13,7 +13,7 @@ from apiserver.custom_resources.rules.evaluate import Rules
 from apiserver.registry.served_resource import Check
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.custom import CustomSchema
-from apiserver.schema.custom.document import everywhere
+from apiserver.schema.custom.json_schema import everywhere
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document, GroupVersion
 

@@ -17,7 +17,7 @@ from apiserver.registry import aside
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
-from apiserver.wire.forms import CBOR, JSON, YAML, media_types
+from apiserver.wire.media_types import CBOR, JSON, YAML, media_types
 from apiserver.wire.protobuf import NotProtobuf, open_envelope
 
 # With aliases a short text stands for a long document, and every value of it takes far longer than in JSON.

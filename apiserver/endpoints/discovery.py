@@ -26,7 +26,7 @@ from apiserver.errors import BadRequest, NotAcceptable
 from apiserver.registry import aside
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.vocabulary import Document, GroupVersion
-from apiserver.wire.forms import JSON, media_types
+from apiserver.wire.media_types import JSON, media_types
 
 # Of groups and versions; more than the built-in ones have in all their forms.
 KEPT_FORMS_MAX: Final = 256

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from apiserver.brand import Brand
 from apiserver.errors import NotAcceptable
-from apiserver.wire.forms import JSON
+from apiserver.wire.media_types import JSON
 
 __all__ = ["JSON", "Form", "Negotiator", "Target", "base_type", "object_targets"]
 

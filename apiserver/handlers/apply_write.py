@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from apiserver.apply import last_applied
-from apiserver.apply import ownership as owning
-from apiserver.apply.documents import TooDeep, Untyped, prune_unknown, stated
+from apiserver.apply import updater as owning
 from apiserver.apply.field_set import LEAF, FieldSet
-from apiserver.apply.ownership import APPLY, Applied, Manager
+from apiserver.apply.typed_value import TooDeep, Untyped, prune_unknown, stated
+from apiserver.apply.updater import APPLY, Applied, Manager
 from apiserver.endpoints.call import Call
 from apiserver.errors import ApplyConflict, BadRequest, Conflict, UnmergeablePatch
 from apiserver.handlers.apply_bodies import kind_text, parse, place_text, require_place

@@ -13,7 +13,7 @@ from apiserver.endpoints.negotiation import Form, Negotiator, object_targets
 from apiserver.endpoints.representation import Encoder, KeptForms, MetaMessages, encoder_for
 from apiserver.meta.options import first
 from apiserver.registry.served_resource import ServedResource
-from apiserver.wire.forms import JSON, YAML, media_types
+from apiserver.wire.media_types import JSON, YAML, media_types
 
 
 class Encoders:

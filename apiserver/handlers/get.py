@@ -12,7 +12,7 @@ from apiserver.meta.options import read_at_for_get
 from apiserver.registry import aside
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.wire.forms import JSON
+from apiserver.wire.media_types import JSON
 
 
 def get_handler(registry: Registry, encoders: Encoders) -> Handler:

@@ -22,7 +22,7 @@ from apiserver.registry import aside
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
-from apiserver.wire.forms import JSON
+from apiserver.wire.media_types import JSON
 from storage.interface import Consistency, ReadAt
 
 ATTEMPTS_MAX: Final = 5

@@ -8,11 +8,11 @@ from typing import Any, Final
 import orjson
 from aiohttp import hdrs
 
-from apiserver.apply import ownership as owning
-from apiserver.apply.documents import TooDeep
+from apiserver.apply import updater as owning
 from apiserver.apply.field_set import InvalidFieldSet
-from apiserver.apply.ownership import UPDATE, Manager, Owners, Version, updater_name
-from apiserver.apply.shape import KEY_DEFAULTS, Shapes
+from apiserver.apply.type_defs import KEY_DEFAULTS, Shapes
+from apiserver.apply.typed_value import TooDeep
+from apiserver.apply.updater import UPDATE, Manager, Owners, Version, updater_name
 from apiserver.deviations import Deviations
 from apiserver.endpoints.call import Call
 from apiserver.errors import BadRequest, UnmergeablePatch

@@ -35,7 +35,8 @@ from apiserver.handlers.get import send_object
 from apiserver.handlers.ownership import Ownership
 from apiserver.handlers.update import require_name, update_rules
 from apiserver.meta.options import WriteOptions
-from apiserver.patch import json_patch, merge_patch, remarks, strategic_merge
+from apiserver.patch import field_validation as remarks
+from apiserver.patch import json_patch, merge_patch, strategic_merge
 from apiserver.registry import aside
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.endpoints.openapi.gnostic import to_v2, to_v3
-from apiserver.wire.protobuf.encoding import Raw, fields
+from apiserver.wire.protobuf.wire_format import Raw, fields
 
 
 def at(message: bytes, *path: int) -> list[Raw]:

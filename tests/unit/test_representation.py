@@ -38,7 +38,7 @@ from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.wire import cbor, yaml
-from apiserver.wire.forms import CBOR, YAML
+from apiserver.wire.media_types import CBOR, YAML
 from apiserver.wire.protobuf import Decoder, open_envelope
 from storage.interface import Stored
 

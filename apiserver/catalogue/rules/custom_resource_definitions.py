@@ -38,7 +38,7 @@ from apiserver.catalogue.rules.structural_schemas import unsupported, validate_s
 from apiserver.field_errors import forbidden, invalid, required
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
-from apiserver.schema.custom.document import Extensions
+from apiserver.schema.custom.json_schema import Extensions
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
 from storage.quoting import go_quote

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any, Final, TypeAlias
 
-from apiserver.schema.custom.document import Extensions
+from apiserver.schema.custom.json_schema import Extensions
 from apiserver.vocabulary import Document
 
 _Form: TypeAlias = Callable[[Any], Any]

@@ -16,8 +16,8 @@ from apiserver.catalogue.rules.internal_schemas import internal_items
 from apiserver.catalogue.rules.schema_nodes import is_plain, nodes
 from apiserver.catalogue.rules.schema_paths import InvalidPath, find_field
 from apiserver.field_errors import forbidden, invalid, not_supported, required
-from apiserver.schema.custom.document import Extensions
 from apiserver.schema.custom.formats import is_recognised
+from apiserver.schema.custom.json_schema import Extensions
 from apiserver.vocabulary import Document
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")

@@ -14,9 +14,9 @@ from apiserver.catalogue.rules.common import Errors
 from apiserver.catalogue.rules.schema_nodes import DEPTH_MAX, is_deep, is_plain
 from apiserver.field_errors import FieldError, forbidden, invalid
 from apiserver.schema.compile import TypeMismatch, Walk
-from apiserver.schema.custom.document import Extensions
-from apiserver.schema.custom.resources import EmbeddedResources
-from apiserver.schema.custom.values import NOWHERE, Check
+from apiserver.schema.custom.json_schema import Extensions
+from apiserver.schema.custom.list_types import EmbeddedResources
+from apiserver.schema.custom.validation import NOWHERE, Check
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
 

@@ -16,7 +16,7 @@ from apiserver.catalogue.rules.common import Errors
 from apiserver.catalogue.rules.schema_nodes import is_plain, nodes
 from apiserver.field_errors import forbidden, invalid, required
 from apiserver.golang.regex import InvalidPattern, compile_pattern
-from apiserver.schema.custom.document import Extensions
+from apiserver.schema.custom.json_schema import Extensions
 from apiserver.vocabulary import Document
 
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 from apiserver.cel.values import Duration, MapList, SetList, Timestamp
 from apiserver.custom_resources.rules.types import resource_properties
 from apiserver.custom_resources.rules.uses import Part
-from apiserver.schema.custom.document import JSONSchema
+from apiserver.schema.custom.json_schema import JSONSchema
 
 # Returns the very value that it got where nothing is to be converted.
 Adapter: TypeAlias = Callable[[Any], Any]

@@ -16,7 +16,7 @@ from apiserver.cel.types import Type
 from apiserver.custom_resources.rules.compiled import SELF, CheckedRule, Checker, Rule, rules_of
 from apiserver.custom_resources.rules.types import REQUEST_BYTES_MAX, SchemaTypes
 from apiserver.field_errors import FieldError, forbidden, invalid
-from apiserver.schema.custom.document import JSONSchema, everywhere
+from apiserver.schema.custom.json_schema import JSONSchema, everywhere
 
 # The worst case of one rule, over all values that it is evaluated for, and of all rules together.
 RULE_COST_MAX: Final = 10_000_000

@@ -17,7 +17,7 @@ from apiserver.cel.library.kubernetes import KUBERNETES
 from apiserver.cel.syntax import Invalid, Node
 from apiserver.cel.types import Kind, Type
 from apiserver.custom_resources.rules.uses import Part, reads
-from apiserver.schema.custom.document import JSONSchema
+from apiserver.schema.custom.json_schema import JSONSchema
 from apiserver.vocabulary import Document
 
 SELF: Final = "self"

@@ -26,7 +26,7 @@ from apiserver.custom_resources.rules.evaluation import (
 from apiserver.custom_resources.rules.nodes import Finder, Node, schema_work
 from apiserver.field_errors import FieldError
 from apiserver.schema.custom.correlation import Correlation
-from apiserver.schema.custom.document import Extensions, JSONSchema
+from apiserver.schema.custom.json_schema import Extensions, JSONSchema
 from apiserver.vocabulary import Document
 
 # After one of these errors a value may be of another type than its schema says.

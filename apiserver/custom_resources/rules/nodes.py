@@ -20,7 +20,7 @@ from apiserver.custom_resources.rules.compiled import (
 )
 from apiserver.custom_resources.rules.types import SchemaTypes
 from apiserver.custom_resources.rules.uses import merged
-from apiserver.schema.custom.document import JSONSchema, everywhere
+from apiserver.schema.custom.json_schema import JSONSchema, everywhere
 
 # In the unit of `evaluation`: what it takes to compile one character, and to make one schema's type. More
 # schemas than these are too much in any case.

@@ -11,7 +11,7 @@ from typing import Final
 
 from apiserver.cel import types
 from apiserver.cel.types import Field, Kind, Type
-from apiserver.schema.custom.document import JSONSchema
+from apiserver.schema.custom.json_schema import JSONSchema
 
 # A value takes no more than this, since no request does.
 REQUEST_BYTES_MAX: Final = 3 * 1024 * 1024

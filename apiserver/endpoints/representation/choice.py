@@ -27,7 +27,7 @@ from apiserver.endpoints.representation.protobuf import MetaMessages, ProtobufEn
 from apiserver.errors import BadRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
-from apiserver.wire.forms import CBOR, YAML
+from apiserver.wire.media_types import CBOR, YAML
 
 _WRITINGS: Final[dict[str, Writing]] = {YAML: YamlWriting(), CBOR: CborWriting()}
 

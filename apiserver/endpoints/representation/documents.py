@@ -14,7 +14,7 @@ from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
-from apiserver.wire.forms import CBOR, CBOR_SEQUENCE, YAML
+from apiserver.wire.media_types import CBOR, CBOR_SEQUENCE, YAML
 
 
 class Writing(Protocol):

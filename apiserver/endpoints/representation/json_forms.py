@@ -30,7 +30,7 @@ from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
-from apiserver.wire.forms import JSON
+from apiserver.wire.media_types import JSON
 
 # What is shown of an object: the object itself, or one that lacks something.
 Shown = Callable[[StoredObject], StoredObject]

@@ -25,8 +25,8 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
 from apiserver.wire.protobuf import Encoder, NoProtobufForm, event_frame, seal
-from apiserver.wire.protobuf.encoding import BYTES, content_of, delimited, key
 from apiserver.wire.protobuf.envelope import CLOSING, envelope_opening
+from apiserver.wire.protobuf.wire_format import BYTES, content_of, delimited, key
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _FIRST: Final = key(1, BYTES)

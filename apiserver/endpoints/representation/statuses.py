@@ -8,7 +8,7 @@ from apiserver.endpoints.representation.choice import writer
 from apiserver.endpoints.representation.protobuf import MetaMessages
 from apiserver.errors import NotAcceptable
 from apiserver.vocabulary import Document
-from apiserver.wire.forms import JSON, media_types
+from apiserver.wire.media_types import JSON, media_types
 
 
 class Statuses:

@@ -21,11 +21,11 @@ from typing import Any
 
 from apiserver.field_errors import FieldError, invalid
 from apiserver.schema.custom.correlation import Correlation
-from apiserver.schema.custom.document import Extensions, everywhere
-from apiserver.schema.custom.resources import EmbeddedResources, Lists
-from apiserver.schema.custom.structure import structure_of
-from apiserver.schema.custom.values import NOWHERE, Check, Errors
-from apiserver.schema.custom.walk import CustomWalk
+from apiserver.schema.custom.json_schema import Extensions, everywhere
+from apiserver.schema.custom.list_types import EmbeddedResources, Lists
+from apiserver.schema.custom.pruning import CustomWalk
+from apiserver.schema.custom.structural_builder import structure_of
+from apiserver.schema.custom.validation import NOWHERE, Check, Errors
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.schema.custom.document import Extensions, JSONSchema, below_field
+from apiserver.schema.custom.json_schema import Extensions, JSONSchema, below_field
 
 _SCALARS: Final = frozenset({str, int, float, bool})
 

@@ -7,10 +7,10 @@ k8s.io/apimachinery, pkg/runtime/serializer/protobuf; the encoding itself:
 https://protobuf.dev/programming-guides/encoding/.
 """
 
-from apiserver.wire.protobuf.encoding import NotProtobuf
+from apiserver.wire.protobuf.decoder import DEPTH_MAX, FIELDS_MAX, Decoder
+from apiserver.wire.protobuf.encoder import Encoder, NoProtobufForm
 from apiserver.wire.protobuf.envelope import MAGIC, Envelope, event_frame, open_envelope, seal
-from apiserver.wire.protobuf.reader import DEPTH_MAX, FIELDS_MAX, Decoder
-from apiserver.wire.protobuf.writer import Encoder, NoProtobufForm
+from apiserver.wire.protobuf.wire_format import NotProtobuf
 
 __all__ = [
     "DEPTH_MAX",

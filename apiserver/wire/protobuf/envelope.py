@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from apiserver.wire.protobuf.encoding import BYTES, NotProtobuf, as_text, delimited, fields, key, varint
+from apiserver.wire.protobuf.wire_format import BYTES, NotProtobuf, as_text, delimited, fields, key, varint
 
 MAGIC: Final = b"k8s\x00"
 _FIRST: Final = key(1, BYTES)

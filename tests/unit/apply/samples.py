@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.apply.ownership import Version
-from apiserver.apply.shape import Shape, Shapes
+from apiserver.apply.type_defs import Shape, Shapes
+from apiserver.apply.updater import Version
 from apiserver.schema.structural import Kind, Schema
 
 STRING: Final = Schema(Kind.STRING, "string")

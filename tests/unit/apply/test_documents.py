@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apply.documents import Difference, compare, everything
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet
-from apiserver.apply.shape import ALIKE_MAX, ALIKE_NAMES_MAX, ALIKE_TEXT_MAX, Shape, Shapes
+from apiserver.apply.type_defs import ALIKE_MAX, ALIKE_NAMES_MAX, ALIKE_TEXT_MAX, Shape, Shapes
+from apiserver.apply.typed_value import Difference, compare, everything
 from apiserver.schema.structural import Kind, Schema
 from tests.unit.apply.samples import SHAPE, STRING
 

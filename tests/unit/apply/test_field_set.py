@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.apply import field_set
-from apiserver.apply.documents import TooDeep, UnknownField, Untyped, compare, stated
 from apiserver.apply.field_set import FieldSet, InvalidFieldSet, difference, intersection, union
+from apiserver.apply.typed_value import TooDeep, UnknownField, Untyped, compare, stated
 from tests.unit.apply.samples import SHAPE, thing_of
 
 Path = tuple[str, ...]

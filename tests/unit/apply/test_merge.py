@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.apply.documents import TooDeep, stated
 from apiserver.apply.field_set import FieldSet
 from apiserver.apply.merge import extract, merge, prune, put_back, reconcile
-from apiserver.apply.shape import Shapes
+from apiserver.apply.type_defs import Shapes
+from apiserver.apply.typed_value import TooDeep, stated
 from apiserver.schema.structural import Kind, Schema
 from tests.unit.apply.samples import SHAPE, thing_of
 

@@ -11,17 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.apply.field_set import FieldSet
-from apiserver.apply.ownership import (
-    APPLY,
-    UPDATE,
-    ApplyConflict,
-    Manager,
-    Owners,
-    apply,
-    read,
-    update,
-    write,
-)
+from apiserver.apply.updater import APPLY, UPDATE, ApplyConflict, Manager, Owners, apply, read, update, write
 from tests.unit.apply.samples import VERSION, thing_of
 
 Path = tuple[str, ...]

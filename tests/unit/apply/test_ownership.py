@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from apiserver.apply import ownership
-from apiserver.apply.documents import Untyped
+from apiserver.apply import updater as ownership
 from apiserver.apply.field_set import FieldSet, InvalidFieldSet
-from apiserver.apply.ownership import (
+from apiserver.apply.typed_value import Untyped
+from apiserver.apply.updater import (
     APPLY,
     UPDATE,
     ApplyConflict,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.custom import CustomSchema
 from apiserver.schema.custom.correlation import Correlation
-from apiserver.schema.custom.document import Extensions
-from apiserver.schema.custom.values import Check
+from apiserver.schema.custom.json_schema import Extensions
+from apiserver.schema.custom.validation import Check
 
 from .samples import (
     INT_OR_STRING,

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apply.documents import compare, stated
 from apiserver.apply.field_set import ITSELF
-from apiserver.apply.shape import Shapes
+from apiserver.apply.type_defs import Shapes
+from apiserver.apply.typed_value import compare, stated
 from apiserver.schema.structural import Kind
 
 from .samples import (

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.schema.custom.numbers import shown
-from apiserver.schema.custom.values import ERRORS_MAX
+from apiserver.schema.custom.validation import ERRORS_MAX
 
 from .samples import INT_OR_STRING, TEXT, WHOLE, Problem, field, items, of, problems, root, told, values
 

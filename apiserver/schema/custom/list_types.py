@@ -13,7 +13,7 @@ import orjson
 from apiserver.field_errors import FieldError, duplicate, invalid, required
 from apiserver.meta import object_meta
 from apiserver.meta.names import dns1035_label, path_segment
-from apiserver.schema.custom.document import Extensions, JSONSchema, below, everywhere
+from apiserver.schema.custom.json_schema import Extensions, JSONSchema, below, everywhere
 from apiserver.schema.custom.paths import Key, Path, bracketed
 from apiserver.vocabulary import Document
 

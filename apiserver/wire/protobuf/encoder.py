@@ -14,7 +14,7 @@ import orjson
 from apiserver.schema.go_fields import GoField, fields_of, go_struct
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
-from apiserver.wire.protobuf.encoding import BYTES, FIXED64, VARINT, delimited, key, varint
+from apiserver.wire.protobuf.wire_format import BYTES, FIXED64, VARINT, delimited, key, varint
 
 # The content of a field: bytes that are written with their length, or a number as it is written.
 _Encode: TypeAlias = Callable[[Any], bytes]

@@ -13,7 +13,7 @@ import orjson
 from apiserver.schema.go_fields import go_struct
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
-from apiserver.wire.protobuf.encoding import NotProtobuf, Raw, as_bytes, as_text, fields
+from apiserver.wire.protobuf.wire_format import NotProtobuf, Raw, as_bytes, as_text, fields
 
 # No type of Kubernetes nests as deep; JSON schemas in custom resource definitions come closest.
 DEPTH_MAX: Final = 200

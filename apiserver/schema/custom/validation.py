@@ -17,8 +17,8 @@ from apiserver.field_errors import FieldError, not_supported, quote, required, t
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.schema.custom import numbers
 from apiserver.schema.custom.correlation import Correlation, equal
-from apiserver.schema.custom.document import Extensions, JSONSchema
 from apiserver.schema.custom.formats import format_of, is_recognised
+from apiserver.schema.custom.json_schema import Extensions, JSONSchema
 from storage.quoting import go_quote
 
 Test: TypeAlias = Callable[[Any], object]

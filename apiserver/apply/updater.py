@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.apply import field_set
-from apiserver.apply.documents import Difference, compare, stated
 from apiserver.apply.field_set import (
     LEAF,
     FieldSet,
@@ -23,7 +22,8 @@ from apiserver.apply.field_set import (
     union,
 )
 from apiserver.apply.merge import merge, prune, put_back, reconcile
-from apiserver.apply.shape import Shape
+from apiserver.apply.type_defs import Shape
+from apiserver.apply.typed_value import Difference, compare, stated
 from apiserver.vocabulary import Document
 
 APPLY: Final = "Apply"

@@ -17,7 +17,7 @@ import orjson
 from apiserver.field_errors import invalid, quote
 from apiserver.schema.compile import UNKNOWN_FIELDS_MAX, TypeMismatch, Walk
 from apiserver.schema.custom import numbers
-from apiserver.schema.custom.document import Extensions, JSONSchema
+from apiserver.schema.custom.json_schema import Extensions, JSONSchema
 from apiserver.schema.custom.paths import Key, Path, bracketed, plain
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document

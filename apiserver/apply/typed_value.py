@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, Ordered, in_order, shown
-from apiserver.apply.shape import NoElement, Shape, element_of, text_key
+from apiserver.apply.type_defs import NoElement, Shape, element_of, text_key
 from apiserver.vocabulary import Document
 
 _ABSENT: Final = object()

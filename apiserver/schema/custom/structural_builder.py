@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from apiserver.schema.custom.document import Extensions, JSONSchema
+from apiserver.schema.custom.json_schema import Extensions, JSONSchema
 from apiserver.schema.structural import Kind, Schema
 
 _SCALARS: Final[Mapping[str, tuple[Kind, str]]] = {
