@@ -16,14 +16,14 @@ from typing import Final
 
 from apiserver import EMULATED_VERSION
 from apiserver.admission.chain import AdmissionChain
-from apiserver.admission.escalation import Escalation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugins import builtin_plugins
+from apiserver.admission.plugins.privilege_escalation import Escalation
 from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain
-from apiserver.authn.review import TokenReviewer
-from apiserver.authn.token import TokenAuthenticator, TokenFileError, read_token_file
-from apiserver.authz.modes import Authorization, authorization
+from apiserver.authn.token_file import TokenAuthenticator, TokenFileError, read_token_file
+from apiserver.authn.token_review import TokenReviewer
+from apiserver.authz.authorizer_modes import Authorization, authorization
 from apiserver.catalogue.builtins import builtin_resources
 from apiserver.catalogue.rbac import GROUP as RBAC_GROUP
 from apiserver.catalogue.rules.service_pools import service_pools

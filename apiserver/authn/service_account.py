@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from apiserver.authn.chain import Credentials, authenticated
-from apiserver.authn.token import bearer_token
+from apiserver.authn.token_file import bearer_token
 from apiserver.errors import Unauthorized
 from apiserver.meta import timestamps
 from apiserver.vocabulary import Document, UserInfo

@@ -19,7 +19,7 @@ import yaml
 
 from apiserver import EMULATED_VERSION, __version__
 from apiserver.admission import plugin_names
-from apiserver.authz.modes import MODES, NODE, RBAC
+from apiserver.authz.authorizer_modes import MODES, NODE, RBAC
 from apiserver.brand import Brand
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli import flag_values

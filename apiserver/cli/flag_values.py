@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from apiserver.admission import plugin_names
-from apiserver.authz.modes import MODES
+from apiserver.authz.authorizer_modes import MODES
 from apiserver.golang.durations import parse_duration
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network

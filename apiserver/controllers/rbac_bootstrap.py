@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.authz.rbac import reconciling
-from apiserver.authz.rbac.covering import TooManyRules
+from apiserver.authz.rbac import reconciliation
 from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
+from apiserver.authz.rbac.rule_coverage import TooManyRules
 from apiserver.brand import Brand
 from apiserver.controllers.bootstrap import Beginning
 from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -82,12 +82,12 @@ class RbacDefaults:
             return False
         try:
             stored = found.value.document()
-            if reconciling.is_protected(stored, self.autoupdate):
+            if reconciliation.is_protected(stored, self.autoupdate):
                 return True
-            is_complete = reconciling.completed(stored, default) == stored
+            is_complete = reconciliation.completed(stored, default) == stored
         except Exception:  # Whatever it is, it is told where it cannot be set right.
             return False
-        return is_complete and not reconciling.must_be_remade(stored, default)
+        return is_complete and not reconciliation.must_be_remade(stored, default)
 
 
 def rbac_beginnings(table: ResourceTable, brand: Brand) -> Iterator[RbacDefaults]:
@@ -157,9 +157,9 @@ class _Reconciliation:
             else:
                 return
         stored = (await registry.get(resource, namespace, name, MOST_RECENT)).document()
-        if reconciling.is_protected(stored, self.autoupdate):
+        if reconciliation.is_protected(stored, self.autoupdate):
             return
-        if reconciling.must_be_remade(stored, self.default):
+        if reconciliation.must_be_remade(stored, self.default):
             await registry.delete(resource, namespace, name, DeleteOptions(uid=stored["metadata"]["uid"]))
             await self._create()
             log.info("%s was made anew: it granted another role", self)
@@ -173,9 +173,9 @@ class _Reconciliation:
 
     def _completed(self, found: StoredObject) -> Document:
         stored = found.document()
-        if reconciling.is_protected(stored, self.autoupdate):
+        if reconciliation.is_protected(stored, self.autoupdate):
             return stored
-        return reconciling.completed(stored, self.default)
+        return reconciliation.completed(stored, self.default)
 
     def __str__(self) -> str:
         meta = self.default["metadata"]

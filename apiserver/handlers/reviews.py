@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from apiserver.authn.review import TokenReviewer
+from apiserver.authn.token_review import TokenReviewer
 from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision
-from apiserver.authz.rules import RuleResolver
+from apiserver.authz.rule_resolver import RuleResolver
 from apiserver.catalogue import authentication, authorization
 from apiserver.catalogue.rules.authorization import (
     validate_local_review,

@@ -12,7 +12,7 @@ import pytest
 
 from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain, Authenticator, Credentials, authenticated
-from apiserver.authn.token import (
+from apiserver.authn.token_file import (
     CACHED_HEADERS_MAX,
     TokenAuthenticator,
     TokenFileError,

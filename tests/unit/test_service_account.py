@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from apiserver.authn.chain import AuthenticationChain, Credentials
-from apiserver.authn.review import TokenReviewer
 from apiserver.authn.service_account import (
     LEEWAY_S,
     Claims,
@@ -30,7 +29,8 @@ from apiserver.authn.service_account import (
     read_private_key,
     read_public_keys,
 )
-from apiserver.authn.token import TokenAuthenticator
+from apiserver.authn.token_file import TokenAuthenticator
+from apiserver.authn.token_review import TokenReviewer
 from apiserver.errors import Unauthorized
 from apiserver.meta import timestamps
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo

@@ -19,7 +19,7 @@ from apiserver.admission.plugins.default_ingress_class import DefaultIngressClas
 from apiserver.admission.plugins.default_storage_class import DefaultStorageClass
 from apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from apiserver.admission.plugins.limit_ranger import LimitRanger
-from apiserver.admission.plugins.lookup import Lookup, Table
+from apiserver.admission.plugins.listers import Lookup, Table
 from apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from apiserver.admission.plugins.pod_security import PodSecurity
 from apiserver.admission.plugins.priority import Priority

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.lookup import refused
+from apiserver.admission.plugins.listers import refused
 from apiserver.authz.attributes import Attributes, Decision, Verdict
 from apiserver.brand import Brand
 from apiserver.field_errors import quote

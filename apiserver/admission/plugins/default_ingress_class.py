@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.lookup import Lookup, default_class
+from apiserver.admission.plugins.listers import Lookup, default_class
 from apiserver.vocabulary import Document, GroupResource
 
 _CLASS: Final = "kubernetes.io/ingress.class"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.lookup import Lookup, default_class
+from apiserver.admission.plugins.listers import Lookup, default_class
 from apiserver.catalogue.rules.storage_classes import class_of
 from apiserver.vocabulary import Document, GroupResource
 

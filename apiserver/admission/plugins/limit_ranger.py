@@ -11,7 +11,7 @@ from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
 from apiserver.admission.plugins.default_storage_class import CLAIMS
-from apiserver.admission.plugins.lookup import Lookup, refused
+from apiserver.admission.plugins.listers import Lookup, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers
 from apiserver.catalogue.rules.pod_amounts import of_pod, quantities
 from apiserver.meta.quantity import Quantity

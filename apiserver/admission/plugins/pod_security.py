@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.lookup import Lookup, refused
+from apiserver.admission.plugins.listers import Lookup, refused
 from apiserver.admission.plugins.pod_security_standards import (
     LATEST_MINOR,
     LEVELS,

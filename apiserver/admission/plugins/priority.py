@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.lookup import Lookup, refused
+from apiserver.admission.plugins.listers import Lookup, refused
 from apiserver.vocabulary import Document, GroupResource
 
 _PODS: Final = GroupResource("", "pods")

@@ -15,7 +15,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.lookup import Lookup, refused
+from apiserver.admission.plugins.listers import Lookup, refused
 from apiserver.brand import Brand
 from apiserver.catalogue.rules.quota_usage import (
     CLAIMS,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.lookup import Lookup, refused
+from apiserver.admission.plugins.listers import Lookup, refused
 from apiserver.meta.quantity import parse_quantity
 from apiserver.vocabulary import Document, GroupResource
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.lookup import Lookup, refused
+from apiserver.admission.plugins.listers import Lookup, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, MIRROR, PODS, containers
 from apiserver.errors import Forbidden
 from apiserver.meta import names

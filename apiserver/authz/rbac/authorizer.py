@@ -11,7 +11,7 @@ from typing import Final
 
 from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Verdict
 from apiserver.authz.rbac.policy import Binding, Grant, Policy, listed_problems
-from apiserver.authz.rules import NonResourceRule, ResourceRule, RuleSet
+from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleSet
 from apiserver.vocabulary import UserInfo
 
 # Questions whose answers are kept, and names in all answers; when there are more, all are forgotten.

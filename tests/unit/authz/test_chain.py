@@ -15,9 +15,9 @@ from apiserver.authz.attributes import (
     Verdict,
     forbidden,
 )
+from apiserver.authz.authorizer_modes import ALWAYS_ALLOW, ALWAYS_DENY, NODE, RBAC, authorization
 from apiserver.authz.fixed import authorize_masters, authorize_probes
-from apiserver.authz.modes import ALWAYS_ALLOW, ALWAYS_DENY, NODE, RBAC, authorization
-from apiserver.authz.rules import NonResourceRule, ResourceRule, RuleSet, all_rules
+from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleSet, all_rules
 from apiserver.errors import Forbidden
 from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo
 

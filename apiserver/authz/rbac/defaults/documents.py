@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from apiserver.authz.rbac.defaults import cluster, controllers, namespaces
-from apiserver.authz.rbac.defaults.spelling import Bindings, DefaultRole, Roles, Row
+from apiserver.authz.rbac.defaults import cluster_roles, controller_roles, namespace_roles
+from apiserver.authz.rbac.defaults.notation import Bindings, DefaultRole, Roles, Row
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Subject
 from apiserver.authz.rbac.rules import PolicyRule
 from apiserver.brand import Brand
@@ -28,13 +28,13 @@ class _Writer:
         self._group = brand.group("rbac.authorization")
 
     def documents(self) -> Iterator[Document]:
-        for roles in (cluster.ROLES, controllers.ROLES):
+        for roles in (cluster_roles.ROLES, controller_roles.ROLES):
             yield from self._roles(CLUSTER_ROLE, "", roles)
-        for bindings in (cluster.BINDINGS, controllers.BINDINGS):
+        for bindings in (cluster_roles.BINDINGS, controller_roles.BINDINGS):
             yield from self._cluster_bindings(bindings)
-        for namespace, in_namespace in namespaces.ROLES.items():
+        for namespace, in_namespace in namespace_roles.ROLES.items():
             yield from self._roles(ROLE, namespace, in_namespace)
-        for namespace, bindings_there in namespaces.BINDINGS.items():
+        for namespace, bindings_there in namespace_roles.BINDINGS.items():
             for each in bindings_there:
                 document = self._document(ROLE_BINDING, namespace, each.name)
                 yield document | self._granting(ROLE, each.role, each.subjects)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.authz.attributes import Attributes
-from apiserver.authz.rbac.covering import (
+from apiserver.authz.rbac.rule_coverage import (
     CHARACTERS_MAX,
     TooManyRules,
     compact,

@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from apiserver.authz.attributes import Attributes
-from apiserver.authz.rbac.covering import uncovered
 from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
+from apiserver.authz.rbac.rule_coverage import uncovered
 from apiserver.authz.rbac.rules import PolicyRule, parse_rules
 from apiserver.brand import Brand
 from apiserver.catalogue.rules import rbac

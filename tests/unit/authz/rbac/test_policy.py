@@ -18,7 +18,7 @@ from apiserver.authz.rbac import authorizer
 from apiserver.authz.rbac.authorizer import RbacAuthorizer
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Policy
 from apiserver.authz.rbac.rules import PolicyRule
-from apiserver.authz.rules import NonResourceRule, ResourceRule
+from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule
 from apiserver.errors import NotFound
 from apiserver.vocabulary import UserInfo
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.authz.rbac.reconciling import completed, is_protected, must_be_remade
+from apiserver.authz.rbac.reconciliation import completed, is_protected, must_be_remade
 from apiserver.vocabulary import Document
 
 KEY: Final = "rbac.authorization.kubernetes.io/autoupdate"

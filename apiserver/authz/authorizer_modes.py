@@ -20,7 +20,7 @@ from apiserver.authz.fixed import authorize_masters, authorize_probes
 from apiserver.authz.rbac.authorizer import RbacAuthorizer
 from apiserver.authz.rbac.policy import Policy
 from apiserver.authz.rbac.rules import ANY
-from apiserver.authz.rules import NonResourceRule, ResourceRule, RuleResolver, RuleSet, all_rules
+from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleResolver, RuleSet, all_rules
 from apiserver.vocabulary import UserInfo
 
 ALWAYS_ALLOW: Final = "AlwaysAllow"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from apiserver.authz.rbac.defaults.spelling import (
+from apiserver.authz.rbac.defaults.notation import (
     CONTROLLER_PREFIX,
     EVENTS,
     KUBE_PUBLIC,

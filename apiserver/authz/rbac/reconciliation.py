@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.authz.rbac.covering import uncovered
+from apiserver.authz.rbac.rule_coverage import uncovered
 from apiserver.authz.rbac.rules import parse_rules
 from apiserver.vocabulary import Document
 

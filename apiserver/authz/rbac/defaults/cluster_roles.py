@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.authz.rbac.defaults.spelling import (
+from apiserver.authz.rbac.defaults.notation import (
     EVENTS,
     READ,
     READ_UPDATE,

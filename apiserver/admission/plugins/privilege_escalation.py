@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.lookup import Lookup, Table
+from apiserver.admission.plugins.listers import Lookup, Table
 from apiserver.authz.attributes import Attributes, Authorizer, Decision
-from apiserver.authz.rbac import covering
-from apiserver.authz.rbac.covering import TooManyRules
+from apiserver.authz.rbac import rule_coverage
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, ROLE, Policy, listed_problems
+from apiserver.authz.rbac.rule_coverage import TooManyRules
 from apiserver.authz.rbac.rules import ANY, PolicyRule, parse_rules
 from apiserver.brand import Brand
 from apiserver.catalogue.rbac import GROUP
@@ -133,7 +133,7 @@ class Escalation(Plugin):
             return
         found = "; resolution errors: [" + listed_problems(problems) + "]" if problems else ""
         why = "is attempting to grant RBAC permissions not currently held"
-        raise _refused(write, new, f"{_who(write)} {why}:\n{covering.describe(missing)}{found}")
+        raise _refused(write, new, f"{_who(write)} {why}:\n{rule_coverage.describe(missing)}{found}")
 
     async def _missing(
         self, write: Write, new: Document, rules: Sequence[PolicyRule]
@@ -155,9 +155,9 @@ class Escalation(Plugin):
 def _uncovered(held: Sequence[PolicyRule], rules: Sequence[PolicyRule]) -> tuple[PolicyRule, ...]:
     """Raises TooManyRules, and TakesLong."""
     if not others_wait.get():
-        return covering.uncovered(held, rules)
+        return rule_coverage.uncovered(held, rules)
     try:
-        return covering.uncovered(held, rules, steps_max=_QUICK_STEPS)
+        return rule_coverage.uncovered(held, rules, steps_max=_QUICK_STEPS)
     except TooManyRules:
         raise TakesLong from None
 
@@ -168,7 +168,7 @@ def _refused(write: Write, new: Document, why: str) -> Forbidden:
 
 
 def _who(write: Write) -> str:
-    return f"user {go_quote(write.user.name)} (groups={covering.listed(write.user.groups)})"
+    return f"user {go_quote(write.user.name)} (groups={rule_coverage.listed(write.user.groups)})"
 
 
 def _has_aggregation(role: Document) -> bool:
