@@ -10,15 +10,15 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks import report, works
+from benchmarks import report, workloads
 from benchmarks.applies import applying
-from benchmarks.custom import custom_resources
-from benchmarks.forms import forms, openapi
+from benchmarks.custom_resources import custom_resources
+from benchmarks.encodings import forms, openapi
 from benchmarks.scale import scale
-from benchmarks.works import Settings
+from benchmarks.workloads import Settings
 
 WORKS = {
-    **works.WORKS,
+    **workloads.WORKS,
     "apply": applying,
     "custom": custom_resources,
     "forms": forms,
@@ -42,7 +42,9 @@ async def run(names: list[str], seconds: float) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("works", nargs="*", choices=[*WORKS, []], help="which works; all if none is named")
-    parser.add_argument("--seconds", type=float, default=works.SECONDS, help="how long each rate is measured")
+    parser.add_argument(
+        "--seconds", type=float, default=workloads.SECONDS, help="how long each rate is measured"
+    )
     parser.add_argument("--check", action="store_true", help="exit 1 if a target is missed")
     arguments = parser.parse_args()
     is_met = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(

@@ -15,7 +15,7 @@ from benchmarks import load, processes
 from benchmarks.bodies import config_map, deployment
 from benchmarks.processes import Measured
 from benchmarks.report import Result
-from benchmarks.works import (
+from benchmarks.workloads import (
     CONFIGMAPS,
     Requests,
     Settings,

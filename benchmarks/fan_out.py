@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from benchmarks import load
-from benchmarks.followers import Followed, stamp
 from benchmarks.processes import Followers, Measured, machine_cpu_s
+from benchmarks.watch_clients import Followed, stamp
 
 # At full speed, few enough that the server is never behind by more than what it may put together.
 WRITERS: Final = 4

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 import psutil
 
-from benchmarks.followers import Followed
+from benchmarks.watch_clients import Followed
 
 # Idle too, or counted in another field already.
 _NOT_BUSY: Final = ("iowait", "guest", "guest_nice")
@@ -96,7 +96,7 @@ async def pings(url: str) -> AsyncIterator[Pings]:
 
 
 class Followers:
-    """A process of `benchmarks.followers`: many watches on one target, all of which have begun."""
+    """A process of `benchmarks.watch_clients`: many watches on one target, all of which have begun."""
 
     def __init__(self, process: asyncio.subprocess.Process, watchers: int) -> None:
         self._process, self.watchers = process, watchers
@@ -105,7 +105,7 @@ class Followers:
     @asynccontextmanager
     async def of(cls, url: str, target: str, watchers: int) -> AsyncIterator[Self]:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "benchmarks.followers", url, target, str(watchers)),
+            *(sys.executable, "-m", "benchmarks.watch_clients", url, target, str(watchers)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )

@@ -19,7 +19,7 @@ from benchmarks.bodies import config_map
 from benchmarks.fan_out import Round
 from benchmarks.processes import Followers, Measured
 from benchmarks.report import Result
-from benchmarks.works import (
+from benchmarks.workloads import (
     CONFIGMAPS,
     CONNECTIONS,
     LISTED_OBJECTS,

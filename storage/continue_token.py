@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from storage.revision import REVISION_MAX
+from storage.resource_version import REVISION_MAX
 
 # No key is longer; a longer token is not one of ours.
 TOKEN_LENGTH_MAX: Final = 4_096

@@ -19,7 +19,7 @@ from apiserver.metrics.exposition import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import EventType, Version, Watcher
-from storage.watch_cache.changes import Delivery
+from storage.watch_cache.events import Delivery
 
 log = logging.getLogger(__name__)
 

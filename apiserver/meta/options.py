@@ -32,7 +32,7 @@ from apiserver.meta.selectors import (
 )
 from apiserver.vocabulary import Document, GroupKind, Query
 from storage.interface import ANY, MOST_RECENT, ReadAt
-from storage.revision import InvalidRevision, parse_revision
+from storage.resource_version import InvalidRevision, parse_revision
 
 EXACT: Final = "Exact"
 NOT_OLDER_THAN: Final = "NotOlderThan"

@@ -13,7 +13,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
 from storage.errors import LeaseNotFound, RevisionMismatch
 from storage.interface import NO_LEASE, Condition, Delete, Put, Storage
-from storage.lease_pool import LeasePool
+from storage.lease_manager import LeasePool
 
 
 class Commits:

@@ -18,7 +18,7 @@ from apiserver.meta import object_meta
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.strategy import Stamp, UpdateStrategy
 from apiserver.vocabulary import Document, GroupKind, UserInfo
-from storage.revision import InvalidRevision, parse_revision
+from storage.resource_version import InvalidRevision, parse_revision
 
 GENERATION_MAX: Final = (1 << 63) - 1
 # Nobody reads more, and a body may have a million things wrong.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from storage.embedded.gate import ReadGate
+from storage.embedded.checkpoint_lock import ReadGate
 from storage.embedded.watch import HistoryPage
 from storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
 from storage.interface import (

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from storage.embedded.database import BUSY_TIMEOUT_MS, FORMAT, lock
-from storage.revision import REVISION_MAX
+from storage.resource_version import REVISION_MAX
 from storage.snapshot_file import Sealed, SnapshotError, first_bytes, replacing, seal, verify
 
 # Kubernetes' and etcd's advice for restores: more than a week of 1,500 writes a second.

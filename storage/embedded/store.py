@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from storage.embedded import compaction
+from storage.embedded.checkpoint_lock import ReadGate
 from storage.embedded.database import CHECKPOINT_PAGES, Database
-from storage.embedded.gate import ReadGate
 from storage.embedded.leases import Leases
 from storage.embedded.reader import Reader
 from storage.embedded.watch import EmbeddedWatch

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from storage.embedded.checkpoint_lock import ReadGate
 from storage.embedded.database import BUSY_TIMEOUT_MS
-from storage.embedded.gate import ReadGate
 from storage.errors import (
     KeyExists,
     LeaseNotFound,

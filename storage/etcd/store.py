@@ -26,7 +26,7 @@ from storage.etcd.client import (
     FutureRevision,
     RequestTooLarge,
 )
-from storage.etcd.shared_call import SharedCall
+from storage.etcd.coalesced_call import SharedCall
 from storage.etcd.version import EtcdVersion
 from storage.etcd.watch import EtcdWatch
 from storage.interface import (

@@ -11,7 +11,7 @@ from storage.etcd.client import EtcdClient, WatchCall
 from storage.etcd.version import EtcdVersion
 from storage.interface import NO_LEASE, Event, EventBatch, KeyRange
 from storage.keys import decoded, encoded
-from storage.revision import REVISION_MAX
+from storage.resource_version import REVISION_MAX
 
 
 class EtcdWatch:

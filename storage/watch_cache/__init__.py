@@ -26,7 +26,7 @@ The values are opaque here: `decode` turns what is stored into what readers want
 """
 
 from storage.watch_cache.cache import Listing, WatchCache
-from storage.watch_cache.changes import Change, EventType
+from storage.watch_cache.events import Change, EventType
 from storage.watch_cache.fanout import EVERYTHING, Scope
 from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.snapshots import Version

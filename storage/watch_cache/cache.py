@@ -22,8 +22,8 @@ from storage.interface import (
 )
 from storage.keys import after as after_key
 from storage.keys import prefix_range, resource_of
-from storage.watch_cache.changes import Predicate
 from storage.watch_cache.consistency import differs
+from storage.watch_cache.events import Predicate
 from storage.watch_cache.fanout import Scope
 from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.progress import Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from storage.watch_cache.changes import Change, Delivery
+from storage.watch_cache.events import Change, Delivery
 from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 from storage.errors import RevisionCompacted
-from storage.watch_cache.changes import Change
+from storage.watch_cache.events import Change
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from storage.interface import Event, KeyRange, Stored
-from storage.watch_cache.changes import Change
+from storage.watch_cache.events import Change
 from storage.watch_cache.fanout import Fanout, Scope
 from storage.watch_cache.history import EVICTED_AT_ONCE_MAX, History, HistoryLimits
 from storage.watch_cache.snapshots import Snapshots, Version

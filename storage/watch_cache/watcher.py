@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from storage.errors import RevisionCompacted
-from storage.watch_cache.changes import Change, Delivery, EventType, Predicate
+from storage.watch_cache.events import Change, Delivery, EventType, Predicate
 from storage.watch_cache.history import History
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from storage.continue_token import TOKEN_LENGTH_MAX, ContinueToken, InvalidToken, decode_token
 from storage.keys import prefix_range
-from storage.revision import REVISION_MAX
+from storage.resource_version import REVISION_MAX
 
 V1: Final = "meta.k8s.io/v1"
 # What keys are made of: a namespace and a name at the most, neither of them a step of a path.

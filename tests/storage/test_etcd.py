@@ -39,7 +39,7 @@ from storage.etcd.store import HEALTH_TIMEOUT_S, PAGE_KEYS
 from storage.etcd.version import EtcdVersion
 from storage.interface import Condition, Delete, Event, KeyRange, Put, ReadAt, Storage
 from storage.keys import after, prefix_range
-from storage.revision import REVISION_MAX
+from storage.resource_version import REVISION_MAX
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdCluster, EtcdProcess, TlsFiles, etcd_binaries, free_port
 from tests.support.required import library, missing

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from storage.revision import REVISION_MAX
+from storage.resource_version import REVISION_MAX
 from storage.watch_cache.progress import GONE_MAX, Progress
 
 KINDS = {"it exists": True, "it may come one day": False}

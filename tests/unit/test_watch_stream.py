@@ -13,7 +13,7 @@ from apiserver.endpoints import watch_stream
 from apiserver.endpoints.watch_stream import Turns, WatchStream
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import Version, Watcher
-from storage.watch_cache.changes import Change, Delivery
+from storage.watch_cache.events import Change, Delivery
 
 ENDED_WITHIN_S: Final = 5
 

@@ -13,7 +13,7 @@ from benchmarks import load, processes
 from benchmarks.fan_out import Round
 from benchmarks.processes import Measured
 from benchmarks.report import Result
-from benchmarks.works import (
+from benchmarks.workloads import (
     CONFIGMAPS,
     CONNECTIONS,
     EVENTS,

@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks import load
 from benchmarks.processes import Measured, pings
 from benchmarks.report import Result
-from benchmarks.works import (
+from benchmarks.workloads import (
     CONFIGMAPS,
     LISTED_OBJECTS,
     LISTING,

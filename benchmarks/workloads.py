@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks import followers, load, processes
+from benchmarks import load, processes, watch_clients
 from benchmarks.bodies import config_map, pod
 from benchmarks.fan_out import Body, FanOut, Round
 from benchmarks.processes import Measured
@@ -383,7 +383,7 @@ def delay_of_a_delivery(name: str, rounds: Sequence[tuple[Round, Round]], at_mos
 async def _event(url: str, watched: Watched) -> bytes:
     """What a watch gets for a create, with STAMP for the stamp."""
     target = watched.target.format(_SAMPLE_NAMESPACE)
-    stamp = followers.stamp()
+    stamp = watch_clients.stamp()
     creates = iter([load.request("POST", target, watched.body(0, stamp))])
     await load.run(url, load.each_of(creates), connections=1)
     events = await answer_to(url, f"{target}?watch=true&timeoutSeconds=1")

@@ -13,7 +13,7 @@ from storage.embedded.database import Database
 from storage.errors import StorageUnavailable
 from storage.interface import Put
 from storage.keys import prefix_range
-from storage.lease_pool import KEYS_MAX, SHARED_PART, SHARED_S_MAX, LeasePool
+from storage.lease_manager import KEYS_MAX, SHARED_PART, SHARED_S_MAX, LeasePool
 
 HOUR_S = 3_600
 

@@ -1,6 +1,6 @@
 """Holds many watches and reads them as cheaply as Python can: counts events and notes how late each is.
 
-    python -m benchmarks.followers URL TARGET WATCHERS
+    python -m benchmarks.watch_clients URL TARGET WATCHERS
 
 Prints `ready` once all watches have begun. For each line on its input, a number of events, it prints a line
 of JSON (`Followed`) once every watch has had so many more. Ends with its input.

@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from storage.errors import StorageUnavailable
-from storage.etcd.shared_call import GATHERING_S, GATHERING_TURNS, SharedCall
+from storage.etcd.coalesced_call import GATHERING_S, GATHERING_TURNS, SharedCall
 
 
 class Turns:

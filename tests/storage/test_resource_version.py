@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.revision import REVISION_MAX, InvalidRevision, parse_revision
+from storage.resource_version import REVISION_MAX, InvalidRevision, parse_revision
 
 READ = {
     "no text stands for no version": ("", 0),
