@@ -73,13 +73,13 @@ from apiserver.handlers.ownership import Ownership
 from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.handlers.patch import patch_handler
 from apiserver.handlers.reviews import all_reviews, review_handlers
-from apiserver.handlers.spoken import Speech, spoken_types
 from apiserver.handlers.subresources.binding import binding_handlers
 from apiserver.handlers.subresources.connect import connect_handler
 from apiserver.handlers.subresources.eviction import eviction_handlers
 from apiserver.handlers.subresources.scale import scale_handlers
 from apiserver.handlers.subresources.token import token_handlers
 from apiserver.handlers.update import update_handler
+from apiserver.handlers.virtual_kinds import Speech, spoken_types
 from apiserver.handlers.watch import watch_handler
 from apiserver.metrics.exposition import (
     Exposition,

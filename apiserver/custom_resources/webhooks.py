@@ -19,7 +19,7 @@ import orjson
 from apiserver.custom_resources import reviews
 from apiserver.custom_resources.reviews import BadAnswer
 from apiserver.errors import ServiceUnavailable
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.vocabulary import Document
 
 TIMEOUT_S: Final = 30
@@ -123,7 +123,7 @@ class Webhook:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise BadAnswer(f'Post "{url}": {error}') from None
         try:
-            return await aside.run(len(body) > aside.LARGE_BYTES, orjson.loads, body)
+            return await offload.run(len(body) > offload.LARGE_BYTES, orjson.loads, body)
         except orjson.JSONDecodeError as error:
             raise BadAnswer(f"the answer is not JSON: {error}") from None
 

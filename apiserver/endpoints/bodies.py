@@ -13,7 +13,7 @@ from apiserver.endpoints.call import Call
 from apiserver.endpoints.connection import BODY_BYTES_MAX
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
@@ -64,7 +64,7 @@ async def read_body(call: Call) -> bytes:
 
 def is_large(body: bytes, content_type: str) -> bool:
     """Whether it may take long to understand a body: others shall not wait for it."""
-    bytes_max = YAML_LARGE_BYTES if base_type(content_type) == YAML else aside.LARGE_BYTES
+    bytes_max = YAML_LARGE_BYTES if base_type(content_type) == YAML else offload.LARGE_BYTES
     return len(body) > bytes_max
 
 

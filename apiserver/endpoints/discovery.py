@@ -23,7 +23,7 @@ from apiserver.endpoints.representation import MetaMessages, writer
 from apiserver.endpoints.representation.discovery import KIND as AGGREGATED_KIND
 from apiserver.endpoints.responses import is_pretty, json_text, send, send_document
 from apiserver.errors import BadRequest, NotAcceptable
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.vocabulary import Document, GroupVersion
 from apiserver.wire.media_types import JSON, media_types
@@ -160,14 +160,14 @@ class Discovery:
         body = kept.get((which, media_type))
         if body is None:
             write = writer(which.kind, media_type, self._meta)
-            is_large = len(text) > aside.LARGE_BYTES
+            is_large = len(text) > offload.LARGE_BYTES
 
             def made() -> bytes:
                 if (done := kept.get((which, media_type))) is not None:  # while this one waited
                     return done
                 return kept.setdefault((which, media_type), write(orjson.loads(text)))
 
-            body = await aside.run(is_large, made)
+            body = await offload.run(is_large, made)
             _forget_first(kept)
         return body
 

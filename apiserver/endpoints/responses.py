@@ -25,7 +25,7 @@ from apiserver.endpoints.connection import SENT, SENT_LAST
 from apiserver.endpoints.negotiation import JSON
 from apiserver.errors import ApiError
 from apiserver.meta.options import is_true
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.vocabulary import Document
 
 TEXT: Final = "text/plain; charset=utf-8"
@@ -191,7 +191,7 @@ async def send_slices(call: Call, slices: Slices, content_type: str = JSON, stat
     remaining = iter(slices)
 
     async def following() -> bytes | None:
-        return await aside.run(slices.takes_long, next, remaining, None)
+        return await offload.run(slices.takes_long, next, remaining, None)
 
     # Not the loop's clock: uvloop's stands still until the turn is over.
     turn_ends = monotonic() + TURN_S

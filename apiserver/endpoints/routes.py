@@ -21,7 +21,7 @@ from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.responses import TEXT, send, send_document
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound
 from apiserver.metrics.exposition import CONTENT_TYPE
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.vocabulary import Document, GroupVersion
 
@@ -114,7 +114,7 @@ class Routes:
             raise NoSuchEndpoint
         for each in resource.preparations:
             if each.is_due:
-                await aside.run(True, each.prepare)
+                await offload.run(True, each.prepare)
         call.resource = resource
         if resource.deprecation_warning:
             call.warnings.append(resource.deprecation_warning)

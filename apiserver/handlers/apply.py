@@ -21,13 +21,13 @@ from apiserver.endpoints.middleware import attributes_of
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import AlreadyExists, NotFound
 from apiserver.handlers.apply_bodies import APPLY, APPLY_CBOR, looks_like_json
-from apiserver.handlers.apply_write import ApplyWrite, Said
+from apiserver.handlers.apply_patcher import ApplyWrite, Said
 from apiserver.handlers.create import store_new, write_of
 from apiserver.handlers.ownership import Ownership
 from apiserver.handlers.settled import Settled
 from apiserver.handlers.update import update_rules
 from apiserver.meta.options import WriteOptions
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -90,7 +90,7 @@ class Applier:
         call.warnings += options.warnings
         body = await read_body(call)
         content_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, ""))
-        large = len(body) > aside.LARGE_BYTES
+        large = len(body) > offload.LARGE_BYTES
         if large:
             resource.compile()
         said = Said(body, content_type, speaks or resource, part, check_whole)
@@ -98,7 +98,7 @@ class Applier:
         current = self._registry.cache.peek(self._registry.key(resource, info.namespace, info.name))
         if current is None or not write.is_settled(current.value):
             is_slow = large or (len(body) > bodies.YAML_LARGE_BYTES and not looks_like_json(body))
-            await aside.run(is_slow, write.read)
+            await offload.run(is_slow, write.read)
         attempts = 0
         while True:
             attempts += 1
@@ -140,7 +140,7 @@ class Applier:
     async def _create(
         self, call: Call, resource: ServedResource, write: ApplyWrite, options: WriteOptions, large: bool
     ) -> StoredObject:
-        document = await aside.run(large, write.anew)
+        document = await offload.run(large, write.anew)
         info = call.info
         call.info = replace(info, verb="create")  # which is what metrics are to call it
         try:

@@ -21,7 +21,7 @@ from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.writing import Track
+from apiserver.registry.write_stages import Track
 from apiserver.vocabulary import Document
 
 

@@ -11,7 +11,7 @@ from apiserver.brand import Brand
 from apiserver.endpoints import bodies
 from apiserver.endpoints.bodies import BodyParser, MalformedBody
 from apiserver.errors import BadRequest, RequestEntityTooLarge
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.compile import TypeMismatch, json_type
 from apiserver.vocabulary import Document
@@ -51,7 +51,7 @@ class Decoder:
         is_large = bodies.is_large(body, content_type)
         if is_large:
             resource.compile()
-        return await aside.run(
+        return await offload.run(
             is_large,
             self.object,
             body,
@@ -94,7 +94,7 @@ class Decoder:
             )
         except TypeMismatch as mismatch:
             raise BadRequest(_cannot_be_handled(resource, str(mismatch))) from None
-        if len(body) > aside.LARGE_BYTES:
+        if len(body) > offload.LARGE_BYTES:
             require_size(document)
         meta = document.setdefault("metadata", {})
         if resource.is_namespaced and meta.get("namespace", namespace) not in (namespace, ""):

@@ -21,7 +21,7 @@ from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
 from apiserver.handlers.list import send_list
 from apiserver.meta.options import DeleteOptions, ListOptions
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.schema.compile import TypeMismatch, Walk
@@ -123,7 +123,7 @@ class OptionsReader:
         body = await read_body(call)
         if body:
             content_type = call.request.headers.get(hdrs.CONTENT_TYPE, "")
-            document = await aside.run(is_large(body, content_type), self._decode, body, content_type)
+            document = await offload.run(is_large(body, content_type), self._decode, body, content_type)
             options = DeleteOptions.from_body(
                 document, self._brand.meta_group, takes_bare_dry_run=self._takes_bare_dry_run
             )

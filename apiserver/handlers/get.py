@@ -9,7 +9,7 @@ from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import is_pretty, send_body
 from apiserver.handlers.encoders import Encoders
 from apiserver.meta.options import read_at_for_get
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.wire.media_types import JSON
@@ -36,5 +36,5 @@ async def send_object(call: Call, encoder: Encoder, found: StoredObject, status:
             body = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
     else:
         # Others need not wait until a large one is written in another form.
-        body = await aside.run(len(found.tail) > aside.LARGE_BYTES, encoder.object, found)
+        body = await offload.run(len(found.tail) > offload.LARGE_BYTES, encoder.object, found)
     await send_body(call, status, body, encoder.media_type)

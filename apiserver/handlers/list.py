@@ -18,7 +18,7 @@ from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.shared_lists import SharedLists
 from apiserver.meta.options import ListOptions
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
@@ -82,7 +82,7 @@ class _ListSlices:
     def __init__(self, encoder: Encoder, gzip: bool, found: ObjectList) -> None:
         self._encoder, self._gzip, self._found = encoder, gzip, found
         self.takes_long = encoder.media_type != JSON and any(
-            len(each.tail) > aside.LARGE_BYTES for each in found.objects
+            len(each.tail) > offload.LARGE_BYTES for each in found.objects
         )
 
     def __iter__(self) -> Iterator[bytes]:

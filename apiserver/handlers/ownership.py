@@ -19,7 +19,7 @@ from apiserver.errors import BadRequest, UnmergeablePatch
 from apiserver.meta import timestamps
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource
-from apiserver.registry.writing import Track
+from apiserver.registry.write_stages import Track
 from apiserver.schema.compile import TypeMismatch, Walks, empty
 from apiserver.vocabulary import Document
 

@@ -37,7 +37,7 @@ from apiserver.handlers.update import require_name, update_rules
 from apiserver.meta.options import WriteOptions
 from apiserver.patch import field_validation as remarks
 from apiserver.patch import json_patch, merge_patch, strategic_merge
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -99,7 +99,7 @@ def patch_handler(
         body = await read_body(call)
         large = is_large(body, content_type)
         resource.compile()
-        patch = await aside.run(large, parse_patch, body, content_type, resource, options)
+        patch = await offload.run(large, parse_patch, body, content_type, resource, options)
         condition = version_condition(call, content_type, deviations)
 
         def transform(current: StoredObject) -> Document:

@@ -21,7 +21,7 @@ from apiserver.catalogue.rules.authorization import (
 from apiserver.catalogue.rules.common import Errors
 from apiserver.endpoints.call import Call, Handler
 from apiserver.errors import BadRequest, Invalid, Unauthorized
-from apiserver.handlers.spoken import Speech, send_spoken
+from apiserver.handlers.virtual_kinds import Speech, send_spoken
 from apiserver.meta import timestamps
 from apiserver.vocabulary import Document, GroupKind, UserInfo
 

@@ -22,7 +22,7 @@ from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
 from apiserver.handlers.ownership import Ownership
 from apiserver.meta.options import WriteOptions
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import UpdateStrategy
@@ -69,7 +69,7 @@ def update_handler(
             return document
 
         track = ownership.tracker(call, options)
-        first: list[Document] = [await aside.run(large, decode)]  # checked before anything is looked up
+        first: list[Document] = [await offload.run(large, decode)]  # checked before anything is looked up
         asked = admission.of(write_of(call, Operation.UPDATE, info.name, is_dry_run=options.dry_run))
         try:
             updated = await registry.update(
@@ -92,7 +92,7 @@ def update_handler(
             if not resource.strategy.creates_on_update or info.subresource:
                 raise
             authorization.require(attributes_of(call, "create"))
-            document = await aside.run(large, decode)
+            document = await offload.run(large, decode)
             if uid := document["metadata"].get("uid"):
                 raise Conflict(
                     resource.group_resource,

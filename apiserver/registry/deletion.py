@@ -12,7 +12,7 @@ from apiserver.errors import Conflict
 from apiserver.meta import object_meta, timestamps
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.writing import next_generation
+from apiserver.registry.write_stages import next_generation
 from apiserver.vocabulary import Document
 
 # A hundred years: the calendar has an end.

@@ -16,18 +16,18 @@ from apiserver.brand import Brand
 from apiserver.errors import AlreadyExists, Conflict, NotFound
 from apiserver.meta import names, object_meta, timestamps
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
-from apiserver.registry import aside, chunks, deletion, stored_form, writing
-from apiserver.registry.claims import NO_CHANGE, Change, Refused
-from apiserver.registry.commits import Commits
+from apiserver.registry import chunks, conversion_codec, deletion, offload, write_stages
+from apiserver.registry.allocations import NO_CHANGE, Change, Refused
 from apiserver.registry.guard import Guard
 from apiserver.registry.results import Deleted, ObjectList
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
+from apiserver.registry.transactions import Commits
 from apiserver.registry.uids import UidSource
 from apiserver.registry.viewed_lists import list_viewed
-from apiserver.registry.writing import Admit, Track, Writer
+from apiserver.registry.write_stages import Admit, Track, Writer
 from apiserver.vocabulary import Document, UserInfo
 from storage.errors import KeyExists, RevisionCompacted, RevisionMismatch
 from storage.interface import ANY, MOST_RECENT, ReadAt, Storage
@@ -78,7 +78,7 @@ class Registry:
         if version is None or version.value is None:
             raise NotFound(resource.group_resource, name)
         version.value.require_sound()
-        return await stored_form.shown(resource, version.value)
+        return await conversion_codec.shown(resource, version.value)
 
     async def list(self, resource: ServedResource, namespace: str, options: ListOptions) -> ObjectList:
         """Raises BadRequest (a bad token), Expired, CorruptObject, and the storage's errors."""
@@ -105,7 +105,7 @@ class Registry:
         for each in objects:
             if not each.head:
                 each.require_sound()
-        objects = await stored_form.all_shown(resource, objects)
+        objects = await conversion_codec.all_shown(resource, objects)
         return ObjectList(objects, found.revision, token, found.remaining)
 
     def key(self, resource: ServedResource, namespace: str, name: str) -> str:
@@ -154,7 +154,7 @@ class Registry:
         writer = Writer(user, mutate, admit, track, is_large or resource.strategy.takes_long)
         document = resource.to_stored(document)
         meta = document["metadata"]
-        writing.place(resource, namespace, document)
+        write_stages.place(resource, namespace, document)
         if mutate is not None:
             await mutate(document, None)
         generates_name = not meta.get("name") and bool(meta.get("generateName"))
@@ -164,8 +164,8 @@ class Registry:
             try:
                 created = await self._create_once(resource, namespace, document, options, guard, writer)
                 if warnings is not None:
-                    warnings += await aside.run(writer.is_large, resource.strategy.warn, document, None)
-                return await stored_form.shown(resource, created)
+                    warnings += await offload.run(writer.is_large, resource.strategy.warn, document, None)
+                return await conversion_codec.shown(resource, created)
             except AlreadyExists:
                 if not generates_name or attempt == NAME_ATTEMPTS_MAX:
                     raise
@@ -182,8 +182,8 @@ class Registry:
     ) -> StoredObject:
         meta, now = document["metadata"], timestamps.to_text(self._clock())
         object_meta.prepare_create(meta, uid=self._new_uid(), now=now, generated_suffix=_random_suffix)
-        await aside.run(writer.is_large, writing.prepare_create, resource, document, writer, now)
-        await aside.run(writer.is_large, writing.check_create, resource, document)
+        await offload.run(writer.is_large, write_stages.prepare_create, resource, document, writer, now)
+        await offload.run(writer.is_large, write_stages.check_create, resource, document)
         if writer.admit is not None:
             await writer.admit(document, None)
         name = meta["name"]
@@ -201,7 +201,7 @@ class Registry:
                     if not await holder.has_lost(error.key):
                         raise
         except Refused as refused:
-            raise writing.refusal(resource, name, [refused.error]) from None
+            raise write_stages.refusal(resource, name, [refused.error]) from None
 
     async def _put_new(
         self,
@@ -217,11 +217,11 @@ class Registry:
         guards = [guard] if guard is not None else []
         if resource.keeping is not None:
             guards.append(await resource.keeping.guard(name))
-        value = await stored_form.value_of(resource, document)
+        value = await conversion_codec.value_of(resource, document)
         if options.dry_run:
             if await self.cache.get(key) is not None:
                 raise AlreadyExists(resource.group_resource, name)
-            return stored_form.stored(resource, key, value, None)
+            return conversion_codec.stored(resource, key, value, None)
         try:
             revision = await self._commits.create(resource, key, value, guards, change)
         except KeyExists as error:
@@ -231,7 +231,7 @@ class Registry:
             raise AlreadyExists(
                 resource.group_resource, name, is_terminating=_is_terminating(existing)
             ) from None
-        return stored_form.stored(resource, key, value, revision)
+        return conversion_codec.stored(resource, key, value, revision)
 
     # ---- update and patch
 
@@ -275,7 +275,7 @@ class Registry:
         )
         if warnings is not None:
             warnings += told
-        return await stored_form.shown(resource, updated)
+        return await conversion_codec.shown(resource, updated)
 
     async def _update(
         self,
@@ -303,9 +303,9 @@ class Registry:
             assert found is not None
             if current.revision == unchanged_at:
                 return found
-            shown = found if resource.keeping is None else await stored_form.shown(resource, found)
+            shown = found if resource.keeping is None else await conversion_codec.shown(resource, found)
             old = shown.document()
-            is_large = writer.is_large or len(found.tail) > aside.LARGE_BYTES
+            is_large = writer.is_large or len(found.tail) > offload.LARGE_BYTES
             try:
                 new, is_unchanged = await self._changed(
                     *(resource, shown, old, transform, rules, writer),
@@ -318,7 +318,7 @@ class Registry:
                     is_unchanged = False
             except Exception as error:
                 if is_fresh and isinstance(error, Refused):
-                    raise writing.refusal(resource, name, [error.error]) from None
+                    raise write_stages.refusal(resource, name, [error.error]) from None
                 if is_fresh:
                     raise
                 current = None  # A stale copy may fail where the stored object passes.
@@ -330,24 +330,24 @@ class Registry:
             is_current = resource.keeping is None or (
                 found.head == resource.stored_head and (shown is found or shown.head != found.head)
             )
-            if is_current and not is_removal and (is_unchanged or writing.is_same(new, old)):
+            if is_current and not is_removal and (is_unchanged or write_stages.is_same(new, old)):
                 if is_fresh:
                     return found
                 # Only the stored object can tell that nothing changes.
                 unchanged_at = current.revision
                 current = None
                 continue
-            value = await stored_form.value_of(resource, new)
+            value = await conversion_codec.value_of(resource, new)
             if options.dry_run:
-                return stored_form.stored(resource, key, value, int(version))
+                return conversion_codec.stored(resource, key, value, int(version))
             try:
                 if is_removal:
                     await self._commits.remove(resource, key, old, expected=current.revision)
-                    return stored_form.stored(resource, key, value, int(version))
+                    return conversion_codec.stored(resource, key, value, int(version))
                 revision = await self._commits.replace(
                     resource, key, value, expected=current.revision, change=change
                 )
-                return stored_form.stored(resource, key, value, revision)
+                return conversion_codec.stored(resource, key, value, revision)
             except RevisionMismatch:
                 current = None
             except KeyExists as error:
@@ -355,7 +355,7 @@ class Registry:
                 try:
                     await holder.has_lost(error.key)
                 except Refused as refused:
-                    raise writing.refusal(resource, name, [refused.error]) from None
+                    raise write_stages.refusal(resource, name, [refused.error]) from None
                 current = None
 
     async def _changed(
@@ -372,14 +372,16 @@ class Registry:
         is_large: bool,
     ) -> tuple[Document, bool]:
         """What is to be stored in place of an object, and whether it is for sure what is stored already."""
-        new = await aside.run(is_large, _transformed, resource, transform, shown)
+        new = await offload.run(is_large, _transformed, resource, transform, shown)
         if writer.mutate is not None:
             await writer.mutate(new, old)
         now = timestamps.to_text(self._clock())
         arguments = (resource, rules, new, old, writer, now)
-        is_unchanged = await aside.run(is_large, writing.prepare_update, *arguments, checks_uid=checks_uid)
-        told[:] = await aside.run(
-            is_large, writing.check_update, resource, rules, new, old, is_unchanged=is_unchanged
+        is_unchanged = await offload.run(
+            is_large, write_stages.prepare_update, *arguments, checks_uid=checks_uid
+        )
+        told[:] = await offload.run(
+            is_large, write_stages.check_update, resource, rules, new, old, is_unchanged=is_unchanged
         )
         if writer.admit is not None:
             await writer.admit(new, old)
@@ -423,7 +425,7 @@ class Registry:
         options: DeleteOptions,
         admit: Callable[[None, Document], Awaitable[None]] | None,
     ) -> Deleted:
-        seen = found if resource.keeping is None else await stored_form.shown(resource, found)
+        seen = found if resource.keeping is None else await conversion_codec.shown(resource, found)
         document = seen.document()
         deletion.check_preconditions(resource, document, options)
         if admit is not None:
@@ -432,10 +434,10 @@ class Registry:
         marked = deletion.marked(resource, copy.deepcopy(document), options, self._clock())
         is_removed = deletion.may_be_removed(resource, marked)
         if marked != document:
-            value = await stored_form.value_of(resource, marked)
+            value = await conversion_codec.value_of(resource, marked)
             if not options.dry_run:
                 revision = await self._commits.mark(key, value, expected=revision)
-            found = stored_form.stored(resource, key, value, revision)
+            found = conversion_codec.stored(resource, key, value, revision)
             if is_removed and not options.dry_run:
                 await self._remove_marked(resource, key, marked, revision, uid)
         elif options.dry_run:
@@ -445,7 +447,7 @@ class Registry:
         else:
             # Nothing changes, which only the stored object can tell.
             await self._commits.require(key, expected=revision)
-        return Deleted(await stored_form.shown(resource, found), is_removed, uid)
+        return Deleted(await conversion_codec.shown(resource, found), is_removed, uid)
 
     async def _remove_marked(
         self, resource: ServedResource, key: str, document: Document, revision: int, uid: str

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from apiserver.field_errors import FieldError
 from apiserver.meta import names, object_meta
 from apiserver.meta.names import NameRule
-from apiserver.registry.claims import Holding
+from apiserver.registry.allocations import Holding
 from apiserver.vocabulary import Document, UserInfo
 
 

@@ -13,8 +13,8 @@ from apiserver import EMULATED_VERSION
 from apiserver.brand import Brand
 from apiserver.catalogue.subresources import REPLICATION_CONTROLLER_SCALE, SCALE, WORKLOAD_SCALE, text_at
 from apiserver.errors import Invalid
-from apiserver.handlers.spoken import spoken_types
 from apiserver.handlers.subresources.scale import scale_of
+from apiserver.handlers.virtual_kinds import spoken_types
 from apiserver.registry.served_resource import ScaleFields, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Kind, Schema

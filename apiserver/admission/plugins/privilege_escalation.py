@@ -24,7 +24,7 @@ from apiserver.authz.rbac.rules import ANY, PolicyRule, parse_rules
 from apiserver.brand import Brand
 from apiserver.catalogue.rbac import GROUP
 from apiserver.errors import Forbidden, NotFound
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import TakesLong, others_wait
 from apiserver.vocabulary import MASTERS, Document, GroupResource
@@ -144,7 +144,7 @@ class Escalation(Plugin):
         """
         held, problems = self._policy.rules_of(write.user, write.namespace)
         try:
-            return await aside.run(False, _uncovered, held, rules), problems
+            return await offload.run(False, _uncovered, held, rules), problems
         except TooManyRules:
             why = (
                 "is attempting to grant more RBAC permissions than can be compared with those currently held"

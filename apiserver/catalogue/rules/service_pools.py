@@ -21,8 +21,8 @@ from apiserver.catalogue.rules.service_addresses import (
     wants,
 )
 from apiserver.field_errors import FieldError, invalid, too_many
-from apiserver.registry import claims as registry_claims
-from apiserver.registry.claims import HELD_MAX, Taken
+from apiserver.registry import allocations as registry_claims
+from apiserver.registry.allocations import HELD_MAX, Taken
 from apiserver.vocabulary import Document
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network

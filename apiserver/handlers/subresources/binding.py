@@ -9,9 +9,9 @@ from apiserver.catalogue.rules.common import Errors
 from apiserver.endpoints.call import Call, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid
 from apiserver.field_errors import not_supported, required
-from apiserver.handlers.spoken import Speech, send_success
-from apiserver.handlers.subresources.conditions import set_condition
+from apiserver.handlers.virtual_kinds import Speech, send_success
 from apiserver.meta import timestamps
+from apiserver.meta.conditions import set_condition
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject

@@ -13,9 +13,9 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.catalogue.rules.common import selects
 from apiserver.endpoints.call import Call, Handler
 from apiserver.errors import ApiError, BadRequest, Conflict, Forbidden
-from apiserver.handlers.spoken import Speech, send_success
-from apiserver.handlers.subresources.conditions import has_condition, set_condition
+from apiserver.handlers.virtual_kinds import Speech, send_success
 from apiserver.meta import timestamps
+from apiserver.meta.conditions import has_condition, set_condition
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry

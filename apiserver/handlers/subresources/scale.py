@@ -24,11 +24,11 @@ from apiserver.handlers.patch import (
     require_namespace,
     version_condition,
 )
-from apiserver.handlers.spoken import Speech, send_spoken, unstored
 from apiserver.handlers.update import require_name
+from apiserver.handlers.virtual_kinds import Speech, send_spoken, unstored
 from apiserver.meta import names, object_meta
 from apiserver.meta.options import WriteOptions, read_at_for_get
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.served_resource import ScaleFields, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -69,7 +69,7 @@ def scale_handlers(
         options = speech.options(call, "PatchOptions")
         body = await read_body(call)
         spoken.compile()
-        patch = await aside.run(
+        patch = await offload.run(
             is_large(body, content_type), parse_patch, body, content_type, spoken, options
         )
         condition = version_condition(call, content_type, speech.deviations)

@@ -16,7 +16,7 @@ from apiserver.catalogue.rules.authentication import validate_token_request
 from apiserver.endpoints.call import Call, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid, NotFound
 from apiserver.field_errors import invalid, quote
-from apiserver.handlers.spoken import Speech, send_spoken
+from apiserver.handlers.virtual_kinds import Speech, send_spoken
 from apiserver.meta import timestamps
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry

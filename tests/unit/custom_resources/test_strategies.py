@@ -10,7 +10,7 @@ import pytest
 
 from apiserver.custom_resources.rules.evaluate import Rules
 from apiserver.custom_resources.strategies import VersionRules
-from apiserver.registry import aside
+from apiserver.registry import offload
 from apiserver.registry.strategy import Strategy, TakesLong, others_wait
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.custom import CustomSchema
@@ -46,7 +46,7 @@ async def longest_wait_s(work: asyncio.Task[Any]) -> float:
 async def test_rules_that_take_long_are_evaluated_aside() -> None:
     new = document([list(range(250))] * 30)
     started = time.process_time()
-    work = asyncio.create_task(aside.run(False, strategy(DEAR).validate_create, new))
+    work = asyncio.create_task(offload.run(False, strategy(DEAR).validate_create, new))
     waited_s = await longest_wait_s(work)
     errors = work.result()
     assert "running out of cost budget" in errors[-1].message
@@ -56,7 +56,7 @@ async def test_rules_that_take_long_are_evaluated_aside() -> None:
 async def test_an_update_is_told_the_same_aside() -> None:
     new, old = document([list(range(250)), [1]]), document([[1]])
     validate = strategy(array_of(ruled(array_of(INT), "self.all(x, self.all(y, x == y))"))).update.validate
-    assert [str(error) for error in await aside.run(False, validate, new, old)] == [
+    assert [str(error) for error in await offload.run(False, validate, new, old)] == [
         "spec[0]: Invalid value: failed rule: self.all(x, self.all(y, x == y))"
     ]
 

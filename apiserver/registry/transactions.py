@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from apiserver.registry.claims import Change, Holder
+from apiserver.registry.allocations import Change, Holder
 from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
