@@ -50,15 +50,15 @@ from apiserver.custom_resources.rules.evaluate import evaluate_defaults
 from apiserver.custom_resources.serving import CustomResources
 from apiserver.custom_resources.webhooks import Webhook, Webhooks
 from apiserver.endpoints import middleware
-from apiserver.endpoints.call import Handler
+from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.discovery import Discovery
-from apiserver.endpoints.entry import entry_of
 from apiserver.endpoints.health import Health, StartHook, cache_check
 from apiserver.endpoints.impersonation import impersonate
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.representation import MetaMessages, Statuses
-from apiserver.endpoints.representation.kept import Budget
+from apiserver.endpoints.representation.form_cache import Budget
+from apiserver.endpoints.request_handler import entry_of
 from apiserver.endpoints.routes import Routes, VerbHandlers
 from apiserver.endpoints.watch_stream import Streams
 from apiserver.handlers.apply import Applier

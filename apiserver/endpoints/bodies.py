@@ -9,7 +9,7 @@ import orjson
 from aiohttp import hdrs, web
 
 from apiserver.brand import Brand
-from apiserver.endpoints.call import Call
+from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.connection import BODY_BYTES_MAX
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import BadRequest, RequestEntityTooLarge, UnsupportedMediaType

@@ -17,10 +17,10 @@ import orjson
 from aiohttp import hdrs
 
 from apiserver.brand import Brand
-from apiserver.endpoints.call import Call
+from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.negotiation import Negotiator, Target
 from apiserver.endpoints.representation import MetaMessages, writer
-from apiserver.endpoints.representation.discovery import KIND as AGGREGATED_KIND
+from apiserver.endpoints.representation.discovery_schema import KIND as AGGREGATED_KIND
 from apiserver.endpoints.responses import is_pretty, json_text, send, send_document
 from apiserver.errors import BadRequest, NotAcceptable
 from apiserver.registry import offload

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from apiserver.endpoints.call import Call
+from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.responses import TEXT, send
 from apiserver.meta.options import is_true
 from apiserver.registry.stored_object import StoredObject

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterator
 from apiserver.authn.impersonation import impersonated, is_impersonating, service_account_of, wanted_user
 from apiserver.authz.attributes import Attributes, AuthorizationChain
 from apiserver.brand import Brand
-from apiserver.endpoints.call import Call, Handler, Middleware
+from apiserver.endpoints.api_call import Call, Handler, Middleware
 from apiserver.vocabulary import UserInfo
 
 

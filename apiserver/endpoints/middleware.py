@@ -15,7 +15,7 @@ from aiohttp import hdrs
 from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain, Credentials
 from apiserver.authz.attributes import Attributes, AuthorizationChain
-from apiserver.endpoints.call import Call, Handler, Middleware
+from apiserver.endpoints.api_call import Call, Handler, Middleware
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.request_info import selected_name
 from apiserver.endpoints.responses import send_error

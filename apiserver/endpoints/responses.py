@@ -20,7 +20,7 @@ from typing import Final, Protocol
 import orjson
 from aiohttp import hdrs, web
 
-from apiserver.endpoints.call import Call
+from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.connection import SENT, SENT_LAST
 from apiserver.endpoints.negotiation import JSON
 from apiserver.errors import ApiError

@@ -14,7 +14,7 @@ from typing import Final
 
 from apiserver import EMULATED_VERSION, __version__
 from apiserver.endpoints import health
-from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.openapi import OpenApi

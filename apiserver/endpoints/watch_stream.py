@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Final
 from weakref import WeakSet
 
-from apiserver.endpoints.call import Call
+from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.representation import SLICE_BYTES, Encoder
 from apiserver.endpoints.responses import TURN_S, Stream, chunk
 from apiserver.errors import ApiError, InternalError

@@ -15,8 +15,8 @@ from apiserver.authz.attributes import AuthorizationChain
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
 from apiserver.endpoints import bodies
+from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.bodies import read_body
-from apiserver.endpoints.call import Call
 from apiserver.endpoints.middleware import attributes_of
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import AlreadyExists, NotFound

@@ -13,7 +13,7 @@ from apiserver.apply import updater as owning
 from apiserver.apply.field_set import LEAF, FieldSet
 from apiserver.apply.typed_value import TooDeep, Untyped, prune_unknown, stated
 from apiserver.apply.updater import APPLY, Applied, Manager
-from apiserver.endpoints.call import Call
+from apiserver.endpoints.api_call import Call
 from apiserver.errors import ApplyConflict, BadRequest, Conflict, UnmergeablePatch
 from apiserver.handlers.apply_bodies import kind_text, parse, place_text, require_place
 from apiserver.handlers.create import warn_of_duplicate_owners

@@ -10,8 +10,8 @@ from apiserver.admission.chain import AdmissionChain, Operation, Write
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.bodies import is_large, read_body
-from apiserver.endpoints.call import Call, Handler
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object

@@ -12,8 +12,8 @@ from apiserver.admission.chain import AdmissionChain, Operation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.bodies import BodyParser, MalformedBody, is_large, read_body
-from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.responses import send_status
 from apiserver.errors import BadRequest, NotFound, details_of
 from apiserver.handlers.create import write_of

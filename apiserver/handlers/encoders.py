@@ -8,7 +8,7 @@ from threading import Lock
 from aiohttp import hdrs
 
 from apiserver.brand import Brand
-from apiserver.endpoints.call import Call
+from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.negotiation import Form, Negotiator, object_targets
 from apiserver.endpoints.representation import Encoder, KeptForms, MetaMessages, encoder_for
 from apiserver.meta.options import first

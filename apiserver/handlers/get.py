@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import is_pretty, send_body
 from apiserver.handlers.encoders import Encoders

@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from apiserver.brand import Brand
-from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import Slices, accepts_gzip, gzipped, is_pretty, send_body, send_slices
 from apiserver.errors import Expired

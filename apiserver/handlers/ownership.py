@@ -14,7 +14,7 @@ from apiserver.apply.type_defs import KEY_DEFAULTS, Shapes
 from apiserver.apply.typed_value import TooDeep
 from apiserver.apply.updater import UPDATE, Manager, Owners, Version, updater_name
 from apiserver.deviations import Deviations
-from apiserver.endpoints.call import Call
+from apiserver.endpoints.api_call import Call
 from apiserver.errors import BadRequest, UnmergeablePatch
 from apiserver.meta import timestamps
 from apiserver.meta.options import WriteOptions

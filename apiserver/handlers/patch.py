@@ -13,8 +13,8 @@ from apiserver.admission.chain import AdmissionChain, Operation
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
 from apiserver.endpoints import bodies
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.bodies import is_large, read_body
-from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import (
     BadRequest,

@@ -19,7 +19,7 @@ from apiserver.catalogue.rules.authorization import (
     validate_self_review,
 )
 from apiserver.catalogue.rules.common import Errors
-from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import BadRequest, Invalid, Unauthorized
 from apiserver.handlers.virtual_kinds import Speech, send_spoken
 from apiserver.meta import timestamps

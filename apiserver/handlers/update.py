@@ -12,8 +12,8 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.bodies import is_large, read_body
-from apiserver.endpoints.call import Call, Handler
 from apiserver.endpoints.middleware import attributes_of
 from apiserver.errors import BadRequest, Conflict, NotFound
 from apiserver.handlers.create import store_new, warn_of_duplicate_owners, write_of

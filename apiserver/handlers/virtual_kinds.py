@@ -15,8 +15,8 @@ from apiserver.brand import Brand
 from apiserver.catalogue import subresources
 from apiserver.catalogue.rules import authentication
 from apiserver.deviations import Deviations
+from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.bodies import read_body
-from apiserver.endpoints.call import Call
 from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import send_status
 from apiserver.handlers.create import write_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.watch_stream import Streams, WatchStream
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders

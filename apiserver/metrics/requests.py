@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from apiserver.endpoints.call import Call
+from apiserver.endpoints.api_call import Call
 from apiserver.metrics.duration_histograms import Durations, family
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import GroupVersion

@@ -16,10 +16,10 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
+from apiserver.endpoints.openapi.document_cache import Publisher
 from apiserver.endpoints.openapi.documents import Documents
 from apiserver.endpoints.openapi.gnostic import V2_TYPE, V3_TYPE
 from apiserver.endpoints.openapi.operations import JSON, Operations
-from apiserver.endpoints.openapi.publisher import Publisher
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Kind, Schema

@@ -25,10 +25,10 @@ from apiserver.endpoints.representation import (
     Statuses,
     encoder_for,
 )
-from apiserver.endpoints.representation.ages import cells_of, changes_at
-from apiserver.endpoints.representation.kept import OVERHEAD_BYTES
+from apiserver.endpoints.representation.form_cache import OVERHEAD_BYTES
+from apiserver.endpoints.representation.list_segments import runs
 from apiserver.endpoints.representation.protobuf import HELD_BYTES_MAX
-from apiserver.endpoints.representation.runs import runs
+from apiserver.endpoints.representation.table_cells import cells_of, changes_at
 from apiserver.errors import BadRequest, NotAcceptable, NotFound
 from apiserver.meta.table import AGE, Column, columns, duration
 from apiserver.registry.results import ObjectList

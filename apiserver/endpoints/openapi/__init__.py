@@ -14,6 +14,6 @@ What is left out: documents of discovery itself (`/openapi/v3/apis/apps`), which
 enumerations and defaults that only Kubernetes' Go sources know of.
 """
 
-from apiserver.endpoints.openapi.answers import OpenApi
+from apiserver.endpoints.openapi.endpoint import OpenApi
 
 __all__ = ["OpenApi"]

@@ -8,12 +8,12 @@ empty slice is a moment at which others may have their turn. Everything here is 
 passes it in.
 """
 
-from apiserver.endpoints.representation.choice import encoder_for, writer
 from apiserver.endpoints.representation.encoder import Encoder
-from apiserver.endpoints.representation.kept import KeptForms
+from apiserver.endpoints.representation.factory import encoder_for, writer
+from apiserver.endpoints.representation.form_cache import KeptForms
 from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES
 from apiserver.endpoints.representation.protobuf import MetaMessages
-from apiserver.endpoints.representation.statuses import Statuses
+from apiserver.endpoints.representation.status import Statuses
 
 __all__ = [
     "BATCH_OBJECTS",

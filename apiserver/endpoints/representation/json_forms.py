@@ -11,9 +11,9 @@ from typing import Final, Protocol
 import orjson
 
 from apiserver.brand import Brand
-from apiserver.endpoints.representation.ages import Cells, cells_of
 from apiserver.endpoints.representation.encoder import Encoder
-from apiserver.endpoints.representation.kept import KeptForms
+from apiserver.endpoints.representation.form_cache import KeptForms
+from apiserver.endpoints.representation.list_segments import kept_runs, runs
 from apiserver.endpoints.representation.lists import (
     BATCH_OBJECTS,
     bookmark_object,
@@ -25,7 +25,7 @@ from apiserver.endpoints.representation.lists import (
     require_list_kind,
     require_object_kind,
 )
-from apiserver.endpoints.representation.runs import kept_runs, runs
+from apiserver.endpoints.representation.table_cells import Cells, cells_of
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.endpoints.representation import discovery
+from apiserver.endpoints.representation import discovery_schema
+from apiserver.endpoints.representation.form_cache import KeptForms
 from apiserver.endpoints.representation.json_forms import Shown, whole
-from apiserver.endpoints.representation.kept import KeptForms
+from apiserver.endpoints.representation.list_segments import runs
 from apiserver.endpoints.representation.lists import (
     bookmark_object,
     list_metadata,
@@ -17,7 +18,6 @@ from apiserver.endpoints.representation.lists import (
     require_list_kind,
     require_object_kind,
 )
-from apiserver.endpoints.representation.runs import runs
 from apiserver.errors import NotAcceptable
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
@@ -62,8 +62,10 @@ class MetaMessages:
         """What puts documents of a kind in their envelopes: a Status, or what discovery answers."""
         encode = self._encoders.get(kind)
         if encode is None:
-            is_aggregated = kind == discovery.KIND
-            schema = discovery.schema(self._schemas) if is_aggregated else self._schemas(f"{_META}{kind}")
+            is_aggregated = kind == discovery_schema.KIND
+            schema = (
+                discovery_schema.schema(self._schemas) if is_aggregated else self._schemas(f"{_META}{kind}")
+            )
             encode = self._encoders[kind] = Encoder(schema)
         # Of documents as old as Kubernetes some have no version.
         return lambda document: seal(document.get("apiVersion", ""), kind, encode(document))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.catalogue.rules.common import Errors
-from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid
 from apiserver.field_errors import not_supported, required
 from apiserver.handlers.virtual_kinds import Speech, send_success

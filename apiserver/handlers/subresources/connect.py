@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import ApiError
 from apiserver.registry.store import Registry
 from storage.interface import MOST_RECENT

@@ -11,7 +11,7 @@ from typing import Final
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.catalogue.rules.common import selects
-from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import ApiError, BadRequest, Conflict, Forbidden
 from apiserver.handlers.virtual_kinds import Speech, send_success
 from apiserver.meta import timestamps

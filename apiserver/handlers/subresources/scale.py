@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from apiserver import field_errors
 from apiserver.admission.chain import Operation
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.bodies import is_large, read_body
-from apiserver.endpoints.call import Call, Handler
 from apiserver.errors import Conflict, Invalid
 from apiserver.handlers.apply import Applier
 from apiserver.handlers.create import write_of

@@ -13,7 +13,7 @@ from typing import Final
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.authn.service_account import Claims, Reference, TokenIssuer, new_token_id
 from apiserver.catalogue.rules.authentication import validate_token_request
-from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid, NotFound
 from apiserver.field_errors import invalid, quote
 from apiserver.handlers.virtual_kinds import Speech, send_spoken

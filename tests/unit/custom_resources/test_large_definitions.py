@@ -16,8 +16,8 @@ from apiserver.custom_resources.columns import MANY_COLUMNS
 from apiserver.custom_resources.keeping import Definitions
 from apiserver.custom_resources.resources import Served, Workshop, served
 from apiserver.custom_resources.schemas import Source
+from apiserver.endpoints.representation.form_cache import KeptForms
 from apiserver.endpoints.representation.json_forms import CELLS_AT_ONCE, TableEncoder
-from apiserver.endpoints.representation.kept import KeptForms
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema

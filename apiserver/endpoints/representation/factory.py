@@ -7,13 +7,8 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import Form
-from apiserver.endpoints.representation.documents import (
-    CborWriting,
-    DocumentEncoder,
-    Writing,
-    YamlWriting,
-)
 from apiserver.endpoints.representation.encoder import Encoder
+from apiserver.endpoints.representation.form_cache import KeptForms
 from apiserver.endpoints.representation.json_forms import (
     JsonEncoder,
     PartialEncoder,
@@ -22,8 +17,8 @@ from apiserver.endpoints.representation.json_forms import (
     whole,
     without_managed_fields,
 )
-from apiserver.endpoints.representation.kept import KeptForms
 from apiserver.endpoints.representation.protobuf import MetaMessages, ProtobufEncoder
+from apiserver.endpoints.representation.transcoding import CborWriting, DocumentEncoder, Writing, YamlWriting
 from apiserver.errors import BadRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document

@@ -18,11 +18,11 @@ import orjson
 from aiohttp import hdrs
 
 from apiserver.brand import Brand
-from apiserver.endpoints.call import Call
+from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.openapi import gnostic
+from apiserver.endpoints.openapi.document_cache import Published, Publisher
 from apiserver.endpoints.openapi.documents import version_key
 from apiserver.endpoints.openapi.operations import JSON, Operations
-from apiserver.endpoints.openapi.publisher import Published, Publisher
 from apiserver.endpoints.responses import TEXT, accepts_gzip, send
 from apiserver.registry.served_resource import ResourceTable
 from apiserver.schema.builtin import BuiltinSchemas

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from apiserver.endpoints.representation.kept import Budget
+from apiserver.endpoints.representation.form_cache import Budget
 from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES
 from apiserver.registry.stored_object import StoredObject
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import HttpVersion11, web
 
-from apiserver.endpoints.call import Call, Handler
+from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.middleware import new_audit_id
 from apiserver.endpoints.representation import Statuses
 from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target

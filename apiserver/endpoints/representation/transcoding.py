@@ -7,8 +7,8 @@ from typing import Protocol
 
 import orjson
 
+from apiserver.endpoints.representation.form_cache import KeptForms
 from apiserver.endpoints.representation.json_forms import Shape
-from apiserver.endpoints.representation.kept import KeptForms
 from apiserver.endpoints.representation.lists import made_slices
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import Negotiator
-from apiserver.endpoints.representation.choice import writer
+from apiserver.endpoints.representation.factory import writer
 from apiserver.endpoints.representation.protobuf import MetaMessages
 from apiserver.errors import NotAcceptable
 from apiserver.vocabulary import Document
