@@ -32,7 +32,7 @@ from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQ
 from apiserver.cli.command_line import Config
 from apiserver.controllers.bootstrap import Beginning, beginnings
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
-from apiserver.controllers.namespace_contents import (
+from apiserver.controllers.namespace_default_objects import (
     Content,
     NamespaceContents,
     default_account,
@@ -44,11 +44,11 @@ from apiserver.controllers.rbac_policy import PolicyFollower
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
 from apiserver.custom_resources import definitions
+from apiserver.custom_resources.conversion_webhooks import Webhook, Webhooks
+from apiserver.custom_resources.definition_controller import CustomResources
 from apiserver.custom_resources.resources import Workshop
 from apiserver.custom_resources.rules.check import check_rules
 from apiserver.custom_resources.rules.evaluate import evaluate_defaults
-from apiserver.custom_resources.serving import CustomResources
-from apiserver.custom_resources.webhooks import Webhook, Webhooks
 from apiserver.endpoints import middleware
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.connection import Server

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from apiserver.authz.rbac.rules import Malformed, PolicyRule, parse_rules
 from apiserver.brand import Brand
 from apiserver.catalogue.rules.common import selects
-from apiserver.controllers.following import follow_for_ever
+from apiserver.controllers.informer import follow_for_ever
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource

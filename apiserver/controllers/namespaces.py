@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.controllers.following import follow_for_ever
+from apiserver.controllers.informer import follow_for_ever
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource

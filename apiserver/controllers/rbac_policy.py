@@ -8,7 +8,7 @@ from typing import Final
 
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Policy
 from apiserver.authz.rbac.rules import Malformed
-from apiserver.controllers.following import follow_for_ever
+from apiserver.controllers.informer import follow_for_ever
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject

@@ -17,7 +17,7 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.catalogue.rules.quota_usage import Measurement, Meter, uncounted
-from apiserver.controllers.following import follow_for_ever
+from apiserver.controllers.informer import follow_for_ever
 from apiserver.errors import ApiError, Conflict, NotFound
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from apiserver.controllers.following import follow_for_ever
+from apiserver.controllers.informer import follow_for_ever
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource

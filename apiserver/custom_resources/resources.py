@@ -13,9 +13,9 @@ from apiserver.catalogue.builtin_type import field as field_at
 from apiserver.catalogue.subresources import scale, text_at
 from apiserver.custom_resources import definitions, schemas
 from apiserver.custom_resources.columns import MANY_COLUMNS, ManyPaths, columns_of
-from apiserver.custom_resources.keeping import Converter, Definitions, Family, Room, VersionKeeping
 from apiserver.custom_resources.schemas import Source, VersionSchema
 from apiserver.custom_resources.strategies import VersionRules
+from apiserver.custom_resources.version_codec import Converter, Definitions, Family, Room, VersionKeeping
 from apiserver.registry.served_resource import FieldGetter, ScaleFields, ServedResource, Subresource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.structural import Schema

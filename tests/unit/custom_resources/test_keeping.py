@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.custom_resources.keeping import Family, VersionKeeping
+from apiserver.custom_resources.version_codec import Family, VersionKeeping
 from apiserver.errors import Forbidden, NoSuchEndpoint
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.compile import TypeMismatch

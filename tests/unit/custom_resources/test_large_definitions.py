@@ -13,9 +13,9 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.custom_resources.columns import MANY_COLUMNS
-from apiserver.custom_resources.keeping import Definitions
 from apiserver.custom_resources.resources import Served, Workshop, served
 from apiserver.custom_resources.schemas import Source
+from apiserver.custom_resources.version_codec import Definitions
 from apiserver.endpoints.representation.form_cache import KeptForms
 from apiserver.endpoints.representation.json_forms import CELLS_AT_ONCE, TableEncoder
 from apiserver.registry.results import ObjectList

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.controllers.following import follow_for_ever
+from apiserver.controllers.informer import follow_for_ever
 from apiserver.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.guard import Guard

@@ -16,8 +16,8 @@ from typing import Any, Final
 import aiohttp
 import orjson
 
-from apiserver.custom_resources import reviews
-from apiserver.custom_resources.reviews import BadAnswer
+from apiserver.custom_resources import conversion_reviews
+from apiserver.custom_resources.conversion_reviews import BadAnswer
 from apiserver.errors import ServiceUnavailable
 from apiserver.registry import offload
 from apiserver.vocabulary import Document
@@ -77,7 +77,7 @@ class Webhook:
 
     async def convert(self, objects: Sequence[Document], desired: str) -> list[Document]:
         """Documents in another version. Raises ConversionFailed."""
-        version = reviews.review_version(self._accepted)
+        version = conversion_reviews.review_version(self._accepted)
         if version is None:
             raise ConversionFailed("no supported conversion review versions")
         given: list[Document] = []
@@ -87,15 +87,15 @@ class Webhook:
             raise ConversionFailed("an object is nested too deeply to be converted") from None
         for batch in batches:
             uid = str(uuid.uuid4())
-            question = reviews.review(self._group, version, uid, batch, desired)
+            question = conversion_reviews.review(self._group, version, uid, batch, desired)
             try:
                 answer = await self._ask(question)
             except BadAnswer as error:
                 raise ConversionFailed(
-                    f"conversion webhook for {reviews.gvk(batch[0])} failed: {error}"
+                    f"conversion webhook for {conversion_reviews.gvk(batch[0])} failed: {error}"
                 ) from None
             try:
-                given += reviews.converted(answer, self._group, version, uid, batch, desired)
+                given += conversion_reviews.converted(answer, self._group, version, uid, batch, desired)
             except BadAnswer as error:
                 raise ConversionFailed(str(error)) from None
         return given

@@ -13,10 +13,10 @@ from typing import Final
 import orjson
 
 from apiserver.catalogue.rules.definition_conditions import ESTABLISHED, has_condition
-from apiserver.controllers.following import RETRY_S
+from apiserver.controllers.informer import RETRY_S
 from apiserver.custom_resources import conditions, definitions
 from apiserver.custom_resources.conditions import Taken
-from apiserver.custom_resources.deletion import Deletion
+from apiserver.custom_resources.definition_finalizer import Deletion
 from apiserver.custom_resources.resources import Served, Workshop, served
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta import timestamps
