@@ -19,6 +19,9 @@ from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugins import builtin_plugins
 from apiserver.admission.plugins.privilege_escalation import Escalation
+from apiserver.apiextensions import definitions
+from apiserver.apiextensions.schema_rules.validator import evaluate_defaults
+from apiserver.apiextensions.validation.schema_rules import check_rules
 from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain
 from apiserver.authn.token_file import TokenAuthenticator, TokenFileError, read_token_file
@@ -43,12 +46,9 @@ from apiserver.controllers.rbac_bootstrap import RbacDefaults, rbac_beginnings
 from apiserver.controllers.rbac_policy import PolicyFollower
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
-from apiserver.custom_resources import definitions
 from apiserver.custom_resources.conversion_webhooks import Webhook, Webhooks
 from apiserver.custom_resources.definition_controller import CustomResources
 from apiserver.custom_resources.resources import Workshop
-from apiserver.custom_resources.rules.check import check_rules
-from apiserver.custom_resources.rules.evaluate import evaluate_defaults
 from apiserver.endpoints import middleware
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.connection import Server

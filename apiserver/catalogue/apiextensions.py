@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from apiserver.apiextensions import definition_conditions
+from apiserver.apiextensions.validation import custom_resource_definitions as rules
+from apiserver.apiextensions.validation.custom_resource_definitions import CheckRules, DefinitionRules
+from apiserver.apiextensions.validation.schema_defaults import EvaluateRules
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType
-from apiserver.catalogue.rules import custom_resource_definitions as rules
-from apiserver.catalogue.rules import definition_conditions
-from apiserver.catalogue.rules.custom_resource_definitions import CheckRules, DefinitionRules
-from apiserver.catalogue.rules.schema_defaults import EvaluateRules
 from apiserver.field_errors import FieldError
 from apiserver.meta import table
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy

@@ -9,6 +9,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from apiserver.apiextensions.validation.custom_resource_definitions import CheckRules
+from apiserver.apiextensions.validation.schema_defaults import EvaluateRules
 from apiserver.brand import Brand
 from apiserver.catalogue import (
     admissionregistration,
@@ -36,9 +38,7 @@ from apiserver.catalogue import (
 from apiserver.catalogue.apiextensions import nothing_wrong
 from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
 from apiserver.catalogue.rules import rbac as rbac_rules
-from apiserver.catalogue.rules.custom_resource_definitions import CheckRules
 from apiserver.catalogue.rules.defaults import DEFAULTS
-from apiserver.catalogue.rules.schema_defaults import EvaluateRules
 from apiserver.catalogue.rules.service_pools import ServicePools, service_pools
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.registry.served_resource import Conversion, ResourceTable, ServedResource

@@ -12,10 +12,10 @@ from typing import Final
 
 import orjson
 
-from apiserver.catalogue.rules.definition_conditions import ESTABLISHED, has_condition
+from apiserver.apiextensions import definitions, status
+from apiserver.apiextensions.definition_conditions import ESTABLISHED, has_condition
+from apiserver.apiextensions.status import Taken
 from apiserver.controllers.informer import RETRY_S
-from apiserver.custom_resources import conditions, definitions
-from apiserver.custom_resources.conditions import Taken
 from apiserver.custom_resources.definition_finalizer import Deletion
 from apiserver.custom_resources.resources import Served, Workshop, served
 from apiserver.errors import ApiError, NotFound
@@ -299,4 +299,4 @@ class CustomResources:
             return definition
         taken = self._taken.setdefault(known.group, Taken())
         now = timestamps.to_text(self._clock())
-        return conditions.updated(definition, taken, now, brand=self._workshop.brand)
+        return status.updated(definition, taken, now, brand=self._workshop.brand)

@@ -11,15 +11,15 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.brand import Brand
-from apiserver.catalogue.rules.definition_conditions import (
+from apiserver.apiextensions import definitions
+from apiserver.apiextensions.definition_conditions import (
     ESTABLISHED,
     TERMINATING,
     cleanup_finalizer,
     has_condition,
     set_condition,
 )
-from apiserver.custom_resources import definitions
+from apiserver.brand import Brand
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.options import DeleteOptions, WriteOptions

@@ -8,10 +8,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
+from apiserver.apiextensions import definitions
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import field as field_at
 from apiserver.catalogue.subresources import scale, text_at
-from apiserver.custom_resources import definitions, schemas
+from apiserver.custom_resources import schemas
 from apiserver.custom_resources.columns import MANY_COLUMNS, ManyPaths, columns_of
 from apiserver.custom_resources.schemas import Source, VersionSchema
 from apiserver.custom_resources.strategies import VersionRules

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from apiserver.apiextensions.schema_rules.validator import Rules
 from apiserver.brand import Brand
-from apiserver.custom_resources.rules.evaluate import Rules
 from apiserver.registry.served_resource import Check
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.custom import CustomSchema

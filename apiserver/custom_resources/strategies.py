@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.custom_resources.rules.evaluate import Rules, prevented
+from apiserver.apiextensions.schema_rules.validator import Rules, prevented
 from apiserver.field_errors import FieldError, invalid
 from apiserver.meta import object_meta
 from apiserver.registry.served_resource import ScaleFields

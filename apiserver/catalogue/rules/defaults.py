@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from apiserver.apiextensions.validation import custom_resource_definitions
 from apiserver.catalogue.rules import (
     admission_policies,
     api_services,
@@ -14,7 +15,6 @@ from apiserver.catalogue.rules import (
     config_maps,
     cron_jobs,
     csi,
-    custom_resource_definitions,
     daemon_sets,
     deployments,
     endpoint_slices,

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.apiextensions.definition_conditions import condition, set_condition
+from apiserver.apiextensions.status import Taken, updated
 from apiserver.brand import Brand
-from apiserver.catalogue.rules.definition_conditions import condition, set_condition
-from apiserver.custom_resources.conditions import Taken, updated
 
 NOW: Final = "2026-01-01T00:00:00Z"
 LATER: Final = "2026-01-02T00:00:00Z"

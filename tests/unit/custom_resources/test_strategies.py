@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.custom_resources.rules.evaluate import Rules
+from apiserver.apiextensions.schema_rules.validator import Rules
 from apiserver.custom_resources.strategies import VersionRules
 from apiserver.registry import offload
 from apiserver.registry.strategy import Strategy, TakesLong, others_wait

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.apiextensions.validation.custom_resource_definitions import DefinitionRules
 from apiserver.brand import Brand
 from apiserver.catalogue.apiextensions import types
-from apiserver.catalogue.rules.custom_resource_definitions import DefinitionRules
 from apiserver.field_errors import FieldError, forbidden
 from apiserver.schema.builtin import BuiltinSchemas
 from tests.unit.rules.lifecycle import Changes

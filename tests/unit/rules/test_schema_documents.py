@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.rules.schema_paths import InvalidPath, find_field
+from apiserver.apiextensions.schema_paths import InvalidPath, find_field
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import TypeMismatch, Walk
 from apiserver.wire.protobuf import Decoder, Encoder

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.catalogue.rules.schema_nodes import DEPTH_MAX, PATH_MAX, SCHEMAS_MAX, validate_extent
+from apiserver.apiextensions.validation.schema_tree import DEPTH_MAX, PATH_MAX, SCHEMAS_MAX, validate_extent
 from apiserver.meta import names
 from tests.unit.rules.served_kinds import Served
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.custom_resources.rules.evaluate import Rules
+from apiserver.apiextensions.schema_rules.validator import Rules
 
 Schema = dict[str, Any]
 INT: Final[Schema] = {"type": "integer"}

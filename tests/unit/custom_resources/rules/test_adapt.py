@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.apiextensions.schema_rules.references import Part
+from apiserver.apiextensions.schema_rules.value_adapters import adapter
 from apiserver.cel.values import Duration, MapList, SetList, Timestamp
-from apiserver.custom_resources.rules.adapt import adapter
-from apiserver.custom_resources.rules.uses import Part
 
 Schema = dict[str, Any]
 WHOLE: Final = Part(is_whole=True)

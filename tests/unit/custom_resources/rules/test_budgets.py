@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.catalogue.rules.schema_defaults import DefaultValue
-from apiserver.custom_resources.rules.evaluate import Rules, evaluate_defaults
-from apiserver.custom_resources.rules.evaluation import ERRORS_MAX
+from apiserver.apiextensions.schema_rules.evaluation import ERRORS_MAX
+from apiserver.apiextensions.schema_rules.validator import Rules, evaluate_defaults
+from apiserver.apiextensions.validation.schema_defaults import DefaultValue
 from tests.unit.custom_resources.rules.schemas import INT, Schema, array_of, errors, object_of, ruled
 
 SQUARE: Final = "self.all(x, self.all(y, x <= y || y <= x))"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.custom_resources.rules.check import check_rules, expressions_of
+from apiserver.apiextensions.validation.schema_rules import check_rules, expressions_of
 from tests.unit.custom_resources.rules.schemas import INT, Schema, ruled
 
 PATH: Final = "spec.validation.openAPIV3Schema"

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.custom_resources.rules.adapt import adapter
-from apiserver.custom_resources.rules.compiled import Checker, Rule
-from apiserver.custom_resources.rules.types import SchemaTypes
-from apiserver.custom_resources.rules.uses import Part
+from apiserver.apiextensions.schema_rules.compilation import Checker, Rule
+from apiserver.apiextensions.schema_rules.references import Part
+from apiserver.apiextensions.schema_rules.schema_types import SchemaTypes
+from apiserver.apiextensions.schema_rules.value_adapters import adapter
 from tests.unit.custom_resources.rules.schemas import (
     INT,
     NUMBER,

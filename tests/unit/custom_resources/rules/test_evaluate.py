@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.rules.schema_defaults import DefaultValue
-from apiserver.custom_resources.rules.evaluate import Rules, evaluate_defaults, prevented
+from apiserver.apiextensions.schema_rules.validator import Rules, evaluate_defaults, prevented
+from apiserver.apiextensions.validation.schema_defaults import DefaultValue
 from apiserver.field_errors import FieldError
 from tests.unit.custom_resources.rules.schemas import (
     INT,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.custom_resources.rules.evaluate import Rules
+from apiserver.apiextensions.schema_rules.validator import Rules
 from tests.unit.custom_resources.rules.schemas import (
     INT,
     STRING,

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.apiextensions.schema_rules.schema_types import SchemaTypes, escape
 from apiserver.cel.types import Kind, Type
-from apiserver.custom_resources.rules.types import SchemaTypes, escape
 
 Schema = dict[str, Any]
 

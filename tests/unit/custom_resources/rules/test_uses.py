@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from apiserver.apiextensions.schema_rules.references import Part, merged, reads
 from apiserver.cel import types
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.kubernetes import KUBERNETES
-from apiserver.custom_resources.rules.uses import Part, merged, reads
 
 ENVIRONMENT = Environment({"self": types.DYN, "oldSelf": types.DYN}, KUBERNETES)
 

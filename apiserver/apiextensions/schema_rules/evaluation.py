@@ -11,10 +11,10 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple, NoReturn
 
 from apiserver import field_errors
+from apiserver.apiextensions.schema_rules.compilation import OLD_SELF, SELF, Rule
+from apiserver.apiextensions.schema_rules.rule_tree import Node, ReadyRule
 from apiserver.cel.compiler import Program
 from apiserver.cel.values import NONE, CostExceeded, EvaluationError, Optional
-from apiserver.custom_resources.rules.compiled import OLD_SELF, SELF, Rule
-from apiserver.custom_resources.rules.nodes import Node, ReadyRule
 from apiserver.field_errors import FieldError
 from apiserver.schema.custom.correlation import Correlation
 from apiserver.schema.custom.paths import Key, Path, bracketed

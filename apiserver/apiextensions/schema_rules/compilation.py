@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from apiserver.apiextensions.schema_rules.references import Part, reads
 from apiserver.cel import types
 from apiserver.cel.compiler import NotRunnable, Program
 from apiserver.cel.cost_estimate import estimate
@@ -16,7 +17,6 @@ from apiserver.cel.environment import Environment
 from apiserver.cel.library.kubernetes import KUBERNETES
 from apiserver.cel.syntax import Invalid, Node
 from apiserver.cel.types import Kind, Type
-from apiserver.custom_resources.rules.uses import Part, reads
 from apiserver.schema.custom.json_schema import JSONSchema
 from apiserver.vocabulary import Document
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from apiserver.apiextensions.schema_paths import InvalidPath, find_field
+from apiserver.apiextensions.validation.internal_types import internal_items
+from apiserver.apiextensions.validation.schema_tree import is_plain, nodes
 from apiserver.catalogue.rules.common import Errors, items
-from apiserver.catalogue.rules.internal_schemas import internal_items
-from apiserver.catalogue.rules.schema_nodes import is_plain, nodes
-from apiserver.catalogue.rules.schema_paths import InvalidPath, find_field
 from apiserver.field_errors import forbidden, invalid, not_supported, required
 from apiserver.schema.custom.formats import is_recognised
 from apiserver.schema.custom.json_schema import Extensions

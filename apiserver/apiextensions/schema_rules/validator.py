@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from apiserver import field_errors
-from apiserver.catalogue.rules.schema_defaults import DefaultValue
-from apiserver.custom_resources.rules.compiled import SELF
-from apiserver.custom_resources.rules.evaluation import (
+from apiserver.apiextensions.schema_rules.compilation import SELF
+from apiserver.apiextensions.schema_rules.evaluation import (
     ERRORS_MAX,
     OBJECT_COST_MAX,
     UNKNOWN,
@@ -23,7 +22,8 @@ from apiserver.custom_resources.rules.evaluation import (
     Evaluation,
     TakesLong,
 )
-from apiserver.custom_resources.rules.nodes import Finder, Node, schema_work
+from apiserver.apiextensions.schema_rules.rule_tree import Finder, Node, schema_work
+from apiserver.apiextensions.validation.schema_defaults import DefaultValue
 from apiserver.field_errors import FieldError
 from apiserver.schema.custom.correlation import Correlation
 from apiserver.schema.custom.json_schema import Extensions, JSONSchema

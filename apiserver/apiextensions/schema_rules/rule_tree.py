@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
 
-from apiserver.catalogue.rules.schema_paths import InvalidPath, find_field
-from apiserver.cel.compiler import Program
-from apiserver.cel.values import CostExceeded, EvaluationError
-from apiserver.custom_resources.rules.adapt import Adapter, adapter
-from apiserver.custom_resources.rules.compiled import (
+from apiserver.apiextensions.schema_paths import InvalidPath, find_field
+from apiserver.apiextensions.schema_rules.compilation import (
     OLD_SELF,
     SELF,
     CheckedRule,
@@ -18,8 +15,11 @@ from apiserver.custom_resources.rules.compiled import (
     Rule,
     rules_of,
 )
-from apiserver.custom_resources.rules.types import SchemaTypes
-from apiserver.custom_resources.rules.uses import merged
+from apiserver.apiextensions.schema_rules.references import merged
+from apiserver.apiextensions.schema_rules.schema_types import SchemaTypes
+from apiserver.apiextensions.schema_rules.value_adapters import Adapter, adapter
+from apiserver.cel.compiler import Program
+from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.schema.custom.json_schema import JSONSchema, everywhere
 
 # In the unit of `evaluation`: what it takes to compile one character, and to make one schema's type. More

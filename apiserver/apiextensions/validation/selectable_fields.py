@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from apiserver.apiextensions.schema_paths import InvalidPath, find_field
 from apiserver.catalogue.rules.common import Errors
-from apiserver.catalogue.rules.schema_paths import InvalidPath, find_field
 from apiserver.field_errors import duplicate, invalid, required, too_many
 from apiserver.vocabulary import Document
 

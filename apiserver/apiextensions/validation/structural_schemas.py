@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from apiserver.apiextensions.validation.schema_tree import is_plain, nodes
 from apiserver.catalogue.rules.common import Errors
-from apiserver.catalogue.rules.schema_nodes import is_plain, nodes
 from apiserver.field_errors import forbidden, invalid, required
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.schema.custom.json_schema import Extensions

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from apiserver.apiextensions.validation.schema_tree import DEPTH_MAX, is_deep, is_plain
 from apiserver.catalogue.rules.common import Errors
-from apiserver.catalogue.rules.schema_nodes import DEPTH_MAX, is_deep, is_plain
 from apiserver.field_errors import FieldError, forbidden, invalid
 from apiserver.schema.compile import TypeMismatch, Walk
 from apiserver.schema.custom.json_schema import Extensions

@@ -10,21 +10,21 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from apiserver.brand import Brand
-from apiserver.catalogue.rules.definition_approval import approval_of, is_protected
-from apiserver.catalogue.rules.definition_conditions import (
+from apiserver.apiextensions.approval import approval_of, is_protected
+from apiserver.apiextensions.definition_conditions import (
     ESTABLISHED,
     has_condition,
     remove_condition,
     set_condition,
 )
-from apiserver.custom_resources.definitions import (
+from apiserver.apiextensions.definitions import (
     API_APPROVED,
     NAMES_ACCEPTED,
     NON_STRUCTURAL,
     accepted_names,
     storage_version,
 )
+from apiserver.brand import Brand
 from apiserver.vocabulary import Document
 from storage.quoting import go_quote
 

@@ -12,29 +12,38 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
-from apiserver.brand import Brand
-from apiserver.catalogue.rules.common import Errors, at, immutable, items, one_of, setting
-from apiserver.catalogue.rules.definition_approval import annotation, approval_of, is_protected
-from apiserver.catalogue.rules.definition_conditions import ESTABLISHED, has_condition
-from apiserver.catalogue.rules.definition_conversion import (
+from apiserver.apiextensions.approval import annotation, approval_of, is_protected
+from apiserver.apiextensions.definition_conditions import ESTABLISHED, has_condition
+from apiserver.apiextensions.validation.conversion import (
     has_known_review_version,
     has_valid_ca_bundle,
     validate_conversion,
 )
-from apiserver.catalogue.rules.definition_names import validate_group, validate_names, validate_spec_names
-from apiserver.catalogue.rules.definition_paths import validate_column, validate_subresources
-from apiserver.catalogue.rules.definition_versions import (
+from apiserver.apiextensions.validation.internal_types import (
+    internal_fields,
+    internal_schema,
+    internal_version,
+)
+from apiserver.apiextensions.validation.names import validate_group, validate_names, validate_spec_names
+from apiserver.apiextensions.validation.openapi_schemas import (
+    ALL,
+    Demands,
+    unrecognized_formats,
+    validate_json_schema,
+)
+from apiserver.apiextensions.validation.paths import validate_column, validate_subresources
+from apiserver.apiextensions.validation.schema_defaults import DefaultRules, EvaluateRules
+from apiserver.apiextensions.validation.schema_tree import nodes, same, validate_extent
+from apiserver.apiextensions.validation.selectable_fields import validate_selectable_fields
+from apiserver.apiextensions.validation.structural_schemas import unsupported, validate_structural
+from apiserver.apiextensions.validation.versions import (
     storage_version,
     validate_stored_versions,
     validate_version,
     versions_of,
 )
-from apiserver.catalogue.rules.internal_schemas import internal_fields, internal_schema, internal_version
-from apiserver.catalogue.rules.json_schemas import ALL, Demands, unrecognized_formats, validate_json_schema
-from apiserver.catalogue.rules.schema_defaults import DefaultRules, EvaluateRules
-from apiserver.catalogue.rules.schema_nodes import nodes, same, validate_extent
-from apiserver.catalogue.rules.selectable_fields import validate_selectable_fields
-from apiserver.catalogue.rules.structural_schemas import unsupported, validate_structural
+from apiserver.brand import Brand
+from apiserver.catalogue.rules.common import Errors, at, immutable, items, one_of, setting
 from apiserver.field_errors import forbidden, invalid, required
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default

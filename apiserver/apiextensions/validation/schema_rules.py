@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from apiserver.apiextensions.schema_rules.compilation import SELF, CheckedRule, Checker, Rule, rules_of
+from apiserver.apiextensions.schema_rules.schema_types import REQUEST_BYTES_MAX, SchemaTypes
 from apiserver.cel.functions import UNBOUNDED
 from apiserver.cel.types import Type
-from apiserver.custom_resources.rules.compiled import SELF, CheckedRule, Checker, Rule, rules_of
-from apiserver.custom_resources.rules.types import REQUEST_BYTES_MAX, SchemaTypes
 from apiserver.field_errors import FieldError, forbidden, invalid
 from apiserver.schema.custom.json_schema import JSONSchema, everywhere
 

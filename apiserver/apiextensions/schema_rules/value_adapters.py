@@ -16,9 +16,9 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
+from apiserver.apiextensions.schema_rules.references import Part
+from apiserver.apiextensions.schema_rules.schema_types import resource_properties
 from apiserver.cel.values import Duration, MapList, SetList, Timestamp
-from apiserver.custom_resources.rules.types import resource_properties
-from apiserver.custom_resources.rules.uses import Part
 from apiserver.schema.custom.json_schema import JSONSchema
 
 # Returns the very value that it got where nothing is to be converted.
