@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType
+from apiserver.catalogue.pod_specs.templates import clear_status
 from apiserver.catalogue.rules import admission_policies, webhook_configurations
-from apiserver.catalogue.rules.common import at
-from apiserver.catalogue.workloads import clear_status
 from apiserver.field_errors import FieldError
 from apiserver.meta.table import AGE, Column, columns, path
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType
 from apiserver.catalogue.rules import api_services
-from apiserver.catalogue.rules.common import at
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
 

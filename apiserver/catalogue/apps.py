@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, field
-from apiserver.catalogue.rules import controller_revisions, daemon_sets, deployments, stateful_sets
-from apiserver.catalogue.rules.workloads import validate_selector_update
-from apiserver.catalogue.subresources import WORKLOAD_SCALE
-from apiserver.catalogue.workloads import (
+from apiserver.catalogue.pod_specs.templates import (
     POD_TEMPLATE_COLUMNS,
     clear_status,
     pod_template_columns,
     status_count,
     with_template_warnings,
 )
+from apiserver.catalogue.rules import controller_revisions, daemon_sets, deployments, stateful_sets
+from apiserver.catalogue.rules.workloads import validate_selector_update
+from apiserver.catalogue.subresources import WORKLOAD_SCALE
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, path
 from apiserver.registry.served_resource import Subresource

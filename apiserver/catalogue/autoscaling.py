@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
+from apiserver.catalogue.pod_specs.templates import status_count
 from apiserver.catalogue.rules import autoscaler_versions, autoscalers
-from apiserver.catalogue.rules.common import at
-from apiserver.catalogue.workloads import status_count
 from apiserver.meta.table import AGE, Column, Columns, columns, path
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
 _STRATEGY: Final = Strategy(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, field
-from apiserver.catalogue.rules import cron_jobs, job_statuses, jobs
-from apiserver.catalogue.workloads import (
+from apiserver.catalogue.pod_specs.templates import (
     POD_TEMPLATE_COLUMNS,
     clear_status,
     pod_template_columns,
     with_template_warnings,
 )
+from apiserver.catalogue.rules import cron_jobs, job_statuses, jobs
 from apiserver.meta import table, timestamps
 from apiserver.meta.table import AGE, Column, columns, path
 from apiserver.registry.served_resource import Subresource

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType, fields
 from apiserver.catalogue.rules import certificate_requests
-from apiserver.catalogue.rules.common import at
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns, path
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from apiserver.catalogue.workloads import status_count
+from apiserver.catalogue.pod_specs.templates import status_count
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, Columns, columns, path
 from apiserver.vocabulary import Document

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType
+from apiserver.catalogue.pod_specs.templates import clear_status
 from apiserver.catalogue.rules import flow_control
-from apiserver.catalogue.rules.common import at
-from apiserver.catalogue.workloads import clear_status
 from apiserver.meta.table import AGE, Column, columns, path
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
 

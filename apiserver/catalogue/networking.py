@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, StoredAs
+from apiserver.catalogue.pod_specs.templates import clear_status
 from apiserver.catalogue.rules import ingresses, ip_addresses, network_policies
-from apiserver.catalogue.rules.common import at
-from apiserver.catalogue.workloads import clear_status
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns, path
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
 

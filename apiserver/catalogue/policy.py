@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.pod_specs.templates import status_count
 from apiserver.catalogue.rules import disruption_budgets
-from apiserver.catalogue.workloads import status_count
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, path
 from apiserver.registry.served_resource import Subresource

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, fields
+from apiserver.catalogue.pod_specs.templates import clear_status
 from apiserver.catalogue.rules import resource_claims, resource_slices
-from apiserver.catalogue.rules.common import at
-from apiserver.catalogue.workloads import clear_status
 from apiserver.meta.table import AGE, Column, columns, path
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, StoredAs
 from apiserver.catalogue.rules import csi, storage_classes
-from apiserver.catalogue.rules.common import at
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, Columns, columns, path
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
 

@@ -16,13 +16,13 @@ from typing import Final, NamedTuple
 
 from apiserver.authz.rbac.rules import Malformed, PolicyRule, parse_rules
 from apiserver.brand import Brand
-from apiserver.catalogue.rules.common import selects
 from apiserver.controllers.informer import follow_for_ever
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.validation.checks import selects
 from apiserver.vocabulary import Document
 from storage.errors import StorageError, ValueTooLarge
 from storage.interface import ANY

@@ -18,11 +18,11 @@ from apiserver.catalogue.rules.authorization import (
     validate_review,
     validate_self_review,
 )
-from apiserver.catalogue.rules.common import Errors
 from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import BadRequest, Invalid, Unauthorized
 from apiserver.handlers.virtual_kinds import Speech, send_spoken
 from apiserver.meta import timestamps
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document, GroupKind, UserInfo
 
 # The document that was sent -> the same, answered

@@ -13,7 +13,7 @@ from apiserver.admission.chain import Operation, Plugin, Write
 from apiserver.admission.plugins.default_storage_class import CLAIMS
 from apiserver.admission.plugins.listers import Lookup, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers
-from apiserver.catalogue.rules.pod_amounts import of_pod, quantities
+from apiserver.catalogue.pod_specs.resource_totals import of_pod, quantities
 from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import Document, GroupResource
 

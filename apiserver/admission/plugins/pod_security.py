@@ -25,9 +25,9 @@ from apiserver.admission.plugins.pod_security_standards import (
     findings,
 )
 from apiserver.admission.plugins.pod_specs import PODS, containers
-from apiserver.catalogue.rules.common import at
 from apiserver.errors import Invalid
 from apiserver.field_errors import FieldError, invalid, quote
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document, GroupResource
 
 _PREFIX: Final = "pod-security.kubernetes.io/"

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from apiserver import EMULATED_VERSION
 from apiserver.admission.plugins.pod_specs import containers
-from apiserver.catalogue.rules.common import at
 from apiserver.field_errors import quote
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
 PRIVILEGED: Final = "privileged"

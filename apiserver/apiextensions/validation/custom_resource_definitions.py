@@ -43,12 +43,12 @@ from apiserver.apiextensions.validation.versions import (
     versions_of,
 )
 from apiserver.brand import Brand
-from apiserver.catalogue.rules.common import Errors, at, immutable, items, one_of, setting
 from apiserver.field_errors import forbidden, invalid, required
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
 from apiserver.schema.custom.json_schema import Extensions
 from apiserver.schema.structural import Schema
+from apiserver.validation.checks import Errors, at, immutable, items, one_of, setting
 from apiserver.vocabulary import Document
 from storage.quoting import go_quote
 

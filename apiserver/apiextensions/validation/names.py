@@ -5,9 +5,9 @@ Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 
 from __future__ import annotations
 
-from apiserver.catalogue.rules.common import Errors, items
 from apiserver.field_errors import invalid, required
 from apiserver.meta import names
+from apiserver.validation.checks import Errors, items
 from apiserver.vocabulary import Document
 
 

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 from apiserver.apiextensions.schema_paths import InvalidPath, find_field
 from apiserver.apiextensions.validation.internal_types import internal_items
 from apiserver.apiextensions.validation.schema_tree import is_plain, nodes
-from apiserver.catalogue.rules.common import Errors, items
 from apiserver.field_errors import forbidden, invalid, not_supported, required
 from apiserver.schema.custom.formats import is_recognised
 from apiserver.schema.custom.json_schema import Extensions
+from apiserver.validation.checks import Errors, items
 from apiserver.vocabulary import Document
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors
 from apiserver.field_errors import invalid, required
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")

@@ -11,13 +11,13 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from apiserver.apiextensions.validation.schema_tree import DEPTH_MAX, is_deep, is_plain
-from apiserver.catalogue.rules.common import Errors
 from apiserver.field_errors import FieldError, forbidden, invalid
 from apiserver.schema.compile import TypeMismatch, Walk
 from apiserver.schema.custom.json_schema import Extensions
 from apiserver.schema.custom.list_types import EmbeddedResources
 from apiserver.schema.custom.validation import NOWHERE, Check
 from apiserver.schema.structural import Schema
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
 
 _RESOURCE_FIELDS: Final = ("metadata", "apiVersion", "kind")

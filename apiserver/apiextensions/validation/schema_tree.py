@@ -10,8 +10,8 @@ from typing import Final
 
 import orjson
 
-from apiserver.catalogue.rules.common import Errors
 from apiserver.field_errors import forbidden
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
 
 # The deepest known, those of whole pods in workflows, have 40. What is done with schemas is recursive.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver.apiextensions.schema_paths import InvalidPath, find_field
-from apiserver.catalogue.rules.common import Errors
 from apiserver.field_errors import duplicate, invalid, required, too_many
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
 
 _FIELDS_MAX: Final = 8

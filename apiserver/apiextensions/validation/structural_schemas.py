@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.apiextensions.validation.schema_tree import is_plain, nodes
-from apiserver.catalogue.rules.common import Errors
 from apiserver.field_errors import forbidden, invalid, required
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.schema.custom.json_schema import Extensions
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
 
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]

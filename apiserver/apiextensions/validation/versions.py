@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors, at
 from apiserver.field_errors import invalid
 from apiserver.meta import names
+from apiserver.validation.checks import Errors, at
 from apiserver.vocabulary import Document
 
 _DEPRECATION_WARNING_BYTES_MAX: Final = 256

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.rules.admission_rules import FAILURE_POLICIES, match_conditions, match_resources
-from apiserver.catalogue.rules.common import Errors, items, label_selector, named, one_of, setting
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, items, label_selector, named, one_of, setting
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.admissionregistration.v1."

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors, items, label_selector, one_of, setting
 from apiserver.field_errors import duplicate, invalid, not_supported, required, too_many
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, items, label_selector, one_of, setting
 from apiserver.vocabulary import Document
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")

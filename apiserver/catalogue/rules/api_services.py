@@ -6,10 +6,10 @@ import base64
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors, items, one_of, setting
 from apiserver.field_errors import invalid, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, items, one_of, setting
 from apiserver.vocabulary import Document
 from storage.quoting import go_quote
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors, setting
 from apiserver.field_errors import invalid
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, setting
 from apiserver.vocabulary import Document
 
 EXPIRATION_S_DEFAULT: Final = 3600

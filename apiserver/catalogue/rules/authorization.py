@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors
 from apiserver.field_errors import invalid, required
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
 
 

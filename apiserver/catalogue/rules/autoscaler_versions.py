@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.catalogue.rules.autoscalers import EMPTY_STATUS, complete_spec, cpu_metric
-from apiserver.catalogue.rules.common import at
 from apiserver.meta import timestamps
 from apiserver.meta.quantity import InvalidQuantity, canonical
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"

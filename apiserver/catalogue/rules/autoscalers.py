@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.catalogue.rules import workloads
-from apiserver.catalogue.rules.common import Errors, at, items, named, one_of, quantity_of
 from apiserver.field_errors import forbidden, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, at, items, named, one_of, quantity_of
 from apiserver.vocabulary import Document
 
 _V2: Final = "io.k8s.api.autoscaling.v2."

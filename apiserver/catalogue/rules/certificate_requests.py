@@ -15,11 +15,11 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
-from apiserver.catalogue.rules.common import Errors, at, items
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
 from apiserver.meta import names
 from apiserver.registry.strategy import Stamp, UpdateStrategy
+from apiserver.validation.checks import Errors, at, items
 from apiserver.vocabulary import Document
 from storage.quoting import go_quote
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors
 from apiserver.field_errors import forbidden, invalid, too_long
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
 
 # Of all values together; a Secret's may be as large.

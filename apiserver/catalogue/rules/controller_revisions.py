@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue.rules.common import Errors, immutable, non_negative
 from apiserver.field_errors import required
+from apiserver.validation.checks import Errors, immutable, non_negative
 from apiserver.vocabulary import Document
 
 

@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.rules import workloads
-from apiserver.catalogue.rules.common import Errors, non_negative, one_of, setting
 from apiserver.catalogue.rules.job_specs import validate_job_spec, warn_job_spec
 from apiserver.catalogue.rules.schedules import InvalidSchedule, check_schedule, is_zone
 from apiserver.field_errors import invalid, not_supported, required
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, non_negative, one_of, setting
 from apiserver.vocabulary import Document
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import (
+from apiserver.catalogue.pod_specs.volumes import csi_driver_name
+from apiserver.catalogue.rules.lengths import byte_length
+from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
+from apiserver.meta import names
+from apiserver.schema.compile import Default
+from apiserver.validation.checks import (
     IMMUTABLE,
     Errors,
     at,
@@ -21,11 +26,6 @@ from apiserver.catalogue.rules.common import (
     one_of,
     setting,
 )
-from apiserver.catalogue.rules.lengths import byte_length
-from apiserver.catalogue.rules.volumes import csi_driver_name
-from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
-from apiserver.meta import names
-from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.storage.v1."

@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.rules import workloads
-from apiserver.catalogue.rules.common import Errors, at, non_negative, setting
 from apiserver.catalogue.rules.pod_templates import validate_template
 from apiserver.field_errors import invalid, not_supported, required
 from apiserver.registry.strategy import keep_status, only_status
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, at, non_negative, setting
 from apiserver.vocabulary import Document
 
 _APPS: Final = "io.k8s.api.apps.v1."

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from apiserver.catalogue.rules import workloads
-from apiserver.catalogue.rules.common import Errors, label_selector, one_of
 from apiserver.field_errors import invalid
+from apiserver.validation.checks import Errors, label_selector, one_of
 from apiserver.vocabulary import Document
 
 _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")

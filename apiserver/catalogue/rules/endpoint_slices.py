@@ -6,10 +6,10 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors, immutable, items, named
 from apiserver.field_errors import duplicate, invalid, not_supported, required, too_many
 from apiserver.meta import names, object_meta
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, immutable, items, named
 from apiserver.vocabulary import Document
 
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")

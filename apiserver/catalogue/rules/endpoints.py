@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.rules import common
-from apiserver.catalogue.rules.common import CORE, Errors, items, named, one_of, setting
 from apiserver.catalogue.rules.services import not_special_ip, warn_ip
 from apiserver.field_errors import invalid, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation import checks
+from apiserver.validation.checks import CORE, Errors, items, named, one_of, setting
 from apiserver.vocabulary import Document
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}EndpointPort": setting(protocol="TCP")})
@@ -35,7 +35,7 @@ def validate_endpoints(document: Document) -> Errors:
 
 def _address(path: str, address: Document) -> Errors:
     ip = address.get("ip", "")
-    wrong = common.ip_address(f"{path}.ip", ip)
+    wrong = checks.ip_address(f"{path}.ip", ip)
     errors = wrong + named(f"{path}.hostname", address.get("hostname"), names.dns_label, is_required=False)
     if (node := address.get("nodeName")) is not None:
         errors += [invalid(f"{path}.nodeName", node, problem) for problem in names.dns_subdomain(node)]
@@ -44,7 +44,7 @@ def _address(path: str, address: Document) -> Errors:
 
 def _port(path: str, port: Document, needs_name: bool) -> Errors:
     errors = named(f"{path}.name", port.get("name"), names.dns_label, is_required=needs_name)
-    errors += common.port_number(f"{path}.port", port.get("port"))
+    errors += checks.port_number(f"{path}.port", port.get("port"))
     errors += one_of(f"{path}.protocol", port.get("protocol"), ("SCTP", "TCP", "UDP"), required_text="")
     if (protocol := port.get("appProtocol")) is not None:
         errors += [invalid(f"{path}.appProtocol", protocol, text) for text in names.qualified_name(protocol)]

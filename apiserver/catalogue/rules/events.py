@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors
 from apiserver.field_errors import invalid, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})

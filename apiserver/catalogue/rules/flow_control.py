@@ -9,10 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import Errors, in_range, items, named
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, in_range, items, named
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.flowcontrol.v1."

@@ -7,19 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.catalogue.rules.common import (
-    Errors,
-    at,
-    immutable,
-    items,
-    named,
-    port_name,
-    port_number,
-)
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, at, immutable, items, named, port_name, port_number
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.networking.v1."

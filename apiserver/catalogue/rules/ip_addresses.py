@@ -9,9 +9,9 @@ import ipaddress
 import re
 from typing import Final
 
-from apiserver.catalogue.rules.common import IMMUTABLE, Errors, at, immutable, named
 from apiserver.field_errors import invalid, required
 from apiserver.meta import names
+from apiserver.validation.checks import IMMUTABLE, Errors, at, immutable, named
 from apiserver.vocabulary import Document
 from storage.quoting import go_quote
 

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from typing import Final
 
 from apiserver.catalogue.rules import workloads
-from apiserver.catalogue.rules.common import Errors, at, items, join, non_negative, one_of
 from apiserver.catalogue.rules.pod_templates import validate_template
 from apiserver.field_errors import (
     FieldError,
@@ -20,6 +19,7 @@ from apiserver.field_errors import (
     too_many,
 )
 from apiserver.meta import names
+from apiserver.validation.checks import Errors, at, items, join, non_negative, one_of
 from apiserver.vocabulary import Document
 
 MANAGED_BY_MAX: Final = 63

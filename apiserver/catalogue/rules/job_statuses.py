@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.catalogue.rules import workloads
-from apiserver.catalogue.rules.common import Errors
 from apiserver.catalogue.rules.job_specs import InvalidIndexes, invalid_whole, parse_indexes
 from apiserver.field_errors import duplicate, invalid, required
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
 
 _COUNTS: Final = ("active", "succeeded", "failed", "ready", "terminating")

@@ -8,19 +8,12 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.rules import workloads
-from apiserver.catalogue.rules.common import (
-    Errors,
-    at,
-    immutable,
-    label_selector,
-    selects,
-    setting,
-)
 from apiserver.catalogue.rules.job_specs import validate_job_spec, warn_job_spec
 from apiserver.field_errors import invalid, required
 from apiserver.meta import names
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, at, immutable, label_selector, selects, setting
 from apiserver.vocabulary import Document
 
 _BATCH: Final = "io.k8s.api.batch.v1."

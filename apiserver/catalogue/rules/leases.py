@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue.rules.common import Errors, non_negative, positive
+from apiserver.validation.checks import Errors, non_negative, positive
 from apiserver.vocabulary import Document
 
 

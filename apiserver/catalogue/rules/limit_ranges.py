@@ -10,8 +10,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import CORE, Errors, items, quantity_of
-from apiserver.catalogue.rules.resource_requirements import (
+from apiserver.catalogue.pod_specs.resource_requirements import (
     container_resource_name,
     may_be_overcommitted,
     resource_name,
@@ -19,6 +18,7 @@ from apiserver.catalogue.rules.resource_requirements import (
 from apiserver.field_errors import duplicate, forbidden, invalid, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import CORE, Errors, items, quantity_of
 from apiserver.vocabulary import Document
 
 _TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors
 from apiserver.field_errors import invalid
 from apiserver.meta import names, object_meta
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})

@@ -6,17 +6,9 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.catalogue.rules.common import (
-    Errors,
-    cidr,
-    items,
-    label_selector,
-    port_name,
-    port_number,
-    setting,
-)
 from apiserver.field_errors import forbidden, invalid, not_supported, required
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, cidr, items, label_selector, port_name, port_number, setting
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.networking.v1."

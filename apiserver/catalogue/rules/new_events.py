@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import Errors, immutable
 from apiserver.field_errors import invalid, required
+from apiserver.validation.checks import Errors, immutable
 from apiserver.vocabulary import Document
 
 # Fields by their names here and in the core group, where they differ.

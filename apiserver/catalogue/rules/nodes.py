@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.rules import common
-from apiserver.catalogue.rules.common import CORE, Errors, items, one_of
+from apiserver.catalogue.pod_specs.resource_requirements import amount
+from apiserver.catalogue.pod_specs.scheduling import TAINT_EFFECTS
 from apiserver.catalogue.rules.config_maps import key
-from apiserver.catalogue.rules.resource_requirements import amount
-from apiserver.catalogue.rules.scheduling_rules import TAINT_EFFECTS
 from apiserver.catalogue.rules.service_addresses import family_of
 from apiserver.field_errors import FieldError, duplicate, forbidden, invalid, required
 from apiserver.meta import names
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
+from apiserver.validation import checks
+from apiserver.validation.checks import CORE, Errors, items, one_of
 from apiserver.vocabulary import Document
 
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -62,7 +62,7 @@ def validate_node(document: Document) -> Errors:
     errors = _taints("metadata.taints", spec.get("taints") or ()) + _resources(document)
     cidrs = spec.get("podCIDRs") or []
     for path, each in items(spec, "podCIDRs", "spec"):
-        errors += common.cidr(path, each)
+        errors += checks.cidr(path, each)
     if len(cidrs) > 1:
         families = {family_of(each.partition("/")[0]) for each in cidrs}
         if len(cidrs) > 2 or len(families) < 2:
@@ -79,7 +79,7 @@ def validate_node(document: Document) -> Errors:
 def _resources(document: Document) -> Errors:
     errors: Errors = []
     for field in ("capacity", "allocatable"):
-        for name, value in (common.at(document, "status", field) or {}).items():
+        for name, value in (checks.at(document, "status", field) or {}).items():
             errors += amount(f"status.{field}.{name}", name, value)
     return errors
 
@@ -128,7 +128,7 @@ def validate_node_update(new: Document, old: Document) -> Errors:
         errors.append(forbidden("spec.providerID", _PROVIDER_KEPT))
     if (source := spec.get("configSource")) is not None:
         errors += _config_source("spec.configSource", source, is_status=False)
-    for path, source in (common.at(new, "status", "config") or {}).items():
+    for path, source in (checks.at(new, "status", "config") or {}).items():
         if path in ("assigned", "active", "lastKnownGood"):
             errors += _config_source(f"status.config.{path}", source, is_status=True)
     if spec.get("externalID", "") != old_spec.get("externalID", ""):

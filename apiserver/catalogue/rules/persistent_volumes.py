@@ -12,8 +12,15 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from apiserver.catalogue.rules import volumes
-from apiserver.catalogue.rules.common import (
+from apiserver.catalogue.pod_specs import volumes
+from apiserver.catalogue.pod_specs.resource_requirements import is_native
+from apiserver.catalogue.pod_specs.scheduling import node_selector
+from apiserver.catalogue.pod_specs.warnings import DEPRECATED_NODE_LABELS
+from apiserver.field_errors import forbidden, invalid, not_supported, required
+from apiserver.meta import names
+from apiserver.registry.strategy import keep_status
+from apiserver.schema.compile import Default
+from apiserver.validation.checks import (
     CORE,
     IMMUTABLE,
     Errors,
@@ -26,13 +33,6 @@ from apiserver.catalogue.rules.common import (
     quantity_of,
     setting,
 )
-from apiserver.catalogue.rules.pod_warnings import DEPRECATED_NODE_LABELS
-from apiserver.catalogue.rules.resource_requirements import is_native
-from apiserver.catalogue.rules.scheduling_rules import node_selector
-from apiserver.field_errors import forbidden, invalid, not_supported, required
-from apiserver.meta import names
-from apiserver.registry.strategy import keep_status
-from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
 
 _Check: TypeAlias = Callable[[str, Document], Errors]

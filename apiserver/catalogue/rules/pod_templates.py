@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue.rules import pod_annotations
-from apiserver.catalogue.rules.common import Errors, join
-from apiserver.catalogue.rules.pod_specs import validate_spec
-from apiserver.catalogue.rules.pod_warnings import pod_warnings
+from apiserver.catalogue.pod_specs import pod_annotations
+from apiserver.catalogue.pod_specs.validation import validate_spec
+from apiserver.catalogue.pod_specs.warnings import pod_warnings
 from apiserver.field_errors import forbidden
 from apiserver.meta import object_meta
+from apiserver.validation.checks import Errors, join
 from apiserver.vocabulary import Document
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import Any, Final
 
-from apiserver.catalogue.rules import pod_annotations
-from apiserver.catalogue.rules.common import Errors, at, immutable, in_range, ip_address, items, join
+from apiserver.catalogue.pod_specs import pod_annotations
+from apiserver.catalogue.pod_specs.scheduling import tolerations
 from apiserver.catalogue.rules.pods import qos_class, validate_pod
-from apiserver.catalogue.rules.scheduling_rules import tolerations
 from apiserver.field_errors import duplicate, forbidden, invalid, quote, required
 from apiserver.meta import names
 from apiserver.registry.strategy import keep_status, only_status
+from apiserver.validation.checks import Errors, at, immutable, in_range, ip_address, items, join
 from apiserver.vocabulary import Document
 
 _SECONDS_MAX: Final = (1 << 31) - 1

@@ -9,18 +9,18 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
-from apiserver.catalogue.rules import pod_annotations, pod_defaults
-from apiserver.catalogue.rules.common import Errors, at, items, quantity_of
-from apiserver.catalogue.rules.containers import image_of_pod
-from apiserver.catalogue.rules.pod_security import all_containers
-from apiserver.catalogue.rules.pod_specs import validate_spec
-from apiserver.catalogue.rules.pod_warnings import pod_warnings
-from apiserver.catalogue.rules.scheduling_rules import merge_label_keys
+from apiserver.catalogue.pod_specs import defaults, pod_annotations
+from apiserver.catalogue.pod_specs.containers import image_of_pod
+from apiserver.catalogue.pod_specs.scheduling import merge_label_keys
+from apiserver.catalogue.pod_specs.security_contexts import all_containers
+from apiserver.catalogue.pod_specs.validation import validate_spec
+from apiserver.catalogue.pod_specs.warnings import pod_warnings
 from apiserver.field_errors import forbidden
 from apiserver.meta import names
+from apiserver.validation.checks import Errors, at, items, quantity_of
 from apiserver.vocabulary import Document
 
-DEFAULTS: Final = pod_defaults.DEFAULTS
+DEFAULTS: Final = defaults.DEFAULTS
 
 
 # ---- new pods

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors, immutable, one_of, setting
 from apiserver.field_errors import forbidden
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, immutable, one_of, setting
 from apiserver.vocabulary import Document
 
 _USER_VALUE_MAX: Final = 1_000_000_000

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import IMMUTABLE, Errors
-from apiserver.catalogue.rules.resource_requirements import amount, resource_name
+from apiserver.catalogue.pod_specs.resource_requirements import amount, resource_name
 from apiserver.field_errors import invalid, required
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import IMMUTABLE, Errors
 from apiserver.vocabulary import Document
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import Errors, items, label_selector, named
 from apiserver.field_errors import invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, items, label_selector, named
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.rbac.v1."

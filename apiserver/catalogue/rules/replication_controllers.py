@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.rules import workloads
-from apiserver.catalogue.rules.common import CORE, Errors, at, non_negative, setting
 from apiserver.catalogue.rules.pod_templates import validate_template, warn_template
 from apiserver.field_errors import invalid, required
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import CORE, Errors, at, non_negative, setting
 from apiserver.vocabulary import Document
 
 

@@ -10,14 +10,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import Errors, immutable, in_turn, items, named, one_of, setting
+from apiserver.catalogue.pod_specs.resource_requirements import is_extended
+from apiserver.catalogue.pod_specs.scheduling import node_selector
+from apiserver.catalogue.pod_specs.volumes import csi_driver_name
 from apiserver.catalogue.rules.lengths import byte_length
-from apiserver.catalogue.rules.resource_requirements import is_extended
-from apiserver.catalogue.rules.scheduling_rules import node_selector
-from apiserver.catalogue.rules.volumes import csi_driver_name
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long, too_many
 from apiserver.meta import names, object_meta
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, immutable, in_turn, items, named, one_of, setting
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.resource.v1."

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import Errors, at, immutable, items
+from apiserver.catalogue.pod_specs.scheduling import node_selector
+from apiserver.catalogue.pod_specs.volumes import csi_driver_name
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.catalogue.rules.resource_claims import attribute_name, label, pool_name
-from apiserver.catalogue.rules.scheduling_rules import node_selector
-from apiserver.catalogue.rules.volumes import csi_driver_name
 from apiserver.field_errors import duplicate, invalid, required, too_long, too_many
 from apiserver.meta import names
+from apiserver.validation.checks import Errors, at, immutable, items
 from apiserver.vocabulary import Document
 
 _DEVICES_MAX: Final = 128

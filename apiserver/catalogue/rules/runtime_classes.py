@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue.rules import resource_requirements
-from apiserver.catalogue.rules.common import Errors, immutable
-from apiserver.catalogue.rules.scheduling_rules import tolerations
+from apiserver.catalogue.pod_specs import resource_requirements
+from apiserver.catalogue.pod_specs.scheduling import tolerations
 from apiserver.field_errors import invalid
 from apiserver.meta import names, object_meta
+from apiserver.validation.checks import Errors, immutable
 from apiserver.vocabulary import Document
 
 

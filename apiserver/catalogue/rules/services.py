@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from apiserver.catalogue.rules import common
-from apiserver.catalogue.rules.common import CORE, IMMUTABLE, Errors, items, named, one_of
 from apiserver.catalogue.rules.service_addresses import (
     HEADLESS,
     address_of,
@@ -30,6 +28,8 @@ from apiserver.field_errors import duplicate, forbidden, invalid, not_supported,
 from apiserver.meta import names, object_meta
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
+from apiserver.validation import checks
+from apiserver.validation.checks import CORE, IMMUTABLE, Errors, items, named, one_of
 from apiserver.vocabulary import Document
 
 Families: TypeAlias = Sequence[str]
@@ -58,13 +58,13 @@ _MAY_NOT_CHANGE: Final = "may not change once set"
 
 def _default_service(document: Document) -> None:
     spec = document["spec"]
-    common.setting(sessionAffinity="None", type="ClusterIP")(spec)
+    checks.setting(sessionAffinity="None", type="ClusterIP")(spec)
     _default_affinity(spec)
     kind = spec["type"]
     if is_reached_from_outside(spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if kind in ("ClusterIP", "NodePort", "LoadBalancer"):
-        common.setting(internalTrafficPolicy="Cluster")(spec)
+        checks.setting(internalTrafficPolicy="Cluster")(spec)
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
         for ingress in document["status"]["loadBalancer"].get("ingress") or ():
@@ -76,7 +76,7 @@ def _default_affinity(spec: Document) -> None:
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
     elif spec["sessionAffinity"] == "ClientIP":
-        timeout_s = common.at(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds")
+        timeout_s = checks.at(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds")
         if timeout_s is None:
             spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": AFFINITY_TIMEOUT_S}}
 
@@ -112,7 +112,7 @@ def prepare_service_update(new: Document, old: Document, *, families: Families =
     match_cluster_ips(spec, old_spec)
     release(spec, old_spec)
     _fill_families(spec, old_spec, families)
-    if spec.get("type") != "LoadBalancer" and common.at(new, "status", "loadBalancer", "ingress"):
+    if spec.get("type") != "LoadBalancer" and checks.at(new, "status", "loadBalancer", "ingress"):
         new["status"] = {**new["status"], "loadBalancer": {}}
 
 
@@ -215,9 +215,9 @@ def _ports(spec: Document) -> Errors:
             errors.append(duplicate(f"{path}.name", name))
         if name:
             seen.add(name)
-        errors += common.port_number(f"{path}.port", port.get("port"))
+        errors += checks.port_number(f"{path}.port", port.get("port"))
         errors += one_of(f"{path}.protocol", port.get("protocol"), _PROTOCOLS, required_text="")
-        errors += common.port_number_or_name(f"{path}.targetPort", port.get("targetPort"))
+        errors += checks.port_number_or_name(f"{path}.targetPort", port.get("targetPort"))
         if (protocol := port.get("appProtocol")) is not None:
             errors += [
                 invalid(f"{path}.appProtocol", protocol, text) for text in names.qualified_name(protocol)
@@ -232,7 +232,7 @@ def _affinity(spec: Document) -> Errors:
         text = "must not be set when session affinity is None"
         errors.append(forbidden("spec.sessionAffinityConfig", text))
     if affinity == "ClientIP":
-        timeout_s = common.at(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds")
+        timeout_s = checks.at(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds")
         if timeout_s is not None and not 0 < timeout_s <= _AFFINITY_TIMEOUT_S_MAX:
             where = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
             errors.append(
@@ -283,7 +283,7 @@ def _wrong_ips(ips: Sequence[str]) -> Errors:
             if len(ips) > 1:
                 errors.append(invalid("spec.clusterIPs", ips, "'None' must be the first and only value"))
         else:
-            errors += common.ip_address(f"spec.clusterIPs[{index}]", ip)
+            errors += checks.ip_address(f"spec.clusterIPs[{index}]", ip)
     return errors
 
 
@@ -334,7 +334,7 @@ def not_special_ip(path: str, text: str) -> Errors:
 def _external_ips(spec: Document) -> Errors:
     errors: Errors = []
     for path, ip in items(spec, "externalIPs", "spec"):
-        errors += common.ip_address(path, ip) or not_special_ip(path, ip)
+        errors += checks.ip_address(path, ip) or not_special_ip(path, ip)
     return errors
 
 
@@ -376,13 +376,13 @@ def _source_ranges(spec: Document, annotations: Mapping[str, str]) -> Errors:
         if not is_balanced:
             errors.append(forbidden(path, _NOT_BALANCED))
         for index, value in enumerate(ranges):
-            errors += common.cidr(f"{path}[{index}]", value.strip())
+            errors += checks.cidr(f"{path}[{index}]", value.strip())
     elif (text := annotations.get(_SOURCE_RANGES)) is not None:
         path = f"metadata.annotations[{_SOURCE_RANGES}]"
         if not is_balanced:
             errors.append(forbidden(path, _NOT_BALANCED))
         for value in text.split(",") if text.strip() else ():
-            errors += common.cidr(path, value.strip())
+            errors += checks.cidr(path, value.strip())
     return errors
 
 
@@ -410,7 +410,7 @@ def _traffic(spec: Document) -> Errors:
     if port := spec.get("healthCheckNodePort"):
         path = "spec.healthCheckNodePort"
         if needs_health_check(spec):
-            errors += common.port_number(path, port)
+            errors += checks.port_number(path, port)
         else:
             text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
             errors.append(invalid(path, port, text))
@@ -464,17 +464,17 @@ def _changed_list(spec: Document, old_spec: Document, field: str, single: str) -
 
 
 def validate_service_status(new: Document, old: Document) -> Errors:
-    return load_balancer_status("status.loadBalancer", common.at(new, "status", "loadBalancer") or {}, new)
+    return load_balancer_status("status.loadBalancer", checks.at(new, "status", "loadBalancer") or {}, new)
 
 
 def load_balancer_status(path: str, status: Document, service: Document) -> Errors:
-    if common.at(service, "spec", "type") != "LoadBalancer" and status.get("ingress"):
+    if checks.at(service, "spec", "type") != "LoadBalancer" and status.get("ingress"):
         return [forbidden(f"{path}.ingress", "may only be used when `spec.type` is 'LoadBalancer'")]
     errors: Errors = []
     for where, ingress in items(status, "ingress", path):
         ip, mode, host = ingress.get("ip"), ingress.get("ipMode"), ingress.get("hostname")
         if ip:
-            errors += common.ip_address(f"{where}.ip", ip)
+            errors += checks.ip_address(f"{where}.ip", ip)
         if mode is None:
             errors += [required(f"{where}.ipMode", "must be specified when `ip` is set")] if ip else []
         elif not ip:

@@ -7,12 +7,12 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.rules import workloads
-from apiserver.catalogue.rules.common import Errors, at, named, non_negative, one_of, setting
 from apiserver.catalogue.rules.pod_templates import validate_template
 from apiserver.field_errors import forbidden, invalid
 from apiserver.meta import names
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, at, named, non_negative, one_of, setting
 from apiserver.vocabulary import Document
 
 _APPS: Final = "io.k8s.api.apps.v1."

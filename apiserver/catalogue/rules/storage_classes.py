@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors, immutable, items, one_of, setting
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.field_errors import duplicate, forbidden, invalid, required, too_long
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, immutable, items, one_of, setting
 from apiserver.vocabulary import Document
 
 _POLICIES: Final = ("Delete", "Retain")

@@ -16,11 +16,11 @@ from apiserver.catalogue.rules.admission_rules import (
     match_conditions,
     operation_rule,
 )
-from apiserver.catalogue.rules.common import Errors, in_turn, items, label_selector, one_of, setting
 from apiserver.field_errors import duplicate, invalid, not_supported, required
 from apiserver.golang.urls import InvalidUrl, parse
 from apiserver.meta import names
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, in_turn, items, label_selector, one_of, setting
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.admissionregistration.v1."

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import Errors, at, immutable, label_selector, non_negative, selects
 from apiserver.field_errors import forbidden, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.validation.checks import Errors, at, immutable, label_selector, non_negative, selects
 from apiserver.vocabulary import Document
 
 # ---- numbers of pods, or percentages of them

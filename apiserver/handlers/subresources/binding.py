@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.catalogue.rules.common import Errors
 from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid
 from apiserver.field_errors import not_supported, required
@@ -16,6 +15,7 @@ from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
+from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document, GroupResource
 
 _PODS_BINDING = GroupResource("", "pods/binding")

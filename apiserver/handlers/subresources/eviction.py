@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.catalogue.rules.common import selects
 from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import ApiError, BadRequest, Conflict, Forbidden
 from apiserver.handlers.virtual_kinds import Speech, send_success
@@ -21,6 +20,7 @@ from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
+from apiserver.validation.checks import selects
 from apiserver.vocabulary import Document, GroupResource
 
 # Of a pod that changes while it is looked at.

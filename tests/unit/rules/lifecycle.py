@@ -7,15 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.rules import (
-    autoscalers,
-    cron_jobs,
-    daemon_sets,
-    deployments,
-    jobs,
-    pod_defaults,
-    stateful_sets,
-)
+from apiserver.catalogue.pod_specs import defaults
+from apiserver.catalogue.rules import autoscalers, cron_jobs, daemon_sets, deployments, jobs, stateful_sets
 from apiserver.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Walks
@@ -24,7 +17,7 @@ from apiserver.vocabulary import Document
 _SCHEMAS: Final = BuiltinSchemas((1, 34))
 _WALKS: Final = Walks(
     {
-        **pod_defaults.DEFAULTS,
+        **defaults.DEFAULTS,
         **deployments.DEFAULTS,
         **stateful_sets.DEFAULTS,
         **daemon_sets.DEFAULTS,

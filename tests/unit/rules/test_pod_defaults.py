@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.rules.pod_defaults import pull_policy
+from apiserver.catalogue.pod_specs.defaults import pull_policy
 from tests.unit.rules.valid_pods import Document, container, decoded, pod
 
 IMAGES: Final = {

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.catalogue.rules import pod_specs, sound_specs
-from apiserver.catalogue.rules.sound_specs import SoundSpecs, digest_of
+from apiserver.catalogue.pod_specs import valid_specs, validation
+from apiserver.catalogue.pod_specs.valid_specs import SoundSpecs, digest_of
 
 Document = dict[str, Any]
 
@@ -69,7 +69,7 @@ def test_what_cannot_be_told_from_the_spec(counts: Document) -> None:
 
 
 def test_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sound_specs, "REMEMBERED_MAX", 3)
+    monkeypatch.setattr(valid_specs, "REMEMBERED_MAX", 3)
     sound = SoundSpecs()
     for number in range(4):
         sound.add(b"%d" % number)
@@ -80,16 +80,16 @@ def test_a_template_is_no_pod() -> None:
     """What is sound as a template is looked at as a pod: one opens the port of its host, the other may."""
     hosts = spec("data", hostNetwork=True)
     hosts["containers"][0]["ports"] = [{"containerPort": 80, "protocol": "TCP"}]
-    assert pod_specs.validate_spec("spec", hosts) == []
-    assert [error.field for error in pod_specs.validate_spec("spec", hosts, is_pod=True)] == [
+    assert validation.validate_spec("spec", hosts) == []
+    assert [error.field for error in validation.validate_spec("spec", hosts, is_pod=True)] == [
         "spec.containers[0].ports[0].hostPort"
     ]
 
 
 def test_what_is_wrong_is_told_each_time() -> None:
     wrong = spec("data", dnsPolicy="Mine")
-    first = pod_specs.validate_spec("spec", wrong)
-    again = pod_specs.validate_spec("spec.template.spec", wrong)
+    first = validation.validate_spec("spec", wrong)
+    again = validation.validate_spec("spec.template.spec", wrong)
     assert [error.field for error in first] == ["spec.dnsPolicy"]
     assert [error.field for error in again] == ["spec.template.spec.dnsPolicy"]
 
@@ -124,7 +124,7 @@ def _changed(draw: st.DrawFn) -> Document:
 def test_the_answer_does_not_depend_on_what_came_before(specs: list[Document], is_pod: bool) -> None:
     for each in specs:
         written = orjson.dumps(each)
-        told = pod_specs.validate_spec("spec", each, pod_name="p", is_pod=is_pod)
-        alone = pod_specs.errors_of("spec", each, "p", is_pod)
+        told = validation.validate_spec("spec", each, pod_name="p", is_pod=is_pod)
+        alone = validation.errors_of("spec", each, "p", is_pod)
         assert told == alone
         assert orjson.dumps(each) == written, "looking changes nothing"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.catalogue.rules.common import at
 from apiserver.catalogue.rules.pod_templates import warn_template
 from apiserver.meta import table
 from apiserver.meta.table import Column
+from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
 

@@ -9,14 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from apiserver.catalogue.rules.common import (
-    Errors,
-    in_range,
-    non_negative,
-    one_of,
-    port_number_or_name,
-)
 from apiserver.field_errors import forbidden, invalid, required
+from apiserver.validation.checks import Errors, in_range, non_negative, one_of, port_number_or_name
 from apiserver.vocabulary import Document
 
 _ActionCheck: TypeAlias = Callable[[str, Document, int | None], Errors]

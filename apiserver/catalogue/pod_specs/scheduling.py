@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors, items, label_selector, one_of
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.validation.checks import Errors, items, label_selector, one_of
 from apiserver.vocabulary import Document
 
 TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import at, items, join, quantity_of
-from apiserver.catalogue.rules.pod_annotations import (
+from apiserver.catalogue.pod_specs.pod_annotations import (
     APP_ARMOR,
     OF_PROFILES,
     SECCOMP_CONTAINER,
     SECCOMP_POD,
     mentions,
 )
-from apiserver.catalogue.rules.pod_security import all_containers
+from apiserver.catalogue.pod_specs.security_contexts import all_containers
 from apiserver.field_errors import quote
 from apiserver.meta import names
+from apiserver.validation.checks import at, items, join, quantity_of
 from apiserver.vocabulary import Document
 
 # Of ports that look alike; a container that opens one port often is told of the first few.

@@ -11,7 +11,6 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from apiserver.catalogue.rules.common import Errors, items, quantity_of
 from apiserver.field_errors import (
     duplicate,
     forbidden,
@@ -22,6 +21,7 @@ from apiserver.field_errors import (
 )
 from apiserver.meta import names
 from apiserver.meta.quantity import InvalidQuantity, Quantity, parse_quantity
+from apiserver.validation.checks import Errors, items, quantity_of
 from apiserver.vocabulary import Document
 
 _NameCheck: TypeAlias = Callable[[str, str], Errors]

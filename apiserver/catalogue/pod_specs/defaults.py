@@ -13,10 +13,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.rules import resource_requirements
-from apiserver.catalogue.rules.common import CORE, setting
+from apiserver.catalogue.pod_specs import resource_requirements
 from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.schema.compile import Default
+from apiserver.validation.checks import CORE, setting
 from apiserver.vocabulary import Document
 
 # ---- Images

@@ -9,17 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from apiserver.catalogue.rules.common import (
-    Errors,
-    at,
-    in_range,
-    items,
-    label_selector,
-    named,
-    one_of,
-    quantity_of,
-)
-from apiserver.catalogue.rules.field_references import field_reference, resource_reference
+from apiserver.catalogue.pod_specs.field_references import field_reference, resource_reference
 from apiserver.field_errors import (
     duplicate,
     forbidden,
@@ -29,6 +19,16 @@ from apiserver.field_errors import (
     too_long,
 )
 from apiserver.meta import names, object_meta
+from apiserver.validation.checks import (
+    Errors,
+    at,
+    in_range,
+    items,
+    label_selector,
+    named,
+    one_of,
+    quantity_of,
+)
 from apiserver.vocabulary import Document
 
 _Check: TypeAlias = Callable[[str, Document], Errors]

@@ -9,23 +9,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from apiserver.catalogue.rules import resource_requirements
-from apiserver.catalogue.rules.common import (
-    PORT_MAX,
-    Errors,
-    at,
-    items,
-    named,
-    one_of,
-    port_name,
-    port_number,
-)
-from apiserver.catalogue.rules.field_references import field_reference, resource_reference
-from apiserver.catalogue.rules.pod_security import container_context
-from apiserver.catalogue.rules.probes import validate_lifecycle, validate_probes
-from apiserver.catalogue.rules.volumes import PULL_POLICIES, descending_path, no_backsteps
+from apiserver.catalogue.pod_specs import resource_requirements
+from apiserver.catalogue.pod_specs.field_references import field_reference, resource_reference
+from apiserver.catalogue.pod_specs.probes import validate_lifecycle, validate_probes
+from apiserver.catalogue.pod_specs.security_contexts import container_context
+from apiserver.catalogue.pod_specs.volumes import PULL_POLICIES, descending_path, no_backsteps
 from apiserver.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
 from apiserver.meta import names
+from apiserver.validation.checks import PORT_MAX, Errors, at, items, named, one_of, port_name, port_number
 from apiserver.vocabulary import Document
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

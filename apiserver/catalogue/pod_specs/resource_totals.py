@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from apiserver.catalogue.rules.resource_requirements import is_of_pods, of_all_containers
+from apiserver.catalogue.pod_specs.resource_requirements import is_of_pods, of_all_containers
 from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.vocabulary import Document
 

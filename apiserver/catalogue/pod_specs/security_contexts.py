@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import Errors, at, in_range, one_of
-from apiserver.catalogue.rules.volumes import descending_path
+from apiserver.catalogue.pod_specs.volumes import descending_path
 from apiserver.field_errors import (
     duplicate,
     forbidden,
@@ -20,6 +19,7 @@ from apiserver.field_errors import (
     too_long,
 )
 from apiserver.meta import names
+from apiserver.validation.checks import Errors, at, in_range, one_of
 from apiserver.vocabulary import Document
 
 CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")

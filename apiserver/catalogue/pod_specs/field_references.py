@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from apiserver.catalogue.rules.common import Errors, quantity_of
 from apiserver.field_errors import invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.validation.checks import Errors, quantity_of
 from apiserver.vocabulary import Document
 
 _POD_FIELDS: Final = frozenset(

@@ -8,18 +8,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from apiserver.catalogue.rules import pod_security, resource_requirements, scheduling_rules
-from apiserver.catalogue.rules.common import Errors, in_range, ip_address, items, named, one_of
-from apiserver.catalogue.rules.containers import (
+from apiserver.catalogue.pod_specs import resource_requirements, scheduling, security_contexts
+from apiserver.catalogue.pod_specs.containers import (
     Surroundings,
     validate_containers,
     validate_ephemeral_containers,
     validate_init_containers,
 )
-from apiserver.catalogue.rules.sound_specs import SoundSpecs, digest_of
-from apiserver.catalogue.rules.volumes import validate_volumes
+from apiserver.catalogue.pod_specs.valid_specs import SoundSpecs, digest_of
+from apiserver.catalogue.pod_specs.volumes import validate_volumes
 from apiserver.field_errors import duplicate, invalid, required
 from apiserver.meta import names, object_meta
+from apiserver.validation.checks import Errors, in_range, ip_address, items, named, one_of
 from apiserver.vocabulary import Document
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
@@ -67,10 +67,10 @@ def errors_of(path: str, spec: Document, pod_name: str, is_pod: bool) -> Errors:
         errors += one_of(f"{path}.dnsPolicy", policy, _DNS_POLICIES, required_text="")
     if "nodeSelector" in spec:
         errors += object_meta.validate_labels(spec["nodeSelector"], f"{path}.nodeSelector")
-    errors += pod_security.pod_context(path, spec)
+    errors += security_contexts.pod_context(path, spec)
     errors += _scheduling(path, spec, is_pod)
-    errors += pod_security.host_process(path, spec)
-    errors += pod_security.host_users(path, spec)
+    errors += security_contexts.host_process(path, spec)
+    errors += security_contexts.host_users(path, spec)
     errors += _names(path, spec, ("serviceAccountName", "nodeName"))
     if "activeDeadlineSeconds" in spec:
         where = f"{path}.activeDeadlineSeconds"
@@ -79,7 +79,7 @@ def errors_of(path: str, spec: Document, pod_name: str, is_pod: bool) -> Errors:
         if field in spec:
             errors += named(f"{path}.{field}", spec[field], names.dns_label, is_required=False)
     if "tolerations" in spec:
-        errors += scheduling_rules.tolerations(f"{path}.tolerations", spec["tolerations"] or ())
+        errors += scheduling.tolerations(f"{path}.tolerations", spec["tolerations"] or ())
     if "hostAliases" in spec:
         errors += _host_aliases(path, spec)
     errors += _names(path, spec, ("priorityClassName",))
@@ -91,7 +91,7 @@ def errors_of(path: str, spec: Document, pod_name: str, is_pod: bool) -> Errors:
         errors += one_of(f"{path}.preemptionPolicy", spec["preemptionPolicy"], policies, required_text="")
     if "overhead" in spec:
         errors += resource_requirements.overhead(f"{path}.overhead", spec["overhead"] or {})
-    return errors + pod_security.operating_system(path, spec)
+    return errors + security_contexts.operating_system(path, spec)
 
 
 def _names(path: str, spec: Document, fields: tuple[str, ...]) -> Errors:
@@ -105,15 +105,15 @@ def _names(path: str, spec: Document, fields: tuple[str, ...]) -> Errors:
 def _scheduling(path: str, spec: Document, is_pod: bool) -> Errors:
     errors: Errors = []
     if "affinity" in spec:
-        errors += scheduling_rules.affinity(f"{path}.affinity", spec["affinity"] or {})
+        errors += scheduling.affinity(f"{path}.affinity", spec["affinity"] or {})
     errors += _dns_config(f"{path}.dnsConfig", spec)
     if gates := spec.get("readinessGates"):
-        errors += scheduling_rules.readiness_gates(f"{path}.readinessGates", gates)
+        errors += scheduling.readiness_gates(f"{path}.readinessGates", gates)
     if gates := spec.get("schedulingGates"):
-        errors += scheduling_rules.scheduling_gates(f"{path}.schedulingGates", gates)
+        errors += scheduling.scheduling_gates(f"{path}.schedulingGates", gates)
     if constraints := spec.get("topologySpreadConstraints"):
         where = f"{path}.topologySpreadConstraints"
-        errors += scheduling_rules.topology_spread(where, constraints, are_keys_merged=is_pod)
+        errors += scheduling.topology_spread(where, constraints, are_keys_merged=is_pod)
     return errors
 
 

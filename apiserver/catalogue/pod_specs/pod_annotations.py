@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from apiserver.catalogue.rules.common import Errors, at
-from apiserver.catalogue.rules.pod_security import all_containers
-from apiserver.catalogue.rules.volumes import descending_path
+from apiserver.catalogue.pod_specs.security_contexts import all_containers
+from apiserver.catalogue.pod_specs.volumes import descending_path
 from apiserver.field_errors import forbidden, invalid, too_long
 from apiserver.meta import names
 from apiserver.meta.object_meta import ANNOTATIONS_BYTES_MAX, ERRORS_MAX
+from apiserver.validation.checks import Errors, at
 from apiserver.vocabulary import Document
 
 MIRROR: Final = "kubernetes.io/config.mirror"

@@ -1,0 +1,1 @@
+"""What the validation of many kinds shares: checks of one field."""
