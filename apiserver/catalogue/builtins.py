@@ -24,8 +24,8 @@ from apiserver.catalogue import (
     certificates,
     coordination,
     core,
-    discovery_group,
-    events_group,
+    discovery,
+    events,
     flowcontrol,
     networking,
     node,
@@ -33,11 +33,11 @@ from apiserver.catalogue import (
     rbac,
     resource,
     scheduling,
-    storage_group,
+    storage,
 )
 from apiserver.catalogue.apiextensions import nothing_wrong
 from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
-from apiserver.catalogue.rules import rbac as rbac_rules
+from apiserver.catalogue.rbac import role_bindings as rbac_rules
 from apiserver.catalogue.rules.defaults import DEFAULTS
 from apiserver.catalogue.rules.service_pools import ServicePools, service_pools
 from apiserver.catalogue.runtime_config import RuntimeConfig
@@ -74,7 +74,7 @@ def builtin_resources(
         *apiregistration.types(),
         *apiextensions.types(brand, schemas, check_rules=check_rules, evaluate_rules=evaluate_rules),
         *apps.types(),
-        *events_group.types(event_ttl_s=event_ttl_s),
+        *events.types(event_ttl_s=event_ttl_s),
         *authentication.types(),
         *authorization.types(),
         *autoscaling.types(),
@@ -83,12 +83,12 @@ def builtin_resources(
         *networking.types(),
         *policy.types(),
         *rbac.types(brand),
-        *storage_group.types(),
+        *storage.types(),
         *admissionregistration.types(),
         *scheduling.types(),
         *coordination.types(),
         *node.types(),
-        *discovery_group.types(),
+        *discovery.types(),
         *flowcontrol.types(),
         *resource.types(),
     )

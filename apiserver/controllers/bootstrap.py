@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue.rules.flow_control import MANDATORY_FLOW_SCHEMAS, MANDATORY_PRIORITY_LEVELS
-from apiserver.catalogue.rules.priority_classes import SYSTEM_CLASSES
+from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS, MANDATORY_PRIORITY_LEVELS
+from apiserver.catalogue.scheduling.priority_classes import SYSTEM_CLASSES
 from apiserver.errors import AlreadyExists, ApiError
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource

@@ -13,7 +13,7 @@ from apiserver.authn.token_review import TokenReviewer
 from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision
 from apiserver.authz.rule_resolver import RuleResolver
 from apiserver.catalogue import authentication, authorization
-from apiserver.catalogue.rules.authorization import (
+from apiserver.catalogue.authorization.access_reviews import (
     validate_local_review,
     validate_review,
     validate_self_review,

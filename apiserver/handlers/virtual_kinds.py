@@ -13,7 +13,7 @@ from aiohttp import hdrs
 from apiserver.admission.chain import AdmissionChain, Operation
 from apiserver.brand import Brand
 from apiserver.catalogue import subresources
-from apiserver.catalogue.rules import authentication
+from apiserver.catalogue.authentication import token_requests
 from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.bodies import read_body
@@ -122,7 +122,7 @@ def unstored(spoken: ServedResource, document: Document) -> StoredObject:
 
 def spoken_types(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedResource]:
     """The kinds that subresources speak, by definition."""
-    walks = Walks(authentication.DEFAULTS)
+    walks = Walks(token_requests.DEFAULTS)
 
     def spoken(
         definition: str, group_version: GroupVersion, shown: Columns = table.DEFAULT

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from apiserver.brand import Brand
-from apiserver.catalogue import networking, storage_group
+from apiserver.catalogue import networking, storage
 from apiserver.catalogue.builtins import builtin_resources
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.go_fields import GoField, fields_of, go_struct
@@ -147,7 +147,7 @@ def served_definitions() -> set[str]:
     served = builtin_resources(Brand(), SCHEMAS).resources
     definitions = {resource.definition for resource in served}
     definitions |= {sub.definition for each in served for sub in each.subresources.values()} - {""}
-    definitions |= {each.definition for each in (*networking.types(), *storage_group.types())}
+    definitions |= {each.definition for each in (*networking.types(), *storage.types())}
     definitions.add(f"io.k8s.{CRD_V1}.CustomResourceDefinition")
     return definitions | ({f"{definition}List" for definition in definitions} & set(SCHEMAS.definitions()))
 

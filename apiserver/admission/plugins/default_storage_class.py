@@ -9,7 +9,7 @@ from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
 from apiserver.admission.plugins.listers import Lookup, default_class
-from apiserver.catalogue.rules.storage_classes import class_of
+from apiserver.catalogue.storage.storage_classes import class_of
 from apiserver.vocabulary import Document, GroupResource
 
 CLAIMS: Final = GroupResource("", "persistentvolumeclaims")

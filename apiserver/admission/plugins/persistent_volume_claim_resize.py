@@ -8,7 +8,7 @@ from __future__ import annotations
 from apiserver.admission.chain import Operation, Plugin, Write
 from apiserver.admission.plugins.default_storage_class import CLAIMS
 from apiserver.admission.plugins.listers import Lookup, refused
-from apiserver.catalogue.rules.storage_classes import class_of
+from apiserver.catalogue.storage.storage_classes import class_of
 from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.vocabulary import Document, GroupResource
 

@@ -11,7 +11,11 @@ from typing import Final
 
 from cryptography import x509
 
-from apiserver.catalogue.rules.webhook_configurations import REVIEW_VERSIONS, client_config, review_versions
+from apiserver.catalogue.admissionregistration.webhook_configurations import (
+    REVIEW_VERSIONS,
+    client_config,
+    review_versions,
+)
 from apiserver.field_errors import forbidden, invalid, required
 from apiserver.validation.checks import Errors, at, one_of
 from apiserver.vocabulary import Document

@@ -7,39 +7,33 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.apiextensions.validation import custom_resource_definitions
+from apiserver.catalogue.admissionregistration import validating_admission_policies, webhook_configurations
+from apiserver.catalogue.apiregistration import api_services
+from apiserver.catalogue.apps import daemon_sets, deployments, stateful_sets
+from apiserver.catalogue.authentication import token_requests
+from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers import validation
+from apiserver.catalogue.batch import cron_jobs, jobs
+from apiserver.catalogue.discovery import endpoint_slices
+from apiserver.catalogue.flowcontrol import flow_schemas
+from apiserver.catalogue.networking import ingresses, network_policies
+from apiserver.catalogue.resource import device_requests
 from apiserver.catalogue.rules import (
-    admission_policies,
-    api_services,
-    authentication,
-    autoscalers,
     config_maps,
-    cron_jobs,
-    csi,
-    daemon_sets,
-    deployments,
-    endpoint_slices,
     endpoints,
     events,
-    flow_control,
-    ingresses,
-    jobs,
     limit_ranges,
     namespaces,
-    network_policies,
     nodes,
     persistent_volumes,
     pods,
-    priority_classes,
     quotas,
     replication_controllers,
-    resource_claims,
     secrets,
     service_accounts,
     services,
-    stateful_sets,
-    storage_classes,
-    webhook_configurations,
 )
+from apiserver.catalogue.scheduling import priority_classes
+from apiserver.catalogue.storage import csi_drivers, storage_classes
 from apiserver.schema.compile import Default
 
 
@@ -55,20 +49,20 @@ def _together(parts: Iterable[Mapping[str, Default]]) -> Mapping[str, Default]:
 
 DEFAULTS: Final = _together(
     (
-        admission_policies.DEFAULTS,
+        validating_admission_policies.DEFAULTS,
         api_services.DEFAULTS,
-        authentication.DEFAULTS,
-        autoscalers.DEFAULTS,
+        token_requests.DEFAULTS,
+        validation.DEFAULTS,
         config_maps.DEFAULTS,
         cron_jobs.DEFAULTS,
-        csi.DEFAULTS,
+        csi_drivers.DEFAULTS,
         custom_resource_definitions.DEFAULTS,
         daemon_sets.DEFAULTS,
         deployments.DEFAULTS,
         endpoint_slices.DEFAULTS,
         endpoints.DEFAULTS,
         events.DEFAULTS,
-        flow_control.DEFAULTS,
+        flow_schemas.DEFAULTS,
         ingresses.DEFAULTS,
         jobs.DEFAULTS,
         limit_ranges.DEFAULTS,
@@ -80,7 +74,7 @@ DEFAULTS: Final = _together(
         priority_classes.DEFAULTS,
         quotas.DEFAULTS,
         replication_controllers.DEFAULTS,
-        resource_claims.DEFAULTS,
+        device_requests.DEFAULTS,
         secrets.DEFAULTS,
         service_accounts.DEFAULTS,
         services.DEFAULTS,

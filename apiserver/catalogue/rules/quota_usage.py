@@ -14,7 +14,7 @@ from typing import Final
 from apiserver.brand import Brand
 from apiserver.catalogue.pod_specs.resource_requirements import is_extended, is_huge_pages, is_native
 from apiserver.catalogue.pod_specs.resource_totals import of_pod, plus, quantities
-from apiserver.catalogue.rules.storage_classes import class_of
+from apiserver.catalogue.storage.storage_classes import class_of
 from apiserver.meta import timestamps
 from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import Document, GroupResource

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.rules import workloads
+from apiserver.catalogue.common import workloads
 from apiserver.catalogue.rules.pod_templates import validate_template, warn_template
 from apiserver.field_errors import invalid, required
 from apiserver.registry.strategy import keep_status

@@ -12,7 +12,7 @@ from typing import Final
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.authn.service_account import Claims, Reference, TokenIssuer, new_token_id
-from apiserver.catalogue.rules.authentication import validate_token_request
+from apiserver.catalogue.authentication.token_requests import validate_token_request
 from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid, NotFound
 from apiserver.field_errors import invalid, quote

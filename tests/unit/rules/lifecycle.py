@@ -6,9 +6,11 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from apiserver.catalogue.apps import daemon_sets, deployments, stateful_sets
+from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers import validation
+from apiserver.catalogue.batch import cron_jobs, jobs
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs import defaults
-from apiserver.catalogue.rules import autoscalers, cron_jobs, daemon_sets, deployments, jobs, stateful_sets
 from apiserver.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Walks
@@ -23,7 +25,7 @@ _WALKS: Final = Walks(
         **daemon_sets.DEFAULTS,
         **jobs.DEFAULTS,
         **cron_jobs.DEFAULTS,
-        **autoscalers.DEFAULTS,
+        **validation.DEFAULTS,
     }
 )
 UID: Final = "6e1f3f0c-0b8f-4b0e-9b62-0c86a36f8a31"

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.catalogue import apps
-from apiserver.catalogue.rules.daemon_sets import TEMPLATE_GENERATION
+from apiserver.catalogue.apps.daemon_sets import TEMPLATE_GENERATION
 from apiserver.vocabulary import Document
 from tests.unit.rules.lifecycle import Changes, Kind
 

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from apiserver.catalogue import autoscaling
-from apiserver.catalogue.rules import autoscaler_versions as versions
+from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers import conversion as versions
 from apiserver.vocabulary import Document
 from tests.unit.rules.lifecycle import Changes, Kind
 

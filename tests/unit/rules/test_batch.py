@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.catalogue import batch
-from apiserver.catalogue.rules.job_specs import InvalidIndexes, parse_indexes
-from apiserver.catalogue.rules.schedules import InvalidSchedule, check_schedule
+from apiserver.catalogue.batch.cron_schedules import InvalidSchedule, check_schedule
+from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, parse_indexes
 from apiserver.vocabulary import Document
 from tests.unit.rules.lifecycle import UID, Changes, Kind
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from apiserver.catalogue.rules.certificate_requests import date_conditions, stamp_request
+from apiserver.catalogue.certificates.certificate_signing_requests import date_conditions, stamp_request
 from apiserver.registry.strategy import Stamp
 from apiserver.vocabulary import UserInfo
 from tests.unit.rules.lifecycle import Changes

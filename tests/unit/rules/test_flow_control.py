@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.rules.flow_control import MANDATORY_FLOW_SCHEMAS, MANDATORY_PRIORITY_LEVELS
+from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS, MANDATORY_PRIORITY_LEVELS
 from tests.unit.rules.lifecycle import Changes
 from tests.unit.rules.served_kinds import Served
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.catalogue.rules.ip_addresses import canonical_cidr, canonical_ip
+from apiserver.catalogue.networking.canonical_addresses import canonical_cidr, canonical_ip
 from tests.unit.rules.lifecycle import Changes
 from tests.unit.rules.served_kinds import Served
 

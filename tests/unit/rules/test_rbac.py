@@ -8,7 +8,7 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.catalogue import rbac
-from apiserver.catalogue.rules.rbac import defaults
+from apiserver.catalogue.rbac.role_bindings import defaults
 from tests.unit.rules.lifecycle import Changes
 from tests.unit.rules.served_kinds import Served
 

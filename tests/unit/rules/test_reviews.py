@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 
 from apiserver import EMULATED_VERSION
-from apiserver.catalogue.rules import authentication
-from apiserver.catalogue.rules.authentication import validate_token_request
-from apiserver.catalogue.rules.authorization import (
+from apiserver.catalogue.authentication import token_requests
+from apiserver.catalogue.authentication.token_requests import validate_token_request
+from apiserver.catalogue.authorization.access_reviews import (
     validate_local_review,
     validate_review,
     validate_self_review,
@@ -140,5 +140,5 @@ def test_a_token_lives_for_some_time(seconds: int, message: str) -> None:
 def test_a_token_lives_for_an_hour_if_nobody_says() -> None:
     schema = BuiltinSchemas(EMULATED_VERSION).get("io.k8s.api.authentication.v1.TokenRequest")
     document: Document = {"metadata": {}}
-    Walks(authentication.DEFAULTS).of(schema)(document)
+    Walks(token_requests.DEFAULTS).of(schema)(document)
     assert document["spec"] == {"audiences": None, "expirationSeconds": 3600, "boundObjectRef": None}

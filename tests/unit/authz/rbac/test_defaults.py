@@ -16,7 +16,7 @@ from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
 from apiserver.authz.rbac.rule_coverage import uncovered
 from apiserver.authz.rbac.rules import PolicyRule, parse_rules
 from apiserver.brand import Brand
-from apiserver.catalogue.rules import rbac
+from apiserver.catalogue.rbac import role_bindings
 from apiserver.vocabulary import Document, UserInfo
 
 GROUP: Final = "rbac.authorization.k8s.io"
@@ -42,13 +42,13 @@ def rules_of(name: str, *, kind: str = "ClusterRole", namespace: str = "") -> tu
 def problems(document: Document) -> list[Any]:
     match document["kind"]:
         case "ClusterRole":
-            return rbac.validate_cluster_role(document)
+            return role_bindings.validate_cluster_role(document)
         case "Role":
-            return rbac.validate_role(document)
+            return role_bindings.validate_role(document)
         case "ClusterRoleBinding":
-            return rbac.validate_cluster_role_binding(GROUP, document)
+            return role_bindings.validate_cluster_role_binding(GROUP, document)
         case _:
-            return rbac.validate_role_binding(GROUP, document)
+            return role_bindings.validate_role_binding(GROUP, document)
 
 
 def test_all_are_valid_by_the_servers_own_rules() -> None:

@@ -1,0 +1,205 @@
+"""ValidatingAdmissionPolicies and their bindings. Source: pkg/apis/admissionregistration/{validation,v1}.
+
+Everything but the expressions, which are checked where they are compiled. Errors in what a binding matches
+are at `matchResources`, not at Kubernetes' misspelt `matchResouces`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from apiserver.catalogue.admissionregistration.match_rules import (
+    FAILURE_POLICIES,
+    match_conditions,
+    match_resources,
+)
+from apiserver.catalogue.rules.lengths import byte_length
+from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required
+from apiserver.meta import names
+from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, items, label_selector, named, one_of, setting
+from apiserver.vocabulary import Document
+
+_PACKAGE: Final = "io.k8s.api.admissionregistration.v1."
+_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_ACTIONS: Final = ("Audit", "Deny", "Warn")
+_NOT_FOUND_ACTIONS: Final = ("Deny", "Allow")
+_ANNOTATIONS_MAX: Final = 20
+_ANNOTATION_BYTES_MAX: Final = 5 * 1024
+
+DEFAULTS: Final[Mapping[str, Default]] = {
+    f"{_PACKAGE}ValidatingAdmissionPolicySpec": setting(failurePolicy="Fail")
+}
+
+
+# ---- ValidatingAdmissionPolicy
+
+
+def validate_policy(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    errors = one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES, required_text="")
+    if (kind := spec.get("paramKind")) is not None:
+        errors += _param_kind("spec.paramKind", kind)
+    if (constraints := spec.get("matchConstraints")) is None:
+        errors.append(required("spec.matchConstraints"))
+    else:
+        errors += match_resources("spec.matchConstraints", constraints)
+        if not constraints.get("resourceRules"):
+            errors.append(required("spec.matchConstraints.resourceRules"))
+    errors += match_conditions("spec", spec)
+    for where, variable in items(spec, "variables", "spec"):
+        errors += _variable(where, variable)
+    if not spec.get("validations") and not spec.get("auditAnnotations"):
+        text = "validations or auditAnnotations must contain at least one item"
+        return [*errors, required("spec.validations", text), required("spec.auditAnnotations", text)]
+    for where, validation in items(spec, "validations", "spec"):
+        errors += _validation(where, validation)
+    return errors + _audit_annotations(document["metadata"].get("name", ""), spec)
+
+
+def validate_policy_status_update(new: Document, old: Document) -> Errors:
+    errors: Errors = []
+    checking = new.get("status", {}).get("typeChecking") or {}
+    for where, warning in items(checking, "expressionWarnings", "status.typeChecking"):
+        if not warning.get("warning"):
+            errors.append(required(f"{where}.warning"))
+        if not warning.get("fieldRef", "").strip():
+            errors.append(required(f"{where}.fieldRef"))
+    return errors
+
+
+def _param_kind(path: str, kind: Document) -> Errors:
+    version_path, api_version, name = f"{path}.apiVersion", kind.get("apiVersion", ""), kind.get("kind", "")
+    errors: Errors = []
+    group, _, version = api_version.rpartition("/")
+    if not api_version:
+        errors.append(required(version_path))
+    elif "/" in group:
+        text = f"unexpected GroupVersion string: {api_version}"
+        errors.append(invalid(version_path, api_version, text))
+    else:
+        if group and (problems := names.dns_subdomain(group)):
+            errors.append(invalid(version_path, group, ",".join(problems)))
+        if not version:
+            errors.append(invalid(version_path, api_version, "version must be specified"))
+        elif problems := names.dns1035_label(version):
+            errors.append(invalid(version_path, version, ",".join(problems)))
+    if not name:
+        errors.append(required(f"{path}.kind"))
+    elif problems := names.dns1035_label(name.lower()):
+        text = f"may have mixed case, but should otherwise match: {','.join(problems)}"
+        errors.append(invalid(f"{path}.kind", name, text))
+    return errors
+
+
+_is_identifier = re.compile("[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
+_is_reserved = re.compile(
+    "true|false|null|in|as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return"
+    "|var|void|while"
+).fullmatch
+
+
+def _variable(path: str, variable: Document) -> Errors:
+    name = variable.get("name", "")
+    errors: Errors = []
+    if not name.strip():
+        errors.append(required(f"{path}.name", "name is not specified"))
+    elif not _is_identifier(name) or _is_reserved(name):
+        errors.append(invalid(f"{path}.name", name, "name is not a valid CEL identifier"))
+    if not variable.get("expression", "").strip():
+        errors.append(required(f"{path}.expression", "expression is not specified"))
+    return errors
+
+
+def _validation(path: str, validation: Document) -> Errors:
+    message, expression = validation.get("message", ""), validation.get("messageExpression", "")
+    errors: Errors = []
+    if not validation.get("expression", "").strip():
+        errors.append(required(f"{path}.expression", "expression is not specified"))
+    if expression and not expression.strip():
+        errors.append(invalid(f"{path}.messageExpression", expression, "must be non-empty if specified"))
+    if message and not message.strip():
+        errors.append(invalid(f"{path}.message", message, "message must be non-empty if specified"))
+    elif re.search("[\n\r]", message.strip()):
+        errors.append(invalid(f"{path}.message", message, "message must not contain line breaks"))
+    if (reason := validation.get("reason")) is not None and reason not in _REASONS:
+        errors.append(not_supported(f"{path}.reason", reason, _REASONS))
+    return errors
+
+
+def _audit_annotations(policy: str, spec: Document) -> Errors:
+    errors: Errors = []
+    annotations = spec.get("auditAnnotations") or []
+    if len(annotations) > _ANNOTATIONS_MAX:
+        text = f"must not have more than {_ANNOTATIONS_MAX} auditAnnotations"
+        errors.append(invalid("spec.auditAnnotations", annotations, text))
+    seen: set[str] = set()
+    for where, annotation in items(spec, "auditAnnotations", "spec"):
+        key, expression = annotation.get("key", ""), annotation.get("valueExpression", "").strip()
+        full_key = f"{policy}/{key}"
+        errors += [invalid(f"{where}.key", full_key, problem) for problem in names.qualified_name(full_key)]
+        if not expression:
+            errors.append(required(f"{where}.valueExpression", "valueExpression is not specified"))
+        elif byte_length(expression) > _ANNOTATION_BYTES_MAX:
+            text = f"must not exceed {_ANNOTATION_BYTES_MAX} bytes in length"
+            errors.append(required(f"{where}.valueExpression", text))
+        if key in seen:
+            errors.append(duplicate(f"{where}.key", key))
+        seen.add(key)
+    return errors
+
+
+# ---- ValidatingAdmissionPolicyBinding
+
+
+def validate_binding(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    return [
+        *named("spec.policyName", spec.get("policyName"), names.dns_subdomain),
+        *_param_ref("spec.paramRef", spec.get("paramRef")),
+        *match_resources("spec.matchResources", spec.get("matchResources")),
+        *_actions("spec.validationActions", spec.get("validationActions") or []),
+    ]
+
+
+_EXCLUSIVE: Final = "name and selector are mutually exclusive"
+
+
+def _param_ref(path: str, ref: Document | None) -> Errors:
+    if ref is None:
+        return []
+    name, selector = ref.get("name", ""), ref.get("selector")
+    errors = named(f"{path}.name", name, names.path_segment, is_required=False)
+    is_both = bool(name) and selector is not None
+    if is_both:
+        errors.append(forbidden(f"{path}.name", _EXCLUSIVE))
+    errors += label_selector(f"{path}.selector", selector)
+    if is_both:
+        errors.append(forbidden(f"{path}.selector", _EXCLUSIVE))
+    if not name and selector is None:
+        errors.append(required(path, "one of name or selector must be specified"))
+    action, where = ref.get("parameterNotFoundAction"), f"{path}.parameterNotFoundAction"
+    return errors + one_of(where, action, _NOT_FOUND_ACTIONS, required_text="")
+
+
+def _actions(path: str, actions: list[str]) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for index, action in enumerate(actions):
+        where = f"{path}[{index}]"
+        if action not in _ACTIONS:
+            errors.append(not_supported(where, action, _ACTIONS))
+        if action in seen:
+            errors.append(duplicate(where, action))
+        seen.add(action)
+    if {"Deny", "Warn"} <= seen:
+        text = (
+            "must not contain both Deny and Warn (repeating the same validation failure information in the "
+            "API response and headers serves no purpose)"
+        )
+        errors.append(invalid(path, actions, text))
+    if not actions:
+        errors.append(required(path, "at least one validation action is required"))
+    return errors

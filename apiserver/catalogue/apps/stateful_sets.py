@@ -1,0 +1,192 @@
+"""Stateful sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from apiserver.catalogue.common import workloads
+from apiserver.catalogue.rules.pod_templates import validate_template
+from apiserver.field_errors import forbidden, invalid
+from apiserver.meta import names
+from apiserver.registry.strategy import keep_status
+from apiserver.schema.compile import Default
+from apiserver.validation.checks import Errors, at, named, non_negative, one_of, setting
+from apiserver.vocabulary import Document
+
+_APPS: Final = "io.k8s.api.apps.v1."
+
+
+def _complete_spec(spec: Document) -> None:
+    setting(podManagementPolicy="OrderedReady", replicas=1, revisionHistoryLimit=10)(spec)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    setting(whenDeleted="Retain", whenScaled="Retain")(retention)
+    for claim in spec.get("volumeClaimTemplates") or ():
+        # What claims have by themselves, and what tells them from other things.
+        claim.update(apiVersion="v1", kind="PersistentVolumeClaim")
+        setting(volumeMode="Filesystem")(claim.setdefault("spec", {}))
+        setting(phase="Pending")(claim.setdefault("status", {}))
+
+
+def _complete_strategy(strategy: Document) -> None:
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+        strategy.setdefault("rollingUpdate", {})
+    if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
+        strategy["rollingUpdate"].setdefault("partition", 0)
+
+
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
+    {
+        f"{_APPS}StatefulSetSpec": _complete_spec,
+        f"{_APPS}StatefulSetUpdateStrategy": _complete_strategy,
+    }
+)
+
+_EMPTY_STATUS: Final = {"replicas": 0, "availableReplicas": 0}
+
+
+def prepare_stateful_set_create(document: Document) -> None:
+    document["status"] = dict(_EMPTY_STATUS)
+    _drop_unserved(document)
+
+
+def prepare_stateful_set_update(new: Document, old: Document) -> None:
+    keep_status(new, old)
+    if at(old, *_MAX_UNAVAILABLE) is None:
+        _drop_unserved(new)
+
+
+_MAX_UNAVAILABLE: Final = ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
+
+
+def _drop_unserved(document: Document) -> None:
+    """Kubernetes has `maxUnavailable` only where the feature MaxUnavailableStatefulSet is on."""
+    rolling = at(document, *_MAX_UNAVAILABLE[:-1])
+    if rolling is not None:
+        rolling.pop("maxUnavailable", None)
+
+
+def validate_stateful_set(document: Document) -> Errors:
+    spec = document["spec"]
+    policy = spec["podManagementPolicy"]
+    errors: Errors = []
+    if policy not in ("OrderedReady", "Parallel"):
+        text = "must be 'OrderedReady' or 'Parallel'"
+        errors.append(invalid("spec.podManagementPolicy", policy, text))
+    errors += _validate_strategy(spec["updateStrategy"])
+    retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    for field in ("whenDeleted", "whenScaled"):
+        path = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
+        errors += one_of(path, retention.get(field), ("Retain", "Delete"))
+    errors += non_negative("spec.replicas", spec.get("replicas"))
+    errors += non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+    errors += non_negative("spec.ordinals.start", at(spec, "ordinals", "start"))
+    return errors + _validate_pods(spec)
+
+
+def _validate_strategy(strategy: Document) -> Errors:
+    path, rolling = "spec.updateStrategy", strategy.get("rollingUpdate")
+    match strategy.get("type"):
+        case "OnDelete":
+            if rolling is not None:
+                text = "only allowed for updateStrategy 'RollingUpdate'"
+                return [invalid(f"{path}.rollingUpdate", workloads.as_go(rolling), text)]
+            return []
+        case "RollingUpdate":
+            return _validate_rolling(f"{path}.rollingUpdate", rolling) if rolling is not None else []
+        case _:
+            shown = workloads.as_go({"type": "", "rollingUpdate": None} | strategy)
+            return [invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")]
+
+
+def _validate_rolling(path: str, rolling: Document) -> Errors:
+    errors = non_negative(f"{path}.partition", rolling.get("partition"))
+    unavailable = rolling.get("maxUnavailable")
+    if unavailable is not None:
+        path = f"{path}.maxUnavailable"
+        errors += workloads.number_or_percent(path, unavailable)
+        if workloads.amount(unavailable) == 0:
+            errors.append(invalid(path, unavailable, "cannot be 0"))
+        errors += workloads.at_most_all(path, unavailable)
+    return errors
+
+
+def _validate_pods(spec: Document) -> Errors:
+    errors = workloads.validate_selector(spec, kind="statefulset")
+    selector, template = spec.get("selector"), spec["template"]
+    if selector is not None and any(error.field != "spec.selector" for error in errors):
+        errors.append(invalid("spec.selector", selector, ""))
+    else:
+        if selector != {}:
+            errors += workloads.validate_match(spec)
+        errors += validate_template("spec.template", _with_claims(template, spec))
+    return errors + workloads.validate_runs_forever(template, kind="StatefulSet")
+
+
+def _with_claims(template: Document, spec: Document) -> Document:
+    """The template with the volumes that its pods will have: claims go before volumes of their name."""
+    claims = [at(claim, "metadata", "name") for claim in spec.get("volumeClaimTemplates") or ()]
+    if not claims:
+        return template
+    pods = dict(template.get("spec") or {})
+    named_so = set(claims)
+    pods["volumes"] = [
+        *(volume for volume in pods.get("volumes") or () if volume.get("name") not in named_so),
+        *(
+            {"name": name, "persistentVolumeClaim": {"claimName": name}}
+            for name in dict.fromkeys(claims)
+            if name
+        ),
+    ]
+    return {**template, "spec": pods}
+
+
+def validate_stateful_set_create(document: Document) -> Errors:
+    return named("spec.serviceName", document["spec"].get("serviceName"), names.dns_label, is_required=False)
+
+
+_MUTABLE: Final = frozenset(
+    {
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    }
+)
+
+
+def validate_stateful_set_update(new: Document, old: Document) -> Errors:
+    spec, before = new["spec"], old["spec"]
+    if all(spec.get(field) == before.get(field) for field in (spec.keys() | before.keys()) - _MUTABLE):
+        return []
+    text = (
+        "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+        "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+        "'minReadySeconds' are forbidden"
+    )
+    return [forbidden("spec", text)]
+
+
+def validate_stateful_set_status_update(new: Document, old: Document) -> Errors:
+    status = new.get("status") or {}
+    counted = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+    errors = workloads.validate_counts(status, ("replicas", *counted, "observedGeneration", "collisionCount"))
+    errors += workloads.validate_at_most(
+        status, counted, "replicas", "cannot be greater than status.replicas"
+    )
+    errors += workloads.validate_at_most(
+        status, ("availableReplicas",), "readyReplicas", "cannot be greater than status.readyReplicas"
+    )
+    return errors + workloads.validate_collision_count(new, old)
+
+
+def warn_stateful_set(new: Document, old: Document | None) -> list[str]:
+    if (at(new, "spec", "revisionHistoryLimit") or 0) >= 0:
+        return []
+    text = "a negative value retains all historical revisions; a value >= 0 is recommended"
+    return [f"spec.revisionHistoryLimit: {text}"]

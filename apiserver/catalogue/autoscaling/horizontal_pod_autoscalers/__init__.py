@@ -1,0 +1,1 @@
+"""HorizontalPodAutoscalers, which are stored as v2 and served as v1 too."""

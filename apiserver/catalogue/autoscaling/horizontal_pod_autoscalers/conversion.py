@@ -1,0 +1,381 @@
+"""Horizontal pod autoscalers as the version v1 shows them.
+
+It knows but one metric, the utilization of the CPU. All others, and what else is new, stand as JSON in
+annotations, so that nothing is lost by clients of this version. Source: pkg/apis/autoscaling/v1,
+conversion.go. An annotation that cannot be read counts as none.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation import (
+    EMPTY_STATUS,
+    complete_spec,
+    cpu_metric,
+)
+from apiserver.meta import timestamps
+from apiserver.meta.quantity import InvalidQuantity, canonical
+from apiserver.validation.checks import at
+from apiserver.vocabulary import Document
+
+_PREFIX: Final = "autoscaling.alpha.kubernetes.io/"
+METRICS: Final = f"{_PREFIX}metrics"
+CURRENT_METRICS: Final = f"{_PREFIX}current-metrics"
+BEHAVIOR: Final = f"{_PREFIX}behavior"
+CONDITIONS: Final = f"{_PREFIX}conditions"
+
+_COMMON_SPEC: Final = ("scaleTargetRef", "minReplicas", "maxReplicas")
+_COMMON_STATUS: Final = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
+
+
+class _Unreadable(ValueError):
+    """An annotation does not hold what this server writes into it."""
+
+
+# ---- from v2 to v1
+
+
+def to_v1(document: Document) -> None:
+    """The content of a v2 object, in place."""
+    spec, status = document["spec"], document.get("status") or {}
+    metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
+    behavior, conditions = spec.get("behavior"), status.get("conditions") or []
+    shown_spec = _only(spec, _COMMON_SPEC)
+    utilization = _cpu_target(metrics)
+    if utilization is not None:
+        shown_spec["targetCPUUtilizationPercentage"] = utilization
+    shown_status = {"currentReplicas": 0, "desiredReplicas": 0} | _only(status, _COMMON_STATUS)
+    for metric in current:
+        used = at(metric, "resource", "current", "averageUtilization")
+        if _is_cpu(metric) and used is not None:
+            shown_status["currentCPUUtilizationPercentage"] = used
+    others = [metric for metric in metrics if not (_is_cpu(metric) and _utilization(metric) is not None)]
+    hidden = {
+        METRICS: [_flat(metric, _SPECS) for metric in others],
+        CURRENT_METRICS: [_flat(metric, _STATUSES) for metric in current],
+        BEHAVIOR: behavior and {name: _flat_rules(behavior.get(key)) for name, key in _DIRECTIONS.items()},
+        CONDITIONS: conditions,
+    }
+    _annotate(document, {name: orjson.dumps(value).decode() for name, value in hidden.items() if value})
+    document["spec"], document["status"] = shown_spec, shown_status
+
+
+def _only(value: Document, fields: tuple[str, ...]) -> Document:
+    return {field: value[field] for field in fields if value.get(field) is not None}
+
+
+def _is_cpu(metric: Document) -> bool:
+    return metric.get("type") == "Resource" and at(metric, "resource", "name") == "cpu"
+
+
+def _utilization(metric: Document) -> int | None:
+    value: int | None = at(metric, "resource", "target", "averageUtilization")
+    return value
+
+
+def _cpu_target(metrics: list[Document]) -> int | None:
+    return next((_utilization(metric) for metric in metrics if _is_cpu(metric)), None)
+
+
+def _annotate(document: Document, hidden: dict[str, str]) -> None:
+    """Put these annotations in the place of those that only carry fields."""
+    meta = document["metadata"]
+    kept = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in _HIDING}
+    if kept or hidden:
+        meta["annotations"] = kept | hidden
+    else:
+        meta.pop("annotations", None)
+
+
+_HIDING: Final = frozenset({METRICS, CURRENT_METRICS, BEHAVIOR, CONDITIONS})
+
+# ---- from v1 to v2
+
+
+def to_v2(document: Document) -> None:
+    """The content of a v1 object that has passed its schema, in place."""
+    spec, status = document["spec"], document.get("status") or {}
+    annotations = document["metadata"].get("annotations") or {}
+    metrics = _read(annotations.get(METRICS), _metrics_of(_SPECS)) or []
+    if "targetCPUUtilizationPercentage" in spec:
+        metrics.append(cpu_metric(spec["targetCPUUtilizationPercentage"]))
+    behavior = _read(annotations.get(BEHAVIOR), _behavior)
+    full_spec = _only(spec, _COMMON_SPEC) | {"metrics": metrics}
+    if behavior:
+        full_spec["behavior"] = behavior
+    complete_spec(full_spec)
+    full_status = dict(EMPTY_STATUS) | _only(status, _COMMON_STATUS)
+    if not full_status.get("currentReplicas"):
+        full_status.pop("currentReplicas", None)
+    used = status.get("currentCPUUtilizationPercentage")
+    if used is not None:
+        current = {"name": "cpu", "current": {"averageUtilization": used}}
+        full_status["currentMetrics"] = [{"type": "Resource", "resource": current}]
+    statuses = _read(annotations.get(CURRENT_METRICS), _metrics_of(_STATUSES))
+    if statuses:
+        full_status["currentMetrics"] = statuses
+    conditions = _read(annotations.get(CONDITIONS), _conditions)
+    if conditions:
+        full_status["conditions"] = conditions
+    _annotate(document, {})
+    document["spec"], document["status"] = full_spec, full_status
+
+
+def _read(text: str | None, decode: Callable[[Any], Any]) -> Any:
+    """What an annotation holds, or None."""
+    if text is None:
+        return None
+    try:
+        return decode(orjson.loads(text))
+    except (_Unreadable, orjson.JSONDecodeError, RecursionError):
+        return None
+
+
+# ---- values that were text just now
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Unreadable
+    return value
+
+
+def _int32(value: Any) -> int:
+    if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
+        raise _Unreadable
+    return value
+
+
+def _quantity(value: Any) -> str:
+    try:
+        return canonical(_text(value))
+    except InvalidQuantity:
+        raise _Unreadable from None
+
+
+def _object(value: Any) -> Document:
+    if not isinstance(value, dict):
+        raise _Unreadable
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise _Unreadable
+    return value
+
+
+def _reference(value: Any) -> Document:
+    value = _object(value)
+    read = {"kind": _text(value.get("kind", "")), "name": _text(value.get("name", ""))}
+    version = _text(value.get("apiVersion", ""))
+    return read | {"apiVersion": version} if version else read
+
+
+def _selector(value: Any) -> Document:
+    value, read = _object(value), {}
+    labels = {key: _text(label) for key, label in _object(value.get("matchLabels") or {}).items()}
+    if labels:
+        read["matchLabels"] = labels
+    requirements: list[Any] = []
+    for requirement in _list(value.get("matchExpressions") or []):
+        requirement = _object(requirement)
+        values = [_text(each) for each in _list(requirement.get("values") or [])]
+        one = {field: _text(requirement.get(field, "")) for field in ("key", "operator")}
+        requirements.append(one | ({"values": values} if values else {}))
+    return read | ({"matchExpressions": requirements} if requirements else {})
+
+
+def _conditions(value: Any) -> list[Document]:
+    read = []
+    for condition in _list(value):
+        condition = _object(condition)
+        one: Document = {field: _text(condition.get(field, "")) for field in ("type", "status")}
+        one["lastTransitionTime"] = None
+        for field in ("lastTransitionTime", "reason", "message"):
+            if condition.get(field):
+                one[field] = _text(condition[field])
+        if one["lastTransitionTime"] and timestamps.from_text(one["lastTransitionTime"]) is None:
+            raise _Unreadable
+        read.append(one)
+    return read
+
+
+# ---- metrics
+
+
+class _Part(NamedTuple):
+    """A field of a metric's source.
+
+    name: in v1. path: in v2. read: checks and completes it. empty: shown in v1 where it is absent.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    read: Callable[[Any], Any]
+    empty: Any = None
+
+
+_Sources = Mapping[str, tuple[_Part, ...]]
+
+_METRIC: Final = _Part("metricName", ("metric", "name"), _text, "")
+_SELECTOR: Final = _Part("selector", ("metric", "selector"), _selector)
+_DESCRIBED: Final = _Part("target", ("describedObject",), _reference, {"kind": "", "name": ""})
+_RESOURCE: Final = _Part("name", ("name",), _text, "")
+_CONTAINER: Final = _Part("container", ("container",), _text, "")
+_TARGET_RESOURCE: Final = (
+    _RESOURCE,
+    _Part("targetAverageUtilization", ("target", "averageUtilization"), _int32),
+    _Part("targetAverageValue", ("target", "averageValue"), _quantity),
+)
+_CURRENT_RESOURCE: Final = (
+    _RESOURCE,
+    _Part("currentAverageUtilization", ("current", "averageUtilization"), _int32),
+    _Part("currentAverageValue", ("current", "averageValue"), _quantity, "0"),
+)
+_SPECS: Final[_Sources] = {
+    "object": (
+        _DESCRIBED,
+        _METRIC,
+        _Part("targetValue", ("target", "value"), _quantity, "0"),
+        _SELECTOR,
+        _Part("averageValue", ("target", "averageValue"), _quantity),
+    ),
+    "pods": (_METRIC, _Part("targetAverageValue", ("target", "averageValue"), _quantity, "0"), _SELECTOR),
+    "resource": _TARGET_RESOURCE,
+    "containerResource": (*_TARGET_RESOURCE, _CONTAINER),
+    "external": (
+        _METRIC,
+        _SELECTOR._replace(name="metricSelector"),
+        _Part("targetValue", ("target", "value"), _quantity),
+        _Part("targetAverageValue", ("target", "averageValue"), _quantity),
+    ),
+}
+_STATUSES: Final[_Sources] = {
+    "object": (
+        _DESCRIBED,
+        _METRIC,
+        _Part("currentValue", ("current", "value"), _quantity, "0"),
+        _SELECTOR,
+        _Part("averageValue", ("current", "averageValue"), _quantity),
+    ),
+    "pods": (_METRIC, _Part("currentAverageValue", ("current", "averageValue"), _quantity, "0"), _SELECTOR),
+    "resource": _CURRENT_RESOURCE,
+    "containerResource": (*_CURRENT_RESOURCE, _CONTAINER),
+    "external": (
+        _METRIC,
+        _SELECTOR._replace(name="metricSelector"),
+        _Part("currentValue", ("current", "value"), _quantity, "0"),
+        _Part("currentAverageValue", ("current", "averageValue"), _quantity),
+    ),
+}
+
+
+def _flat(metric: Document, sources: _Sources) -> Document:
+    """A metric of v2 as v1 had it."""
+    shown: Document = {"type": metric.get("type", "")}
+    for source, parts in sources.items():
+        if source in metric:
+            values = {part.name: at(metric[source], *part.path) for part in parts}
+            empty = {part.name: copy.copy(part.empty) for part in parts if part.empty is not None}
+            shown[source] = {
+                name: value if value is not None else empty[name]
+                for name, value in values.items()
+                if value is not None or name in empty
+            }
+    return shown
+
+
+def _metrics_of(sources: _Sources) -> Callable[[Any], list[Document]]:
+    def read(value: Any) -> list[Document]:
+        return [_full(_object(metric), sources) for metric in _list(value)]
+
+    return read
+
+
+def _full(metric: Document, sources: _Sources) -> Document:
+    """The inverse of `_flat`. Raises _Unreadable."""
+    full: Document = {"type": _text(metric.get("type", ""))}
+    for source, parts in sources.items():
+        if metric.get(source) is None:
+            continue
+        flat = _object(metric[source])
+        read: Document = {}
+        for part in parts:
+            value = flat.get(part.name)
+            value = copy.copy(part.empty) if value is None else part.read(value)
+            if value is None:
+                continue
+            inner = read
+            for step in part.path[:-1]:
+                inner = inner.setdefault(step, {})
+            inner[part.path[-1]] = value
+        if sources is _SPECS:
+            read["target"] = _typed(source, read.get("target", {}))
+        else:
+            read.setdefault("current", {})
+        full[source] = read
+    return full
+
+
+def _typed(source: str, target: Document) -> Document:
+    """A target with its type, which v1 did not tell."""
+    if "averageUtilization" in target:
+        kind = "Utilization"
+    elif "averageValue" not in target and source in ("object", "external"):
+        kind = "Value"
+    else:
+        kind = "AverageValue"
+    if source == "external" and "value" in target:
+        kind = "Value"
+    if kind == "AverageValue" and target.get("value") == "0":
+        # v1 cannot say that there is none, and no target is zero.
+        del target["value"]
+    return {"type": kind, **target}
+
+
+# ---- behavior, under the names that the structures have in Go
+
+_DIRECTIONS: Final = {"ScaleUp": "scaleUp", "ScaleDown": "scaleDown"}
+_RULES: Final = {
+    "StabilizationWindowSeconds": ("stabilizationWindowSeconds", _int32),
+    "SelectPolicy": ("selectPolicy", _text),
+    "Tolerance": ("tolerance", _quantity),
+}
+_POLICY: Final = {
+    "Type": ("type", _text, ""),
+    "Value": ("value", _int32, 0),
+    "PeriodSeconds": ("periodSeconds", _int32, 0),
+}
+
+
+def _flat_rules(rules: Document | None) -> Document | None:
+    if rules is None:
+        return None
+    policies = [
+        {name: policy.get(key, empty) for name, (key, _, empty) in _POLICY.items()}
+        for policy in rules.get("policies") or ()
+    ]
+    flat = {name: rules.get(key) for name, (key, _) in _RULES.items()}
+    tolerance = flat.pop("Tolerance")
+    return flat | {"Policies": policies or None, "Tolerance": tolerance}
+
+
+def _behavior(value: Any) -> Document:
+    value = _object(value)
+    return {key: _rules(value[name]) for name, key in _DIRECTIONS.items() if value.get(name) is not None}
+
+
+def _rules(value: Any) -> Document:
+    value = _object(value)
+    read = {key: decode(value[name]) for name, (key, decode) in _RULES.items() if value.get(name) is not None}
+    policies = [
+        {key: decode(_object(policy).get(name, empty)) for name, (key, decode, empty) in _POLICY.items()}
+        for policy in _list(value.get("Policies") or [])
+    ]
+    return read | {"policies": policies} if policies else read
