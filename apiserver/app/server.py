@@ -28,8 +28,8 @@ from apiserver.authn.token_file import TokenAuthenticator, TokenFileError, read_
 from apiserver.authn.token_review import TokenReviewer
 from apiserver.authz.authorizer_modes import Authorization, authorization
 from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.core.services.allocation import service_pools
 from apiserver.catalogue.rbac import GROUP as RBAC_GROUP
-from apiserver.catalogue.rules.service_pools import service_pools
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQUEST
 from apiserver.cli.command_line import Config

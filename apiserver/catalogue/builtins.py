@@ -37,9 +37,9 @@ from apiserver.catalogue import (
 )
 from apiserver.catalogue.apiextensions import nothing_wrong
 from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
+from apiserver.catalogue.core.services.allocation import ServicePools, service_pools
 from apiserver.catalogue.rbac import role_bindings as rbac_rules
 from apiserver.catalogue.rules.defaults import DEFAULTS
-from apiserver.catalogue.rules.service_pools import ServicePools, service_pools
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.registry.served_resource import Conversion, ResourceTable, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas

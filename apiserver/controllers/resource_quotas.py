@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue.rules.quota_usage import Measurement, Meter, uncounted
+from apiserver.catalogue.core.resource_quotas.usage import Measurement, Meter, uncounted
 from apiserver.controllers.informer import follow_for_ever
 from apiserver.errors import ApiError, Conflict, NotFound
 from apiserver.meta.options import WriteOptions

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from apiserver.admission.chain import Operation
 from apiserver.admission.plugins.resource_quota import concerns
 from apiserver.brand import Brand
-from apiserver.catalogue.rules.quota_usage import Meter, QuotaRefuses, charged
+from apiserver.catalogue.core.resource_quotas.usage import Meter, QuotaRefuses, charged
 from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import GroupResource
 

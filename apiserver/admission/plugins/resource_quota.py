@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from apiserver.admission.chain import Operation, Plugin, Write
 from apiserver.admission.plugins.listers import Lookup, refused
 from apiserver.brand import Brand
-from apiserver.catalogue.rules.quota_usage import (
+from apiserver.catalogue.core.resource_quotas.usage import (
     CLAIMS,
     PODS,
     SERVICES,

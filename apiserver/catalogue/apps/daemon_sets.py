@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.common import workloads
-from apiserver.catalogue.rules.pod_templates import validate_template
+from apiserver.catalogue.pod_specs.templates import validate_template
 from apiserver.field_errors import invalid, not_supported, required
 from apiserver.registry.strategy import keep_status, only_status
 from apiserver.schema.compile import Default

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from apiserver.catalogue import core_columns
 from apiserver.catalogue.builtin_type import BuiltinType, StoredAs, field
+from apiserver.catalogue.common import columns
+from apiserver.catalogue.core import events as core_events
 from apiserver.catalogue.events.events import (
     from_core,
     to_core,
     validate_new_event_create,
     validate_new_event_update,
 )
-from apiserver.catalogue.rules import events as core_events
 from apiserver.meta.table import Columns
 from apiserver.registry.served_resource import FieldGetter
 from apiserver.registry.strategy import Strategy, UpdateStrategy
@@ -66,5 +66,5 @@ def _of_core(cell: Callable[[Document, float], Any]) -> Callable[[Document, floa
 
 
 _COLUMNS: Final = Columns(
-    tuple(replace(column, cell=_of_core(column.cell)) for column in core_columns.EVENTS.columns)
+    tuple(replace(column, cell=_of_core(column.cell)) for column in columns.EVENTS.columns)
 )

@@ -13,11 +13,7 @@ from apiserver.catalogue.apps import daemon_sets, deployments, stateful_sets
 from apiserver.catalogue.authentication import token_requests
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers import validation
 from apiserver.catalogue.batch import cron_jobs, jobs
-from apiserver.catalogue.discovery import endpoint_slices
-from apiserver.catalogue.flowcontrol import flow_schemas
-from apiserver.catalogue.networking import ingresses, network_policies
-from apiserver.catalogue.resource import device_requests
-from apiserver.catalogue.rules import (
+from apiserver.catalogue.core import (
     config_maps,
     endpoints,
     events,
@@ -25,13 +21,17 @@ from apiserver.catalogue.rules import (
     namespaces,
     nodes,
     persistent_volumes,
-    pods,
-    quotas,
     replication_controllers,
+    resource_quotas,
     secrets,
     service_accounts,
-    services,
 )
+from apiserver.catalogue.core.pods import validation as pods
+from apiserver.catalogue.core.services import validation as services
+from apiserver.catalogue.discovery import endpoint_slices
+from apiserver.catalogue.flowcontrol import flow_schemas
+from apiserver.catalogue.networking import ingresses, network_policies
+from apiserver.catalogue.resource import device_requests
 from apiserver.catalogue.scheduling import priority_classes
 from apiserver.catalogue.storage import csi_drivers, storage_classes
 from apiserver.schema.compile import Default
@@ -72,7 +72,7 @@ DEFAULTS: Final = _together(
         persistent_volumes.DEFAULTS,
         pods.DEFAULTS,
         priority_classes.DEFAULTS,
-        quotas.DEFAULTS,
+        resource_quotas.DEFAULTS,
         replication_controllers.DEFAULTS,
         device_requests.DEFAULTS,
         secrets.DEFAULTS,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from apiserver.brand import Brand
 from apiserver.catalogue import core
+from apiserver.catalogue.core.services.allocation import ServicePools, service_pools
 from apiserver.catalogue.rules.defaults import DEFAULTS
-from apiserver.catalogue.rules.service_pools import ServicePools, service_pools
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Walks
 from apiserver.vocabulary import Document

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.rules import config_maps
-from apiserver.catalogue.rules.config_maps import SIZE_MAX, decoded_size
+from apiserver.catalogue.core import config_maps
+from apiserver.catalogue.core.config_maps import SIZE_MAX, decoded_size
 from tests.unit.rules.core_kinds import CoreKind, least
 from tests.unit.rules.lifecycle import Changes
 

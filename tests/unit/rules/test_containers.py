@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.catalogue.core.pods.validation import validate_pod_create
 from apiserver.catalogue.pod_specs.resource_requirements import of_all_containers
-from apiserver.catalogue.rules.pods import validate_pod_create
 from tests.unit.rules.valid_pods import Document, Expected, agrees, container, pod, shown
 
 C: Final = "spec.containers[0]"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.rules.pod_updates import (
+from apiserver.catalogue.core.pods.updates import (
     difference,
     prepare_ephemeral_containers,
     prepare_pod_status,

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.rules.pod_templates import validate_template, warn_template
-from apiserver.catalogue.rules.pods import (
+from apiserver.catalogue.core.pods.validation import (
     prepare_pod_create,
     qos_class,
     validate_pod_create,
     warn_pod,
 )
+from apiserver.catalogue.pod_specs.templates import validate_template, warn_template
 from tests.unit.rules.valid_pods import Document, Expected, agrees, container, decoded, pod, shown
 
 SELECTOR: Final = {"matchLabels": {"a": "b"}}

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.catalogue.rules.config_maps import SIZE_MAX
+from apiserver.catalogue.core.config_maps import SIZE_MAX
 from tests.unit.rules.core_kinds import CoreKind, least
 from tests.unit.rules.lifecycle import Changes
 

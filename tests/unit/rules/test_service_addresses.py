@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.rules.service_addresses import (
+from apiserver.catalogue.core.services.preparation import (
     IP_OUT_OF_RANGE,
     IP_TAKEN,
     PORT_TAKEN,

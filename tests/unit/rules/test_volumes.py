@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.rules.pods import validate_pod_create
+from apiserver.catalogue.core.pods.validation import validate_pod_create
 from apiserver.schema.builtin import BuiltinSchemas
 from tests.unit.rules.valid_pods import RELEASE, Document, Expected, agrees, pod, shown
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
-from apiserver.catalogue.rules.pods import DEFAULTS
+from apiserver.catalogue.core.pods.validation import DEFAULTS
 from apiserver.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Walk, Walks

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Final
 
 from apiserver.catalogue.common import workloads
-from apiserver.catalogue.rules.pod_templates import validate_template
+from apiserver.catalogue.pod_specs.templates import validate_template
 from apiserver.field_errors import (
     FieldError,
     duplicate,

@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any, Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue import core_columns, pods, subresources
+from apiserver.catalogue import subresources
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, field, fields
-from apiserver.catalogue.rules import (
+from apiserver.catalogue.common import columns as core_columns
+from apiserver.catalogue.core import (
     config_maps,
     endpoints,
     events,
@@ -18,13 +19,14 @@ from apiserver.catalogue.rules import (
     namespaces,
     nodes,
     persistent_volumes,
-    quotas,
     replication_controllers,
+    resource_quotas,
     secrets,
     service_accounts,
-    services,
 )
-from apiserver.catalogue.rules.service_pools import ServicePools
+from apiserver.catalogue.core.pods import columns as pods
+from apiserver.catalogue.core.services import validation
+from apiserver.catalogue.core.services.allocation import ServicePools
 from apiserver.field_errors import FieldError
 from apiserver.meta import names
 from apiserver.meta.table import AGE, columns
@@ -130,9 +132,11 @@ def types(brand: Brand, *, event_ttl_s: int, service_pools: ServicePools) -> tup
             short_names=("quota",),
             subresources=(STATUS_SUBRESOURCE,),
             strategy=Strategy(
-                prepare_create=quotas.prepare_quota_create,
-                validate=quotas.validate_quota,
-                update=UpdateStrategy(quotas.prepare_quota_update, quotas.validate_quota_update),
+                prepare_create=resource_quotas.prepare_quota_create,
+                validate=resource_quotas.validate_quota,
+                update=UpdateStrategy(
+                    resource_quotas.prepare_quota_update, resource_quotas.validate_quota_update
+                ),
                 returns_deleted=True,
             ),
             columns=core_columns.RESOURCE_QUOTAS,
@@ -280,15 +284,15 @@ def _services(pools: ServicePools) -> BuiltinType:
         "Service",
         short_names=("svc",),
         categories=("all",),
-        subresources=(subresources.SERVICE_PROXY, _status(services.validate_service_status)),
+        subresources=(subresources.SERVICE_PROXY, _status(validation.validate_service_status)),
         strategy=Strategy(
             name_rule=names.dns_label,
-            prepare_create=partial(services.prepare_service_create, families=families),
-            validate=partial(services.validate_service, families=families),
-            warn=services.warn_service,
+            prepare_create=partial(validation.prepare_service_create, families=families),
+            validate=partial(validation.validate_service, families=families),
+            warn=validation.warn_service,
             update=UpdateStrategy(
-                partial(services.prepare_service_update, families=families),
-                services.validate_service_update,
+                partial(validation.prepare_service_update, families=families),
+                validation.validate_service_update,
             ),
             creates_on_update=True,
             returns_deleted=True,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.rules.services import not_special_ip, warn_ip
+from apiserver.catalogue.core.services.validation import not_special_ip, warn_ip
 from apiserver.field_errors import invalid, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
-from apiserver.catalogue.rules.service_addresses import (
+from apiserver.catalogue.core.services.preparation import (
     IP_OUT_OF_RANGE,
     IP_TAKEN,
     PORT_TAKEN,

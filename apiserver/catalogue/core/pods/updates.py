@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import Any, Final
 
+from apiserver.catalogue.core.pods.validation import qos_class, validate_pod
 from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.scheduling import tolerations
-from apiserver.catalogue.rules.pods import qos_class, validate_pod
 from apiserver.field_errors import duplicate, forbidden, invalid, quote, required
 from apiserver.meta import names
 from apiserver.registry.strategy import keep_status, only_status

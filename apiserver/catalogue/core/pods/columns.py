@@ -8,7 +8,7 @@ from typing import Final
 
 from apiserver.catalogue import subresources
 from apiserver.catalogue.builtin_type import BuiltinType, field, fields
-from apiserver.catalogue.rules.pod_updates import (
+from apiserver.catalogue.core.pods.updates import (
     prepare_ephemeral_containers,
     prepare_pod_status,
     prepare_resize,
@@ -17,7 +17,7 @@ from apiserver.catalogue.rules.pod_updates import (
     validate_pod_update,
     validate_resize,
 )
-from apiserver.catalogue.rules.pods import prepare_pod_create, validate_pod_create, warn_pod
+from apiserver.catalogue.core.pods.validation import prepare_pod_create, validate_pod_create, warn_pod
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, Columns, columns, path
 from apiserver.registry.served_resource import Subresource

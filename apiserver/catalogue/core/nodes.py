@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from apiserver.catalogue.core.config_maps import key
+from apiserver.catalogue.core.services.preparation import family_of
 from apiserver.catalogue.pod_specs.resource_requirements import amount
 from apiserver.catalogue.pod_specs.scheduling import TAINT_EFFECTS
-from apiserver.catalogue.rules.config_maps import key
-from apiserver.catalogue.rules.service_addresses import family_of
 from apiserver.field_errors import FieldError, duplicate, forbidden, invalid, required
 from apiserver.meta import names
 from apiserver.registry.strategy import keep_status

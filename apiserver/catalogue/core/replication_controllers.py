@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.common import workloads
-from apiserver.catalogue.rules.pod_templates import validate_template, warn_template
+from apiserver.catalogue.pod_specs.templates import validate_template, warn_template
 from apiserver.field_errors import invalid, required
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default

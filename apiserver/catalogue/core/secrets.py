@@ -9,7 +9,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.catalogue.rules.config_maps import SIZE_MAX, decoded_size, key, unchanged_if_immutable
+from apiserver.catalogue.core.config_maps import SIZE_MAX, decoded_size, key, unchanged_if_immutable
 from apiserver.field_errors import invalid, required, too_long
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import CORE, Errors, immutable, setting

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from apiserver.catalogue.rules.service_addresses import (
+from apiserver.catalogue.core.services.preparation import (
     HEADLESS,
     address_of,
     carry_over,
