@@ -2,7 +2,7 @@
 
 Rows C02-C08, J01-J06, J10, J11, K01-K37, K45, K46, Q01, Q02, Q05. The four servers (two stores, each with
 ListFromCacheSnapshot and without) must not be told apart. What options mean before any server is asked
-stands in tests/unit/test_options.py, pages in test_chunking.py, malformed queries in test_bad_input.py.
+stands in tests/unit/meta/test_options.py, pages in test_chunking.py, malformed queries in test_bad_input.py.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
 """
 

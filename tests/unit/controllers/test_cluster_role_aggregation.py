@@ -18,7 +18,7 @@ from apiserver.meta.options import WriteOptions
 from storage.embedded import EmbeddedStore
 from storage.interface import VALUE_BYTES_MAX
 from tests.support.eventually import eventually
-from tests.unit.controllers.in_process import PREFIX, TABLE, resource, server
+from tests.support.in_process import PREFIX, TABLE, resource, server
 
 
 def rule(word: str) -> PolicyRule:

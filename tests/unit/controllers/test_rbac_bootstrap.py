@@ -19,7 +19,7 @@ from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from storage.interface import VALUE_BYTES_MAX
 from storage.keys import prefix_range
-from tests.unit.controllers.in_process import PREFIX, TABLE, resource, server
+from tests.support.in_process import PREFIX, TABLE, resource, server
 
 NAME: Final = "system:basic-user"
 

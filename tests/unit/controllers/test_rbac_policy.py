@@ -17,7 +17,7 @@ from apiserver.controllers.rbac_policy import PolicyFollower
 from apiserver.vocabulary import Document, UserInfo
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
-from tests.unit.controllers.in_process import PREFIX, TABLE, server
+from tests.support.in_process import PREFIX, TABLE, server
 
 GROUP: Final = "rbac.authorization.k8s.io"
 RULE: Final = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}

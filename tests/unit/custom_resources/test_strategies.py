@@ -14,7 +14,7 @@ from apiserver.registry import offload
 from apiserver.registry.strategy import Strategy, TakesLong, others_wait
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.custom import CustomSchema
-from tests.unit.custom_resources.rules.schemas import INT, Schema, array_of, object_of, ruled
+from tests.unit.apiextensions.schema_rules.schemas import INT, Schema, array_of, object_of, ruled
 
 META: Final = BuiltinSchemas((1, 34)).get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 EASY: Final = ruled(array_of(INT), "self.all(x, x > 0)")

@@ -1,0 +1,408 @@
+"""Workloads of the group apps: what they are without being told, and what they may not be.
+
+Source: k8s.io/kubernetes, pkg/apis/apps/v1/defaults.go and pkg/apis/apps/validation (release 1.34).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from apiserver.catalogue import apps
+from apiserver.catalogue.apps.daemon_sets import TEMPLATE_GENERATION
+from apiserver.vocabulary import Document
+from tests.unit.catalogue.lifecycle import Changes, Kind
+
+TYPES: Final = apps.types()
+NAMES: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+KINDS: Final = {name: Kind(TYPES, name) for name in (*NAMES, "ControllerRevision")}
+
+
+def least(kind: str) -> Document:
+    spec: Document = {
+        "selector": {"matchLabels": {"app": "a"}},
+        "template": {
+            "metadata": {"labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    }
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+
+
+DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    "Deployment": {
+        "replicas": 1,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}},
+        "revisionHistoryLimit": 10,
+        "progressDeadlineSeconds": 600,
+    },
+    "ReplicaSet": {"replicas": 1},
+    "StatefulSet": {
+        "serviceName": "",
+        "replicas": 1,
+        "podManagementPolicy": "OrderedReady",
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+        "revisionHistoryLimit": 10,
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+    },
+    "DaemonSet": {
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
+        "revisionHistoryLimit": 10,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_the_least_object_is_completed_and_valid(kind: str) -> None:
+    document, errors = KINDS[kind].created(least(kind))
+    assert errors == []
+    assert document["spec"] == DEFAULTS[kind] | {
+        "selector": document["spec"]["selector"],
+        "template": document["spec"]["template"],
+    }
+
+
+STRATEGIES: Final[dict[str, tuple[str, Changes, Any]]] = {
+    "a deployment that recreates does not roll": (
+        "Deployment",
+        {"spec.strategy.type": "Recreate"},
+        {"type": "Recreate"},
+    ),
+    "one bound of a rolling deployment leaves the other": (
+        "Deployment",
+        {"spec.strategy.rollingUpdate": {"maxSurge": 0}},
+        {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 0}},
+    ),
+    "a stateful set whose strategy is named gets nothing more": (
+        "StatefulSet",
+        {"spec.updateStrategy.type": "RollingUpdate"},
+        {"type": "RollingUpdate"},
+    ),
+    "maxUnavailable of stateful sets is not served": (
+        "StatefulSet",
+        {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": 2, "partition": 3}},
+        {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}},
+    ),
+    "a daemon set that waits for deletions does not roll": (
+        "DaemonSet",
+        {"spec.updateStrategy.type": "OnDelete"},
+        {"type": "OnDelete"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "changes", "strategy"), STRATEGIES.values(), ids=STRATEGIES)
+def test_strategies_are_completed(kind: str, changes: Changes, strategy: Any) -> None:
+    spec = KINDS[kind].created(least(kind), changes).document["spec"]
+    assert (spec.get("strategy") or spec.get("updateStrategy")) == strategy
+
+
+def test_claims_of_stateful_sets_say_what_they_are_and_are_volumes() -> None:
+    """spec.volumeClaimTemplates, whose claims containers may mount without naming a volume."""
+    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    container = {"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}
+    changes = {"spec.volumeClaimTemplates": [claim], "spec.template.spec.containers": [container]}
+    document, errors = KINDS["StatefulSet"].created(least("StatefulSet"), changes)
+    assert errors == []
+    (found,) = document["spec"]["volumeClaimTemplates"]
+    assert (found["apiVersion"], found["kind"]) == ("v1", "PersistentVolumeClaim")
+    assert (found["spec"]["volumeMode"], found["status"]["phase"]) == ("Filesystem", "Pending")
+    assert "volumes" not in document["spec"]["template"]["spec"]
+
+
+# ---- objects that are wrong
+
+_MISMATCH: Final = "`selector` does not match template `labels`"
+_PERCENT: Final = "a valid percent string must be a numeric string followed by an ending '%'"
+
+INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
+    "replicas are not negative": (
+        "Deployment",
+        {"spec.replicas": -1},
+        ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"],
+    ),
+    "a deployment has a selector": (
+        "Deployment",
+        {"spec.selector": None},
+        [
+            "spec.selector: Required value",
+            f'spec.template.metadata.labels: Invalid value: {{"app":"a"}}: {_MISMATCH}',
+        ],
+    ),
+    "an empty selector is none": (
+        "ReplicaSet",
+        {"spec.selector": {}},
+        ["spec.selector: Invalid value: {}: empty selector is invalid for deployment"],
+    ),
+    "a malformed selector is told once more as a whole": (
+        "Deployment",
+        {"spec.selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}},
+        [
+            'spec.selector.matchExpressions[0].operator: Invalid value: "Is": not a valid selector operator',
+            "spec.selector: Invalid value: {",
+        ],
+    ),
+    "the selector selects the pods": (
+        "StatefulSet",
+        {"spec.template.metadata": {}},
+        [f"spec.template.metadata.labels: Invalid value: null: {_MISMATCH}"],
+    ),
+    "a daemon set without selector selects nothing": (
+        "DaemonSet",
+        {"spec.selector": None},
+        [f'spec.template.metadata.labels: Invalid value: {{"app":"a"}}: {_MISMATCH}'],
+    ),
+    "pods start again": (
+        "DaemonSet",
+        {"spec.template.spec.restartPolicy": "Never"},
+        [
+            'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"',
+        ],
+    ),
+    "pods have no deadline": (
+        "ReplicaSet",
+        {"spec.template.spec.activeDeadlineSeconds": 5},
+        [
+            (
+                "spec.template.spec.activeDeadlineSeconds: Forbidden: "
+                "activeDeadlineSeconds in ReplicaSet is not Supported"
+            )
+        ],
+    ),
+    "a percentage is a number": (
+        "Deployment",
+        {"spec.strategy.rollingUpdate": {"maxSurge": "x%"}},
+        [f'spec.strategy.rollingUpdate.maxSurge: Invalid value: "x%": {_PERCENT}'],
+    ),
+    "not more than all are unavailable": (
+        "Deployment",
+        {"spec.strategy.rollingUpdate": {"maxUnavailable": "101%"}},
+        ['spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%'],
+    ),
+    "a rollout must be able to begin": (
+        "Deployment",
+        {"spec.strategy.rollingUpdate": {"maxUnavailable": "0%", "maxSurge": 0}},
+        [
+            (
+                "spec.strategy.rollingUpdate.maxUnavailable: "
+                'Invalid value: "0%": may not be 0 when `maxSurge` is 0'
+            )
+        ],
+    ),
+    "what is recreated does not roll": (
+        "Deployment",
+        {"spec.strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}},
+        ["spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"],
+    ),
+    "there are two strategies of deployments": (
+        "Deployment",
+        {"spec.strategy.type": "X"},
+        [
+            (
+                'spec.strategy: Unsupported value: {"Type":"X","RollingUpdate":null}: '
+                'supported values: "Recreate", "RollingUpdate"'
+            )
+        ],
+    ),
+    "the deadline is after the pods are ready": (
+        "Deployment",
+        {"spec.minReadySeconds": 600},
+        ["spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds"],
+    ),
+    "a daemon set either surges or does without": (
+        "DaemonSet",
+        {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}},
+        [
+            (
+                "spec.updateStrategy.rollingUpdate.maxSurge: "
+                "Invalid value: 1: may not be set when maxUnavailable is non-zero"
+            )
+        ],
+    ),
+    "a daemon set does one of both": (
+        "DaemonSet",
+        {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": 0}},
+        ["spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"],
+    ),
+    "what waits for deletions does not roll": (
+        "StatefulSet",
+        {"spec.updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": 1}}},
+        [
+            (
+                'spec.updateStrategy.rollingUpdate: Invalid value: {"Partition":1}: '
+                "only allowed for updateStrategy 'RollingUpdate'"
+            )
+        ],
+    ),
+    "there are two policies of pods": (
+        "StatefulSet",
+        {"spec.podManagementPolicy": "X"},
+        ["spec.podManagementPolicy: Invalid value: \"X\": must be 'OrderedReady' or 'Parallel'"],
+    ),
+    "claims are kept or deleted": (
+        "StatefulSet",
+        {"spec.persistentVolumeClaimRetentionPolicy": {"whenScaled": "X"}},
+        [
+            (
+                "spec.persistentVolumeClaimRetentionPolicy.whenScaled: "
+                'Unsupported value: "X": supported values: "Retain", "Delete"'
+            )
+        ],
+    ),
+    "a new stateful set's service has a name for hosts": (
+        "StatefulSet",
+        {"spec.serviceName": "A"},
+        ['spec.serviceName: Invalid value: "A": a lowercase RFC 1123 label must consist of'],
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "changes", "texts"), INVALID.values(), ids=INVALID)
+def test_what_is_wrong_is_told(kind: str, changes: Changes, texts: list[str]) -> None:
+    found = KINDS[kind].created(least(kind), changes).texts
+    assert len(found) == len(texts), found
+    for shown, text in zip(found, texts, strict=True):
+        assert shown.startswith(text)
+
+
+# ---- changes
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "DaemonSet"])
+def test_a_selector_stays(kind: str) -> None:
+    old = KINDS[kind].created(least(kind), {"spec.template.metadata.labels": {"app": "a", "b": "c"}}).document
+    selector = {"matchLabels": {"b": "c"}}
+    texts = KINDS[kind].updated(old, {"spec.selector": selector}).texts
+    assert texts == ['spec.selector: Invalid value: {"matchLabels":{"b":"c"}}: field is immutable']
+
+
+def test_of_a_stateful_set_only_some_fields_change() -> None:
+    kind = KINDS["StatefulSet"]
+    old = kind.created(least("StatefulSet")).document
+    mutable = {
+        "spec.replicas": 3,
+        "spec.ordinals": {"start": 1},
+        "spec.template.spec.hostname": "h",
+        "spec.updateStrategy": {"type": "OnDelete"},
+        "spec.revisionHistoryLimit": 1,
+        "spec.persistentVolumeClaimRetentionPolicy.whenDeleted": "Delete",
+        "spec.minReadySeconds": 5,
+    }
+    assert kind.updated(old, mutable).errors == []
+    (text,) = kind.updated(old, {"spec.serviceName": "other"}).texts
+    assert text.startswith("spec: Forbidden: updates to statefulset spec for fields other than 'replicas',")
+
+
+def test_annotations_of_deployments_count_as_spec() -> None:
+    kind = KINDS["Deployment"]
+    old = kind.created(least("Deployment")).document
+    old["metadata"]["generation"] = 4
+    assert kind.updated(old, {"metadata.labels": {"a": "b"}}).document["metadata"]["generation"] == 4
+    annotated = kind.updated(old, {"metadata.annotations": {"a": "b"}}).document
+    assert annotated["metadata"]["generation"] == 5
+
+
+def test_daemon_sets_count_their_templates() -> None:
+    """The annotation is the server's, whatever clients write; pkg/registry/apps/daemonset/strategy.go."""
+    kind = KINDS["DaemonSet"]
+    old = kind.created(least("DaemonSet")).document
+    assert old["metadata"]["annotations"] == {TEMPLATE_GENERATION: "1"}
+    for changes, generation in (
+        ({"metadata.annotations": None}, "1"),
+        ({"metadata.annotations": {TEMPLATE_GENERATION: "7"}}, "1"),
+        ({"spec.template.spec.hostname": "h"}, "2"),
+    ):
+        new = kind.updated(old, changes).document
+        assert new["metadata"]["annotations"][TEMPLATE_GENERATION] == generation
+
+
+STATUSES: Final[dict[str, tuple[str, Changes, list[str]]]] = {
+    "numbers of pods are not negative": (
+        "DaemonSet",
+        {"status.numberReady": -1},
+        ["status.numberReady: Invalid value: -1: must be greater than or equal to 0"],
+    ),
+    "not more pods are ready than there are": (
+        "ReplicaSet",
+        {"status": {"replicas": 1, "readyReplicas": 2}},
+        ["status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas"],
+    ),
+    "available pods are ready": (
+        "Deployment",
+        {"status": {"replicas": 2, "availableReplicas": 1}},
+        ["status.availableReplicas: Invalid value: 1: cannot be greater than readyReplicas"],
+    ),
+    "collisions are not forgotten": (
+        "StatefulSet",
+        {"status": {"replicas": 1, "collisionCount": 1}},
+        ["status.collisionCount: Invalid value: 1: cannot be decremented"],
+    ),
+    "the spec stays": ("Deployment", {"status.replicas": 1, "spec.replicas": -1}, []),
+}
+
+
+@pytest.mark.parametrize(("kind", "changes", "texts"), STATUSES.values(), ids=STATUSES)
+def test_statuses(kind: str, changes: Changes, texts: list[str]) -> None:
+    old = KINDS[kind].created(least(kind)).document
+    if "collisionCount" in str(changes):
+        old["status"]["collisionCount"] = 2
+    new = KINDS[kind].updated(old, changes, "status")
+    assert new.texts == texts
+    assert new.document["spec"] == old["spec"]
+
+
+def test_controller_revisions_hold_data_for_good() -> None:
+    kind = KINDS["ControllerRevision"]
+    document = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "x"}}
+    assert kind.created(document, {"revision": -1}).texts == [
+        "data: Required value: data is mandatory",
+        "revision: Invalid value: -1: must be greater than or equal to 0",
+    ]
+    old = kind.created(document, {"data": {"a": 1}}).document
+    assert kind.updated(old, {"revision": 2}).errors == []
+    assert kind.updated(old, {"data": {"a": 2}}).texts == ['data: Invalid value: {"a":2}: field is immutable']
+
+
+# ---- what people see
+
+
+def test_warnings() -> None:
+    document = least("Deployment") | {"metadata": {"name": "a.b"}}
+    new = KINDS["Deployment"].created(document).document
+    warn = KINDS["Deployment"].strategy.warn
+    assert warn(new, None) == [
+        (
+            "metadata.name: this is used in Pod names and hostnames, "
+            "which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"
+        )
+    ]
+    assert warn(new, new) == []
+    history = KINDS["StatefulSet"].created(least("StatefulSet"), {"spec.revisionHistoryLimit": -1}).document
+    assert KINDS["StatefulSet"].strategy.warn(history, None) == [
+        (
+            "spec.revisionHistoryLimit: a negative value retains all historical revisions; "
+            "a value >= 0 is recommended"
+        )
+    ]
+
+
+def test_rows() -> None:
+    """pkg/printers/internalversion."""
+    daemons = KINDS["DaemonSet"]
+    document = daemons.created(least("DaemonSet"), {"spec.template.spec.nodeSelector": {"b": "1", "a": "2"}})
+    assert daemons.cells(document.document) == {
+        "Name": "x",
+        **dict.fromkeys(("Desired", "Current", "Ready", "Up-to-date", "Available"), 0),
+        "Node Selector": "a=2,b=1",
+        "Age": "<unknown>",
+        "Containers": "c",
+        "Images": "i",
+        "Selector": "app=a",
+    }
+    sets = KINDS["StatefulSet"].cells(KINDS["StatefulSet"].created(least("StatefulSet")).document)
+    assert (sets["Ready"], "Selector" in sets) == ("0/1", False)
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}
+    revision = {"metadata": {"name": "r", "ownerReferences": [owner]}, "revision": 3}
+    cells = KINDS["ControllerRevision"].cells(revision)
+    assert (cells["Controller"], cells["Revision"]) == ("daemonset.apps/d", 3)

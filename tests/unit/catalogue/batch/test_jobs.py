@@ -1,0 +1,454 @@
+"""Jobs and cron jobs: defaults, generated selectors, what they may not be and may not become.
+
+Source: k8s.io/kubernetes, pkg/apis/batch/v1/defaults.go, pkg/apis/batch/validation and
+pkg/registry/batch/job/strategy.go (release 1.34).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.catalogue import batch
+from apiserver.catalogue.batch.cron_schedules import InvalidSchedule, check_schedule
+from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, parse_indexes
+from apiserver.vocabulary import Document
+from tests.unit.catalogue.lifecycle import UID, Changes, Kind
+
+TYPES: Final = batch.types()
+JOBS: Final = Kind(TYPES, "Job")
+CRON_JOBS: Final = Kind(TYPES, "CronJob")
+
+_PODS: Final[Document] = {
+    "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+}
+JOB: Final[Document] = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "j"},
+    "spec": _PODS,
+}
+CRON_JOB: Final[Document] = {
+    "apiVersion": "batch/v1",
+    "kind": "CronJob",
+    "metadata": {"name": "c"},
+    "spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spec": _PODS}},
+}
+INDEXED: Final[Changes] = {"spec.completionMode": "Indexed", "spec.completions": 5}
+GENERATED: Final = {
+    "batch.kubernetes.io/controller-uid": UID,
+    "batch.kubernetes.io/job-name": "j",
+    "controller-uid": UID,
+    "job-name": "j",
+}
+
+# ---- defaults
+
+
+DEFAULTS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {
+    "one pod, once": ({}, {"parallelism": 1, "completions": 1, "backoffLimit": 6}),
+    "a job that counts no completions is a queue": (
+        {"spec.parallelism": 2},
+        {"parallelism": 2, "completions": None},
+    ),
+    "limits of each index stand for the limit of all": (
+        {**INDEXED, "spec.backoffLimitPerIndex": 1},
+        {"backoffLimit": 2_147_483_647},
+    ),
+    "nothing is replaced twice": (
+        {},
+        {"podReplacementPolicy": "TerminatingOrFailed", "completionMode": "NonIndexed", "suspend": False},
+    ),
+    "a policy about failures waits for pods to fail": (
+        {"spec.podFailurePolicy.rules": [{"action": "Ignore", "onPodConditions": [{"type": "A"}]}]},
+        {
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {
+                "rules": [{"action": "Ignore", "onPodConditions": [{"type": "A", "status": "True"}]}]
+            },
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "expected"), DEFAULTS.values(), ids=DEFAULTS)
+def test_jobs_are_completed(changes: Changes, expected: dict[str, Any]) -> None:
+    document, errors = JOBS.created(JOB, changes)
+    assert errors == []
+    assert {field: document["spec"].get(field) for field in expected} == expected
+
+
+LABELS: Final[dict[str, tuple[Changes, dict[str, str], dict[str, str]]]] = {
+    "a job without labels has those of its pods": ({}, GENERATED, GENERATED),
+    "so it has if only the pods have some": (
+        {"spec.template.metadata.labels": {"a": "b"}},
+        GENERATED | {"a": "b"},
+        GENERATED | {"a": "b"},
+    ),
+    "a job with labels keeps to them": ({"metadata.labels": {"a": "b"}}, {"a": "b"}, GENERATED),
+    "even if the pods have the same": (
+        {"metadata.labels": {"a": "b"}, "spec.template.metadata.labels": {"a": "b"}},
+        {"a": "b"},
+        GENERATED | {"a": "b"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "of_job", "of_pods"), LABELS.values(), ids=LABELS)
+def test_a_selector_is_generated(changes: Changes, of_job: dict[str, str], of_pods: dict[str, str]) -> None:
+    document, errors = JOBS.created(JOB, changes)
+    assert errors == []
+    assert document["metadata"]["labels"] == of_job
+    assert document["spec"]["template"]["metadata"]["labels"] == of_pods
+    assert document["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": UID}}
+
+
+def test_a_manual_selector_is_left_alone() -> None:
+    changes = {
+        "spec.manualSelector": True,
+        "spec.selector": {"matchLabels": {"a": "b"}},
+        "spec.template.metadata.labels": {"a": "b"},
+    }
+    document, errors = JOBS.created(JOB, changes)
+    assert errors == []
+    assert document["spec"]["template"]["metadata"]["labels"] == {"a": "b"}
+
+
+# ---- jobs that are wrong
+
+_RULES: Final = "spec.podFailurePolicy.rules"
+
+INVALID_JOBS: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "numbers are not negative": (
+        {"spec.parallelism": -1, "spec.backoffLimit": -2},
+        [
+            "spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
+            "spec.backoffLimit: Invalid value: -2: must be greater than or equal to 0",
+        ],
+    ),
+    "a job ends": (
+        {"spec.template.spec.restartPolicy": None},
+        ['spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'],
+    ),
+    "somebody else's labels are no generated ones": (
+        {"spec.template.metadata.labels": {"job-name": "x"}},
+        ["spec.template.metadata.labels[job-name]: Invalid value: {"],
+    ),
+    "a selector of one's own must be called so": (
+        {"spec.selector": {"matchLabels": {"a": "b"}}, "spec.template.metadata.labels": {"a": "b"}},
+        ["spec.selector: Invalid value: {"],
+    ),
+    "an indexed job has so many indexes": (
+        {"spec.completionMode": "Indexed", "spec.parallelism": 1},
+        ["spec.completions: Required value: when completion mode is Indexed"],
+    ),
+    "its pods are called after them": (
+        {**INDEXED, "metadata.name": "j" * 63},
+        [f'metadata.name: Invalid value: "{"j" * 63}": will not able to create pod with invalid DNS label: '],
+    ),
+    "limits of indexes need indexes": (
+        {"spec.backoffLimitPerIndex": 1},
+        ["spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode"],
+    ),
+    "not more indexes fail than there are": (
+        {**INDEXED, "spec.backoffLimitPerIndex": 1, "spec.maxFailedIndexes": 6},
+        ["spec.maxFailedIndexes: Invalid value: 6: must be less than or equal to completions"],
+    ),
+    "many indexes need a limit": (
+        {**INDEXED, "spec.completions": 100_001, "spec.backoffLimitPerIndex": 1},
+        ["spec.maxFailedIndexes: Required value: must be specified when completions is above 100000"],
+    ),
+    "a manager has a domain": (
+        {"spec.managedBy": "me"},
+        ['spec.managedBy: Invalid value: "me": must be a domain-prefixed path (such as "acme.io/foo")'],
+    ),
+    "a rule about failures is about something": (
+        {_RULES: [{"action": "FailJob"}]},
+        [f"{_RULES}[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required"],
+    ),
+    "exit codes are in order and no success": (
+        {_RULES: [{"action": "X", "onExitCodes": {"operator": "In", "values": [3, 0, 3]}}]},
+        [
+            f'{_RULES}[0].action: Unsupported value: "X": ',
+            f"{_RULES}[0].onExitCodes.values[1]: Invalid value: 0: must not be 0 for the In operator",
+            f"{_RULES}[0].onExitCodes.values[2]: Duplicate value: 3",
+            f"{_RULES}[0].onExitCodes.values: Invalid value: [3,0,3]: must be ordered",
+        ],
+    ),
+    "a job succeeds early only by its indexes": (
+        {"spec.successPolicy.rules": [{"succeededCount": 1}]},
+        ['spec.successPolicy: Invalid value: {"Rules":[{"SucceededCount":1}]}: requires indexed completion'],
+    ),
+    "indexes that count are there": (
+        {**INDEXED, "spec.successPolicy.rules": [{"succeededIndexes": "0-9"}]},
+        [
+            (
+                'spec.successPolicy.rules[0].succeededIndexes: Invalid value: "0-9": '
+                'error parsing succeededIndexes: too large index: "9"'
+            )
+        ],
+    ),
+    "not more of them succeed": (
+        {**INDEXED, "spec.successPolicy.rules": [{"succeededIndexes": "0-1", "succeededCount": 3}]},
+        [
+            (
+                "spec.successPolicy.rules[0].succeededCount: "
+                "Invalid value: 3: must be less than or equal to 2 "
+                "(the number of indexes in the specified succeededIndexes field)"
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "texts"), INVALID_JOBS.values(), ids=INVALID_JOBS)
+def test_what_is_wrong_with_a_job_is_told(changes: Changes, texts: list[str]) -> None:
+    found = JOBS.created(JOB, changes).texts
+    assert len(found) == len(texts), found
+    for shown, text in zip(found, texts, strict=True):
+        assert shown.startswith(text)
+
+
+# ---- changes of jobs
+
+SCHEDULING: Final[Changes] = {
+    "spec.template.spec.nodeSelector": {"a": "b"},
+    "spec.template.spec.tolerations": [{"operator": "Exists"}],
+    "spec.template.metadata.annotations": {"a": "b"},
+}
+JOB_CHANGES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
+    "parallelism changes": ({}, {"spec.parallelism": 3}, []),
+    "completions do not": ({}, {"spec.completions": 2}, ["spec.completions"]),
+    "but do with the parallelism of an indexed job": (
+        INDEXED,
+        {"spec.completions": 3, "spec.parallelism": 3},
+        [],
+    ),
+    "and only so": (INDEXED, {"spec.completions": 3}, ["spec.completions"]),
+    "pods stay as they are": (
+        {},
+        {"spec.template.spec.containers.0.image": "other"},
+        ["spec.template"],
+    ),
+    "a running job stays where it is": ({}, SCHEDULING, ["spec.template"]),
+    "a suspended one may be sent elsewhere": ({"spec.suspend": True}, SCHEDULING, []),
+    "but is no other job": (
+        {"spec.suspend": True},
+        {"spec.template.spec.containers.0.image": "other"},
+        ["spec.template"],
+    ),
+    "its manager stays": ({"spec.managedBy": "e.com/a"}, {"spec.managedBy": "e.com/b"}, ["spec.managedBy"]),
+}
+
+
+@pytest.mark.parametrize(("before", "changes", "fields"), JOB_CHANGES.values(), ids=JOB_CHANGES)
+def test_changes_of_jobs(before: Changes, changes: Changes, fields: list[str]) -> None:
+    old = JOBS.created(JOB, before).document
+    assert [error.field for error in JOBS.updated(old, changes).errors] == fields
+
+
+def _held(*types: str) -> list[Document]:
+    return [{"type": each, "status": "True"} for each in types]
+
+
+STARTED: Final = "2026-01-01T00:00:00Z"
+ENDED: Final = "2026-01-01T00:01:00Z"
+STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
+    "a job that is complete": (
+        {},
+        {
+            "conditions": _held("SuccessCriteriaMet", "Complete"),
+            "startTime": STARTED,
+            "completionTime": ENDED,
+            "succeeded": 1,
+        },
+        [],
+    ),
+    "is not failed too, and has ended": (
+        {},
+        {"conditions": _held("Complete", "Failed"), "startTime": STARTED},
+        ["status.conditions", "status.completionTime"],
+    ),
+    "has no pods": (
+        {},
+        {"conditions": _held("Failed"), "startTime": STARTED, "active": 1},
+        ["status.active"],
+    ),
+    "does not begin again": (
+        {"conditions": _held("Failed"), "startTime": STARTED},
+        {"conditions": [], "startTime": STARTED},
+        ["status.conditions"],
+    ),
+    "counts only up": ({"failed": 2}, {"failed": 1}, ["status.failed"]),
+    "completes indexes only if it has some": (
+        {},
+        {"completedIndexes": "0"},
+        ["status.completedIndexes"],
+    ),
+    "what was wrong before may stay": (
+        {"completedIndexes": "0", "active": 0},
+        {"completedIndexes": "0", "active": 1},
+        [],
+    ),
+    "ends after it began": (
+        {},
+        {"conditions": _held("Complete"), "startTime": ENDED, "completionTime": STARTED},
+        ["status.completionTime"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "status", "fields"), STATUSES.values(), ids=STATUSES)
+def test_statuses_of_jobs(before: Changes, status: Changes, fields: list[str]) -> None:
+    old = JOBS.created(JOB).document
+    old["status"] = dict(before)
+    assert [error.field for error in JOBS.updated(old, {"status": status}, "status").errors] == fields
+
+
+def test_indexes_never_fail_and_complete() -> None:
+    changes = {**INDEXED, "spec.backoffLimitPerIndex": 1}
+    old = JOBS.created(JOB, changes).document
+    status = {"completedIndexes": "0,2-3", "failedIndexes": "1,3"}
+    assert JOBS.updated(old, {"status": status}, "status").texts == [
+        'status.failedIndexes: Invalid value: "1,3": failedIndexes and completedIndexes overlap at index: 3'
+    ]
+
+
+@given(st.sets(st.integers(0, 60)))
+def test_lists_of_indexes_are_read_as_they_are_written(indexes: set[int]) -> None:
+    text = ",".join(map(str, sorted(indexes)))
+    assert parse_indexes(text, 61) == [(index, index) for index in sorted(indexes)]
+    if indexes:
+        with pytest.raises(InvalidIndexes, match="too large index"):
+            parse_indexes(text, max(indexes))
+
+
+@pytest.mark.parametrize("text", ["1,1", "2,1", "3-3", "3-1", "0-3,3", "1-2-3", "a", "1,,2", "-1"])
+def test_other_lists_of_indexes_are_none(text: str) -> None:
+    with pytest.raises(InvalidIndexes):
+        parse_indexes(text, 10)
+
+
+# ---- schedules: https://en.wikipedia.org/wiki/Cron, and robfig/cron's additions
+
+SCHEDULES: Final = (
+    "* * * * *",
+    "*/15 0-6/2,12 1,15 JAN-mar sun",
+    "5/10 ? ? * ?",
+    "0 0 31 12 6",
+    " 1  2 3 4 5 ",
+    "@hourly",
+    "@every 1h30m",
+    "TZ=UTC 0 0 * * *",
+)
+INVALID_SCHEDULES: Final = {
+    "": "empty spec string",
+    "* * * *": "expected exactly 5 fields, found 4: [* * * *]",
+    "60 * * * *": "end of range (60) above maximum (59): 60",
+    "* * 0 * *": "beginning of range (0) below minimum (1): 0",
+    "* * * * 7": "end of range (7) above maximum (6): 7",
+    "5-3 * * * *": "beginning of range (5) beyond end of range (3): 5-3",
+    "1-2-3 * * * *": "too many hyphens: 1-2-3",
+    "*/2/3 * * * *": "too many slashes: */2/3",
+    "*/0 * * * *": "step of range should be a positive number: */0",
+    "x * * * *": 'failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax',
+    "@never": "unrecognized descriptor: @never",
+    "@every x": 'failed to parse duration @every x: time: invalid duration "x"',
+    "TZ=Nowhere * * * * *": "provided bad location Nowhere: unknown time zone Nowhere",
+}
+
+
+@pytest.mark.parametrize("text", SCHEDULES)
+def test_schedules(text: str) -> None:
+    check_schedule(text)
+
+
+@pytest.mark.parametrize(("text", "problem"), INVALID_SCHEDULES.items())
+def test_what_is_no_schedule(text: str, problem: str) -> None:
+    with pytest.raises(InvalidSchedule) as caught:
+        check_schedule(text)
+    assert str(caught.value) == problem
+
+
+@given(st.text(alphabet="0123456789*/-,?@ LWjan", max_size=40))
+def test_any_text_is_a_schedule_or_is_not(text: str) -> None:
+    """Nothing else is raised."""
+    with contextlib.suppress(InvalidSchedule):
+        check_schedule(text)
+
+
+# ---- cron jobs
+
+_JOB: Final = "spec.jobTemplate.spec"
+INVALID_CRON_JOBS: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "it has a schedule": ({"spec.schedule": ""}, ["spec.schedule: Required value"]),
+    "times of day are local to a zone": (
+        {"spec.timeZone": "Mars/Olympus"},
+        ['spec.timeZone: Invalid value: "Mars/Olympus": unknown time zone Mars/Olympus'],
+    ),
+    "a zone is no path": (
+        {"spec.timeZone": "../UTC"},
+        ['spec.timeZone: Invalid value: "../UTC": unknown time zone ../UTC'],
+    ),
+    "nor is it that of the machine": (
+        {"spec.timeZone": "Local"},
+        ['spec.timeZone: Invalid value: "Local": timeZone must be an explicit time zone as defined in '],
+    ),
+    "it leaves selectors to its jobs": (
+        {f"{_JOB}.selector": {"matchLabels": {"a": "b"}}, f"{_JOB}.manualSelector": True},
+        [
+            f'{_JOB}.selector: Invalid value: {{"matchLabels":{{"a":"b"}}}}: `selector` will be auto-gen',
+            f'{_JOB}.manualSelector: Unsupported value: true: supported values: "nil", "false"',
+        ],
+    ),
+    "its jobs are jobs": (
+        {f"{_JOB}.template.spec.restartPolicy": "Always"},
+        [f"{_JOB}.template.spec.restartPolicy: Required value: "],
+    ),
+    "its name leaves room for those of jobs": (
+        {"metadata.name": "c" * 53},
+        [f'metadata.name: Invalid value: "{"c" * 53}": must be no more than 52 characters'],
+    ),
+    "history is not negative": (
+        {"spec.failedJobsHistoryLimit": -1},
+        ["spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "texts"), INVALID_CRON_JOBS.values(), ids=INVALID_CRON_JOBS)
+def test_what_is_wrong_with_a_cron_job_is_told(changes: Changes, texts: list[str]) -> None:
+    found = CRON_JOBS.created(CRON_JOB, changes).texts
+    assert len(found) == len(texts), found
+    for shown, text in zip(found, texts, strict=True):
+        assert shown.startswith(text)
+
+
+def test_cron_jobs_are_completed_and_their_jobs_are_not() -> None:
+    document, errors = CRON_JOBS.created(CRON_JOB, {"spec.timeZone": "Europe/Berlin"})
+    assert errors == []
+    spec = document["spec"]
+    assert (spec["concurrencyPolicy"], spec["suspend"]) == ("Allow", False)
+    assert (spec["successfulJobsHistoryLimit"], spec["failedJobsHistoryLimit"]) == (3, 1)
+    assert spec["jobTemplate"]["spec"].keys() == {"template"}
+
+
+def test_rows() -> None:
+    cron_job = CRON_JOBS.created(CRON_JOB).document
+    cells = CRON_JOBS.cells(cron_job)
+    shown = ("Schedule", "Timezone", "Suspend", "Active", "Last Schedule", "Containers", "Selector")
+    assert [cells[name] for name in shown] == ["*/5 * * * *", "<none>", "False", 0, "<none>", "c", "<none>"]
+    job = JOBS.created(JOB).document
+    assert [JOBS.cells(job)[name] for name in ("Status", "Completions", "Duration")] == ["Running", "0/1", ""]
+    job["status"] = {"conditions": _held("SuccessCriteriaMet", "Complete")}
+    assert JOBS.cells(job)["Status"] == "Complete"
+
+
+def test_huge_jobs_come_with_a_warning() -> None:
+    many = {**INDEXED, "spec.completions": 100_001, "spec.parallelism": 10_001}
+    (warning,) = JOBS.strategy.warn(JOBS.created(JOB, many).document, None)
+    assert warning.startswith("spec: In Indexed Jobs with a number of completions higher than 10^5")

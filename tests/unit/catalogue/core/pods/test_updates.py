@@ -1,0 +1,358 @@
+"""What may change of a pod, and by which of its endpoints.
+
+Source: pkg/apis/core/validation, ValidatePodUpdate, ValidatePodStatusUpdate,
+ValidatePodEphemeralContainersUpdate, ValidatePodResize; pkg/registry/core/pod, strategy.go.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final
+
+import pytest
+
+from apiserver.catalogue.core.pods.updates import (
+    difference,
+    prepare_ephemeral_containers,
+    prepare_pod_status,
+    prepare_resize,
+    validate_ephemeral_containers_update,
+    validate_pod_status,
+    validate_pod_update,
+    validate_resize,
+)
+from tests.unit.catalogue.valid_pods import Document, Expected, agrees, container, pod, shown
+
+ONLY: Final = "pod updates may not change fields other than `spec.containers[*].image`,"
+GATED: Final = {"schedulingGates": [{"name": "g"}, {"name": "h"}]}
+IN_ZONE: Final = {"key": "zone", "operator": "In", "values": ["a"]}
+TERMS: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+
+
+def on_nodes(*expressions: Document) -> Document:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+# The spec as it was, as it would be, and what is wrong with that.
+UPDATES: Final[dict[str, tuple[Document, Document, list[Expected]]]] = {
+    "nothing": ({}, {}, []),
+    "another image": ({}, {"containers": [container(image="img:2")]}, []),
+    "no image": (
+        {},
+        {"containers": [container(image="")]},
+        [("spec.containers[0].image", "Required", "")] * 2,
+    ),
+    "a node": ({}, {"nodeName": "n"}, [("spec", "Forbidden", f"{ONLY}`spec.initContainers")]),
+    "the differences are told": ({}, {"nodeName": "n"}, [("spec", "Forbidden", '\n+ nodeName: "n"')]),
+    "another container": (
+        {},
+        {"containers": [container(), container(name="d")]},
+        [("spec.containers", "Forbidden", "pod updates may not add or remove containers")],
+    ),
+    "a variable": ({}, {"containers": [container(env=[{"name": "A"}])]}, [("spec", "Forbidden", ONLY)]),
+    "visitors come by another door": (
+        {},
+        {"ephemeralContainers": [container(name="d")]},
+        [("spec", "Forbidden", ONLY)],
+    ),
+    "a deadline": ({}, {"activeDeadlineSeconds": 5}, []),
+    "an earlier deadline": ({"activeDeadlineSeconds": 5}, {"activeDeadlineSeconds": 4}, []),
+    "a later deadline": (
+        {"activeDeadlineSeconds": 5},
+        {"activeDeadlineSeconds": 6},
+        [("spec.activeDeadlineSeconds", "Invalid", "must be less than or equal to previous value")],
+    ),
+    "no deadline any more": (
+        {"activeDeadlineSeconds": 5},
+        {},
+        [("spec.activeDeadlineSeconds", "Invalid", "must not update from a positive integer to nil value")],
+    ),
+    "another toleration": ({}, {"tolerations": [{"operator": "Exists"}]}, []),
+    "tolerated for longer": (
+        {"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]},
+        {"tolerations": [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]},
+        [],
+    ),
+    "not tolerated any more": (
+        {"tolerations": [{"operator": "Exists"}]},
+        {},
+        [("spec.tolerations", "Forbidden", "existing toleration can not be modified")],
+    ),
+    "a wait that was negative": (
+        {"terminationGracePeriodSeconds": -5},
+        {"terminationGracePeriodSeconds": 1},
+        [],
+    ),
+    "another wait": ({}, {"terminationGracePeriodSeconds": 1}, [("spec", "Forbidden", ONLY)]),
+    "a gate opens": (GATED, {"schedulingGates": [{"name": "h"}]}, []),
+    "another gate": (
+        GATED,
+        {"schedulingGates": [{"name": "g"}, {"name": "x"}]},
+        [("spec.schedulingGates[1].name", "Forbidden", "found new scheduling gate 'x'")],
+    ),
+    "fewer nodes, behind a gate": (GATED, {**GATED, "nodeSelector": {"a": "b"}, **on_nodes(IN_ZONE)}, []),
+    "fewer nodes, too late": ({}, {"nodeSelector": {"a": "b"}}, [("spec", "Forbidden", ONLY)]),
+    "other nodes": (
+        {**GATED, "nodeSelector": {"a": "b"}},
+        {**GATED, "nodeSelector": {"a": "c"}},
+        [("spec.nodeSelector", "Invalid", "only additions to spec.nodeSelector are allowed")],
+    ),
+    "still fewer nodes": (
+        {**GATED, **on_nodes(IN_ZONE)},
+        {**GATED, **on_nodes(IN_ZONE, {"key": "ssd", "operator": "Exists"})},
+        [],
+    ),
+    "nodes of another zone": (
+        {**GATED, **on_nodes(IN_ZONE)},
+        {**GATED, **on_nodes({**IN_ZONE, "values": ["b"]})},
+        [(f"{TERMS}[0]", "Invalid", "only additions are allowed (no mutations or deletions)")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), UPDATES.values(), ids=UPDATES)
+def test_updates(old: Document, new: Document, expected: list[Expected]) -> None:
+    before, after = pod(**old), pod(**new)
+    as_it_was = copy.deepcopy(before)
+    errors = validate_pod_update(after, before)
+    assert agrees(errors, expected), shown(errors)
+    assert before == as_it_was
+
+
+def test_annotations_that_kubelets_rely_on() -> None:
+    mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
+    [error] = validate_pod_update(pod(nodeName="n"), pod(mirror, nodeName="n"))
+    assert error.field == "metadata.annotations[kubernetes.io/config.mirror]"
+    assert error.message == "Forbidden: may not remove or update mirror pod annotation"
+
+
+def test_a_difference_is_short() -> None:
+    text = difference({"a": 1, "b": "x" * 10_000, "c": 0}, {"b": "y", "c": 0, "d": [1]})
+    assert text.startswith('- a: 1\n- b: "xxx')
+    assert text.endswith('+ b: "y"\n+ d: [1]')
+    assert len(text) < 1_000
+
+
+# ---- status
+
+
+def ended(code: int) -> Document:
+    return {"name": "c", "state": {"terminated": {"exitCode": code}}}
+
+
+RUNNING: Final = {"name": "c", "state": {"running": {}}}
+
+# How the pod restarts, its status as it was, as it would be, and what is wrong with that.
+STATUSES: Final[dict[str, tuple[str, Document, Document, list[Expected]]]] = {
+    "a condition of somebody's": (
+        "Always",
+        {},
+        {"conditions": [{"type": "example.com/Fed", "status": "True"}]},
+        [],
+    ),
+    "a condition without a name": (
+        "Always",
+        {},
+        {"conditions": [{"type": "-", "status": "True"}]},
+        [("metadata.conditions[0].Type", "Invalid", "alphanumeric")],
+    ),
+    "another class": (
+        "Always",
+        {"qosClass": "BestEffort"},
+        {"qosClass": "Burstable"},
+        [("status.qosClass", "Invalid", "field is immutable")],
+    ),
+    "life after the end": (
+        "Never",
+        {"containerStatuses": [ended(0)]},
+        {"containerStatuses": [RUNNING]},
+        [
+            (
+                "status.containerStatuses[0].state",
+                "Forbidden",
+                "may not be transitioned to non-terminated state",
+            )
+        ],
+    ),
+    "life after a failure": (
+        "OnFailure",
+        {"containerStatuses": [ended(1)]},
+        {"containerStatuses": [RUNNING]},
+        [],
+    ),
+    "life goes on": ("Always", {"containerStatuses": [ended(0)]}, {"containerStatuses": [RUNNING]}, []),
+    "visitors leave once": (
+        "Always",
+        {"ephemeralContainerStatuses": [ended(1)]},
+        {"ephemeralContainerStatuses": [RUNNING]},
+        [("status.ephemeralContainerStatuses[0].state", "Forbidden", "non-terminated")],
+    ),
+    "two families": ("Always", {}, {"podIPs": [{"ip": "1.2.3.4"}, {"ip": "::1"}]}, []),
+    "two of a family": (
+        "Always",
+        {},
+        {"podIPs": [{"ip": "1.2.3.4"}, {"ip": "1.2.3.4"}]},
+        [
+            ("status.podIPs", "Invalid", "one IP for each IP family"),
+            ("status.podIPs[1]", "Duplicate", "1.2.3.4"),
+        ],
+    ),
+    "another host": (
+        "Always",
+        {},
+        {"hostIP": "1.2.3.4", "hostIPs": [{"ip": "x"}]},
+        [
+            ("status.hostIPs[0].ip", "Invalid", "must be equal to `hostIP`"),
+            ("status.hostIPs[0]", "Invalid", "must be a valid IP address"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("policy", "old", "new", "expected"), STATUSES.values(), ids=STATUSES)
+def test_status(policy: str, old: Document, new: Document, expected: list[Expected]) -> None:
+    before, after = pod(status=old, restartPolicy=policy), pod(status=new, restartPolicy=policy)
+    errors = validate_pod_status(after, before)
+    assert agrees(errors, expected), shown(errors)
+
+
+def test_a_status_keeps_what_old_kubelets_forget() -> None:
+    seen = {"type": "Ready", "status": "True", "observedGeneration": 3}
+    before = pod(status={"qosClass": "BestEffort", "observedGeneration": 4, "conditions": [seen]})
+    after = pod(status={"conditions": [{"type": "Ready", "status": "False"}]}, nodeName="n")
+    prepare_pod_status(after, before)
+    assert after["spec"] == before["spec"]
+    assert (after["status"]["qosClass"], after["status"]["observedGeneration"]) == ("BestEffort", 4)
+    [condition] = after["status"]["conditions"]
+    assert (condition["status"], condition["observedGeneration"]) == ("False", 3)
+
+
+# ---- ephemeralcontainers
+
+
+def visited(*visitors: Document, **more: Any) -> Document:
+    return pod(ephemeralContainers=list(visitors), **more)
+
+
+VISITS: Final[dict[str, tuple[Document, Document, list[str]]]] = {
+    "one comes": (visited(), visited(container(name="d")), []),
+    "one more comes": (visited(container(name="d")), visited(container(name="e"), container(name="d")), []),
+    "one goes": (visited(container(name="d")), visited(), ['"d" may not be removed']),
+    "one changes": (
+        visited(container(name="d")),
+        visited(container(name="d", image="x")),
+        ['"d" may not be changed\n- image: "img:1"'],
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), VISITS.values(), ids=VISITS)
+def test_visitors(old: Document, new: Document, expected: list[str]) -> None:
+    errors = validate_ephemeral_containers_update(new, old)
+    assert [error.field for error in errors] == ["spec.ephemeralContainers"] * len(expected)
+    assert all(part in error.message for error, part in zip(errors, expected, strict=True))
+
+
+# Visitors, and what is wrong with them as containers.
+VISITORS: Final[dict[str, tuple[Document, list[Expected]]]] = {
+    "the name of another": (container(), [("spec.ephemeralContainers[0].name", "Duplicate", '"c"')]),
+    "nobody to look at": (
+        container(name="d", targetContainerName="x"),
+        [("spec.ephemeralContainers[0].targetContainerName", "NotFound", '"x"')],
+    ),
+    "work of its own": (
+        container(name="d", ports=[{"containerPort": 80}], lifecycle={}, livenessProbe={"exec": {}}),
+        [
+            ("spec.ephemeralContainers[0].ports", "Forbidden", "cannot be set for an Ephemeral Container"),
+            ("spec.ephemeralContainers[0].livenessProbe", "Forbidden", "for an Ephemeral Container"),
+            ("spec.ephemeralContainers[0].lifecycle", "Forbidden", "for an Ephemeral Container"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("visitor", "expected"), VISITORS.values(), ids=VISITORS)
+def test_who_may_visit(visitor: Document, expected: list[Expected]) -> None:
+    errors = validate_ephemeral_containers_update(visited(visitor), pod())
+    assert agrees(errors, expected), shown(errors)
+
+
+def test_this_door_is_for_visitors_only() -> None:
+    before = pod({"labels": {"a": "b"}}, status={"phase": "Running"})
+    after = pod({"labels": {"a": "c"}}, ephemeralContainers=[container(name="d")], nodeName="n")
+    prepare_ephemeral_containers(after, before)
+    assert [each["name"] for each in after["spec"].pop("ephemeralContainers")] == ["d"]
+    assert (after["spec"], after["status"]) == (before["spec"], before["status"])
+    assert after["metadata"]["labels"] == {"a": "b"}
+
+
+# ---- resize
+
+
+def sized(cpu: str = "1", memory: str = "1Gi", **more: Any) -> Document:
+    return {"containers": [container(resources={"requests": {"cpu": cpu, "memory": memory}, **more})]}
+
+
+SIZES: Final[dict[str, tuple[Document, Document, list[Expected]]]] = {
+    "more": (sized(), sized(cpu="2", memory="512Mi"), []),
+    "another class": (
+        {"containers": [container()]},
+        sized(),
+        [("spec", "Invalid", "Pod QOS Class may not change as a result of resizing")],
+    ),
+    "less to ask for": (
+        sized(),
+        {"containers": [container(resources={"requests": {"cpu": "1"}})]},
+        [("spec.containers[0].resources.requests", "Forbidden", "resource requests cannot be removed")],
+    ),
+    "another resource": (
+        sized(),
+        sized(limits={"ephemeral-storage": "1Gi"}),
+        [("spec", "Forbidden", "only cpu and memory resources are mutable")],
+    ),
+    "another container": (
+        sized(),
+        {"containers": [*sized()["containers"], container(name="d")]},
+        [("spec", "Forbidden", "only cpu and memory resources are mutable")],
+    ),
+    "the resources of the pod": (
+        {**sized(), "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
+        {**sized(), "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
+        [("", "Forbidden", "pods with pod-level resources cannot be resized")],
+    ),
+    "what has begun already": (
+        {**sized(), "initContainers": [container(name="i")]},
+        {**sized(), "initContainers": [container(name="i", resources={"requests": {"cpu": "1"}})]},
+        [("spec", "Forbidden", "resources for non-sidecar init containers are immutable")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), SIZES.values(), ids=SIZES)
+def test_sizes(old: Document, new: Document, expected: list[Expected]) -> None:
+    before, after = pod(**old), pod(**new)
+    prepare_resize(after, before)
+    errors = validate_resize(after, before)
+    assert agrees(errors, expected), shown(errors)
+
+
+def test_this_door_is_for_sizes_only() -> None:
+    before = pod(status={"phase": "Running"}, **sized())
+    after = pod(nodeName="n", **sized(cpu="2"))
+    after["spec"]["containers"][0]["image"] = "other"
+    prepare_resize(after, before)
+    [found] = after["spec"]["containers"]
+    assert (found["image"], found["resources"]["requests"]["cpu"]) == ("img:1", "2")
+    assert "nodeName" not in after["spec"]
+    assert after["status"] == before["status"]
+
+
+@pytest.mark.parametrize("none", [None, []])
+def test_pods_of_no_containers(none: Any) -> None:
+    """Nobody can create one; should one be there, it can be updated, for what that is worth."""
+    before, after = pod(containers=none), pod(containers=none)
+    after["spec"]["nodeName"] = "n"
+    assert ("spec", "FieldValueForbidden") in [
+        (error.field, error.reason) for error in validate_pod_update(after, before)
+    ]

@@ -1,0 +1,476 @@
+"""New pods: what is set in them, and what is wrong with them.
+
+Source: pkg/apis/core/validation, ValidatePodCreate; pkg/registry/core/pod, strategy.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from apiserver.catalogue.core.pods.validation import (
+    prepare_pod_create,
+    qos_class,
+    validate_pod_create,
+    warn_pod,
+)
+from apiserver.catalogue.pod_specs.templates import validate_template, warn_template
+from tests.unit.catalogue.valid_pods import Document, Expected, agrees, container, decoded, pod, shown
+
+SELECTOR: Final = {"matchLabels": {"a": "b"}}
+ANTI: Final = "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
+NODES: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+
+
+def needs_nodes(*terms: Document) -> Document:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def avoids(**term: Any) -> Document:
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def spread(**more: Any) -> Document:
+    return {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": SELECTOR,
+        **more,
+    }
+
+
+# Changes of the spec.
+SPECS: Final[dict[str, tuple[Document, list[Expected]]]] = {
+    "a valid one": ({}, []),
+    "no containers": ({"containers": []}, [("spec.containers", "Required", "")]),
+    "unknown policies, in Kubernetes' order": (
+        {"restartPolicy": "Bogus", "dnsPolicy": "Bogus"},
+        [
+            ("spec.restartPolicy", "NotSupported", '"Always", "OnFailure", "Never"'),
+            (
+                "spec.dnsPolicy",
+                "NotSupported",
+                '"ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"',
+            ),
+        ],
+    ),
+    "a deadline of nothing": (
+        {"activeDeadlineSeconds": 0},
+        [("spec.activeDeadlineSeconds", "Invalid", "must be between 1 and 2147483647, inclusive")],
+    ),
+    "no names": (
+        {"nodeName": "A", "hostname": "a.b", "priorityClassName": "_", "runtimeClassName": ""},
+        [
+            ("spec.nodeName", "Invalid", "RFC 1123 subdomain"),
+            ("spec.hostname", "Invalid", "must not contain dots"),
+            ("spec.priorityClassName", "Invalid", "RFC 1123 subdomain"),
+            ("spec.runtimeClassName", "Invalid", "RFC 1123 subdomain"),
+        ],
+    ),
+    "visitors": (
+        {"ephemeralContainers": [container(name="d")]},
+        [("spec.ephemeralContainers", "Forbidden", "cannot be set on create")],
+    ),
+    "a node behind a gate": (
+        {"nodeName": "n", "schedulingGates": [{"name": "g"}]},
+        [("spec.nodeName", "Forbidden", "cannot be set until all schedulingGates have been cleared")],
+    ),
+    "gates": (
+        {"schedulingGates": [{"name": "g"}, {"name": "g"}], "readinessGates": [{"conditionType": "-"}]},
+        [
+            ("spec.readinessGates[0].conditionType", "Invalid", "alphanumeric"),
+            ("spec.schedulingGates[1]", "Duplicate", '"g"'),
+        ],
+    ),
+    "ports of other numbers on the host's network": (
+        {"hostNetwork": True, "containers": [container(ports=[{"containerPort": 80, "hostPort": 81}])]},
+        [("spec.containers[0].ports[0].hostPort", "Invalid", "must match `containerPort`")],
+    ),
+    "DNS by hand, by nobody": (
+        {"dnsPolicy": "None"},
+        [("spec.dnsConfig", "Required", "must provide `dnsConfig` when `dnsPolicy` is None")],
+    ),
+    "DNS": (
+        {"dnsConfig": {"nameservers": ["x"], "searches": [".", "_a.b.", "-"], "options": [{"value": "1"}]}},
+        [
+            ("spec.dnsConfig.nameservers[0]", "Invalid", "must be a valid IP address"),
+            ("spec.dnsConfig.searches[2]", "Invalid", "'_', '-' or '.'"),
+            ("spec.dnsConfig.options[0]", "Required", "must not be empty"),
+        ],
+    ),
+    "aliases": (
+        {"hostAliases": [{"ip": "1.2.3", "hostnames": ["A"]}]},
+        [
+            ("spec.hostAliases[0].ip", "Invalid", "must be a valid IP address"),
+            ("spec.hostAliases[0].hostnames[0]", "Invalid", "RFC 1123 subdomain"),
+        ],
+    ),
+    "tolerations": (
+        {
+            "tolerations": [
+                {},
+                {"key": "k", "operator": "Exists", "value": "v"},
+                {"key": "k", "operator": "Near", "effect": "Never"},
+                {"key": "k", "tolerationSeconds": 1},
+            ]
+        },
+        [
+            ("spec.tolerations[0].operator", "Invalid", "operator must be Exists when `key` is empty"),
+            ("spec.tolerations[1].operator", "Invalid", "value must be empty"),
+            ("spec.tolerations[2].operator", "NotSupported", '"Equal", "Exists"'),
+            ("spec.tolerations[2].effect", "NotSupported", '"NoSchedule", "PreferNoSchedule", "NoExecute"'),
+            ("spec.tolerations[3].effect", "Invalid", "effect must be 'NoExecute'"),
+        ],
+    ),
+    "no terms": (needs_nodes(), [(NODES, "Required", "must have at least one node selector term")]),
+    "terms": (
+        needs_nodes(
+            {"matchExpressions": [{"key": "a", "operator": "In"}, {"key": "a", "operator": "Gt"}]},
+            {"matchFields": [{"key": "spec.x", "operator": "Exists"}]},
+        ),
+        [
+            (f"{NODES}[0].matchExpressions[0].values", "Required", "'In' or 'NotIn'"),
+            (f"{NODES}[0].matchExpressions[1].values", "Required", "single value"),
+            (f"{NODES}[1].matchFields[0].operator", "Invalid", "not a valid selector operator"),
+            (f"{NODES}[1].matchFields[0].key", "Invalid", "not a valid field selector key"),
+        ],
+    ),
+    "no topology": (
+        avoids(labelSelector=SELECTOR),
+        [
+            (f"{ANTI}.topologyKey", "Required", "can not be empty"),
+            (f"{ANTI}.topologyKey", "Invalid", "must be non-empty"),
+            (f"{ANTI}.topologyKey", "Invalid", "must consist of"),
+        ],
+    ),
+    "label keys without a selector": (
+        avoids(topologyKey="zone", matchLabelKeys=["a"]),
+        [(f"{ANTI}.matchLabelKeys", "Forbidden", "when labelSelector is not set")],
+    ),
+    "uneven spreading": (
+        {"topologySpreadConstraints": [spread(maxSkew=0), spread(whenUnsatisfiable="X", minDomains=2)]},
+        [
+            ("spec.topologySpreadConstraints[0].maxSkew", "Invalid", "must be greater than zero"),
+            ("spec.topologySpreadConstraints[1].whenUnsatisfiable", "NotSupported", '"X"'),
+            ("spec.topologySpreadConstraints[1].minDomains", "Invalid", "not X"),
+        ],
+    ),
+    "spread twice": (
+        {"topologySpreadConstraints": [spread(), spread(maxSkew=2)]},
+        [
+            (
+                "spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}",
+                "Duplicate",
+                "{zone, DoNotSchedule}",
+            )
+        ],
+    ),
+    "overhead": (
+        {"overhead": {"cpu": "-1"}},
+        [("spec.overhead.limits[cpu]", "Invalid", "must be greater than or equal to 0")],
+    ),
+    "containers that ask for more than their pod": (
+        {
+            "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
+            "containers": [container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "2"}})],
+        },
+        [
+            ("spec.resources.requests[cpu]", "Invalid", "aggregate container requests of 2"),
+            ("spec.resources.containers[0][cpu].limits", "Invalid", "pod limits of 1"),
+        ],
+    ),
+    "claims": (
+        {"resourceClaims": [{"name": "a"}, {"name": "a", "resourceClaimName": "x"}]},
+        [
+            ("spec.resourceClaims[0]", "Invalid", "must specify one of"),
+            ("spec.resourceClaims[1].name", "Duplicate", '"a"'),
+        ],
+    ),
+    "users": (
+        {"securityContext": {"runAsUser": -1, "supplementalGroups": [1 << 31]}},
+        [
+            ("spec.securityContext.runAsUser", "Invalid", "must be between 0 and 2147483647, inclusive"),
+            ("spec.securityContext.supplementalGroups[0]", "Invalid", "must be between 0"),
+        ],
+    ),
+    "sysctls": (
+        {
+            "hostNetwork": True,
+            "securityContext": {
+                "sysctls": [
+                    {"name": "", "value": "1"},
+                    {"name": "A", "value": "1"},
+                    {"name": "net/core.x", "value": "1"},
+                    {"name": "kernel.sem", "value": "1"},
+                    {"name": "kernel.sem", "value": "1"},
+                ]
+            },
+        },
+        [
+            ("spec.securityContext.sysctls[0].name", "Required", ""),
+            ("spec.securityContext.sysctls[1].name", "Invalid", "must have at most 253 characters"),
+            ("spec.securityContext.sysctls[2].name", "Invalid", "'hostNetwork' is true"),
+            ("spec.securityContext.sysctls[4].name", "Duplicate", "kernel.sem"),
+        ],
+    ),
+    "profiles": (
+        {
+            "securityContext": {
+                "seccompProfile": {"type": "Localhost"},
+                "appArmorProfile": {"type": "Unconfined", "localhostProfile": "x"},
+            }
+        },
+        [
+            ("spec.securityContext.seccompProfile.localhostProfile", "Required", "type is Localhost"),
+            ("spec.securityContext.appArmorProfile.localhostProfile", "Invalid", "can only be set"),
+        ],
+    ),
+    "users of its own on the host's network": (
+        {"hostUsers": False, "hostNetwork": True},
+        [("spec.hostNetwork", "Forbidden", "when `pod.Spec.HostUsers` is false")],
+    ),
+    "Linux on Windows": (
+        {
+            "os": {"name": "windows"},
+            "hostPID": True,
+            "securityContext": {"runAsUser": 1},
+            "containers": [container(securityContext={"privileged": False})],
+        },
+        [
+            ("spec.hostPID", "Forbidden", "cannot be set for a windows pod"),
+            ("spec.securityContext.runAsUser", "Forbidden", "cannot be set for a windows pod"),
+            ("spec.containers[0].securityContext.privileged", "Forbidden", "for a windows pod"),
+        ],
+    ),
+    "Windows on Linux": (
+        {"os": {"name": "linux"}, "securityContext": {"windowsOptions": {"runAsUserName": "a\\b\\c"}}},
+        [
+            ("spec.securityContext.windowsOptions.runAsUserName", "Invalid", "more than one backslash"),
+            ("spec.securityContext.windowsOptions", "Forbidden", "cannot be set for a linux pod"),
+        ],
+    ),
+    "a token of nobody": (
+        {
+            "volumes": [
+                {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+            ]
+        },
+        [("spec.volumes[0].projected.sources[0].serviceAccountToken", "Forbidden", "serviceAccountName")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "expected"), SPECS.values(), ids=SPECS)
+def test_specs(spec: Document, expected: list[Expected]) -> None:
+    errors = validate_pod_create(pod(**spec))
+    assert agrees(errors, expected), shown(errors)
+
+
+ANNOTATIONS: Final[dict[str, tuple[Document, list[Expected]]]] = {
+    "a cost": ({"controller.kubernetes.io/pod-deletion-cost": "-10"}, []),
+    "a cost in words": (
+        {"controller.kubernetes.io/pod-deletion-cost": "+1"},
+        [
+            (
+                "metadata.annotations[controller.kubernetes.io/pod-deletion-cost]",
+                "Invalid",
+                "must be a 32bit integer",
+            )
+        ],
+    ),
+    "a mirror without a node": (
+        {"kubernetes.io/config.mirror": "x"},
+        [("metadata.annotations[kubernetes.io/config.mirror]", "Invalid", "must set spec.nodeName")],
+    ),
+    "a profile for nobody": (
+        {"container.apparmor.security.beta.kubernetes.io/x": "mine"},
+        [
+            (
+                "metadata.annotations[container.apparmor.security.beta.kubernetes.io/x]",
+                "Invalid",
+                "container not found",
+            ),
+            (
+                "metadata.annotations[container.apparmor.security.beta.kubernetes.io/x]",
+                "Invalid",
+                'invalid AppArmor profile name: "mine"',
+            ),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("annotations", "expected"), ANNOTATIONS.values(), ids=ANNOTATIONS)
+def test_annotations(annotations: Document, expected: list[Expected]) -> None:
+    errors = validate_pod_create(pod({"annotations": annotations}))
+    assert agrees(errors, expected), shown(errors)
+
+
+def test_templates_have_paths_of_their_own() -> None:
+    template = decoded(
+        {
+            "metadata": {"labels": {"-": "v"}, "annotations": {"-": "v"}},
+            "spec": {"containers": [container(image=" i ")], "ephemeralContainers": [container(name="d")]},
+        },
+        "PodTemplateSpec",
+    )
+    errors = validate_template("spec.template", template)
+    # Whitespace around an image is the business of pods.
+    assert [e.field for e in errors] == [
+        "spec.template.labels",
+        "spec.template.annotations",
+        "spec.template.spec.ephemeralContainers",
+    ]
+
+
+# Row R: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
+BOTH: Final = {"cpu": "1", "memory": "1Gi"}
+QOS: Final[dict[str, tuple[list[Document], str]]] = {
+    "nothing asked for": ([{}], "BestEffort"),
+    "other resources do not count": ([{"requests": {"example.com/gpu": "1"}}], "BestEffort"),
+    "something asked for": ([{"requests": {"cpu": "1"}}], "Burstable"),
+    "everything limited to what is asked for": ([{"limits": BOTH, "requests": BOTH}], "Guaranteed"),
+    "limits alone": ([{"limits": BOTH}], "Burstable"),
+    "one of two": ([{"limits": BOTH, "requests": BOTH}, {}], "Burstable"),
+}
+
+
+@pytest.mark.parametrize(("resources", "expected"), QOS.values(), ids=QOS)
+def test_qos(resources: list[Document], expected: str) -> None:
+    assert qos_class({"containers": [{"resources": each} for each in resources]}) == expected
+
+
+def test_a_new_pod_waits_for_a_node() -> None:
+    document = pod(status={"phase": "Running"})
+    prepare_pod_create(document)
+    assert document["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+
+
+def test_a_gated_pod_says_so() -> None:
+    document = pod(schedulingGates=[{"name": "g"}])
+    prepare_pod_create(document)
+    [condition] = document["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "PodScheduled",
+        "False",
+        "SchedulingGated",
+    )
+
+
+def test_label_keys_become_part_of_selectors() -> None:
+    constraint = spread(matchLabelKeys=["hash", "absent"])
+    document = pod({"labels": {"hash": "1"}}, topologySpreadConstraints=[constraint])
+    prepare_pod_create(document)
+    [found] = document["spec"]["topologySpreadConstraints"]
+    assert found["labelSelector"]["matchExpressions"] == [{"key": "hash", "operator": "In", "values": ["1"]}]
+    assert validate_pod_create(document) == []
+
+
+def test_old_annotations_become_fields() -> None:
+    document = pod({"annotations": {"container.apparmor.security.beta.kubernetes.io/c": "localhost/x"}})
+    prepare_pod_create(document)
+    assert document["spec"]["containers"][0]["securityContext"]["appArmorProfile"] == {
+        "type": "Localhost",
+        "localhostProfile": "x",
+    }
+
+
+# Source: pkg/api/pod, warnings.go. The metadata, the spec, and the warnings: the path, and what it says.
+SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/pod"
+WARNINGS: Final[dict[str, tuple[Document, Document, list[tuple[str, str]]]]] = {
+    "nothing to say": ({}, {}, []),
+    "an old label of nodes": (
+        {},
+        {"nodeSelector": {"beta.kubernetes.io/os": "linux"}},
+        [
+            (
+                "spec.nodeSelector[beta.kubernetes.io/os]",
+                'deprecated since v1.14; use "kubernetes.io/os" instead',
+            )
+        ],
+    ),
+    "a variable that hides another": (
+        {},
+        {"containers": [container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])]},
+        [
+            (
+                "spec.containers[0].env[1]",
+                'hides previous definition of "A", which may be dropped when using apply',
+            )
+        ],
+    ),
+    "a variable that takes up another": (
+        {},
+        {"containers": [container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}])]},
+        [],
+    ),
+    "a port twice": (
+        {},
+        {"containers": [container(ports=[{"containerPort": 80}, {"containerPort": 80, "name": "b"}])]},
+        [("spec.containers[0].ports[1]", "duplicate port definition with spec.containers[0].ports[0]")],
+    ),
+    "a profile in an annotation": (
+        {"annotations": {SECCOMP: "runtime/default"}},
+        {},
+        [
+            (
+                f"metadata.annotations[{SECCOMP}]",
+                'non-functional in v1.27+; use the "seccompProfile" field instead',
+            )
+        ],
+    ),
+    "half a byte": (
+        {},
+        {"containers": [container(resources={"requests": {"memory": "500m"}})]},
+        [
+            (
+                "spec.containers[0].resources.requests[memory]",
+                'fractional byte value "500m" is invalid, must be an integer',
+            )
+        ],
+    ),
+    "volumes of yore, a negative wait, a secret without a name": (
+        {},
+        {
+            "volumes": [{"name": "v", "gitRepo": {"repository": "r"}}],
+            "terminationGracePeriodSeconds": -1,
+            "imagePullSecrets": [{}],
+        },
+        [
+            ("spec.volumes[0].gitRepo", "deprecated in v1.11"),
+            ("spec.imagePullSecrets[0].name", 'invalid empty name ""'),
+            (
+                "spec.terminationGracePeriodSeconds",
+                "must be >= 0; negative values are invalid and will be treated as 1",
+            ),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("meta", "spec", "expected"), WARNINGS.values(), ids=WARNINGS)
+def test_warnings(meta: Document, spec: Document, expected: list[tuple[str, str]]) -> None:
+    document = pod(meta, **spec)
+    assert warn_pod(document, None) == [f"{path}: {text}" for path, text in expected]
+    assert warn_pod(document, document) == []
+
+
+def test_warnings_of_templates_have_paths_of_their_own() -> None:
+    annotation = "container.apparmor.security.beta.kubernetes.io/c"
+    template = decoded(
+        {
+            "metadata": {"annotations": {annotation: "unconfined"}},
+            "spec": {"containers": [container()], "nodeSelector": {"beta.kubernetes.io/arch": "a"}},
+        },
+        "PodTemplateSpec",
+    )
+    label, profile = warn_template("spec.template", template)
+    assert label.startswith("spec.template.spec.nodeSelector[beta.kubernetes.io/arch]: deprecated")
+    assert profile.startswith(f"spec.template.metadata.annotations[{annotation}]: deprecated since v1.30")
+
+
+def test_a_name_that_makes_no_host_name() -> None:
+    assert "a DNS label is recommended" in warn_pod(pod({"name": "a.b"}), None)[0]

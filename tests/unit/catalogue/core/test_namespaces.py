@@ -1,0 +1,66 @@
+"""Namespaces: who may write which part. Source: pkg/registry/core/namespace, strategy.go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tests.unit.catalogue.core_kinds import CoreKind, least
+from tests.unit.catalogue.lifecycle import Changes
+
+NAMESPACE: Final = CoreKind("Namespace")
+ACTIVE: Final = NAMESPACE.created(least("Namespace")).document
+
+
+def test_a_namespace_begins_active_with_its_finalizer_and_its_label() -> None:
+    assert ACTIVE["status"] == {"phase": "Active"}
+    assert ACTIVE["spec"] == {"finalizers": ["kubernetes"]}
+    assert ACTIVE["metadata"]["labels"] == {"kubernetes.io/metadata.name": "a"}
+
+
+def test_a_finalizer_is_a_standard_one_or_has_a_domain() -> None:
+    created = NAMESPACE.created(least("Namespace", spec={"finalizers": ["x", "example.com/y"]}))
+    assert created.texts == [
+        (
+            'spec.finalizers[0]: Invalid value: "x": name is neither a standard finalizer name nor '
+            "is it fully "
+            "qualified"
+        )
+    ]
+
+
+def test_the_label_of_the_name_cannot_be_changed() -> None:
+    updated = NAMESPACE.updated(ACTIVE, {"metadata.labels": {"kubernetes.io/metadata.name": "b", "c": "d"}})
+    assert updated.document["metadata"]["labels"] == {"kubernetes.io/metadata.name": "a", "c": "d"}
+
+
+PHASES: Final[dict[str, tuple[str, Changes, list[str]]]] = {
+    "active": ("", {"status.phase": "Active"}, []),
+    "only a deletion ends it": (
+        "",
+        {"status.phase": "Terminating"},
+        [
+            (
+                "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if "
+                "`deletionTimestamp` is empty"
+            )
+        ],
+    ),
+    "and that is not taken back": (
+        "2025-01-01T00:00:00Z",
+        {"status.phase": "Active"},
+        [
+            (
+                "status.Phase: Invalid value: \"Active\": may only be 'Terminating' if "
+                "`deletionTimestamp` is not empty"
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("deleted", "changes", "texts"), PHASES.values(), ids=PHASES)
+def test_the_phase_follows_the_deletion(deleted: str, changes: Changes, texts: list[str]) -> None:
+    when = {"metadata.deletionTimestamp": deleted} if deleted else {}
+    assert NAMESPACE.updated(ACTIVE, {**when, **changes}, "status").texts == texts

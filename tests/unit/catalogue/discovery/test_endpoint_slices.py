@@ -1,0 +1,117 @@
+"""EndpointSlices. Source: pkg/apis/discovery/validation (release 1.34); row T07."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.unit.catalogue.lifecycle import Changes
+from tests.unit.catalogue.served_kinds import Served
+
+SLICE: Final = Served(
+    "endpointslices.discovery.k8s.io",
+    {
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["1.2.3.4"]}],
+        "ports": [{"name": "a", "port": 80}],
+    },
+)
+
+
+def test_a_port_has_a_name_and_a_protocol() -> None:
+    document, errors = SLICE.create({"ports": [{"port": 1}]})
+    assert errors == []
+    assert document["ports"] == [{"name": "", "port": 1, "protocol": "TCP"}]
+
+
+def of(kind: str, *addresses: str) -> Changes:
+    return {"addressType": kind, "endpoints.0.addresses": list(addresses)}
+
+
+WHERE: Final = "endpoints[0].addresses[0]: Invalid value:"
+INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "the addresses have a type": ({"addressType": None}, ["addressType: Required value"]),
+    "the type is one of three": (
+        {"addressType": "IP"},
+        ['addressType: Unsupported value: "IP": supported values: "FQDN", "IPv4", "IPv6"'],
+    ),
+    "an endpoint has an address": (
+        of("IPv4"),
+        ["endpoints[0].addresses: Required value: must contain at least 1 address"],
+    ),
+    "an endpoint has no more addresses than a hundred": (
+        of("IPv4", *["1.2.3.4"] * 101),
+        ["endpoints[0].addresses: Too many: 101: must have at most 100 items"],
+    ),
+    "the addresses are of the type": (
+        of("IPv4", "fd00::1"),
+        [f'{WHERE} "fd00::1": must be a valid IPv4 address'],
+    ),
+    "no address is the machine's own": (
+        of("IPv6", "::1"),
+        [f'{WHERE} "::1": may not be in the loopback range (127.0.0.0/8, ::1/128)'],
+    ),
+    "no address is of one link": (
+        of("IPv4", "169.254.1.1"),
+        [f'{WHERE} "169.254.1.1": may not be in the link-local range (169.254.0.0/16, fe80::/10)'],
+    ),
+    "a domain has two parts": (
+        of("FQDN", "host"),
+        [f'{WHERE} "host": should be a domain with at least two segments separated by dots'],
+    ),
+    "names of ports differ": (
+        {"ports": [{"port": 1}, {"port": 2}]},
+        ['ports[1].name: Duplicate value: ""'],
+    ),
+    "a protocol is one of three": (
+        {"ports.0.protocol": "ICMP"},
+        ['ports[0].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"'],
+    ),
+    "there are no more endpoints than a thousand": (
+        {"endpoints": [{"addresses": ["1.2.3.4"]}] * 1001},
+        ["endpoints: Too many: 1001: must have at most 1000 items"],
+    ),
+    "hints name a zone once": (
+        {"endpoints.0.hints": {"forZones": [{"name": "z"}, {"name": "z"}]}},
+        ['endpoints[0].hints.forZones[1].name: Duplicate value: "z"'],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
+def test_slices_that_are_wrong(changes: Changes, texts: list[str]) -> None:
+    assert SLICE.create(changes).texts == texts
+
+
+@pytest.mark.parametrize("changes", [of("IPv6", "fd00::1"), of("FQDN", "a.example.com."), {"endpoints": []}])
+def test_slices_that_are_right(changes: Changes) -> None:
+    assert SLICE.create(changes).errors == []
+
+
+def test_the_type_stays() -> None:
+    texts = SLICE.update({"addressType": "FQDN", "endpoints": []}).texts
+    assert texts == ['addressType: Invalid value: "FQDN": field is immutable']
+
+
+def test_labels_count_as_a_change_of_the_slice() -> None:
+    """Those of the service say whose slice it is; annotations say nothing."""
+    old = {"metadata.generation": 4}
+    labelled = SLICE.update({"metadata.labels": {"a": "b"}}, old=old).document
+    annotated = SLICE.update({"metadata.annotations": {"a": "b"}}, old=old).document
+    assert (labelled["metadata"]["generation"], annotated["metadata"]["generation"]) == (5, 4)
+
+
+ROWS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {
+    "as it is": ({}, {"AddressType": "IPv4", "Ports": "80", "Endpoints": "1.2.3.4"}),
+    "empty": ({"endpoints": [], "ports": []}, {"Ports": "<unset>", "Endpoints": "<unset>"}),
+    "with much": (
+        {"endpoints.0.addresses": list("12345"), "ports": [{"name": "n"}, {}]},
+        {"Ports": "n,*", "Endpoints": "1,2,3 + 2 more..."},
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "cells"), ROWS.values(), ids=ROWS)
+def test_rows(changes: Changes, cells: dict[str, Any]) -> None:
+    assert cells.items() <= SLICE.cells(changes).items()

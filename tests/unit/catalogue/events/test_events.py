@@ -1,0 +1,147 @@
+"""Events of the group events.k8s.io, which are the core group's in another form; row T08.
+
+Source: pkg/apis/events/v1/conversion.go, pkg/apis/core/validation/events.go (release 1.34).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.vocabulary import Document
+from tests.unit.catalogue.lifecycle import Changes, changed
+from tests.unit.catalogue.served_kinds import Served
+
+NOW: Final = "2024-05-06T07:08:09.000000Z"
+EVENT: Final = Served(
+    "events.events.k8s.io",
+    {
+        "eventTime": NOW,
+        "reportingController": "example.com/c",
+        "reportingInstance": "c-1",
+        "action": "Binding",
+        "reason": "Scheduled",
+        "regarding": {"kind": "Pod", "namespace": "default", "name": "p"},
+        "note": "it runs",
+        "type": "Normal",
+    },
+)
+CORE: Final = Served(
+    "events.",
+    {"involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}, "reason": "Old", "count": 3},
+)
+
+
+def test_an_event_is_stored_as_one_of_the_core_group() -> None:
+    document, errors = EVENT.create()
+    assert errors == []
+    assert (document["apiVersion"], document["kind"]) == ("v1", "Event")
+    assert document["message"] == "it runs"
+    assert document["reportingComponent"] == "example.com/c"
+    assert document["involvedObject"]["name"] == "p"
+    assert (document["source"], document["firstTimestamp"]) == ({}, None)
+    assert not document.keys() & {"note", "regarding", "reportingController", "deprecatedSource"}
+
+
+def test_an_event_of_the_core_group_is_seen() -> None:
+    seen = EVENT.resource.from_stored(CORE.create({"message": "m"}).document)
+    assert (seen["apiVersion"], seen["note"], seen["deprecatedCount"]) == ("events.k8s.io/v1", "m", 3)
+    assert seen["regarding"]["name"] == "p"
+    assert seen["deprecatedFirstTimestamp"] is None
+    assert "reportingController" not in seen
+
+
+TEXTS: Final = st.sampled_from(["", "a", "b"])
+EVENTS: Final = st.fixed_dictionaries(
+    {
+        "note": TEXTS,
+        "reportingController": TEXTS,
+        "reportingInstance": TEXTS,
+        "deprecatedCount": st.integers(0, 2),
+    },
+    optional={
+        "series": st.fixed_dictionaries(
+            {"count": st.integers(0, 3)}, optional={"lastObservedTime": st.just(NOW)}
+        ),
+        "related": st.just({"name": "r"}),
+        "deprecatedSource": st.just({"component": "c"}),
+    },
+)
+
+
+@given(EVENTS)
+def test_nothing_is_lost_on_the_way_there_and_back(fields: dict[str, Any]) -> None:
+    """Row S01."""
+    document: Document = {**copy.deepcopy(EVENT.valid), **fields}
+    EVENT.resource.check(document)
+    stored = EVENT.resource.to_stored(copy.deepcopy(document))
+    assert EVENT.resource.from_stored(copy.deepcopy(stored)) == document
+    as_core = copy.deepcopy(stored)
+    CORE.resource.check(as_core)
+    assert as_core == stored  # what is stored looks as the core group shows it
+
+
+INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "its type is one of two": ({"type": "Fatal"}, ['type: Invalid value: "": has invalid value: Fatal']),
+    "it says who reports it": (
+        {"reportingController": None},
+        [
+            "reportingController: Required value",
+            'reportingController: Invalid value: "": name part must be non-empty',
+        ],
+    ),
+    "it says when": ({"eventTime": None}, ["eventTime: Required value"]),
+    "it has none of the old fields": (
+        {"deprecatedCount": 1, "deprecatedSource": {"host": "h"}, "deprecatedFirstTimestamp": NOW},
+        [f'{name}: Invalid value: "": needs to be unset' for name in ("firstTimestamp", "count", "source")],
+    ),
+    "a series is more than one": (
+        {"series": {"count": 1}},
+        [
+            'series.count: Invalid value: "": should be at least 2',
+            "series.lastObservedTime: Required value",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
+def test_new_events_that_are_wrong(changes: Changes, texts: list[str]) -> None:
+    assert set(texts) <= set(EVENT.create(changes).texts)
+
+
+def test_the_core_group_takes_what_this_one_refuses() -> None:
+    assert CORE.create().errors == []
+
+
+def test_only_the_series_goes_on() -> None:
+    series = {"series": {"count": 2, "lastObservedTime": NOW}}
+    assert EVENT.update(series).errors == []
+    texts = EVENT.update({"message": "other", "reportingInstance": "c-2", "series": {"count": 1}}).texts
+    assert texts == [
+        'series.count: Invalid value: "": should be at least 2',
+        "series.lastObservedTime: Required value",
+        'message: Invalid value: "other": field is immutable',
+        'reportingInstance: Invalid value: "c-2": field is immutable',
+    ]
+
+
+def test_it_is_selected_by_its_own_names_for_the_stored_fields() -> None:
+    document = EVENT.create().document
+    selectable = EVENT.resource.selectable_fields
+    found = {name: get(document) for name, get in selectable.items()}
+    assert found["regarding.kind"] == "Pod"
+    assert found["reportingController"] == "example.com/c"
+    assert found["reason"] == "Scheduled"
+    assert "involvedObject.kind" not in found
+
+
+def test_its_row_is_the_core_groups() -> None:
+    cells = EVENT.cells()
+    assert (cells["Type"], cells["Reason"], cells["Message"]) == ("Normal", "Scheduled", "it runs")
+    assert cells["Object"] == "pod/p"
+    assert "note" in changed(EVENT.valid, {})  # showing it has not converted it

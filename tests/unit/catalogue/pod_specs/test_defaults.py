@@ -1,0 +1,178 @@
+"""What is set in pods if nobody says. Source: pkg/apis/core/v1/defaults.go."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from apiserver.catalogue.pod_specs.defaults import pull_policy
+from tests.unit.catalogue.valid_pods import Document, container, decoded, pod
+
+IMAGES: Final = {
+    "no tag is latest": ("nginx", "Always"),
+    "latest by name": ("docker.io/library/nginx:latest", "Always"),
+    "a port is no tag": ("registry:5000/team/app", "Always"),
+    "a tag": ("registry:5000/team/app:v1", "IfNotPresent"),
+    "a digest": (f"app@sha256:{'0' * 64}", "IfNotPresent"),
+    "latest, and pinned": (f"app:latest@sha256:{'0' * 64}", "Always"),
+    "what cannot be read has no tag": ("Bad Image", "IfNotPresent"),
+    "nothing": ("", "IfNotPresent"),
+}
+
+
+@pytest.mark.parametrize(("image", "policy"), IMAGES.values(), ids=IMAGES)
+def test_how_images_are_pulled(image: str, policy: str) -> None:
+    assert pull_policy(image) == policy
+
+
+def test_a_minimal_pod() -> None:
+    assert pod()["spec"] == {
+        "containers": [
+            {
+                "name": "c",
+                "image": "img:1",
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+                "imagePullPolicy": "IfNotPresent",
+            }
+        ],
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        "enableServiceLinks": True,
+    }
+
+
+def test_a_template_is_left_what_only_pods_get() -> None:
+    resources = {"limits": {"cpu": "1"}}
+    spec = {
+        "hostNetwork": True,
+        "containers": [container(resources=resources, ports=[{"containerPort": 80}])],
+    }
+    found = decoded({"spec": spec}, "PodTemplateSpec")["spec"]
+    assert "enableServiceLinks" not in found
+    assert found["containers"][0]["resources"] == resources
+    assert found["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
+
+
+# Of the first container.
+CONTAINERS: Final[dict[str, tuple[Document, str, Any]]] = {
+    "requests follow limits, each on its own": (
+        {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}},
+        "resources",
+        {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}},
+    ),
+    "nothing is finer than a thousandth": (
+        {"resources": {"requests": {"cpu": "1500u"}}},
+        "resources",
+        {"requests": {"cpu": "2m"}},
+    ),
+    "probes": (
+        {"livenessProbe": {"httpGet": {"port": 80}}},
+        "livenessProbe",
+        {
+            "httpGet": {"port": 80, "path": "/", "scheme": "HTTP"},
+            "timeoutSeconds": 1,
+            "periodSeconds": 10,
+            "successThreshold": 1,
+            "failureThreshold": 3,
+        },
+    ),
+    "the service of a gRPC probe": (
+        {"readinessProbe": {"grpc": {"port": 80}, "timeoutSeconds": 2}},
+        "readinessProbe",
+        {
+            "grpc": {"port": 80, "service": ""},
+            "timeoutSeconds": 2,
+            "periodSeconds": 10,
+            "successThreshold": 1,
+            "failureThreshold": 3,
+        },
+    ),
+    "the version of fields": (
+        {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
+        "env",
+        [{"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}],
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "field", "expected"), CONTAINERS.values(), ids=CONTAINERS)
+def test_containers(change: Document, field: str, expected: Any) -> None:
+    assert pod(containers=[container(**change)])["spec"]["containers"][0][field] == expected
+
+
+VOLUMES: Final[dict[str, tuple[Document, Document]]] = {
+    "no source is an empty directory": ({}, {"emptyDir": {}}),
+    "modes of secrets": (
+        {"secret": {"secretName": "s"}},
+        {"secret": {"secretName": "s", "defaultMode": 0o644}},
+    ),
+    "zero is a mode": ({"configMap": {"name": "m", "defaultMode": 0}},) * 2,
+    "any kind of path": ({"hostPath": {"path": "/a"}}, {"hostPath": {"path": "/a", "type": ""}}),
+    "tokens last an hour": (
+        {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+        {
+            "projected": {
+                "sources": [{"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}}],
+                "defaultMode": 0o644,
+            }
+        },
+    ),
+    "RBD": (
+        {"rbd": {"monitors": ["m"], "image": "i", "pool": "p"}},
+        {
+            "rbd": {
+                "monitors": ["m"],
+                "image": "i",
+                "pool": "p",
+                "user": "admin",
+                "keyring": "/etc/ceph/keyring",
+            }
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "expected"), VOLUMES.values(), ids=VOLUMES)
+def test_volumes(source: Document, expected: Document) -> None:
+    assert pod(volumes=[{"name": "v", **source}])["spec"]["volumes"] == [{"name": "v", **expected}]
+
+
+def test_host_ports_follow_on_the_hosts_network() -> None:
+    found = pod(hostNetwork=True, containers=[container(ports=[{"containerPort": 80}])])
+    assert found["spec"]["containers"][0]["ports"][0]["hostPort"] == 80
+
+
+@pytest.mark.parametrize("field", ["serviceAccount", "serviceAccountName"])
+def test_both_names_of_the_account_agree(field: str) -> None:
+    spec = decoded({"spec": {field: "a"}})["spec"]
+    assert (spec["serviceAccount"], spec["serviceAccountName"]) == ("a", "a")
+
+
+def test_pods_ask_for_what_their_containers_ask_for() -> None:
+    first = container(name="i", resources={"requests": {"cpu": "3"}})
+    asks = container(resources={"requests": {"cpu": "2", "memory": "1Gi"}})
+    spec = pod(
+        initContainers=[first], containers=[asks], resources={"limits": {"cpu": "4", "hugepages-2Mi": "2Mi"}}
+    )["spec"]
+    assert spec["resources"]["requests"] == {"cpu": "3", "memory": "1Gi", "hugepages-2Mi": "2Mi"}
+
+
+ADDRESSES: Final[dict[str, tuple[Document, Document]]] = {
+    "one address is the only one": (
+        {"podIP": "1.2.3.4"},
+        {"podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.4"}]},
+    ),
+    "the first is the one": ({"podIPs": [{"ip": "a"}, {"ip": "b"}]}, {"podIP": "a"}),
+    "the one wins": ({"podIP": "a", "podIPs": [{"ip": "b"}]}, {"podIPs": [{"ip": "a"}]}),
+}
+
+
+@pytest.mark.parametrize(("status", "expected"), ADDRESSES.values(), ids=ADDRESSES)
+def test_addresses(status: Document, expected: Document) -> None:
+    assert pod(status=status)["status"].items() >= expected.items()

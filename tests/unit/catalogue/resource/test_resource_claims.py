@@ -1,0 +1,306 @@
+"""The group resource.k8s.io. Source: pkg/apis/resource/{validation,v1} (release 1.34)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.unit.catalogue.lifecycle import Changes
+from tests.unit.catalogue.served_kinds import Served
+
+GROUP: Final = "resource.k8s.io"
+REQUEST: Final = {"name": "r", "exactly": {"deviceClassName": "c"}}
+DEVICES: Final = {"requests": [REQUEST]}
+CLAIM: Final = Served(f"resourceclaims.{GROUP}", {"spec": {"devices": DEVICES}})
+TEMPLATE: Final = Served(f"resourceclaimtemplates.{GROUP}", {"spec": {"spec": {"devices": DEVICES}}})
+CLASS: Final = Served(f"deviceclasses.{GROUP}", {"spec": {}})
+SLICE: Final = Served(
+    f"resourceslices.{GROUP}",
+    {
+        "spec": {
+            "driver": "d.example.com",
+            "nodeName": "n",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "devices": [
+                {
+                    "name": "dev-0",
+                    "attributes": {"model": {"string": "m"}},
+                    "capacity": {"ram": {"value": "1Gi"}},
+                }
+            ],
+        }
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "served", [CLAIM, TEMPLATE, CLASS, SLICE], ids=["claim", "template", "class", "slice"]
+)
+def test_the_least_object_is_valid(served: Served) -> None:
+    assert served.create().errors == []
+
+
+def test_a_request_is_for_one_device() -> None:
+    document = CLAIM.create().document
+    (request,) = document["spec"]["devices"]["requests"]
+    assert request["exactly"] == {"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}
+    assert document["status"] == {}
+
+
+def test_who_asks_for_all_gets_no_count() -> None:
+    document, errors = CLAIM.create({"spec.devices.requests.0.exactly.allocationMode": "All"})
+    assert errors == []
+    assert "count" not in document["spec"]["devices"]["requests"][0]["exactly"]
+
+
+_REQUEST: Final = "spec.devices.requests[0]"
+_REFERENCE: Final = (
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
+
+
+def request(**changes: Any) -> Changes:
+    return {"spec.devices.requests": [{**REQUEST, **changes}]}
+
+
+INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "a request asks for something": (
+        {"spec.devices.requests": [{"name": "r"}]},
+        [f"{_REQUEST}: Required value: exactly one of `exactly` or `firstAvailable` is required"],
+    ),
+    "a request asks for one thing": (
+        request(firstAvailable=[{"name": "s", "deviceClassName": "c"}]),
+        [
+            (
+                f"{_REQUEST}: Invalid value: null: exactly one of `exactly` or `firstAvailable` is "
+                "required, but "
+                "multiple fields are set"
+            )
+        ],
+    ),
+    "a device is of a class": (
+        request(exactly={}),
+        [f"{_REQUEST}.exactly.deviceClassName: Required value"],
+    ),
+    "requests differ": (
+        {"spec.devices.requests": [REQUEST, REQUEST]},
+        ['spec.devices.requests[1]: Duplicate value: "r"'],
+    ),
+    "there are no more requests than 32": (
+        {"spec.devices.requests": [{**REQUEST, "name": f"r{i}"} for i in range(33)]},
+        ["spec.devices.requests: Too many: 33: must have at most 32 items"],
+    ),
+    "a selector is an expression": (
+        request(exactly={"deviceClassName": "c", "selectors": [{}]}),
+        [f"{_REQUEST}.exactly.selectors[0].cel: Required value"],
+    ),
+    "a mode is one of two": (
+        request(exactly={"deviceClassName": "c", "allocationMode": "Some"}),
+        [
+            (
+                f'{_REQUEST}.exactly.allocationMode: Unsupported value: "Some": supported values: "All", '
+                '"ExactCount"'
+            )
+        ],
+    ),
+    "a constraint is about requests that there are": (
+        {"spec.devices.constraints": [{"requests": ["other"], "matchAttribute": "d.example.com/model"}]},
+        [f'spec.devices.constraints[0].requests[0]: Invalid value: "other": {_REFERENCE}'],
+    ),
+    "an attribute is of a domain": (
+        {"spec.devices.constraints": [{"matchAttribute": "model"}]},
+        [
+            (
+                'spec.devices.constraints[0].matchAttribute: Invalid value: "model": a fully qualified '
+                "name must "
+                "be a domain and a name separated by a slash"
+            )
+        ],
+    ),
+    "a configuration is some driver's": (
+        {"spec.devices.config": [{}]},
+        ["spec.devices.config[0].opaque: Required value"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
+def test_claims_that_are_wrong(changes: Changes, texts: list[str]) -> None:
+    assert CLAIM.create(changes).texts == texts
+    in_template = {path.replace("spec.", "spec.spec.", 1): value for path, value in changes.items()}
+    assert TEMPLATE.create(in_template).texts == [text.replace("spec.", "spec.spec.", 1) for text in texts]
+
+
+def test_alternatives_are_referred_to_by_two_names() -> None:
+    alternatives = [{"name": "a", "deviceClassName": "c"}, {"name": "b", "deviceClassName": "c"}]
+    changes = {
+        "spec.devices.requests": [{"name": "r", "firstAvailable": alternatives}],
+        "spec.devices.constraints": [{"requests": ["r/a", "r/x"], "matchAttribute": "d.example.com/m"}],
+    }
+    assert CLAIM.create(changes).texts == [
+        f'spec.devices.constraints[0].requests[1]: Invalid value: "r/x": {_REFERENCE}'
+    ]
+
+
+ASKED: Final = {"claim": (CLAIM, "spec.devices"), "template": (TEMPLATE, "spec.spec.devices")}
+
+
+@pytest.mark.parametrize(("served", "path"), ASKED.values(), ids=ASKED)
+def test_what_is_asked_for_stays(served: Served, path: str) -> None:
+    (text,) = served.update({path: {}}).texts
+    assert text.startswith("spec: Invalid value: ")
+    assert text.endswith("field is immutable")
+
+
+CONSUMER: Final = {"resource": "pods", "name": "p", "uid": "u"}
+RESULT: Final = {
+    "request": "r",
+    "driver": "d.example.com",
+    "pool": "p",
+    "device": "dev",
+    "adminAccess": None,  # as it is stored
+}
+ALLOCATION: Final = {"devices": {"results": [RESULT]}}
+STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
+    "devices for somebody": (
+        {"status": {"allocation": ALLOCATION, "reservedFor": [CONSUMER]}},
+        {},
+        [],
+    ),
+    "nothing for somebody": (
+        {"status": {"reservedFor": [CONSUMER]}},
+        {},
+        ["status.reservedFor: Forbidden: may not be specified when `allocated` is not set"],
+    ),
+    "somebody twice": (
+        {"status": {"allocation": ALLOCATION, "reservedFor": [CONSUMER, CONSUMER]}},
+        {},
+        ['status.reservedFor[1]: Duplicate value: "u"'],
+    ),
+    "an answer to nobody's request": (
+        {"status": {"allocation": {"devices": {"results": [{**RESULT, "request": "x"}]}}}},
+        {},
+        [f'status.allocation.devices.results[0].request: Invalid value: "x": {_REFERENCE}'],
+    ),
+    "somebody new while it goes": (
+        {"status": {"allocation": ALLOCATION, "reservedFor": [CONSUMER]}},
+        {"metadata.deletionTimestamp": "2024-01-01T00:00:00Z", "status": {"allocation": ALLOCATION}},
+        [
+            (
+                "status.reservedFor: Forbidden: new entries may not be added while "
+                "`deallocationRequested` or "
+                "`deletionTimestamp` are set"
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "old", "texts"), STATUSES.values(), ids=STATUSES)
+def test_the_status_has(changes: Changes, old: Changes, texts: list[str]) -> None:
+    assert CLAIM.update(changes, "status", old=old).texts == texts
+
+
+def test_an_allocation_stays() -> None:
+    other = {"devices": {"results": [{**RESULT, "device": "other"}]}}
+    (text,) = CLAIM.update(
+        {"status.allocation": other}, "status", old={"status.allocation": ALLOCATION}
+    ).texts
+    assert text.startswith("status.allocation: Invalid value: ")
+
+
+INVALID_SLICES: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "it is somewhere": (
+        {"spec.nodeName": None},
+        [
+            (
+                "spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, "
+                "`perDeviceNodeSelection` is required"
+            )
+        ],
+    ),
+    "it is in one place": (
+        {"spec.allNodes": True},
+        [
+            (
+                'spec: Invalid value: "{`nodeName`, `allNodes`}": exactly one of `nodeName`, `nodeSelector`, '
+                "`allNodes`, `perDeviceNodeSelection` is required, but multiple fields are set"
+            )
+        ],
+    ),
+    "devices differ": (
+        {"spec.devices": [{"name": "a"}, {"name": "a"}]},
+        ['spec.devices[1]: Duplicate value: "a"'],
+    ),
+    "an attribute has one value": (
+        {"spec.devices.0.attributes": {"x": {"bool": True, "int": 1}}},
+        [
+            (
+                'spec.devices[0].attributes[x]: Invalid value: {"bool":true,"int":1}: exactly one value must '
+                "be specified"
+            )
+        ],
+    ),
+    "a version is semantic": (
+        {"spec.devices.0.attributes": {"x": {"version": "1.0"}}},
+        [
+            (
+                'spec.devices[0].attributes[x].version: Invalid value: "1.0": must be a string '
+                "compatible with "
+                "semver.org spec 2.0.0"
+            )
+        ],
+    ),
+    "a pool has slices": (
+        {"spec.pool.resourceSliceCount": 0},
+        ["spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "texts"), INVALID_SLICES.values(), ids=INVALID_SLICES)
+def test_slices_that_are_wrong(changes: Changes, texts: list[str]) -> None:
+    assert SLICE.create(changes).texts == texts
+
+
+VERSIONS: Final = {
+    "1.2.3": True,
+    "1.0.0-alpha.1+b.01": True,
+    "1.0.0-a-01": True,
+    "1.0.0-01": False,
+    "01.0.0": False,
+}
+
+
+@pytest.mark.parametrize(("version", "is_right"), VERSIONS.items(), ids=VERSIONS)
+def test_versions(version: str, is_right: bool) -> None:
+    errors = SLICE.create({"spec.devices.0.attributes": {"x": {"version": version}}}).errors
+    assert (errors == []) is is_right
+
+
+def test_whose_slice_it_is_stays() -> None:
+    assert SLICE.update({"spec.nodeName": "m", "spec.pool.name": "q"}).texts == [
+        'spec.pool.name: Invalid value: "q": field is immutable',
+        'spec.nodeName: Invalid value: "m": field is immutable',
+    ]
+    assert SLICE.update({"spec.devices": []}).errors == []
+
+
+def test_a_class_may_stand_for_an_extended_resource() -> None:
+    assert CLASS.create({"spec.extendedResourceName": "example.com/gpu"}).errors == []
+    (text,) = CLASS.create({"spec.extendedResourceName": "cpu"}).texts
+    assert text == 'spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name'
+
+
+STATES: Final[dict[str, tuple[Changes, str]]] = {
+    "new": ({}, "pending"),
+    "allocated": ({"status.allocation": ALLOCATION}, "allocated"),
+    "in use": ({"status": {"allocation": ALLOCATION, "reservedFor": [CONSUMER]}}, "allocated,reserved"),
+    "going": ({"metadata.deletionTimestamp": "2024-01-01T00:00:00Z"}, "deleted"),
+}
+
+
+@pytest.mark.parametrize(("changes", "state"), STATES.values(), ids=STATES)
+def test_rows(changes: Changes, state: str) -> None:
+    assert CLAIM.cells(changes)["State"] == state

@@ -1,0 +1,229 @@
+"""The group storage.k8s.io. Source: pkg/apis/storage/{validation,v1}, pkg/registry/storage (release 1.34)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.unit.catalogue.lifecycle import Changes
+from tests.unit.catalogue.served_kinds import Served
+
+GROUP: Final = "storage.k8s.io"
+KINDS: Final = {
+    "StorageClass": Served(f"storageclasses.{GROUP}", {"provisioner": "example.com/p"}),
+    "VolumeAttributesClass": Served(
+        f"volumeattributesclasses.{GROUP}", {"driverName": "d.example.com", "parameters": {"iops": "1"}}
+    ),
+    "CSIDriver": Served(f"csidrivers.{GROUP}", {"spec": {}}),
+    "CSINode": Served(
+        f"csinodes.{GROUP}",
+        {"spec": {"drivers": [{"name": "d.example.com", "nodeID": "n", "topologyKeys": ["z"]}]}},
+    ),
+    "CSIStorageCapacity": Served(
+        f"csistoragecapacities.{GROUP}", {"storageClassName": "c", "capacity": "1Gi"}
+    ),
+    "VolumeAttachment": Served(
+        f"volumeattachments.{GROUP}",
+        {"spec": {"attacher": "d.example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_least_object_is_valid(kind: str) -> None:
+    assert KINDS[kind].create().errors == []
+
+
+def test_classes_delete_and_bind_at_once_unless_they_say_more() -> None:
+    document = KINDS["StorageClass"].create().document
+    assert (document["reclaimPolicy"], document["volumeBindingMode"]) == ("Delete", "Immediate")
+
+
+def test_drivers_are_completed() -> None:
+    assert KINDS["CSIDriver"].create({"spec.attachRequired": False}).document["spec"] == {
+        "attachRequired": False,
+        "podInfoOnMount": False,
+        "storageCapacity": False,
+        "fsGroupPolicy": "ReadWriteOnceWithFSType",
+        "requiresRepublish": False,
+        "seLinuxMount": False,
+        "volumeLifecycleModes": ["Persistent"],
+    }
+
+
+TERM: Final = {"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}
+SAME_TERM: Final = {"matchLabelExpressions": [{"key": "zone", "values": ["b", "a"]}]}
+INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
+    "a class says who makes volumes": (
+        "StorageClass",
+        {"provisioner": None},
+        ["provisioner: Required value"],
+    ),
+    "volumes are deleted or retained": (
+        "StorageClass",
+        {"reclaimPolicy": "Recycle"},
+        ['reclaimPolicy: Unsupported value: "Recycle": supported values: "Delete", "Retain"'],
+    ),
+    "parameters are not too long": (
+        "StorageClass",
+        {"parameters": {"a": "x" * 262_144}},
+        ["parameters: Too long: may not be more than 262144 bytes"],
+    ),
+    "no two terms are the same": (
+        "StorageClass",
+        {"allowedTopologies": [TERM, SAME_TERM]},
+        ['allowedTopologies[1].matchLabelExpressions: Duplicate value: ""'],
+    ),
+    "a term asks for values": (
+        "StorageClass",
+        {"allowedTopologies": [{"matchLabelExpressions": [{"key": "z", "values": []}]}]},
+        ["allowedTopologies[0].matchLabelExpressions[0].values: Required value"],
+    ),
+    "attributes are something": (
+        "VolumeAttributesClass",
+        {"parameters": None},
+        ["parameters: Required value: must contain at least one key/value pair"],
+    ),
+    "an audience gets one token": (
+        "CSIDriver",
+        {"spec.tokenRequests": [{"audience": "a"}, {"audience": "a"}]},
+        ['spec.tokenRequests[1].audience: Duplicate value: "a"'],
+    ),
+    "a token lives ten minutes": (
+        "CSIDriver",
+        {"spec.tokenRequests": [{"audience": "", "expirationSeconds": 599}]},
+        [
+            (
+                "spec.tokenRequests[0].expirationSeconds: Invalid value: 599: may not specify a duration "
+                "less than "
+                "10 minutes"
+            )
+        ],
+    ),
+    "a volume lives in one of two ways": (
+        "CSIDriver",
+        {"spec.volumeLifecycleModes": ["Other"]},
+        [
+            (
+                'spec.volumeLifecycleModes: Unsupported value: "Other": supported values: "Persistent", '
+                '"Ephemeral"'
+            )
+        ],
+    ),
+    "a driver is on a node once": (
+        "CSINode",
+        {"spec.drivers": [{"name": "d", "nodeID": "n"}, {"name": "d", "nodeID": "n"}]},
+        ['spec.drivers[1].name: Duplicate value: "d"'],
+    ),
+    "the driver knows the node": (
+        "CSINode",
+        {"spec.drivers.0.nodeID": ""},
+        ["spec.drivers[0].nodeID: Required value"],
+    ),
+    "capacity is not negative": (
+        "CSIStorageCapacity",
+        {"capacity": "-1"},
+        ['capacity: Invalid value: "-1": must be greater than or equal to 0'],
+    ),
+    "something is attached": (
+        "VolumeAttachment",
+        {"spec.source": {}},
+        [
+            (
+                "spec.source: Required value: must specify exactly one of inlineVolumeSpec and "
+                "persistentVolumeName"
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "changes", "texts"), INVALID.values(), ids=INVALID)
+def test_what_is_wrong(kind: str, changes: Changes, texts: list[str]) -> None:
+    assert KINDS[kind].create(changes).texts == texts
+
+
+FIXED: Final[dict[str, tuple[str, Changes, list[str]]]] = {
+    "a class's parameters and provisioner": (
+        "StorageClass",
+        {"parameters": {"a": "b"}, "provisioner": "q"},
+        [
+            "parameters: Forbidden: updates to parameters are forbidden.",
+            "provisioner: Forbidden: updates to provisioner are forbidden.",
+        ],
+    ),
+    "a class's binding mode": (
+        "StorageClass",
+        {"volumeBindingMode": "WaitForFirstConsumer"},
+        ['volumeBindingMode: Invalid value: "WaitForFirstConsumer": field is immutable'],
+    ),
+    "a driver that stays on a node": (
+        "CSINode",
+        {"spec.drivers.0.topologyKeys": []},
+        [
+            (
+                'spec.drivers: Invalid value: {"name":"d.example.com","nodeID":"n","topologyKeys":null}: '
+                "field is immutable"
+            )
+        ],
+    ),
+    "whether a driver attaches": (
+        "CSIDriver",
+        {"spec.attachRequired": False},
+        ["spec.attachRequired: Invalid value: false: field is immutable"],
+    ),
+    "the class of a capacity": (
+        "CSIStorageCapacity",
+        {"storageClassName": "d"},
+        ['storageClassName: Invalid value: "d": field is immutable'],
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "changes", "texts"), FIXED.values(), ids=FIXED)
+def test_what_stays(kind: str, changes: Changes, texts: list[str]) -> None:
+    assert KINDS[kind].update(changes).texts == texts
+
+
+def test_drivers_come_and_go() -> None:
+    assert KINDS["CSINode"].update({"spec.drivers": []}).errors == []
+    assert KINDS["CSINode"].update({"spec.drivers": [{"name": "new", "nodeID": "n"}]}).errors == []
+
+
+def test_only_changes_of_a_driver_are_counted() -> None:
+    driver = KINDS["CSIDriver"]
+    assert "generation" not in driver.create().document["metadata"]
+    assert driver.update({"metadata.labels": {"a": "b"}}).document["metadata"].get("generation") is None
+    assert driver.update({"spec.requiresRepublish": True}).document["metadata"]["generation"] == 1
+
+
+def test_whether_a_volume_is_attached_is_said_in_its_status() -> None:
+    attachment = KINDS["VolumeAttachment"]
+    assert attachment.create({"status": {"attached": True}}).document["status"] == {"attached": False}
+    document, errors = attachment.update({"status": {"attached": True}}, "status")
+    assert (errors, document["status"]) == ([], {"attached": True})
+    (text,) = attachment.update({"spec.nodeName": "m"}).texts
+    assert text.startswith("spec: Invalid value: ")
+
+
+ROWS: Final[dict[str, tuple[str, Changes, dict[str, Any]]]] = {
+    "the default class says so": (
+        "StorageClass",
+        {"metadata.annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        {"Name": "a (default)", "ReclaimPolicy": "Delete", "AllowVolumeExpansion": False},
+    ),
+    "drivers": (
+        "CSIDriver",
+        {"spec.tokenRequests": [{"audience": "x"}, {"audience": "y"}]},
+        {"AttachRequired": True, "TokenRequests": "x,y", "Modes": "Persistent"},
+    ),
+    "nodes": ("CSINode", {}, {"Drivers": 1}),
+    "capacities that nobody knows": ("CSIStorageCapacity", {"capacity": None}, {"Capacity": "<unset>"}),
+    "attachments": ("VolumeAttachment", {}, {"PV": "v", "Node": "n", "Attached": False}),
+}
+
+
+@pytest.mark.parametrize(("kind", "changes", "cells"), ROWS.values(), ids=ROWS)
+def test_rows(kind: str, changes: Changes, cells: dict[str, Any]) -> None:
+    assert cells.items() <= KINDS[kind].cells(changes).items()
