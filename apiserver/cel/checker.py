@@ -13,18 +13,18 @@ from typing import Any, Final
 
 from apiserver.cel import syntax, types, validators
 from apiserver.cel.functions import Overload
-from apiserver.cel.name_resolution import Meaning, Names
-from apiserver.cel.spine import leftmost, with_leftmost
+from apiserver.cel.name_resolution import Declaration, NameResolver
+from apiserver.cel.spine import first_operand, with_first_operand
 from apiserver.cel.syntax import (
     Bind,
     Call,
     Comprehension,
     Constant,
+    CreateList,
+    CreateMap,
     Ident,
     Invalid,
     Issue,
-    ListOf,
-    MapOf,
     Message,
     Node,
     Select,
@@ -71,7 +71,7 @@ class Rules:
 _RESOLVED_MAX: Final = 4096
 
 
-def check(node: Node, source: str, names: Names, rules: Rules) -> Node:
+def check(node: Node, source: str, names: NameResolver, rules: Rules) -> Node:
     """The tree with its types, names and overloads written into it. Raises Invalid."""
     checker = _Checker(names, rules)
     try:
@@ -87,7 +87,7 @@ def check(node: Node, source: str, names: Names, rules: Rules) -> Node:
 
 
 class _Checker:
-    def __init__(self, names: Names, rules: Rules) -> None:
+    def __init__(self, names: NameResolver, rules: Rules) -> None:
         self._names = names
         self._functions = names.vocabulary.functions
         self._longest = max(names.longest.values(), default=0)
@@ -95,7 +95,7 @@ class _Checker:
         self._unifier = Unifier()
         self._locals: dict[str, Type] = {}
         self._open: list[Node] = []  # whose types have parameters yet
-        self._noted = validators.Noted()
+        self._noted = validators.Candidates()
         self._in_format = 0
         self.issues: list[Issue] = []
 
@@ -113,7 +113,7 @@ class _Checker:
     def check(self, node: Node) -> Node:
         """The node, or what it has turned out to be; its type is set."""
         chain: list[Node] = []
-        while (child := leftmost(node)) is not None:
+        while (child := first_operand(node)) is not None:
             if isinstance(node, Select):
                 found = self._qualified(node)
                 if found is not None:
@@ -126,27 +126,27 @@ class _Checker:
         else:
             _LEAVES[type(node)](self, node)
         for parent in reversed(chain):
-            _INNER[type(parent)](self, with_leftmost(parent, node))
+            _INNER[type(parent)](self, with_first_operand(parent, node))
             node = parent
         return node
 
     def _set(self, node: Node, type_: Type) -> None:
         node.type = type_
         try:
-            if self._unifier.is_open(type_):
+            if self._unifier.has_free_parameters(type_):
                 self._open.append(node)
         except TooComplex:
             node.type = types.ERROR
             self._report(node, "type is too complex")
 
-    def _report(self, node: syntax.Positioned, message: str) -> None:
+    def _report(self, node: syntax.NodeBase, message: str) -> None:
         self._report_at(node.offset, message)
 
     def _report_at(self, offset: int, message: str) -> None:
         if len(self.issues) < syntax.ISSUES_MAX and not self._rules.lenient:
             self.issues.append(Issue(message, offset))
 
-    def _undeclared(self, node: syntax.Positioned, name: str) -> None:
+    def _undeclared(self, node: syntax.NodeBase, name: str) -> None:
         self._report(node, f"undeclared reference to '{name}' (in container '{self._names.container}')")
 
     @contextmanager
@@ -171,7 +171,7 @@ class _Checker:
             node.type = types.DYN if self._rules.lenient else types.ERROR
             self._undeclared(node, node.name)
 
-    def _name(self, node: Ident, name: str, meaning: Meaning) -> None:
+    def _name(self, node: Ident, name: str, meaning: Declaration) -> None:
         type_, node.is_constant, node.value = meaning
         # A local of the same name must not hide it from later steps.
         node.name = "." + name if name in self._locals else name
@@ -269,7 +269,7 @@ class _Checker:
         if node.target is None:
             node.function = name
         self._resolve(node, overloads)
-        if node.function in validators.TRIED and node.args and isinstance(node.args[0], Constant):
+        if node.function in validators.CHECKED_FUNCTIONS and node.args and isinstance(node.args[0], Constant):
             self._noted.calls.append(node)
 
     def _resolve(self, node: Call, overloads: tuple[Overload, ...]) -> None:
@@ -375,7 +375,7 @@ class _Checker:
             self._report(node, f"expected type '{types.optional_of(type_)}' but found '{type_}'")
         return type_
 
-    def _list(self, node: ListOf) -> None:
+    def _list(self, node: CreateList) -> None:
         element: Type | None = None
         items = []
         for index, item in enumerate(node.items):
@@ -388,7 +388,7 @@ class _Checker:
             self._noted.literals.append(node)
         self._set(node, types.list_of(self._unifier.fresh() if element is None else element))
 
-    def _map(self, node: MapOf) -> None:
+    def _map(self, node: CreateMap) -> None:
         key_type: Type | None = None
         value_type: Type | None = None
         for entry in node.entries:
@@ -519,8 +519,8 @@ class _Checker:
 _LEAVES: Final[Mapping[type, Callable[[_Checker, Any], None]]] = {
     Constant: _Checker._constant,
     Ident: _Checker._ident,
-    ListOf: _Checker._list,
-    MapOf: _Checker._map,
+    CreateList: _Checker._list,
+    CreateMap: _Checker._map,
     Message: _Checker._message,
     Bind: _Checker._binding,
     Call: _Checker._call,

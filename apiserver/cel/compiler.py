@@ -15,17 +15,17 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from apiserver.cel.evaluators import bindings, calls, comprehensions, equality, literals, logic, selections
-from apiserver.cel.evaluators.frames import ABSENT, EXCEEDED, NO_OVERLOAD, Frame, Run, charged, in_steps
+from apiserver.cel.evaluators.frames import ABSENT, EXCEEDED, NO_OVERLOAD, Evaluator, Frame, charged, in_steps
 from apiserver.cel.functions import LIST_COST, MAP_COST, MESSAGE_COST
-from apiserver.cel.spine import EAGER, leftmost
+from apiserver.cel.spine import MACRO_TARGET, first_operand
 from apiserver.cel.syntax import (
     Bind,
     Call,
     Comprehension,
     Constant,
+    CreateList,
+    CreateMap,
     Ident,
-    ListOf,
-    MapOf,
     Message,
     Node,
     Select,
@@ -44,7 +44,7 @@ _ALTERNATIVES: Final = frozenset({"optional_or_optional", "optional_orValue_valu
 _MISTYPED: Final = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError)
 
 
-class NotRunnable(Exception):
+class ProgramError(Exception):
     """An expression that checks cannot be evaluated; the message is the client's."""
 
 
@@ -58,7 +58,7 @@ class Program:
 
     __slots__ = ("_cost", "_frame", "_names", "_run")
 
-    def __init__(self, run: Run, cost: int, names: Mapping[str, int], size: int) -> None:
+    def __init__(self, run: Evaluator, cost: int, names: Mapping[str, int], size: int) -> None:
         self._run, self._cost = run, cost
         self._names = tuple(names.items())
         self._frame: Frame = [ABSENT] * size
@@ -113,7 +113,7 @@ class Code(NamedTuple):
     constant: its value, in a tuple, where that is known before.
     """
 
-    run: Run
+    run: Evaluator
     cost: int = 0
     own: int = 0
     is_attribute: bool = False
@@ -131,7 +131,7 @@ def compile_tree(node: Node) -> Program:
     try:
         code = compiler.compile(node)
     except RecursionError:
-        raise NotRunnable("max recursion depth exceeded") from None
+        raise ProgramError("max recursion depth exceeded") from None
     return Program(code.run, code.cost, compiler.globals, compiler.size)
 
 
@@ -151,7 +151,7 @@ class _Compiler:
             chain.append(node)
             node = child
         code = _LEAVES[type(node)](self, node)
-        steps: list[tuple[int, Run]] = []
+        steps: list[tuple[int, Evaluator]] = []
         for position, parent in enumerate(reversed(chain)):
             if position and position % CHAIN_MAX == 0:
                 slot = self._slot()
@@ -164,7 +164,7 @@ class _Compiler:
         """Of what is evaluated whenever the node is; of others the walk ends."""
         if isinstance(node, Call) and node.target is None and node.function in ("_&&_", "_||_", "_?_:_"):
             return None
-        return leftmost(node)
+        return first_operand(node)
 
     def _leaf_call(self, node: Call) -> Code:
         if node.target is None and node.function in ("_&&_", "_||_"):
@@ -264,15 +264,15 @@ class _Compiler:
             case "_[?_]":
                 return self._index(*args, is_optional=True, of=given[0])
             case "_==_" | "_!=_":
-                run, price = equality.comparison(
+                run, call_cost = equality.comparison(
                     args[0].run, args[1].run, *given, is_equal=node.function == "_==_"
                 )
-                return Code(run, args[0].cost + args[1].cost + price)
+                return Code(run, args[0].cost + args[1].cost + call_cost)
             case "@in":
                 return self._membership(args[0], args[1], *given)
         cost = sum(arg.cost for arg in args)
-        if len(node.overloads) == 1 and all(map(_is_sure, given, node.overloads[0].args)):
-            code = self._sure_call(node, args, cost)
+        if len(node.overloads) == 1 and all(map(_always_matches, given, node.overloads[0].args)):
+            code = self._static_call(node, args, cost)
         else:
             name = node.function if node.function[0].isalpha() else ""
             code = Code(calls.dispatched(name, node.overloads, [arg.run for arg in args]), cost)
@@ -286,10 +286,10 @@ class _Compiler:
                 return _constant(False)
             if all(map(equality.is_plain, items)):
                 return Code(equality.membership_of_constants(item.run, item_type, items), item.cost)
-        run, price = equality.membership(item.run, container.run, item_type, container_type)
-        return Code(run, item.cost + container.cost + price)
+        run, call_cost = equality.membership(item.run, container.run, item_type, container_type)
+        return Code(run, item.cost + container.cost + call_cost)
 
-    def _sure_call(self, node: Call, args: Sequence[Code], cost: int) -> Code:
+    def _static_call(self, node: Call, args: Sequence[Code], cost: int) -> Code:
         overload = node.overloads[0]
         pattern = _pattern(node, args)
         runs = [arg.run for arg in args]
@@ -297,23 +297,23 @@ class _Compiler:
             try:
                 regex = compile_pattern(pattern)
             except InvalidPattern as error:
-                raise NotRunnable(error.message) from None
+                raise ProgramError(error.message) from None
             if overload.id == "matches_string":
                 return Code(calls.search(runs[0], regex.search, len(pattern)), cost)
-        if overload.price is not None:
-            return Code(calls.priced_call(overload.call, overload.price, runs), cost)
+        if overload.call_cost is not None:
+            return Code(calls.call_with_cost(overload.call, overload.call_cost, runs), cost)
         return Code(calls.call(overload.call, runs, args[1].constant if len(args) == 2 else ()), cost + 1)
 
     # ---- literals
 
-    def _list(self, node: ListOf) -> Code:
+    def _list(self, node: CreateList) -> Code:
         codes = list(map(self.compile, node.items))
         if not node.optional and all(code.constant for code in codes):
             return _constant([code.constant[0] for code in codes])
         run = literals.make_list([code.run for code in codes], node.optional)
         return Code(run, LIST_COST + sum(code.cost for code in codes))
 
-    def _map(self, node: MapOf) -> Code:
+    def _map(self, node: CreateMap) -> Code:
         cost, entries, are_constant = MAP_COST, [], True
         for entry in node.entries:
             assert not isinstance(entry.key, str)
@@ -330,7 +330,7 @@ class _Compiler:
 
     def _message(self, node: Message) -> Code:
         if node.type.kind is not Kind.OBJECT:  # of what was not checked
-            raise NotRunnable(f"unknown type: {node.name}")
+            raise ProgramError(f"unknown type: {node.name}")
         cost, entries = MESSAGE_COST, []
         for entry in node.entries:
             value = self.compile(entry.value)
@@ -360,9 +360,9 @@ class _Compiler:
         slot, choice = self._slot(), node.body
         assert isinstance(choice, Call)
         self._slot()
-        with self._scope({EAGER: Code(bindings.read(slot))}):
+        with self._scope({MACRO_TARGET: Code(bindings.read(slot))}):
             condition = self.compile(choice.args[0])
-        with self._scope({EAGER: Code(bindings.read_again(slot))}):
+        with self._scope({MACRO_TARGET: Code(bindings.read_again(slot))}):
             body = self._choice(choice, condition)
         return Code(bindings.bound_at_once(slot, value.run, value.cost, body.run), value.cost + body.cost)
 
@@ -390,8 +390,8 @@ class _Compiler:
 _LEAVES: Final[Mapping[type, Callable[[_Compiler, Any], Code]]] = {
     Constant: _Compiler._constant,
     Ident: _Compiler._ident,
-    ListOf: _Compiler._list,
-    MapOf: _Compiler._map,
+    CreateList: _Compiler._list,
+    CreateMap: _Compiler._map,
     Message: _Compiler._message,
     Bind: _Compiler._bind,
     Call: _Compiler._leaf_call,
@@ -414,15 +414,15 @@ _CONVERSIONS: Final = frozenset(
 )
 
 
-def _evaluated(run: Run) -> Code:
+def _evaluated(run: Evaluator) -> Code:
     """Now and for all times. Raises NotRunnable."""
     try:
         return _constant(run([BUDGET]))
     except EvaluationError as error:
-        raise NotRunnable(str(error)) from None
+        raise ProgramError(str(error)) from None
 
 
-def _variable(run: Run, slot: int) -> Code:
+def _variable(run: Evaluator, slot: int) -> Code:
     return Code(run, 1, 1, is_attribute=True, path=(run, slot))
 
 
@@ -434,7 +434,7 @@ def _selecting(operand: Code) -> tuple[int, int]:
 _ANY: Final = frozenset({Kind.DYN, Kind.PARAMETER})
 
 
-def _is_sure(given: Type, wanted: Type) -> bool:
+def _always_matches(given: Type, wanted: Type) -> bool:
     """Whether nothing but a value of the wanted type can come."""
     if wanted.kind in _ANY:
         return True

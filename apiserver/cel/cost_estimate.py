@@ -27,10 +27,10 @@ from apiserver.cel.functions import (
     UNBOUNDED,
     Argument,
     Bounds,
-    Estimated,
+    CallEstimate,
     Overload,
 )
-from apiserver.cel.spine import EAGER, leftmost
+from apiserver.cel.spine import MACRO_TARGET, first_operand
 from apiserver.cel.syntax import Node
 from apiserver.cel.types import Kind, Type, list_of
 
@@ -55,10 +55,10 @@ class _Place(NamedTuple):
         return None if self.type is None else Bounds(0, self.type.size_max or 0)
 
 
-_NOWHERE: Final = _Place(None, is_known=False)
+_UNKNOWN_ORIGIN: Final = _Place(None, is_known=False)
 
 
-class _Seen(NamedTuple):
+class _NodeEstimate(NamedTuple):
     """What is known of a node.
 
     size: of its value; None if nothing is known, neither that it is bounded nor that it has none.
@@ -67,7 +67,7 @@ class _Seen(NamedTuple):
 
     cost: Bounds
     size: Bounds | None = None
-    place: _Place = _NOWHERE
+    place: _Place = _UNKNOWN_ORIGIN
     entry: Bounds | None = None
 
     @property
@@ -75,7 +75,7 @@ class _Seen(NamedTuple):
         return ANY if self.size is None else self.size
 
 
-class _Loop(NamedTuple):
+class _LoopCost(NamedTuple):
     """What one turn of a loop costs besides its condition and its result, and what is around it.
 
     result: what taking an item costs, besides the expression for it; None where nothing is taken.
@@ -89,14 +89,14 @@ class _Loop(NamedTuple):
 
 # From how cel-go expands the macros: reading the accumulator costs 1, and so does any operator on it.
 _LOOPS: Final = {
-    "all": _Loop(start=0, turn=2),
-    "exists": _Loop(start=0, turn=3),
-    "existsOne": _Loop(start=0, turn=0, result=2, end=2),
-    "filter": _Loop(start=LIST_COST, turn=0, result=3 + LIST_COST),
-    "map": _Loop(start=LIST_COST, turn=0, result=2 + LIST_COST),
-    "transformList": _Loop(start=LIST_COST, turn=0, result=2 + LIST_COST),
-    "transformMap": _Loop(start=MAP_COST, turn=0, result=3),
-    "transformMapEntry": _Loop(start=MAP_COST, turn=0, result=2),
+    "all": _LoopCost(start=0, turn=2),
+    "exists": _LoopCost(start=0, turn=3),
+    "existsOne": _LoopCost(start=0, turn=0, result=2, end=2),
+    "filter": _LoopCost(start=LIST_COST, turn=0, result=3 + LIST_COST),
+    "map": _LoopCost(start=LIST_COST, turn=0, result=2 + LIST_COST),
+    "transformList": _LoopCost(start=LIST_COST, turn=0, result=2 + LIST_COST),
+    "transformMap": _LoopCost(start=MAP_COST, turn=0, result=3),
+    "transformMapEntry": _LoopCost(start=MAP_COST, turn=0, result=2),
 }
 _MADE_LISTS: Final = frozenset({"filter", "map", "transformList"})
 _SHORT_CIRCUITS: Final = frozenset({"_&&_", "_||_"})
@@ -114,12 +114,12 @@ _SCALARS: Final = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Ki
 class _Estimator:
     def __init__(self, root: Type) -> None:
         self._root = root
-        self._locals: dict[str, _Seen] = {}
+        self._locals: dict[str, _NodeEstimate] = {}
 
-    def of(self, node: Node) -> _Seen:
+    def of(self, node: Node) -> _NodeEstimate:
         # Down the left without recursion: chains of operators may be long.
         above = []
-        while (child := leftmost(node)) is not None:
+        while (child := first_operand(node)) is not None:
             above.append(node)
             node = child
         seen = self._leaf(node)
@@ -127,26 +127,26 @@ class _Estimator:
             seen = self._inner(parent, seen)
         return seen
 
-    def _leaf(self, node: Node) -> _Seen:
+    def _leaf(self, node: Node) -> _NodeEstimate:
         match node:
             case syntax.Constant():
-                return _Seen(NOTHING, _constant_size(node.value))
+                return _NodeEstimate(NOTHING, _constant_size(node.value))
             case syntax.Ident():
                 return self._ident(node)
-            case syntax.ListOf():
+            case syntax.CreateList():
                 return self._list(node)
-            case syntax.MapOf():
+            case syntax.CreateMap():
                 return self._map(node)
             case syntax.Message():
                 cost = _sum(self.of(entry.value).cost for entry in node.entries)
-                return _Seen(cost.plus(_fixed(MESSAGE_COST)))
+                return _NodeEstimate(cost.plus(_fixed(MESSAGE_COST)))
             case syntax.Bind():
                 return self._bind(node, self.of(node.value))
             case _:
                 assert isinstance(node, syntax.Call)
                 return self._call(node, [])
 
-    def _inner(self, node: Node, first: _Seen) -> _Seen:
+    def _inner(self, node: Node, first: _NodeEstimate) -> _NodeEstimate:
         """A node of which the leftmost child has been seen."""
         match node:
             case syntax.Select():
@@ -162,26 +162,26 @@ class _Estimator:
                 rest = node.args if node.target is not None else node.args[1:]
                 return self._call(node, [first, *map(self.of, rest)])
 
-    def _ident(self, node: syntax.Ident) -> _Seen:
+    def _ident(self, node: syntax.Ident) -> _NodeEstimate:
         local = self._locals.get(node.name)
         if local is None:
-            return self._placed(node, ONE, _Place(self._root))
-        if node.name == EAGER:
+            return self._at_origin(node, ONE, _Place(self._root))
+        if node.name == MACRO_TARGET:
             return local
-        seen = self._placed(node, ONE, local.place)
+        seen = self._at_origin(node, ONE, local.place)
         return seen._replace(size=local.size if seen.size is None else seen.size, entry=local.entry)
 
-    def _select(self, node: syntax.Select, operand: _Seen) -> _Seen:
+    def _select(self, node: syntax.Select, operand: _NodeEstimate) -> _NodeEstimate:
         if node.is_test:
-            return _Seen(operand.cost, ONE)
+            return _NodeEstimate(operand.cost, ONE)
         if node.is_optional:
-            return _Seen(operand.cost.plus(ONE), _type_size(node.type))
+            return _NodeEstimate(operand.cost.plus(ONE), _type_size(node.type))
         cost = operand.cost.plus(ONE) if node.operand.type.kind in _SELECTED else operand.cost
-        return self._placed(node, cost, self._step(operand.place, node.field))
+        return self._at_origin(node, cost, self._step(operand.place, node.field))
 
-    def _placed(self, node: Node, cost: Bounds, place: _Place) -> _Seen:
+    def _at_origin(self, node: Node, cost: Bounds, place: _Place) -> _NodeEstimate:
         size = place.size
-        return _Seen(cost, _type_size(node.type) if size is None else size, place)
+        return _NodeEstimate(cost, _type_size(node.type) if size is None else size, place)
 
     def _step(self, place: _Place, name: str) -> _Place:
         """One step down: a field, or "@items", "@values", "@keys", "@indices".
@@ -205,27 +205,27 @@ class _Estimator:
 
     # ---- calls
 
-    def _call(self, node: syntax.Call, args: list[_Seen]) -> _Seen:
+    def _call(self, node: syntax.Call, args: list[_NodeEstimate]) -> _NodeEstimate:
         """args: the receiver first, if there is one."""
         if node.function == "dyn":
-            return _Seen(args[0].cost.plus(ONE), args[0].size, entry=args[0].entry)
+            return _NodeEstimate(args[0].cost.plus(ONE), args[0].size, entry=args[0].entry)
         if node.function in _SHORT_CIRCUITS:
-            return _Seen(Bounds(args[0].cost.low, _sum(arg.cost for arg in args).high), ONE)
+            return _NodeEstimate(Bounds(args[0].cost.low, _sum(arg.cost for arg in args).high), ONE)
         if node.function == "_?_:_":
             condition, yes, no = args
-            return _Seen(
+            return _NodeEstimate(
                 condition.cost.plus(yes.cost.union(no.cost)),
                 yes.size_or_any.union(no.size_or_any),
                 entry=_union(yes.entry, no.entry),
             )
         return self._function(node, args)
 
-    def _function(self, node: syntax.Call, args: list[_Seen]) -> _Seen:
+    def _function(self, node: syntax.Call, args: list[_NodeEstimate]) -> _NodeEstimate:
         nodes = node.args if node.target is None else (node.target, *node.args)
         arguments = [_argument(node, seen) for node, seen in zip(nodes, args, strict=True)]
         own: Bounds | None = None
         size: Bounds | None = None
-        place = _NOWHERE
+        place = _UNKNOWN_ORIGIN
         for overload in node.overloads:
             estimated = _estimated(overload, arguments)
             own = estimated.cost if own is None else own.union(estimated.cost)
@@ -234,34 +234,34 @@ class _Estimator:
             if step := _INDEXED.get(overload.id):
                 size, place = args[0].entry, self._step(args[0].place, step)
             if size is None:
-                size = self._placed(node, NOTHING, place).size
+                size = self._at_origin(node, NOTHING, place).size
         if own is None:
-            return _Seen(NOTHING)
+            return _NodeEstimate(NOTHING)
         added = any(overload.id in _ADDED for overload in node.overloads)
         entry = _union(args[0].entry, args[1].entry) if added else None
-        return _Seen(own.plus(_sum(arg.cost for arg in args)), size, place, entry)
+        return _NodeEstimate(own.plus(_sum(arg.cost for arg in args)), size, place, entry)
 
     # ---- what expressions make
 
-    def _list(self, node: syntax.ListOf) -> _Seen:
+    def _list(self, node: syntax.CreateList) -> _NodeEstimate:
         items = [self.of(item) for item in node.items]
         cost = _sum(item.cost for item in items).plus(_fixed(LIST_COST))
-        return _Seen(cost, _fixed(len(items)), entry=_any_of(items))
+        return _NodeEstimate(cost, _fixed(len(items)), entry=_any_of(items))
 
-    def _map(self, node: syntax.MapOf) -> _Seen:
+    def _map(self, node: syntax.CreateMap) -> _NodeEstimate:
         keys = [self.of(entry.key) for entry in node.entries if not isinstance(entry.key, str)]
         values = [self.of(entry.value) for entry in node.entries]
         cost = _sum(seen.cost for seen in (*keys, *values)).plus(_fixed(MAP_COST))
-        return _Seen(cost, _fixed(len(values)), entry=_any_of(values))
+        return _NodeEstimate(cost, _fixed(len(values)), entry=_any_of(values))
 
-    def _bind(self, node: syntax.Bind, value: _Seen) -> _Seen:
+    def _bind(self, node: syntax.Bind, value: _NodeEstimate) -> _NodeEstimate:
         with self._local({node.name: value}):
             body = self.of(node.body)
         # cel-go's binding is a loop over an empty list, which it counts as made.
         cost = value.cost.plus(body.cost).plus(_fixed(LIST_COST))
-        return _Seen(cost, body.size, entry=body.entry)
+        return _NodeEstimate(cost, body.size, entry=body.entry)
 
-    def _comprehension(self, node: syntax.Comprehension, source: _Seen) -> _Seen:
+    def _comprehension(self, node: syntax.Comprehension, source: _NodeEstimate) -> _NodeEstimate:
         loop = _LOOPS[node.macro]
         with self._local(self._iterated(node, source)):
             condition = None if node.condition is None else self.of(node.condition)
@@ -273,34 +273,34 @@ class _Estimator:
             .plus(_fixed(loop.end))
         )
         if node.result is None and node.macro != "filter":
-            return _Seen(cost, ONE)
+            return _NodeEstimate(cost, ONE)
         entry = NOTHING.union(item.size_or_any) if node.macro in _MADE_LISTS else None
-        return _Seen(cost, source.size_or_any, entry=entry)
+        return _NodeEstimate(cost, source.size_or_any, entry=entry)
 
-    def _iterated(self, node: syntax.Comprehension, source: _Seen) -> dict[str, _Seen]:
+    def _iterated(self, node: syntax.Comprehension, source: _NodeEstimate) -> dict[str, _NodeEstimate]:
         """The variables of a loop, and where they come from."""
         is_list = node.range.type.kind is Kind.LIST
         key = self._step(source.place, "@indices" if is_list else "@keys")
         value = self._step(source.place, "@items" if is_list else "@values")
         if len(node.variables) == 2:
             first, second = node.variables
-            return {first: _Seen(ONE, place=key), second: _Seen(ONE, source.entry, value)}
-        variable = _Seen(ONE, source.entry, value) if is_list else _Seen(ONE, place=key)
+            return {first: _NodeEstimate(ONE, place=key), second: _NodeEstimate(ONE, source.entry, value)}
+        variable = _NodeEstimate(ONE, source.entry, value) if is_list else _NodeEstimate(ONE, place=key)
         return {node.variables[0]: variable}
 
-    def _item(self, node: syntax.Comprehension) -> _Seen:
+    def _item(self, node: syntax.Comprehension) -> _NodeEstimate:
         local = self._locals[node.variables[0]]
         return local if local.place.size is None else local._replace(size=local.place.size)
 
     @contextmanager
-    def _local(self, variables: dict[str, _Seen]) -> Iterator[None]:
+    def _local(self, variables: dict[str, _NodeEstimate]) -> Iterator[None]:
         outer = self._locals
         self._locals = outer | variables
         yield
         self._locals = outer
 
 
-def _turn(loop: _Loop, condition: _Seen | None, result: _Seen | None) -> Bounds:
+def _turn(loop: _LoopCost, condition: _NodeEstimate | None, result: _NodeEstimate | None) -> Bounds:
     """What one turn of a loop costs."""
     fixed = _fixed(loop.turn)
     if loop.result is None:
@@ -313,15 +313,15 @@ def _turn(loop: _Loop, condition: _Seen | None, result: _Seen | None) -> Bounds:
     return fixed.plus(condition.cost).plus(taken.union(ONE))
 
 
-def _estimated(overload: Overload, arguments: list[Argument]) -> Estimated:
+def _estimated(overload: Overload, arguments: list[Argument]) -> CallEstimate:
     if overload.id in _EQUALITIES and arguments[0].type.kind is Kind.OPAQUE:
         # Of types that are compared as quickly as numbers are, but those that are text.
         sized = _SIZED.get(arguments[0].type.name)
-        return Estimated(ONE if sized is None else sized(arguments[1].size).scaled(STRING_FACTOR))
-    return Estimated(ONE) if overload.estimate is None else overload.estimate(arguments)
+        return CallEstimate(ONE if sized is None else sized(arguments[1].size).scaled(STRING_FACTOR))
+    return CallEstimate(ONE) if overload.estimate is None else overload.estimate(arguments)
 
 
-def _argument(node: Node, seen: _Seen) -> Argument:
+def _argument(node: Node, seen: _NodeEstimate) -> Argument:
     constant = node.value if isinstance(node, syntax.Constant) else None
     known = seen.place.type
     # Of the schema's own values the sizes of what is in them are known, too; of what an expression makes not,
@@ -346,7 +346,7 @@ def _type_size(type_: Type) -> Bounds | None:
     return ONE if type_.kind in _SCALARS else None
 
 
-def _any_of(items: list[_Seen]) -> Bounds:
+def _any_of(items: list[_NodeEstimate]) -> Bounds:
     """The size of whichever of them."""
     if not items:
         return NOTHING

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any, Final
 
-from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Bounds, Estimated
+from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Bounds, CallEstimate
 from apiserver.cel.values import SetList, extent
 
 _SIZED: Final = (str, bytes, list, dict)
@@ -67,42 +67,42 @@ def matching(args: Sequence[Any], result: Any) -> int:
 # ---- of calls that could be made
 
 
-def conversion_to_bytes(args: Sequence[Argument]) -> Estimated:
+def conversion_to_bytes(args: Sequence[Argument]) -> CallEstimate:
     size = args[0].size
-    return Estimated(size.scaled(STRING_FACTOR), Bounds(size.low, size.times(Bounds(4, 4)).high))
+    return CallEstimate(size.scaled(STRING_FACTOR), Bounds(size.low, size.times(Bounds(4, 4)).high))
 
 
-def conversion_from_bytes(args: Sequence[Argument]) -> Estimated:
+def conversion_from_bytes(args: Sequence[Argument]) -> CallEstimate:
     size = args[0].size
-    return Estimated(size.scaled(STRING_FACTOR), Bounds(size.low // 4, size.high))
+    return CallEstimate(size.scaled(STRING_FACTOR), Bounds(size.low // 4, size.high))
 
 
-def prefix_worst(args: Sequence[Argument]) -> Estimated:
-    return Estimated(args[1].size.scaled(STRING_FACTOR))
+def prefix_worst(args: Sequence[Argument]) -> CallEstimate:
+    return CallEstimate(args[1].size.scaled(STRING_FACTOR))
 
 
-def membership_worst(args: Sequence[Argument]) -> Estimated:
-    return Estimated(args[1].size)
+def membership_worst(args: Sequence[Argument]) -> CallEstimate:
+    return CallEstimate(args[1].size)
 
 
-def comparison_worst(args: Sequence[Argument]) -> Estimated:
+def comparison_worst(args: Sequence[Argument]) -> CallEstimate:
     high = min(args[0].size.high, args[1].size.high)
-    return Estimated(Bounds(min(high, 1), high).scaled(STRING_FACTOR))
+    return CallEstimate(Bounds(min(high, 1), high).scaled(STRING_FACTOR))
 
 
-def concatenation_worst(args: Sequence[Argument]) -> Estimated:
+def concatenation_worst(args: Sequence[Argument]) -> CallEstimate:
     size = args[0].size.plus(args[1].size)
-    return Estimated(size.scaled(STRING_FACTOR), size)
+    return CallEstimate(size.scaled(STRING_FACTOR), size)
 
 
-def list_concatenation_worst(args: Sequence[Argument]) -> Estimated:
-    return Estimated(ONE, args[0].size.plus(args[1].size))
+def list_concatenation_worst(args: Sequence[Argument]) -> CallEstimate:
+    return CallEstimate(ONE, args[0].size.plus(args[1].size))
 
 
-def containment_worst(args: Sequence[Argument]) -> Estimated:
-    return Estimated(args[0].size.scaled(STRING_FACTOR).times(args[1].size.scaled(STRING_FACTOR)))
+def containment_worst(args: Sequence[Argument]) -> CallEstimate:
+    return CallEstimate(args[0].size.scaled(STRING_FACTOR).times(args[1].size.scaled(STRING_FACTOR)))
 
 
-def matching_worst(args: Sequence[Argument]) -> Estimated:
+def regex_search_worst(args: Sequence[Argument]) -> CallEstimate:
     text = args[0].size.plus(ONE).scaled(STRING_FACTOR)
-    return Estimated(text.times(args[1].size.scaled(REGEX_FACTOR)))
+    return CallEstimate(text.times(args[1].size.scaled(REGEX_FACTOR)))

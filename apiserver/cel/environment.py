@@ -12,7 +12,7 @@ from apiserver.cel import checker, macros, types
 from apiserver.cel.checker import Rules
 from apiserver.cel.compiler import Program, compile_tree
 from apiserver.cel.functions import Library, Overload
-from apiserver.cel.name_resolution import Meaning, Names, Vocabulary
+from apiserver.cel.name_resolution import Declaration, Declarations, NameResolver
 from apiserver.cel.parser import Macros, parse
 from apiserver.cel.syntax import Node
 from apiserver.cel.types import Type
@@ -38,7 +38,7 @@ class _Language(NamedTuple):
     """Of libraries, or of all that an environment has."""
 
     macros: Macros
-    vocabulary: Vocabulary
+    vocabulary: Declarations
 
 
 # Of how many sets of libraries what they declare is kept: one for each kind of expression and release.
@@ -49,12 +49,12 @@ _LANGUAGES_MAX: Final = 64
 def _language(libraries: tuple[Library, ...], release: Release | None) -> _Language:
     there = [each for each in libraries if release is None or each.since <= release]
     constants = {
-        name: Meaning(type_, True, value)
+        name: Declaration(type_, True, value)
         for library in there
         for name, (type_, value) in library.constants.items()
     }
     rules = macros.by_name(*(library.macros for library in there))
-    return _Language(rules, Vocabulary(constants, _functions(there)))
+    return _Language(rules, Declarations(constants, _functions(there)))
 
 
 class Environment:
@@ -77,17 +77,17 @@ class Environment:
     ) -> None:
         self._libraries, self._container, self._rules = tuple(libraries), container, rules
         self._own = {
-            **{name: Meaning(types.type_of_type(type_), True, type_) for name, type_ in messages.items()},
-            **{name: Meaning(type_) for name, type_ in variables.items()},
+            **{name: Declaration(types.type_of_type(type_), True, type_) for name, type_ in messages.items()},
+            **{name: Declaration(type_) for name, type_ in variables.items()},
         }
-        self._names: dict[Vocabulary, Names] = {}
+        self._names: dict[Declarations, NameResolver] = {}
 
     def check(self, text: str, release: Release | None = None) -> Checked:
         """release: libraries of later ones are not there; None: all are. Raises `syntax.Invalid`."""
         rules, vocabulary = _language(self._libraries, release)
         names = self._names.get(vocabulary)
         if names is None:
-            names = self._names[vocabulary] = Names(self._own, vocabulary, self._container)
+            names = self._names[vocabulary] = NameResolver(self._own, vocabulary, self._container)
         node = parse(
             text,
             rules,

@@ -68,15 +68,15 @@ class Argument(NamedTuple):
     constant: Any = None
 
 
-class Estimated(NamedTuple):
+class CallEstimate(NamedTuple):
     """cost: of the call alone, without its arguments'. size: of its result, if it has one."""
 
     cost: Bounds
     size: Bounds | None = None
 
 
-Price: TypeAlias = Callable[[Sequence[Any], Any], int]
-Estimate: TypeAlias = Callable[[Sequence[Argument]], Estimated]
+CallCost: TypeAlias = Callable[[Sequence[Any], Any], int]
+CallEstimator: TypeAlias = Callable[[Sequence[Argument]], CallEstimate]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,8 +95,8 @@ class Overload:
     result: Type
     call: Callable[..., Any]
     is_method: bool = False
-    price: Price | None = None
-    estimate: Estimate | None = None
+    call_cost: CallCost | None = None
+    estimate: CallEstimator | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -83,10 +83,10 @@ _WORD: Final = re.compile(
     r"|\Z)"
 )
 _KINDS: Final = (None, STRING, BYTES, IDENTIFIER, FLOAT, UINT, INT, None, QUOTED)
-_NAME, _SYMBOL, _NO_WORD = 3, 7, 9
+_NAME, _SYMBOL, _INVALID = 3, 7, 9
 
 
-class Words(NamedTuple):
+class Tokens(NamedTuple):
     """Of a text, one list for each of their properties. END stands twice at the end, for looking ahead."""
 
     kinds: list[str]
@@ -95,7 +95,7 @@ class Words(NamedTuple):
     no_words: list[tuple[int, str]]  # what is none, and where
 
 
-def words(text: str) -> Words:
+def words(text: str) -> Tokens:
     kinds: list[str] = []
     texts: list[str] = []
     offsets: list[int] = []
@@ -105,7 +105,7 @@ def words(text: str) -> Words:
         if group is None:
             break
         word = match[group]
-        if group == _NO_WORD:
+        if group == _INVALID:
             no_words.append((match.end() - len(word), word))
             continue
         if group == _SYMBOL:
@@ -119,7 +119,7 @@ def words(text: str) -> Words:
     kinds += (END, END)
     texts += (END, END)
     offsets += (len(text), len(text))
-    return Words(kinds, texts, offsets, no_words)
+    return Tokens(kinds, texts, offsets, no_words)
 
 
 _WHITE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})

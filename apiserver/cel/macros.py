@@ -7,7 +7,7 @@ from typing import Final
 
 from apiserver.cel import values
 from apiserver.cel.functions import MacroError, MacroRule
-from apiserver.cel.syntax import Bind, Call, Comprehension, Constant, Ident, ListOf, Macro, Node, Select
+from apiserver.cel.syntax import Bind, Call, Comprehension, Constant, CreateList, Ident, Macro, Node, Select
 
 # What cel-go would call its accumulator; it takes no variable of that name.
 _ACCUMULATORS: Final = frozenset({"__result__", "@result"})
@@ -149,7 +149,7 @@ BINDINGS: Final[tuple[MacroRule, ...]] = (_of_cel("bind", 3, _bind),)
 
 def _block(offset: int, args: tuple[Node, ...]) -> Node:
     slots, body = args
-    if not isinstance(slots, ListOf):
+    if not isinstance(slots, CreateList):
         raise MacroError("cel.block requires the first arg to be a list literal", slots.offset)
     for index, slot in reversed(list(enumerate(slots.items))):
         body = Bind(f"@index{index}", slot, body, offset=offset)

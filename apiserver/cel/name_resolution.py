@@ -11,7 +11,7 @@ from apiserver.cel.types import Type
 from apiserver.cel.unification import parameter_names
 
 
-class Meaning(NamedTuple):
+class Declaration(NamedTuple):
     """What a name stands for."""
 
     type: Type
@@ -20,10 +20,10 @@ class Meaning(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Vocabulary:
+class Declarations:
     """What libraries declare, by full names. Many environments share one."""
 
-    constants: Mapping[str, Meaning]
+    constants: Mapping[str, Declaration]
     functions: Mapping[str, tuple[Overload, ...]]
     # Type parameters of each overload.
     parameters: Mapping[Overload, tuple[str, ...]] = field(init=False)
@@ -39,7 +39,7 @@ class Vocabulary:
         object.__setattr__(self, "parameters", parameters)
 
 
-class Names:
+class NameResolver:
     """What an expression may name.
 
     own: variables and messages, by full name.
@@ -48,7 +48,7 @@ class Names:
 
     __slots__ = ("_own", "_prefixes", "container", "longest", "vocabulary")
 
-    def __init__(self, own: Mapping[str, Meaning], vocabulary: Vocabulary, container: str = "") -> None:
+    def __init__(self, own: Mapping[str, Declaration], vocabulary: Declarations, container: str = "") -> None:
         self._own, self.vocabulary, self.container = own, vocabulary, container
         parts = container.split(".") if container else []
         self._prefixes = (*(".".join(parts[:count]) + "." for count in range(len(parts), 0, -1)), "")
@@ -66,7 +66,7 @@ class Names:
                     first = rest.partition(".")[0]
                     self.longest[first] = max(self.longest.get(first, 0), rest.count(".") + 1)
 
-    def meaning(self, name: str) -> tuple[str, Meaning] | None:
+    def meaning(self, name: str) -> tuple[str, Declaration] | None:
         """The full name, and what it stands for."""
         for candidate in self.candidates(name):
             found = self._own.get(candidate) or self.vocabulary.constants.get(candidate)

@@ -54,17 +54,17 @@ from apiserver.cel.syntax import (
     Call,
     Comprehension,
     Constant,
+    CreateList,
+    CreateMap,
     Entry,
     Ident,
     Invalid,
     Issue,
-    ListOf,
-    MapOf,
     Message,
     Node,
     Select,
 )
-from apiserver.cel.token_reader import Abandoned, Reader, Unexpected, missing
+from apiserver.cel.token_reader import ParsingAbandoned, Reader, UnexpectedToken, missing
 
 # cel-go's limits, which Kubernetes leaves as they are.
 CODE_POINTS_MAX: Final = 100_000
@@ -149,16 +149,16 @@ class _Parser(Reader):
         tree = missing(0)
         try:
             if self._reports > ISSUES_MAX:
-                raise Abandoned
+                raise ParsingAbandoned
             tree = self._expression(WHOLE)
             if self._kinds[self._position] != END:
                 self._match(END, "start", frozenset())
             if self._counted > self._depth_max and _height(tree) > self._depth_max:
                 self.issues.append(Issue("max recursion depth exceeded"))
-        except (Unexpected, Abandoned):
+        except (UnexpectedToken, ParsingAbandoned):
             pass
         except RecursionError:
-            self._told_too_deep()
+            self._report_too_deep()
         return tree
 
     # ---- rules; few of them stand between an expression and one in it, as Python's stack is limited
@@ -205,7 +205,7 @@ class _Parser(Reader):
             else:
                 try:
                     self._match(":", "expr", OPERAND)
-                except Unexpected:
+                except UnexpectedToken:
                     self._recover("expr", frozenset())
                     break
             self._deeper()
@@ -218,8 +218,8 @@ class _Parser(Reader):
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > self._depth_max:
-            self._told_too_deep()
-            raise Abandoned
+            self._report_too_deep()
+            raise ParsingAbandoned
 
     def _operand(self) -> Node:
         """A primary with selections, calls and indices upon it, behind `!`s or `-`s."""
@@ -230,7 +230,7 @@ class _Parser(Reader):
             try:
                 offset = self._offsets[self._position]
                 sign = self._signs()
-            except Unexpected:
+            except UnexpectedToken:
                 self._recover("unary", self._contexts[-1].infix)
                 return missing(offset)
         tree: Node
@@ -258,7 +258,7 @@ class _Parser(Reader):
                 self._close(")", "primary", tree)
             else:
                 tree = self._literal()
-        except Unexpected as stop:
+        except UnexpectedToken as stop:
             tree = stop.tree or missing(self._offsets[self._position])
             self._recover("primary", self._contexts[-1].infix | POSTFIX)
         try:
@@ -270,7 +270,7 @@ class _Parser(Reader):
                     tree = self._call(self._texts[self._position - 1], tree)
                 else:
                     tree = self._selection(tree)
-        except Unexpected as stop:
+        except UnexpectedToken as stop:
             tree = stop.tree or tree
             self._recover("member", self._contexts[-1].infix)
         return Call(f"{sign}_", (tree,), offset=offset) if sign else tree
@@ -340,7 +340,7 @@ class _Parser(Reader):
         if self._kinds[self._position] not in FIELD:
             try:
                 self._sync(FIELD, "field")
-            except Unexpected:
+            except UnexpectedToken:
                 self._recover("field", level)
                 return None
         position = self._position
@@ -387,7 +387,7 @@ class _Parser(Reader):
                 self._advance()
             else:
                 self._match(")", rule, self._contexts[-1].behind_operand)
-        except Unexpected:
+        except UnexpectedToken:
             failed = True
         if target is None and name in _RESERVED_NAMES:
             self.issues[known:] = [issue for issue in self.issues[known:] if issue.is_syntax]
@@ -395,7 +395,7 @@ class _Parser(Reader):
         else:
             tree = self._expanded(name, target, tuple(args), offset)
         if failed:
-            raise Unexpected(tree)
+            raise UnexpectedToken(tree)
         return tree
 
     def _expanded(self, name: str, target: Node | None, args: tuple[Node, ...], offset: int) -> Node:
@@ -422,7 +422,7 @@ class _Parser(Reader):
                 if kinds[self._position] != "," or kinds[self._position + 1] not in OPTIONAL_OPERAND:
                     break
                 self._advance()
-        tree = ListOf(tuple(items), frozenset(optional), offset=offset)
+        tree = CreateList(tuple(items), frozenset(optional), offset=offset)
         self._close_list("]", tree)
         return tree
 
@@ -442,9 +442,9 @@ class _Parser(Reader):
                     if kinds[self._position] != "," or kinds[self._position + 1] not in OPTIONAL_OPERAND:
                         break
                     self._advance()
-            except Unexpected:
+            except UnexpectedToken:
                 self._recover("entries", self._contexts[-1].infix | POSTFIX | BEHIND_ENTRY)
-        tree = MapOf(tuple(entries), offset=offset)
+        tree = CreateMap(tuple(entries), offset=offset)
         self._close_list("}", tree)
         return tree
 
@@ -465,7 +465,7 @@ class _Parser(Reader):
                     if kinds[self._position] != "," or kinds[self._position + 1] not in OPTIONAL_FIELD:
                         break
                     self._advance()
-            except Unexpected:
+            except UnexpectedToken:
                 self._recover("fields", level)
         tree = Message(name, tuple(entries), offset=offset)
         self._close_list("}", tree)
@@ -494,8 +494,8 @@ class _Parser(Reader):
                     self._sync(frozenset({",", closer}), "primary comma")
                 if self._kinds[self._position] == ",":
                     self._advance()
-            except Unexpected:
-                raise Unexpected(tree) from None
+            except UnexpectedToken:
+                raise UnexpectedToken(tree) from None
         self._close(closer, "primary", tree)
 
     def _close(self, closer: str, rule: str, tree: Node) -> None:
@@ -504,8 +504,8 @@ class _Parser(Reader):
             return
         try:
             self._match(closer, rule, self._contexts[-1].behind_operand)
-        except Unexpected:
-            raise Unexpected(tree) from None
+        except UnexpectedToken:
+            raise UnexpectedToken(tree) from None
 
     def _literal(self) -> Node:
         position = self._position
@@ -520,7 +520,7 @@ class _Parser(Reader):
                 self._no_alternative(position - 1, position)
         elif kind not in LITERALS:
             self._sync(PRIMARY, "primary")
-            raise Unexpected
+            raise UnexpectedToken
         self._position = position + 1
         self._is_recovering = False
         text = self._texts[position]
@@ -546,7 +546,7 @@ class _Parser(Reader):
             return Constant(double, offset=offset)
         return Constant(_WORDS[kind], offset=offset)
 
-    def _told_too_deep(self) -> None:
+    def _report_too_deep(self) -> None:
         self.issues.append(Issue(f"expression recursion limit exceeded: {self._depth_max}"))
 
 
@@ -592,9 +592,9 @@ def _height(tree: Node) -> int:
             case Call():
                 height += node.target is not None or node.function in _COUNTED
                 parts = [node.target, *node.args]
-            case ListOf():
+            case CreateList():
                 parts = [*node.items]
-            case MapOf() | Message():
+            case CreateMap() | Message():
                 for entry in node.entries:
                     parts += [None if isinstance(entry.key, str) else entry.key, entry.value]
             case Comprehension():

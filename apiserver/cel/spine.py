@@ -10,10 +10,10 @@ from typing import Final
 from apiserver.cel.syntax import Bind, Call, Comprehension, Node, Select
 
 # What a macro binds to use it twice. It is always used, so it is evaluated at once.
-EAGER: Final = "@target"
+MACRO_TARGET: Final = "@target"
 
 
-def leftmost(node: Node) -> Node | None:
+def first_operand(node: Node) -> Node | None:
     """The child that comes first and that a chain may continue in; None for a tree without such."""
     if isinstance(node, Call):
         if node.target is not None:
@@ -23,13 +23,13 @@ def leftmost(node: Node) -> Node | None:
         return node.operand
     if isinstance(node, Comprehension):
         return node.range
-    if isinstance(node, Bind) and node.name == EAGER:
+    if isinstance(node, Bind) and node.name == MACRO_TARGET:
         return node.value
     return None
 
 
-def with_leftmost(node: Node, child: Node) -> Node:
-    """The node, changed to have this child where `leftmost` found one."""
+def with_first_operand(node: Node, child: Node) -> Node:
+    """The node, changed to have this child where `first_operand` found one."""
     if isinstance(node, Call):
         if node.target is not None:
             node.target = child

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Positioned:
+class NodeBase:
     offset: int = 0
     type: Type = types.DYN  # written by the checker
 
 
 @dataclass(slots=True, eq=False)
-class Constant(Positioned):
+class Constant(NodeBase):
     """value: as `values` has it."""
 
     value: Any
 
 
 @dataclass(slots=True, eq=False)
-class Ident(Positioned):
+class Ident(NodeBase):
     """name: `a`, or `.a` for one that is looked up at the root; the checker writes the full name.
 
     is_constant: the checker found that it names a type or a library's constant, which is `value`.
@@ -43,7 +43,7 @@ class Ident(Positioned):
 
 
 @dataclass(slots=True, eq=False)
-class Select(Positioned):
+class Select(NodeBase):
     """`operand.field`; is_test: `has(operand.field)`; is_optional: `operand.?field`.
 
     key: the field's real name in documents, where the operand is an object of a schema.
@@ -57,7 +57,7 @@ class Select(Positioned):
 
 
 @dataclass(slots=True, eq=False)
-class Call(Positioned):
+class Call(NodeBase):
     """A function, an operator (by cel-go's names: `_+_`, `!_`, `_?_:_`, `_[_]`, `_[?_]`, `@in`), or a method.
 
     overloads: those that fit, by the checker's finding; more than one if that shows only in evaluation.
@@ -70,7 +70,7 @@ class Call(Positioned):
 
 
 @dataclass(slots=True, eq=False)
-class ListOf(Positioned):
+class CreateList(NodeBase):
     """optional: the indices of items that are optionals to be left out if they have no value: `[?a, b]`."""
 
     items: tuple[Node, ...]
@@ -88,12 +88,12 @@ class Entry:
 
 
 @dataclass(slots=True, eq=False)
-class MapOf(Positioned):
+class CreateMap(NodeBase):
     entries: tuple[Entry, ...]
 
 
 @dataclass(slots=True, eq=False)
-class Message(Positioned):
+class Message(NodeBase):
     """`Name{field: value}`."""
 
     name: str
@@ -106,7 +106,7 @@ Macro: TypeAlias = Literal[
 
 
 @dataclass(slots=True, eq=False)
-class Comprehension(Positioned):
+class Comprehension(NodeBase):
     """A loop over a list's items or a map's keys; with two variables, indices and items or keys and values.
 
     condition: which it is about (all, exists, existsOne, filter), or which are taken (others; may be None).
@@ -121,7 +121,7 @@ class Comprehension(Positioned):
 
 
 @dataclass(slots=True, eq=False)
-class Bind(Positioned):
+class Bind(NodeBase):
     """`cel.bind(name, value, body)`: value is evaluated when the body first needs it, once."""
 
     name: str
@@ -129,7 +129,7 @@ class Bind(Positioned):
     body: Node
 
 
-Node: TypeAlias = Constant | Ident | Select | Call | ListOf | MapOf | Message | Comprehension | Bind
+Node: TypeAlias = Constant | Ident | Select | Call | CreateList | CreateMap | Message | Comprehension | Bind
 
 
 # ---- what is wrong with a text

@@ -34,7 +34,7 @@ SKIPPED_MAX: Final = 512  # words, in one recovery
 _ALTERNATIVES: Final = frozenset({"unary", "primary", "field"})
 
 
-class Unexpected(Exception):
+class UnexpectedToken(Exception):
     """What stands here is not what must; told already. tree: what the rule has found that ends here."""
 
     def __init__(self, tree: Node | None = None) -> None:
@@ -42,7 +42,7 @@ class Unexpected(Exception):
         self.tree = tree
 
 
-class Abandoned(Exception):
+class ParsingAbandoned(Exception):
     """There is no going on; told already."""
 
 
@@ -96,7 +96,7 @@ class Reader:
         self._is_recovering = True
         self._reports += 1
         if self._reports > ISSUES_MAX:
-            raise Abandoned
+            raise ParsingAbandoned
         self.issues.append(Issue(f"Syntax error: {message}", self._offsets[position], True))
 
     def _match(self, kind: str, rule: str, behind: frozenset[str]) -> None:
@@ -120,7 +120,7 @@ class Reader:
         """Nothing expected stands here: skips one word if the next one is. Raises Unexpected."""
         if self._is_recovering:
             if rule in _ALTERNATIVES:
-                raise Unexpected
+                raise UnexpectedToken
             return
         if self._kinds[self._position + 1] in expected:
             self._report_extraneous(expected)
@@ -136,7 +136,7 @@ class Reader:
     def _mismatched(self, expected: frozenset[str]) -> NoReturn:
         shown = displayed(self._texts[self._position])
         self._report(f"mismatched input {shown} expecting {_listed(expected)}", self._position)
-        raise Unexpected
+        raise UnexpectedToken
 
     def _no_alternative(self, start: int, position: int) -> NoReturn:
         end = self._offsets[position] + (0 if self._kinds[position] == END else len(self._texts[position]))
@@ -148,7 +148,7 @@ class Reader:
             self._report(f"mismatched input '{text[1:]}' expecting IDENTIFIER", position)
         else:
             self._report(f"no viable alternative at input {displayed(text)}", position)
-        raise Unexpected
+        raise UnexpectedToken
 
     def _recover(self, rule: str, level: frozenset[str]) -> None:
         """Skips to what can follow `rule`, of which `level` is what can within the expression."""
@@ -173,14 +173,14 @@ class Reader:
         while (kind := self._kinds[self._position]) != END and kind not in followers:
             if self._position - start >= SKIPPED_MAX:
                 self.issues.append(Issue(f"error recovery token lookahead limit exceeded: {SKIPPED_MAX}"))
-                raise Abandoned
+                raise ParsingAbandoned
             self._position += 1
 
     def _count_attempt(self) -> None:
         if self._attempts == RECOVERIES_MAX:
             self._is_recovering = False
             self._report(f"error recovery attempt limit exceeded: {RECOVERIES_MAX}", self._position)
-            raise Abandoned
+            raise ParsingAbandoned
         self._attempts += 1
 
 

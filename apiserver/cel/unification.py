@@ -88,7 +88,7 @@ class Unifier:
             return type_
         return Type(type_.kind, type_.name, inner, type_.fields, type_.size_max, type_.size_min)
 
-    def is_open(self, type_: Type) -> bool:
+    def has_free_parameters(self, type_: Type) -> bool:
         """Whether a parameter stands in it. Raises TooComplex."""
         return self._measured(type_)[1]
 
@@ -109,11 +109,11 @@ class Unifier:
         if given is wanted:
             return True
         if wanted.kind is Kind.PARAMETER:
-            valid, is_bound = self._stands_for(given, wanted, undo)
+            valid, is_bound = self._is_valid_substitution(given, wanted, undo)
             if valid or is_bound:
                 return valid
         if given.kind is Kind.PARAMETER:
-            return self._stands_for(wanted, given, undo)[0]
+            return self._is_valid_substitution(wanted, given, undo)[0]
         if given.kind in ANYTHING or wanted.kind in ANYTHING:
             return True
         if given.kind is Kind.NULL:
@@ -132,7 +132,7 @@ class Unifier:
             )
         return given.kind is not Kind.OBJECT or given.name == wanted.name
 
-    def _stands_for(
+    def _is_valid_substitution(
         self, type_: Type, parameter: Type, undo: list[tuple[str, Type | None]]
     ) -> tuple[bool, bool]:
         """Whether the parameter can be the type, and whether it already stood for something."""
@@ -193,10 +193,10 @@ def parameter_names(*all_types: Type) -> set[str]:
 
 def most_general(a: Type, b: Type) -> Type:
     """The one of two types that fit each other which says less; of null and what may be null the latter."""
-    return a if b.kind is Kind.NULL or _says_less(a, b) else b
+    return a if b.kind is Kind.NULL or _is_equal_or_less_specific(a, b) else b
 
 
-def _says_less(a: Type, b: Type) -> bool:
+def _is_equal_or_less_specific(a: Type, b: Type) -> bool:
     """Or the same."""
     if a.kind is Kind.DYN or a.kind is Kind.PARAMETER:
         return True
@@ -206,6 +206,6 @@ def _says_less(a: Type, b: Type) -> bool:
         return (
             a.name == b.name
             and len(a.parameters) == len(b.parameters)
-            and all(map(_says_less, a.parameters, b.parameters))
+            and all(map(_is_equal_or_less_specific, a.parameters, b.parameters))
         )
     return a.kind is Kind.TYPE or a.name == b.name

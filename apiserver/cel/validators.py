@@ -10,28 +10,28 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from apiserver.cel.library import string_format
-from apiserver.cel.syntax import Call, Constant, ListOf, MapOf, Node
+from apiserver.cel.syntax import Call, Constant, CreateList, CreateMap, Node
 from apiserver.cel.types import Kind
 from apiserver.cel.values import EvaluationError
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 
 # Functions of which a constant first argument is tried before evaluation.
-TRIED: Final = frozenset({"duration", "timestamp", "matches"})
+CHECKED_FUNCTIONS: Final = frozenset({"duration", "timestamp", "matches"})
 
 
 @dataclass(slots=True)
-class Noted:
+class Candidates:
     """What of a tree is to be looked at; the checker notes it on its way.
 
     calls: of `TRIED` functions with a constant. literals: those that are no argument of a format.
     """
 
     calls: list[Call] = field(default_factory=list)
-    literals: list[ListOf | MapOf] = field(default_factory=list)
+    literals: list[CreateList | CreateMap] = field(default_factory=list)
     formats: list[Call] = field(default_factory=list)
 
 
-def complaints(noted: Noted) -> Iterator[tuple[Node, str]]:
+def complaints(noted: Candidates) -> Iterator[tuple[Node, str]]:
     """Constants of which calls can make nothing, literals that mix types by way of dyn, unfit formats."""
     for call in noted.calls:
         if not _is_possible(call):
@@ -55,8 +55,8 @@ def _is_possible(call: Call) -> bool:
     return True
 
 
-def _mixed(node: ListOf | MapOf) -> Iterator[tuple[Node, str]]:
-    if isinstance(node, ListOf):
+def _mixed(node: CreateList | CreateMap) -> Iterator[tuple[Node, str]]:
+    if isinstance(node, CreateList):
         rows = [[(item, index in node.optional)] for index, item in enumerate(node.items)]
     else:
         rows = [
@@ -72,7 +72,7 @@ def _mixed(node: ListOf | MapOf) -> Iterator[tuple[Node, str]]:
         for (item, _), type_ in zip(column, types, strict=True):
             if type_ != types[0]:
                 yield item, f"expected type '{types[0]}' but found '{type_}'"
-                if isinstance(node, ListOf):
+                if isinstance(node, CreateList):
                     break
 
 
@@ -80,7 +80,7 @@ def _unfit(call: Call) -> Iterator[tuple[Node, str]]:
     text = call.target
     if [each.call for each in call.overloads] != [string_format.format_localized]:
         return
-    if isinstance(text, Constant) and isinstance(args := call.args[0], ListOf):
+    if isinstance(text, Constant) and isinstance(args := call.args[0], CreateList):
         found = string_format.misuse(text.value, args.items)
         if found is not None:
             yield found[0] or call, found[1]

@@ -34,7 +34,7 @@ FLUSH_BYTES_MAX: Final = 256 * 1024
 TAKEN_AT_ONCE: Final = 16
 
 
-class Turns:
+class Iteration:
     """Streams that have something to write, one after the other, for a little while in each turn of the loop.
 
     A thousand watchers of one change would otherwise hold the loop for as long as it takes to write to all of
@@ -82,7 +82,7 @@ class WatchStream:
         encoder: Encoder,
         resource: ServedResource,
         metrics: RequestMetrics,
-        turns: Turns,
+        turns: Iteration,
         *,
         selects: Callable[[StoredObject], bool] | None = None,
         ends_at: float,
@@ -394,7 +394,7 @@ class Streams:
 
     def __init__(self, metrics: RequestMetrics) -> None:
         self._metrics = metrics
-        self.turns = Turns()
+        self.turns = Iteration()
         self._open: set[WatchStream] = set()
         self._is_closing = False
         self._gone: WeakSet[ServedResource] = WeakSet()

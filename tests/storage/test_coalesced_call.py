@@ -11,14 +11,14 @@ from storage.errors import StorageUnavailable
 from storage.etcd.coalesced_call import GATHERING_S, GATHERING_TURNS, SharedCall
 
 
-class Turns:
+class Iteration:
     """Counts the turns of the loop, each of which it keeps busy for a while."""
 
     def __init__(self, busy_s: float = 0.0) -> None:
         self.count = 0
         self._busy_s = busy_s
 
-    async def __aenter__(self) -> Turns:
+    async def __aenter__(self) -> Iteration:
         self._task = asyncio.create_task(self._run())
         return self
 
@@ -58,7 +58,7 @@ class Calls:
 async def turns_until_called(calls: Calls, *, busy_s: float = 0.0) -> int:
     """How many turns one who asks alone waits before the call is made."""
     before = calls.count
-    async with Turns(busy_s) as turns:
+    async with Iteration(busy_s) as turns:
         await asyncio.sleep(0)
         asked, began = asyncio.create_task(calls.shared.get()), turns.count
         while calls.count == before:

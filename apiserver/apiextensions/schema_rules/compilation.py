@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from apiserver.apiextensions.schema_rules.references import Part, reads
 from apiserver.cel import types
-from apiserver.cel.compiler import NotRunnable, Program
+from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.kubernetes import KUBERNETES
@@ -164,5 +164,5 @@ def _compiled(
         return Expression(checked.node, environment.program(checked), reads(checked.node))
     except Invalid as error:
         raise _Refused(f"{wanted.of_text}: {error}") from None
-    except NotRunnable as error:
+    except ProgramError as error:
         raise _Refused(f"{wanted.of_program}: {error}") from None

@@ -69,9 +69,9 @@ def _children(node: Node) -> Iterator[Node]:
             yield from node.args
             if node.target is not None:
                 yield node.target
-        case syntax.ListOf():
+        case syntax.CreateList():
             yield from node.items
-        case syntax.MapOf() | syntax.Message():
+        case syntax.CreateMap() | syntax.Message():
             for entry in node.entries:
                 if not isinstance(entry.key, str):
                     yield entry.key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.cel.evaluators.frames import ABSENT, UNSET, Frame, Run, spend
+from apiserver.cel.evaluators.frames import ABSENT, UNSET, Evaluator, Frame, spend
 from apiserver.cel.values import EvaluationError
 
 
@@ -17,11 +17,11 @@ class _Failed:
         self.error = error
 
 
-def read(slot: int) -> Run:
+def read(slot: int) -> Evaluator:
     return lambda frame: frame[slot]
 
 
-def read_global(slot: int, name: str) -> Run:
+def read_global(slot: int, name: str) -> Evaluator:
     def run(frame: Frame) -> Any:
         value = frame[slot]
         if value is ABSENT:
@@ -31,7 +31,7 @@ def read_global(slot: int, name: str) -> Run:
     return run
 
 
-def read_lazily(slot: int, value: Run) -> Run:
+def read_lazily(slot: int, value: Evaluator) -> Evaluator:
     """A binding: evaluated when it is first read, and never again."""
 
     def run(frame: Frame) -> Any:
@@ -48,7 +48,7 @@ def read_lazily(slot: int, value: Run) -> Run:
     return run
 
 
-def bound(slot: int, body: Run) -> Run:
+def bound(slot: int, body: Evaluator) -> Evaluator:
     def run(frame: Frame) -> Any:
         frame[slot] = UNSET
         return body(frame)
@@ -56,7 +56,7 @@ def bound(slot: int, body: Run) -> Run:
     return run
 
 
-def bound_at_once(slot: int, value: Run, cost: int, body: Run) -> Run:
+def bound_at_once(slot: int, value: Evaluator, cost: int, body: Evaluator) -> Evaluator:
     """cost: which is charged for the value already. All that it has cost goes to the next slot."""
 
     def run(frame: Frame) -> Any:
@@ -68,7 +68,7 @@ def bound_at_once(slot: int, value: Run, cost: int, body: Run) -> Run:
     return run
 
 
-def read_again(slot: int) -> Run:
+def read_again(slot: int) -> Evaluator:
     """Of a value that was bound at once, and costs as much again."""
 
     def run(frame: Frame) -> Any:

@@ -7,8 +7,15 @@ from math import ceil
 from typing import Any, Final
 
 from apiserver.cel import costs, values
-from apiserver.cel.evaluators.frames import EXCEEDED, NO_OVERLOAD, OF_NOTHING, Frame, Run, spend
-from apiserver.cel.functions import REGEX_FACTOR, STRING_FACTOR, Overload, Price
+from apiserver.cel.evaluators.frames import (
+    COST_WITHOUT_ARGUMENTS,
+    EXCEEDED,
+    NO_OVERLOAD,
+    Evaluator,
+    Frame,
+    spend,
+)
+from apiserver.cel.functions import REGEX_FACTOR, STRING_FACTOR, CallCost, Overload
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import (
     CostExceeded,
@@ -23,7 +30,9 @@ from apiserver.cel.values import (
 )
 
 
-def call(function: Callable[..., Any], runs: Sequence[Run], constant: tuple[Any, ...] = ()) -> Run:
+def call(
+    function: Callable[..., Any], runs: Sequence[Evaluator], constant: tuple[Any, ...] = ()
+) -> Evaluator:
     """constant: the second of two arguments, where that is known before."""
     if len(runs) == 1:
         (only,) = runs
@@ -37,18 +46,18 @@ def call(function: Callable[..., Any], runs: Sequence[Run], constant: tuple[Any,
     return lambda frame: function(*[run(frame) for run in runs])
 
 
-def _evaluated(frame: Frame, runs: Sequence[Run]) -> list[Any]:
+def _evaluated(frame: Frame, runs: Sequence[Evaluator]) -> list[Any]:
     """Arguments of a call that is charged for once it is made."""
     try:
         return [each(frame) for each in runs]
     except EvaluationError:
-        spend(frame, OF_NOTHING)
+        spend(frame, COST_WITHOUT_ARGUMENTS)
         raise
 
 
-def priced_call(function: Callable[..., Any], price: Price, runs: Sequence[Run]) -> Run:
+def call_with_cost(function: Callable[..., Any], call_cost: CallCost, runs: Sequence[Evaluator]) -> Evaluator:
     """A call costs the same whether it succeeds or fails, or else failing would be free."""
-    if price is costs.traversal and len(runs) == 2:
+    if call_cost is costs.traversal and len(runs) == 2:
         return _reading_call(function, *runs)
 
     def run(frame: Frame) -> Any:
@@ -56,9 +65,9 @@ def priced_call(function: Callable[..., Any], price: Price, runs: Sequence[Run])
         try:
             result = function(*args)
         except EvaluationError:
-            spend(frame, price(args, None))
+            spend(frame, call_cost(args, None))
             raise
-        left = frame[0] - price(args, result)
+        left = frame[0] - call_cost(args, result)
         frame[0] = left
         if left < 0:
             raise CostExceeded(EXCEEDED)
@@ -67,14 +76,14 @@ def priced_call(function: Callable[..., Any], price: Price, runs: Sequence[Run])
     return run
 
 
-def _reading_call(function: Callable[..., Any], first: Run, second: Run) -> Run:
+def _reading_call(function: Callable[..., Any], first: Evaluator, second: Evaluator) -> Evaluator:
     """Of which the price is for reading the first argument, a text."""
 
     def run(frame: Frame) -> Any:
         try:
             value = first(frame)
         except EvaluationError:
-            spend(frame, OF_NOTHING)
+            spend(frame, COST_WITHOUT_ARGUMENTS)
             raise
         left = frame[0] - ceil(len(value) * STRING_FACTOR)
         frame[0] = left
@@ -85,7 +94,7 @@ def _reading_call(function: Callable[..., Any], first: Run, second: Run) -> Run:
     return run
 
 
-def search(text: Run, find: Callable[[str], bool], pattern_length: int) -> Run:
+def search(text: Evaluator, find: Callable[[str], bool], pattern_length: int) -> Evaluator:
     """`matches` of a pattern that is known."""
     factor = ceil(pattern_length * REGEX_FACTOR)
 
@@ -93,7 +102,7 @@ def search(text: Run, find: Callable[[str], bool], pattern_length: int) -> Run:
         try:
             value = text(frame)
         except EvaluationError:
-            spend(frame, OF_NOTHING)
+            spend(frame, COST_WITHOUT_ARGUMENTS)
             raise
         left = frame[0] - ceil((1.0 + len(value)) * STRING_FACTOR) * factor
         frame[0] = left
@@ -134,7 +143,7 @@ def _fits(value: Any, type_: Type) -> bool:
     return type_.kind is not Kind.LIST or not value or _fits(value[0], type_.element)
 
 
-def dispatched(name: str, overloads: Sequence[Overload], runs: Sequence[Run]) -> Run:
+def dispatched(name: str, overloads: Sequence[Overload], runs: Sequence[Evaluator]) -> Evaluator:
     """Which of the overloads is called shows only in the values. name: as an error has it, if at all."""
 
     def run(frame: Frame) -> Any:
@@ -146,13 +155,13 @@ def dispatched(name: str, overloads: Sequence[Overload], runs: Sequence[Run]) ->
             spend(frame, 1)
             signature = ", ".join(map(values.type_name, args))
             raise EvaluationError(f"{NO_OVERLOAD}: {name}({signature})" if name else NO_OVERLOAD)
-        price = overload.price
+        call_cost = overload.call_cost
         try:
             result = overload.call(*args)
         except EvaluationError:
-            spend(frame, 1 if price is None else price(args, None))
+            spend(frame, 1 if call_cost is None else call_cost(args, None))
             raise
-        left = frame[0] - (1 if price is None else price(args, result))
+        left = frame[0] - (1 if call_cost is None else call_cost(args, result))
         frame[0] = left
         if left < 0:
             raise CostExceeded(EXCEEDED)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.cel import values
-from apiserver.cel.evaluators.frames import EXCEEDED, NO_OVERLOAD, Frame, Run
+from apiserver.cel.evaluators.frames import EXCEEDED, NO_OVERLOAD, Evaluator, Frame
 from apiserver.cel.functions import LIST_COST
 from apiserver.cel.syntax import Macro
 from apiserver.cel.types import Kind, Type
@@ -20,12 +20,12 @@ from apiserver.cel.values import CostExceeded, EvaluationError
 class Part(NamedTuple):
     """A condition or a result, and what it always costs."""
 
-    run: Run
+    run: Evaluator
     cost: int
     is_constant: bool = False
 
 
-class Turns(NamedTuple):
+class Iteration(NamedTuple):
     """items: of a frame, what the first variable becomes in each turn; a second is set with it.
 
     slot: of the first variable.
@@ -37,15 +37,15 @@ class Turns(NamedTuple):
 
 _END: Final = object()
 _READ: Final = 1
-_CALL: Final = 1
+_CALL_COST: Final = 1
 
 
-def turns(range_: Run, slots: Sequence[int], *, of: Type) -> Turns:
+def turns(range_: Evaluator, slots: Sequence[int], *, of: Type) -> Iteration:
     if len(slots) == 2:
-        return Turns(_pairs(range_, slots[1]), slots[0])
+        return Iteration(_pairs(range_, slots[1]), slots[0])
     if of.kind is Kind.LIST:
-        return Turns(lambda frame: iter(range_(frame)), slots[0])
-    return Turns(lambda frame: iter(_items(range_(frame))), slots[0])
+        return Iteration(lambda frame: iter(range_(frame)), slots[0])
+    return Iteration(lambda frame: iter(_items(range_(frame))), slots[0])
 
 
 def _items(value: Any) -> Iterable[Any]:
@@ -56,7 +56,7 @@ def _items(value: Any) -> Iterable[Any]:
     raise EvaluationError(f"got '{values.type_name(value)}', expected iterable type")
 
 
-def _pairs(range_: Run, slot: int) -> Callable[[Frame], Iterator[Any]]:
+def _pairs(range_: Evaluator, slot: int) -> Callable[[Frame], Iterator[Any]]:
     def items(frame: Frame) -> Iterator[Any]:
         value = range_(frame)
         if isinstance(value, Mapping):
@@ -71,18 +71,18 @@ def _pairs(range_: Run, slot: int) -> Callable[[Frame], Iterator[Any]]:
     return items
 
 
-Loop: TypeAlias = Callable[[Turns, Part | None, Part | None], tuple[Run, int]]
+LoopCompiler: TypeAlias = Callable[[Iteration, Part | None, Part | None], tuple[Evaluator, int]]
 
 
-def _all(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
-    return _until(turns, condition, verdict=False, test=_READ + _CALL)
+def _all(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
+    return _until(turns, condition, verdict=False, test=_READ + _CALL_COST)
 
 
-def _exists(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
-    return _until(turns, condition, verdict=True, test=_READ + _CALL + _CALL)
+def _exists(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
+    return _until(turns, condition, verdict=True, test=_READ + _CALL_COST + _CALL_COST)
 
 
-def _until(turns: Turns, condition: Part | None, *, verdict: bool, test: int) -> tuple[Run, int]:
+def _until(turns: Iteration, condition: Part | None, *, verdict: bool, test: int) -> tuple[Evaluator, int]:
     """Turns until the condition is the verdict, which outweighs errors. test: of whether to go on."""
     assert condition is not None
     (items, slot), (holds, cost, _) = turns, condition
@@ -113,7 +113,7 @@ def _until(turns: Turns, condition: Part | None, *, verdict: bool, test: int) ->
     return run, _READ
 
 
-def _exists_one(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
+def _exists_one(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
     assert condition is not None
     (items, slot), (holds, cost, _) = turns, condition
 
@@ -127,26 +127,26 @@ def _exists_one(turns: Turns, condition: Part | None, result: Part | None) -> tu
                 raise CostExceeded(EXCEEDED)
             if holds(frame):
                 count += 1
-                frame[0] -= _READ + _CALL
+                frame[0] -= _READ + _CALL_COST
         return count == 1
 
-    return run, _READ + _CALL
+    return run, _READ + _CALL_COST
 
 
-def _filter(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
+def _filter(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
     slot = turns.slot
     return _list(turns, condition, Part(lambda frame: frame[slot], _READ))
 
 
-def _list(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
+def _list(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
     """Whatever the loop makes, in a list."""
     assert result is not None
     (items, slot), (make, cost, is_constant) = turns, result
     # What is added is a list of one, which is there already if that is a constant.
-    adding = _READ + cost + (0 if is_constant else LIST_COST) + _CALL
+    adding = _READ + cost + (0 if is_constant else LIST_COST) + _CALL_COST
     if condition is None:
         # A loop of its own: to ask in each turn whether there is a condition takes a twentieth of it.
-        def run_all(frame: Frame) -> list[Any]:
+        def evaluate_all(frame: Frame) -> list[Any]:
             made = []
             for item in items(frame):
                 frame[slot] = item
@@ -157,7 +157,7 @@ def _list(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Ru
                 made.append(make(frame))
             return made
 
-        return run_all, _READ
+        return evaluate_all, _READ
     holds, test, _ = condition
 
     def run(frame: Frame) -> list[Any]:
@@ -176,7 +176,7 @@ def _list(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Ru
     return run, _READ
 
 
-def _map(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
+def _map(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
     """The first variable is each one's key."""
     assert result is not None
     slot = turns.slot
@@ -184,16 +184,16 @@ def _map(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run
     return _entries(turns, condition, lambda frame: {values.map_key(frame[slot]): make(frame)}, cost + _READ)
 
 
-def _merged(turns: Turns, condition: Part | None, result: Part | None) -> tuple[Run, int]:
+def _merged(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
     """What the loop makes are maps themselves."""
     assert result is not None
     return _entries(turns, condition, result.run, result.cost)
 
 
-def _entries(turns: Turns, condition: Part | None, make: Run, cost: int) -> tuple[Run, int]:
+def _entries(turns: Iteration, condition: Part | None, make: Evaluator, cost: int) -> tuple[Evaluator, int]:
     items, slot = turns
     holds, test = (None, 0) if condition is None else condition[:2]
-    adding = _READ + cost + _CALL
+    adding = _READ + cost + _CALL_COST
 
     def run(frame: Frame) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
@@ -218,7 +218,7 @@ def _entries(turns: Turns, condition: Part | None, make: Run, cost: int) -> tupl
     return run, _READ
 
 
-LOOPS: Final[Mapping[Macro, Loop]] = {
+LOOPS: Final[Mapping[Macro, LoopCompiler]] = {
     "all": _all,
     "exists": _exists,
     "existsOne": _exists_one,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from apiserver.cel import values
 from apiserver.cel.costs import looking_at, size_of
-from apiserver.cel.evaluators.frames import NO_OVERLOAD, OF_NOTHING, Frame, Run, spend
+from apiserver.cel.evaluators.frames import COST_WITHOUT_ARGUMENTS, NO_OVERLOAD, Evaluator, Frame, spend
 from apiserver.cel.functions import STRING_FACTOR
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.unification import SCALARS
@@ -24,8 +24,8 @@ _DEEP: Final = frozenset({list, SetList, MapList, dict, Message, Optional})
 
 
 def comparison(
-    left: Run, right: Run, left_type: Type, right_type: Type, *, is_equal: bool
-) -> tuple[Run, int]:
+    left: Evaluator, right: Evaluator, left_type: Type, right_type: Type, *, is_equal: bool
+) -> tuple[Evaluator, int]:
     """How it is evaluated, and what it always costs."""
     kind, other = left_type.kind, right_type.kind
     if kind in _SIZELESS and (kind is other or (kind in _NUMBERS and other in _NUMBERS)):
@@ -43,7 +43,7 @@ def comparison(
         try:
             x, y = left(frame), right(frame)
         except EvaluationError:
-            spend(frame, OF_NOTHING)
+            spend(frame, COST_WITHOUT_ARGUMENTS)
             raise
         spend(frame, ceil(min(size_of(x), size_of(y)) * STRING_FACTOR))
         return _are_equal(frame, x, y) is is_equal
@@ -62,12 +62,12 @@ def _are_equal(frame: Frame, x: Any, y: Any) -> bool:
         spend(frame, looking_at(values.COMPARISONS_MAX - left[0]))
 
 
-def _text_equality(left: Run, right: Run, *, is_equal: bool) -> Run:
+def _text_equality(left: Evaluator, right: Evaluator, *, is_equal: bool) -> Evaluator:
     def run(frame: Frame) -> bool:
         try:
             x, y = left(frame), right(frame)
         except EvaluationError:
-            spend(frame, OF_NOTHING)
+            spend(frame, COST_WITHOUT_ARGUMENTS)
             raise
         length = min(len(x), len(y))
         if length:
@@ -81,7 +81,9 @@ _PLAIN: Final = frozenset({Kind.STRING, Kind.INT, Kind.BYTES, Kind.UINT})
 _HASHED: Final = frozenset({str, int, UInt, float, bytes, bool})
 
 
-def membership(item: Run, container: Run, item_type: Type, container_type: Type) -> tuple[Run, int]:
+def membership(
+    item: Evaluator, container: Evaluator, item_type: Type, container_type: Type
+) -> tuple[Evaluator, int]:
     """How it is evaluated, and what it always costs."""
     if container_type.kind is Kind.LIST:
         # Python compares as the language does where no bool can be among numbers.
@@ -91,7 +93,7 @@ def membership(item: Run, container: Run, item_type: Type, container_type: Type)
             try:
                 value, found = item(frame), container(frame)
             except EvaluationError:
-                spend(frame, OF_NOTHING)
+                spend(frame, COST_WITHOUT_ARGUMENTS)
                 raise
             spend(frame, len(found))
             return bool(value in found) if is_plain else _is_in(frame, value, found)
@@ -100,11 +102,11 @@ def membership(item: Run, container: Run, item_type: Type, container_type: Type)
     if container_type.kind is Kind.MAP:
         return (lambda frame: _is_key(item(frame), container(frame))), 1
 
-    def run_any(frame: Frame) -> bool:
+    def evaluate_any(frame: Frame) -> bool:
         try:
             value, found = item(frame), container(frame)
         except EvaluationError:
-            spend(frame, OF_NOTHING)
+            spend(frame, COST_WITHOUT_ARGUMENTS)
             raise
         if not isinstance(found, list):
             spend(frame, 1)
@@ -112,7 +114,7 @@ def membership(item: Run, container: Run, item_type: Type, container_type: Type)
         spend(frame, len(found))
         return _is_in(frame, value, found)
 
-    return run_any, 0
+    return evaluate_any, 0
 
 
 def _is_in(frame: Frame, value: Any, items: list[Any]) -> bool:
@@ -124,7 +126,7 @@ def is_plain(value: Any) -> bool:
     return type(value) in _HASHED
 
 
-def membership_of_constants(item: Run, item_type: Type, items: Sequence[Any]) -> Run:
+def membership_of_constants(item: Evaluator, item_type: Type, items: Sequence[Any]) -> Evaluator:
     """In a list of plain values, which costs nothing."""
     known = frozenset(BoolKey(each) if type(each) is bool else each for each in items if each == each)
     if item_type.kind in _PLAIN:

@@ -8,22 +8,22 @@ from typing import Any, Final, TypeAlias
 from apiserver.cel.values import CostExceeded
 
 Frame: TypeAlias = list[Any]
-Run: TypeAlias = Callable[[Frame], Any]
+Evaluator: TypeAlias = Callable[[Frame], Any]
 
 EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 NO_OVERLOAD: Final = "no such overload"
 # What a call costs if there is no value to call it with, where the price is of values.
-OF_NOTHING: Final = 1
+COST_WITHOUT_ARGUMENTS: Final = 1
 
 
-class _Mark:
+class _NoValue:
     """Stands in a frame for a value that is not there."""
 
     __slots__ = ()
 
 
-ABSENT: Final = _Mark()
-UNSET: Final = _Mark()
+ABSENT: Final = _NoValue()
+UNSET: Final = _NoValue()
 
 
 def spend(frame: Frame, cost: int) -> None:
@@ -34,22 +34,22 @@ def spend(frame: Frame, cost: int) -> None:
         raise CostExceeded(EXCEEDED)
 
 
-def charged(run: Run, cost: int) -> Run:
+def charged(run: Evaluator, cost: int) -> Evaluator:
     """Run, and charge for it."""
     if not cost:
         return run
 
-    def charged_run(frame: Frame) -> Any:
+    def evaluate_charged(frame: Frame) -> Any:
         left = frame[0] - cost
         frame[0] = left
         if left < 0:
             raise CostExceeded(EXCEEDED)
         return run(frame)
 
-    return charged_run
+    return evaluate_charged
 
 
-def in_steps(steps: Sequence[tuple[int, Run]], last: Run) -> Run:
+def in_steps(steps: Sequence[tuple[int, Evaluator]], last: Evaluator) -> Evaluator:
     """One after the other, each into a slot that the next reads."""
 
     def run(frame: Frame) -> Any:

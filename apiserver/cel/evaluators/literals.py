@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from apiserver.cel import values
-from apiserver.cel.evaluators.frames import ABSENT, Frame, Run
+from apiserver.cel.evaluators.frames import ABSENT, Evaluator, Frame
 from apiserver.cel.types import Type
 from apiserver.cel.values import EvaluationError, Message, Optional
 
 
-def make_list(items: Sequence[Run], optional: frozenset[int]) -> Run:
+def make_list(items: Sequence[Evaluator], optional: frozenset[int]) -> Evaluator:
     if not optional:
         return lambda frame: [item(frame) for item in items]
 
@@ -33,12 +33,12 @@ def make_list(items: Sequence[Run], optional: frozenset[int]) -> Run:
     return run
 
 
-def make_map(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
+def make_map(entries: Sequence[tuple[Evaluator, Evaluator, bool]]) -> Evaluator:
     def run(frame: Frame) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
-        for key_run, value_run, is_optional in entries:
-            key = _literal_key(key_run(frame))
-            value = value_run(frame)
+        for evaluate_key, evaluate_value, is_optional in entries:
+            key = _literal_key(evaluate_key(frame))
+            value = evaluate_value(frame)
             if is_optional and (value := _entry(key, value)) is ABSENT:
                 continue
             if key in made:
@@ -61,11 +61,11 @@ def _entry(key: Any, value: Any) -> Any:
     return value.value if value.has_value else ABSENT
 
 
-def make_message(type_: Type, entries: Sequence[tuple[str, Run, bool]]) -> Run:
+def make_message(type_: Type, entries: Sequence[tuple[str, Evaluator, bool]]) -> Evaluator:
     def run(frame: Frame) -> Message:
         made = {}
-        for key, value_run, is_optional in entries:
-            value = value_run(frame)
+        for key, evaluate_value, is_optional in entries:
+            value = evaluate_value(frame)
             if is_optional and (value := _entry(key, value)) is ABSENT:
                 continue
             made[key] = value

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from apiserver.cel.evaluators.frames import NO_OVERLOAD, Frame, Run
+from apiserver.cel.evaluators.frames import NO_OVERLOAD, Evaluator, Frame
 from apiserver.cel.values import EvaluationError, Optional
 
 
-def boolean(run: Run, *, is_bool: bool) -> Run:
+def boolean(run: Evaluator, *, is_bool: bool) -> Evaluator:
     if is_bool:
         return run
 
@@ -22,7 +22,7 @@ def boolean(run: Run, *, is_bool: bool) -> Run:
     return checked
 
 
-def conjunction(terms: Sequence[Run]) -> Run:
+def conjunction(terms: Sequence[Evaluator]) -> Evaluator:
     """False if one term is, whatever errors others are; else the first error."""
     if len(terms) > 2:
         return _combined(terms, outweighing=False)
@@ -46,12 +46,12 @@ def conjunction(terms: Sequence[Run]) -> Run:
     return run
 
 
-def disjunction(terms: Sequence[Run]) -> Run:
+def disjunction(terms: Sequence[Evaluator]) -> Evaluator:
     """True if one term is, whatever errors others are; else the first error."""
     return _combined(terms, outweighing=True)
 
 
-def _combined(terms: Sequence[Run], *, outweighing: bool) -> Run:
+def _combined(terms: Sequence[Evaluator], *, outweighing: bool) -> Evaluator:
     def run(frame: Frame) -> Any:
         failed: EvaluationError | None = None
         for term in terms:
@@ -67,11 +67,11 @@ def _combined(terms: Sequence[Run], *, outweighing: bool) -> Run:
     return run
 
 
-def conditional(condition: Run, then: Run, otherwise: Run) -> Run:
+def conditional(condition: Evaluator, then: Evaluator, otherwise: Evaluator) -> Evaluator:
     return lambda frame: then(frame) if condition(frame) else otherwise(frame)
 
 
-def alternative(optional: Run, other: Run, *, is_value: bool) -> Run:
+def alternative(optional: Evaluator, other: Evaluator, *, is_value: bool) -> Evaluator:
     """What an optional has, or else another one or a value."""
 
     def run(frame: Frame) -> Any:

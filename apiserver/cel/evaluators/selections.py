@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from apiserver.cel import values
-from apiserver.cel.evaluators.frames import ABSENT, NO_OVERLOAD, Frame, Run
+from apiserver.cel.evaluators.frames import ABSENT, NO_OVERLOAD, Evaluator, Frame
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import NONE, EvaluationError, Message, Optional, UInt
 
 
-def read_path(path: tuple[Any, ...]) -> Run:
+def read_path(path: tuple[Any, ...]) -> Evaluator:
     """`a.b.c` of plain maps, which nearly all are; what else it may be is found out if that fails."""
     variable, slot, first, *rest = path
 
@@ -34,15 +34,15 @@ def read_path(path: tuple[Any, ...]) -> Run:
     if len(rest) == 1:
         second = rest[0]
 
-        def run_two(frame: Frame) -> Any:
+        def evaluate_two(frame: Frame) -> Any:
             try:
                 return frame[slot][first][second]
             except (KeyError, TypeError):
                 return slowly(frame)
 
-        return run_two
+        return evaluate_two
 
-    def run_many(frame: Frame) -> Any:
+    def evaluate_many(frame: Frame) -> Any:
         try:
             value = frame[slot][first]
             for key in rest:
@@ -51,10 +51,10 @@ def read_path(path: tuple[Any, ...]) -> Run:
             return slowly(frame)
         return value
 
-    return run_many
+    return evaluate_many
 
 
-def select(operand: Run, key: str, name: str, *, is_optional: bool) -> Run:
+def select(operand: Evaluator, key: str, name: str, *, is_optional: bool) -> Evaluator:
     """key: as documents have it. name: as the expression does."""
     if is_optional:
         return lambda frame: _found(frame, _optionally(_find_field, operand(frame), key))
@@ -111,7 +111,7 @@ def _find_field(value: Any, key: str) -> Any:
     return fields.get(key, ABSENT)
 
 
-def has_field(operand: Run, key: str) -> Run:
+def has_field(operand: Evaluator, key: str) -> Evaluator:
     def run(frame: Frame) -> bool:
         value = operand(frame)
         if type(value) is dict:
@@ -124,7 +124,7 @@ def has_field(operand: Run, key: str) -> Run:
     return run
 
 
-def index(operand: Run, key: Run, *, is_optional: bool, of: Type) -> Run:
+def index(operand: Evaluator, key: Evaluator, *, is_optional: bool, of: Type) -> Evaluator:
     if is_optional:
         return lambda frame: _found(frame, _optionally(_find_item, operand(frame), key(frame)))
     if of.kind is Kind.MAP and of.key.kind is Kind.STRING:
@@ -139,13 +139,13 @@ def index(operand: Run, key: Run, *, is_optional: bool, of: Type) -> Run:
         return run
     if of.kind is Kind.LIST:
 
-        def run_list(frame: Frame) -> Any:
+        def evaluate_list(frame: Frame) -> Any:
             found, at = operand(frame), key(frame)
             if type(at) is int and 0 <= at < len(found):
                 return found[at]
             return _item_of(found, at)
 
-        return run_list
+        return evaluate_list
     return lambda frame: _found(frame, _item_of(operand(frame), key(frame)))
 
 

@@ -20,7 +20,7 @@ from apiserver.cel.functions import (
     STRING_FACTOR,
     Argument,
     Bounds,
-    Estimated,
+    CallEstimate,
     Library,
     Overload,
 )
@@ -74,7 +74,7 @@ class Authorizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _CheckBuilder:
     """Someone who can decide, and what is known so far of what about."""
 
     authorizer: Authorizer
@@ -84,24 +84,24 @@ class _Asked:
         return self.authorizer.decide(replace(self.attributes, verb=verb))
 
 
-class AuthorizerValue(_Asked):
+class AuthorizerValue(_CheckBuilder):
     """The value of a variable `authorizer`."""
 
     __slots__ = ()
     cel_type: ClassVar[Type] = AUTHORIZER
 
 
-class PathCheck(_Asked):
+class PathCheck(_CheckBuilder):
     __slots__ = ()
     cel_type: ClassVar[Type] = PATH_CHECK
 
 
-class GroupCheck(_Asked):
+class GroupCheck(_CheckBuilder):
     __slots__ = ()
     cel_type: ClassVar[Type] = GROUP_CHECK
 
 
-class ResourceCheck(_Asked):
+class ResourceCheck(_CheckBuilder):
     """The value of a variable `authorizer.requestResource`, too."""
 
     __slots__ = ()
@@ -117,11 +117,11 @@ def _service_account(asked: AuthorizerValue, namespace: str, name: str) -> Autho
 
 
 def _step(
-    class_: type[_Asked], attribute: str, *, may_be_empty: bool = True
-) -> Callable[[_Asked, str], _Asked]:
+    class_: type[_CheckBuilder], attribute: str, *, may_be_empty: bool = True
+) -> Callable[[_CheckBuilder, str], _CheckBuilder]:
     """Says one more thing of what is to be decided."""
 
-    def step(asked: _Asked, value: str) -> _Asked:
+    def step(asked: _CheckBuilder, value: str) -> _CheckBuilder:
         if not may_be_empty and not value.strip():
             raise EvaluationError(f"{attribute} must not be empty")
         said: dict[str, Any] = {attribute: value}
@@ -139,21 +139,23 @@ def _selector_cost(size: Bounds) -> Bounds:
     return Bounds(LIST_COST, LIST_COST).plus(size.scaled(STRING_FACTOR)).plus(requirements)
 
 
-def _price_selector(args: Sequence[Any], result: Any) -> int:
+def _cost_of_selector(args: Sequence[Any], result: Any) -> int:
     size = len(args[1])
     return LIST_COST + math.ceil(size * STRING_FACTOR) + math.ceil(size * 0.5) * (LIST_COST + MESSAGE_COST)
 
 
-def _estimate_selector(args: Sequence[Argument]) -> Estimated:
-    return Estimated(_selector_cost(args[1].size))
+def _estimate_selector(args: Sequence[Argument]) -> CallEstimate:
+    return CallEstimate(_selector_cost(args[1].size))
 
 
 def _method(
     id_: str, args: tuple[Type, ...], result: Type, call: Callable[..., Any], cost: int = 1
 ) -> Overload:
-    estimated = Estimated(Bounds(cost, cost) if cost > 1 else ONE)
-    price = (lambda _, __: cost) if cost > 1 else None
-    return Overload(id_, args, result, call, is_method=True, price=price, estimate=lambda _: estimated)
+    estimated = CallEstimate(Bounds(cost, cost) if cost > 1 else ONE)
+    call_cost = (lambda _, __: cost) if cost > 1 else None
+    return Overload(
+        id_, args, result, call, is_method=True, call_cost=call_cost, estimate=lambda _: estimated
+    )
 
 
 def _resource_step(name: str, attribute: str) -> tuple[Overload, ...]:
@@ -169,7 +171,7 @@ def _selector(name: str, attribute: str) -> tuple[Overload, ...]:
             RESOURCE_CHECK,
             _step(ResourceCheck, attribute),
             is_method=True,
-            price=_price_selector,
+            call_cost=_cost_of_selector,
             estimate=_estimate_selector,
         ),
     )
@@ -211,8 +213,14 @@ AUTHORIZERS: Final = Library(
             "namespace": _resource_step("resourcecheck_namespace", "namespace"),
             "name": _resource_step("resourcecheck_name", "name"),
             "check": (
-                _method("pathcheck_check", (PATH_CHECK, STRING), DECISION, _Asked.check, _CHECK_COST),
-                _method("resourcecheck_check", (RESOURCE_CHECK, STRING), DECISION, _Asked.check, _CHECK_COST),
+                _method("pathcheck_check", (PATH_CHECK, STRING), DECISION, _CheckBuilder.check, _CHECK_COST),
+                _method(
+                    "resourcecheck_check",
+                    (RESOURCE_CHECK, STRING),
+                    DECISION,
+                    _CheckBuilder.check,
+                    _CHECK_COST,
+                ),
             ),
             "allowed": _of_decision("allowed", BOOL, lambda decision: decision.is_allowed),
             "reason": _of_decision("reason", STRING, lambda decision: decision.reason),

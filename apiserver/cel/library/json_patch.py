@@ -42,7 +42,7 @@ JSON_PATCH: Final = Library(
                     (STRING,),
                     STRING,
                     _escape_key,
-                    price=of_text(),
+                    call_cost=of_text(),
                     estimate=estimate_text(has_its_size=True),
                 ),
             )

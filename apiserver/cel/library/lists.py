@@ -9,7 +9,7 @@ from typing import Any, Final
 from apiserver.cel import types
 from apiserver.cel.functions import Library, Overload
 from apiserver.cel.library.ordering import check_comparable, overloads
-from apiserver.cel.library.shared_costs import estimate_traversal, of_traversal
+from apiserver.cel.library.shared_costs import estimate_tree_traversal, of_tree_traversal
 from apiserver.cel.types import BOOL, INT, LIST_A, A, Type
 from apiserver.cel.values import INT_MAX, INT_MIN, UINT_MAX, Duration, EvaluationError, UInt, equal
 
@@ -73,7 +73,9 @@ def _last_index_of(items: list[Any], item: Any) -> int:
 
 
 def _declared(id_: str, args: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
-    return Overload(id_, args, result, call, is_method=True, price=of_traversal, estimate=estimate_traversal)
+    return Overload(
+        id_, args, result, call, is_method=True, call_cost=of_tree_traversal, estimate=estimate_tree_traversal
+    )
 
 
 def _of_items(id_: str, call: Callable[[list[Any]], Any]) -> tuple[Overload, ...]:

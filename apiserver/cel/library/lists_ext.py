@@ -11,18 +11,18 @@ from apiserver.cel.functions import (
     UNBOUNDED,
     Argument,
     Bounds,
-    Estimate,
-    Estimated,
+    CallCost,
+    CallEstimate,
+    CallEstimator,
     Library,
     MacroError,
     MacroRule,
     Overload,
-    Price,
 )
 from apiserver.cel.library.ordering import are_alike, overloads
 from apiserver.cel.library.shared_costs import actual_size, check_cost, estimate_list, of_list
-from apiserver.cel.library.value_set import Members
-from apiserver.cel.syntax import Bind, Call, Comprehension, Ident, ListOf, Node, Select
+from apiserver.cel.library.value_set import ValueSet
+from apiserver.cel.syntax import Bind, Call, Comprehension, CreateList, Ident, Node, Select
 from apiserver.cel.types import INT, LIST_A, LIST_DYN, Kind, Type
 from apiserver.cel.values import EvaluationError
 
@@ -74,7 +74,7 @@ def _reverse(items: list[Any]) -> list[Any]:
 
 def _distinct(items: list[Any]) -> list[Any]:
     check_cost(_COMPARE_FACTOR * len(items) ** 2)
-    members = Members()
+    members = ValueSet()
     return [item for item in items if members.add(item)]
 
 
@@ -100,7 +100,7 @@ def _sort_by(items: list[Any], keys: list[Any]) -> list[Any]:
 def _sort_by_macro(offset: int, receiver: Node | None, args: tuple[Node, ...]) -> Node:
     """`list.sortBy(x, key)`: the list, by the keys that `list.map(x, key)` makes."""
     assert receiver is not None
-    if not isinstance(receiver, ListOf | Select | Ident | Comprehension | Call):
+    if not isinstance(receiver, CreateList | Select | Ident | Comprehension | Call):
         raise MacroError(
             "sortBy can only be applied to a list, identifier, comprehension, call or select expression",
             receiver.offset,
@@ -116,54 +116,54 @@ def _sort_by_macro(offset: int, receiver: Node | None, args: tuple[Node, ...]) -
 # ---- prices
 
 
-def _price_of_result(args: Sequence[Any], result: Any) -> int:
+def _cost_of_result(args: Sequence[Any], result: Any) -> int:
     return of_list(1, actual_size(result))
 
 
-def _price_flatten(args: Sequence[Any], result: Any) -> int:
+def _cost_of_flatten(args: Sequence[Any], result: Any) -> int:
     return of_list(args[1] if len(args) > 1 else 1, len(args[0]))
 
 
-def _price_compared(keys: int) -> Price:
+def _cost_of_compared(keys: int) -> CallCost:
     """keys: which argument is put in order."""
 
-    def price(args: Sequence[Any], result: Any) -> int:
+    def call_cost(args: Sequence[Any], result: Any) -> int:
         items = args[keys]
         is_text = bool(items) and isinstance(items[0], str | bytes)
         return of_list(_COMPARE_TEXT_FACTOR if is_text else _COMPARE_FACTOR, len(items) ** 2)
 
-    return price
+    return call_cost
 
 
 def _constant(argument: Argument, otherwise: int) -> int:
     return max(argument.constant, 0) if type(argument.constant) is int else otherwise
 
 
-def _estimate_slice(args: Sequence[Argument]) -> Estimated:
+def _estimate_slice(args: Sequence[Argument]) -> CallEstimate:
     start, end = _constant(args[1], 0), _constant(args[2], args[0].size.high)
     size = (end - start) % (UNBOUNDED + 1)
     return estimate_list(1, Bounds(size, size))
 
 
-def _estimate_flatten(args: Sequence[Argument]) -> Estimated:
+def _estimate_flatten(args: Sequence[Argument]) -> CallEstimate:
     depth = _constant(args[1], UNBOUNDED) if len(args) > 1 else 1
     return estimate_list(depth, args[0].size)
 
 
-def _estimate_range(args: Sequence[Argument]) -> Estimated:
+def _estimate_range(args: Sequence[Argument]) -> CallEstimate:
     size = _constant(args[0], UNBOUNDED)
     return estimate_list(1, Bounds(size, size))
 
 
-def _estimate_reverse(args: Sequence[Argument]) -> Estimated:
+def _estimate_reverse(args: Sequence[Argument]) -> CallEstimate:
     return estimate_list(1, args[0].size)
 
 
-def _estimate_compared(keys: int, type_: Type | None = None) -> Estimate:
+def _estimate_compared(keys: int, type_: Type | None = None) -> CallEstimator:
     is_text = type_ is not None and type_.kind in (Kind.STRING, Kind.BYTES)
     factor = _COMPARE_TEXT_FACTOR if is_text else _COMPARE_FACTOR
 
-    def estimate(args: Sequence[Argument]) -> Estimated:
+    def estimate(args: Sequence[Argument]) -> CallEstimate:
         size = args[keys].size
         return estimate_list(factor, size.times(size))
 
@@ -178,16 +178,21 @@ def _method(
     args: tuple[Type, ...],
     result: Type,
     call: Callable[..., Any],
-    price: Price,
-    estimate: Estimate,
+    call_cost: CallCost,
+    estimate: CallEstimator,
 ) -> tuple[Overload, ...]:
-    return (Overload(name, args, result, call, is_method=True, price=price, estimate=estimate),)
+    return (Overload(name, args, result, call, is_method=True, call_cost=call_cost, estimate=estimate),)
 
 
 def _sorting(name: str, type_: Type) -> Overload:
     own = types.list_of(type_)
     (overload,) = _method(
-        f"list_{type_.kind.value}_sort", (own,), own, _sort, _price_compared(0), _estimate_compared(0, type_)
+        f"list_{type_.kind.value}_sort",
+        (own,),
+        own,
+        _sort,
+        _cost_of_compared(0),
+        _estimate_compared(0, type_),
     )
     return overload
 
@@ -198,7 +203,7 @@ def _sorting_by(name: str, type_: Type) -> Overload:
         (LIST_A, types.list_of(type_)),
         LIST_A,
         _sort_by,
-        _price_compared(1),
+        _cost_of_compared(1),
         _estimate_compared(1, type_),
     )
     return overload
@@ -209,7 +214,7 @@ LISTS_EXT: Final = Library(
     MappingProxyType(
         {
             "slice": _method(
-                "list_slice", (LIST_A, INT, INT), LIST_A, _slice, _price_of_result, _estimate_slice
+                "list_slice", (LIST_A, INT, INT), LIST_A, _slice, _cost_of_result, _estimate_slice
             ),
             "flatten": (
                 *_method(
@@ -217,7 +222,7 @@ LISTS_EXT: Final = Library(
                     (types.list_of(LIST_A),),
                     LIST_A,
                     _flatten,
-                    _price_flatten,
+                    _cost_of_flatten,
                     _estimate_flatten,
                 ),
                 *_method(
@@ -225,7 +230,7 @@ LISTS_EXT: Final = Library(
                     (LIST_DYN, INT),
                     LIST_DYN,
                     _flatten,
-                    _price_flatten,
+                    _cost_of_flatten,
                     _estimate_flatten,
                 ),
             ),
@@ -237,15 +242,15 @@ LISTS_EXT: Final = Library(
                     (INT,),
                     types.list_of(INT),
                     _range,
-                    price=_price_of_result,
+                    call_cost=_cost_of_result,
                     estimate=_estimate_range,
                 ),
             ),
             "reverse": _method(
-                "list_reverse", (LIST_A,), LIST_A, _reverse, _price_of_result, _estimate_reverse
+                "list_reverse", (LIST_A,), LIST_A, _reverse, _cost_of_result, _estimate_reverse
             ),
             "distinct": _method(
-                "list_distinct", (LIST_A,), LIST_A, _distinct, _price_compared(0), _estimate_compared(0)
+                "list_distinct", (LIST_A,), LIST_A, _distinct, _cost_of_compared(0), _estimate_compared(0)
             ),
         }
     ),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from apiserver.cel import types
 from apiserver.cel.functions import Library, MacroError, MacroRule, Overload
-from apiserver.cel.syntax import Call, Constant, Ident, ListOf, MapOf, Message, Node
+from apiserver.cel.syntax import Call, Constant, CreateList, CreateMap, Ident, Message, Node
 from apiserver.cel.types import BOOL, DOUBLE, INT, UINT, Type
 from apiserver.cel.values import INT_MIN, UINT_MAX, EvaluationError, UInt
 
@@ -74,11 +74,11 @@ def _is_number(node: Node) -> bool:
     """Whether it may become one, as far as the text tells."""
     if isinstance(node, Constant):
         return type(node.value) in _NUMBERS
-    return not isinstance(node, ListOf | MapOf | Message)
+    return not isinstance(node, CreateList | CreateMap | Message)
 
 
 def _is_list_of_numbers(node: Node) -> bool:
-    return isinstance(node, ListOf) and bool(node.items) and all(map(_is_number, node.items))
+    return isinstance(node, CreateList) and bool(node.items) and all(map(_is_number, node.items))
 
 
 def _variadic(name: str, function: str) -> MacroRule:
@@ -97,7 +97,7 @@ def _variadic(name: str, function: str) -> MacroRule:
                 if not _is_number(arg):
                     raise MacroError(f"{full} simple literal arguments must be numeric", arg.offset)
         if len(args) > 2:
-            args = (ListOf(args, offset=offset),)
+            args = (CreateList(args, offset=offset),)
         return Call(function, args, offset=offset)
 
     return MacroRule(name, None, True, expand)

@@ -13,8 +13,16 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeAlias
 
 from apiserver.cel import types
-from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Estimated, Library, Overload
-from apiserver.cel.library.shared_costs import regex_price
+from apiserver.cel.functions import (
+    ONE,
+    REGEX_FACTOR,
+    STRING_FACTOR,
+    Argument,
+    CallEstimate,
+    Library,
+    Overload,
+)
+from apiserver.cel.library.shared_costs import regex_cost
 from apiserver.cel.types import STRING, Type
 from apiserver.cel.values import NONE, Optional
 from apiserver.golang import urls
@@ -117,12 +125,12 @@ def _validate(format_: Format, text: str) -> Optional:
     return Optional(problems) if problems else NONE
 
 
-def _price(args: Sequence[Any], result: Any) -> int:
-    return regex_price(len(args[1]), args[0].pattern_length)
+def _call_cost(args: Sequence[Any], result: Any) -> int:
+    return regex_cost(len(args[1]), args[0].pattern_length)
 
 
-def _estimate(args: Sequence[Argument]) -> Estimated:
-    return Estimated(args[1].size.scaled(STRING_FACTOR).scaled(_PATTERN_LENGTH_MAX * REGEX_FACTOR))
+def _estimate(args: Sequence[Argument]) -> CallEstimate:
+    return CallEstimate(args[1].size.scaled(STRING_FACTOR).scaled(_PATTERN_LENGTH_MAX * REGEX_FACTOR))
 
 
 def _constant(format_: Format) -> Callable[[], Format]:
@@ -140,7 +148,7 @@ FORMAT_LIBRARY: Final = Library(
                     types.optional_of(types.list_of(STRING)),
                     _validate,
                     is_method=True,
-                    price=_price,
+                    call_cost=_call_cost,
                     estimate=_estimate,
                 ),
             ),
@@ -150,7 +158,7 @@ FORMAT_LIBRARY: Final = Library(
                     (STRING,),
                     types.optional_of(FORMAT),
                     _named,
-                    estimate=lambda _: Estimated(ONE),
+                    estimate=lambda _: CallEstimate(ONE),
                 ),
             ),
             **{

@@ -19,11 +19,11 @@ from apiserver.cel.functions import (
     STRING_FACTOR,
     Argument,
     Bounds,
-    Estimate,
-    Estimated,
+    CallCost,
+    CallEstimate,
+    CallEstimator,
     Library,
     Overload,
-    Price,
 )
 from apiserver.cel.library.shared_costs import actual_size, of_text
 from apiserver.cel.types import BOOL, INT, STRING, Type
@@ -178,8 +178,8 @@ def _contains_cidr(cidr: Cidr, other: Cidr) -> bool:
 # ---- prices
 
 
-def _price_containment(*, of_range: bool, of_text_too: bool) -> Price:
-    def price(args: Sequence[Any], result: Any) -> int:
+def _cost_of_containment(*, of_range: bool, of_text_too: bool) -> CallCost:
+    def call_cost(args: Sequence[Any], result: Any) -> int:
         size = actual_size(args[0])
         cost = math.ceil((size + size) * STRING_FACTOR)
         if of_range:
@@ -188,19 +188,19 @@ def _price_containment(*, of_range: bool, of_text_too: bool) -> Price:
             cost += math.ceil(actual_size(args[1]) * STRING_FACTOR)
         return cost
 
-    return price
+    return call_cost
 
 
-def _estimate_containment(*, of_range: bool, of_text_too: bool) -> Estimate:
+def _estimate_containment(*, of_range: bool, of_text_too: bool) -> CallEstimator:
     bytes_ = Bounds(4, 16)
 
-    def estimate(args: Sequence[Argument]) -> Estimated:
+    def estimate(args: Sequence[Argument]) -> CallEstimate:
         cost = bytes_.plus(bytes_).scaled(STRING_FACTOR)
         if of_range:
             cost = cost.plus(bytes_.scaled(STRING_FACTOR)).plus(ONE)
         if of_text_too:
             cost = cost.plus(args[1].size.scaled(STRING_FACTOR))
-        return Estimated(cost)
+        return CallEstimate(cost)
 
     return estimate
 
@@ -209,7 +209,7 @@ def _estimate_containment(*, of_range: bool, of_text_too: bool) -> Estimate:
 
 
 def _method(id_: str, receiver: Type, result: Type, call: Callable[[Any], Any]) -> tuple[Overload, ...]:
-    return (Overload(id_, (receiver,), result, call, is_method=True, estimate=lambda _: Estimated(ONE)),)
+    return (Overload(id_, (receiver,), result, call, is_method=True, estimate=lambda _: CallEstimate(ONE)),)
 
 
 def _containment(id_: str, other: Type, call: Callable[[Any, Any], bool], *, of_range: bool) -> Overload:
@@ -220,7 +220,7 @@ def _containment(id_: str, other: Type, call: Callable[[Any, Any], bool], *, of_
         BOOL,
         call,
         is_method=True,
-        price=_price_containment(of_range=of_range, of_text_too=of_text_too),
+        call_cost=_cost_of_containment(of_range=of_range, of_text_too=of_text_too),
         estimate=_estimate_containment(of_range=of_range, of_text_too=of_text_too),
     )
 
@@ -229,11 +229,11 @@ IPS: Final = Library(
     "kubernetes.net.ip",
     MappingProxyType(
         {
-            "ip": (Overload("string_to_ip", (STRING,), IP, _ip, price=of_text()),),
-            "isIP": (Overload("is_ip", (STRING,), BOOL, _is(_ip), price=of_text()),),
+            "ip": (Overload("string_to_ip", (STRING,), IP, _ip, call_cost=of_text()),),
+            "isIP": (Overload("is_ip", (STRING,), BOOL, _is(_ip), call_cost=of_text()),),
             "ip.isCanonical": (
                 # It is read, then compared. Its estimate is 1: Kubernetes' asks for a receiver, and has none.
-                Overload("ip_is_canonical", (STRING,), BOOL, _is_canonical, price=of_text(2)),
+                Overload("ip_is_canonical", (STRING,), BOOL, _is_canonical, call_cost=of_text(2)),
             ),
             "family": _method("ip_family", IP, INT, _family),
             "isUnspecified": _method("ip_is_unspecified", IP, BOOL, _is_unspecified),
@@ -251,8 +251,8 @@ CIDRS: Final = Library(
     "net.cidr",
     MappingProxyType(
         {
-            "cidr": (Overload("string_to_cidr", (STRING,), CIDR, _cidr, price=of_text()),),
-            "isCIDR": (Overload("is_cidr", (STRING,), BOOL, _is(_cidr), price=of_text()),),
+            "cidr": (Overload("string_to_cidr", (STRING,), CIDR, _cidr, call_cost=of_text()),),
+            "isCIDR": (Overload("is_cidr", (STRING,), BOOL, _is(_cidr), call_cost=of_text()),),
             "containsIP": (
                 _containment(
                     "cidr_contains_ip_string", STRING, lambda cidr, ip: cidr.contains(_ip(ip)), of_range=False

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
-from apiserver.cel.functions import ONE, Estimated, Library, Overload
+from apiserver.cel.functions import ONE, CallEstimate, Library, Overload
 from apiserver.cel.library.shared_costs import of_text
 from apiserver.cel.types import BOOL, DOUBLE, INT, STRING, Type
 from apiserver.cel.values import INT_MAX, INT_MIN, EvaluationError
@@ -145,15 +145,21 @@ def _of_int(number: int) -> CelQuantity:
 
 
 def _method(id_: str, args: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
-    return Overload(id_, (QUANTITY, *args), result, call, is_method=True, estimate=lambda _: Estimated(ONE))
+    return Overload(
+        id_, (QUANTITY, *args), result, call, is_method=True, estimate=lambda _: CallEstimate(ONE)
+    )
 
 
 QUANTITIES: Final = Library(
     "kubernetes.quantity",
     MappingProxyType(
         {
-            "quantity": (Overload("string_to_quantity", (STRING,), QUANTITY, _quantity, price=of_text()),),
-            "isQuantity": (Overload("is_quantity_string", (STRING,), BOOL, _is_quantity, price=of_text()),),
+            "quantity": (
+                Overload("string_to_quantity", (STRING,), QUANTITY, _quantity, call_cost=of_text()),
+            ),
+            "isQuantity": (
+                Overload("is_quantity_string", (STRING,), BOOL, _is_quantity, call_cost=of_text()),
+            ),
             "sign": (_method("quantity_sign", (), INT, _sign),),
             "isGreaterThan": (
                 _method("quantity_is_greater_than", (QUANTITY,), BOOL, lambda a, b: a.value > b.value),

@@ -12,11 +12,11 @@ from apiserver.cel.functions import (
     STRING_FACTOR,
     Argument,
     Bounds,
-    Estimated,
+    CallEstimate,
     Library,
     Overload,
 )
-from apiserver.cel.library.shared_costs import of_regex, too_much
+from apiserver.cel.library.shared_costs import regex_search, too_much
 from apiserver.cel.types import INT, STRING
 from apiserver.cel.values import EvaluationError
 from apiserver.golang.regex import InvalidPattern, Regex, TooMuchWork, compile_pattern
@@ -42,23 +42,23 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
         raise too_much() from None
 
 
-def _estimate(args: Sequence[Argument]) -> Estimated:
+def _estimate(args: Sequence[Argument]) -> CallEstimate:
     size = args[0].size
     text_cost = size.plus(Bounds(1, 1)).scaled(STRING_FACTOR)
     cost = text_cost.times(args[1].size.scaled(REGEX_FACTOR))
-    return Estimated(cost, Bounds(0, size.high))
+    return CallEstimate(cost, Bounds(0, size.high))
 
 
-_PRICES: Final[dict[str, Any]] = {"is_method": True, "price": of_regex, "estimate": _estimate}
+_COSTS: Final[dict[str, Any]] = {"is_method": True, "call_cost": regex_search, "estimate": _estimate}
 
 REGEX: Final = Library(
     "kubernetes.regex",
     MappingProxyType(
         {
-            "find": (Overload("string_find_string", (STRING, STRING), STRING, _find, **_PRICES),),
+            "find": (Overload("string_find_string", (STRING, STRING), STRING, _find, **_COSTS),),
             "findAll": (
-                Overload("string_find_all_string", (STRING, STRING), _STRINGS, _find_all, **_PRICES),
-                Overload("string_find_all_string_int", (STRING, STRING, INT), _STRINGS, _find_all, **_PRICES),
+                Overload("string_find_all_string", (STRING, STRING), _STRINGS, _find_all, **_COSTS),
+                Overload("string_find_all_string_int", (STRING, STRING, INT), _STRINGS, _find_all, **_COSTS),
             ),
         }
     ),

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
-from apiserver.cel.functions import ONE, Estimated, Library, Overload
+from apiserver.cel.functions import ONE, CallEstimate, Library, Overload
 from apiserver.cel.library.shared_costs import of_text
 from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import UINT_MAX, EvaluationError
@@ -143,7 +143,9 @@ def _piece(index: int) -> Callable[[Semver], int]:
 
 
 def _method(id_: str, args: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> tuple[Overload, ...]:
-    return (Overload(id_, (SEMVER, *args), result, call, is_method=True, estimate=lambda _: Estimated(ONE)),)
+    return (
+        Overload(id_, (SEMVER, *args), result, call, is_method=True, estimate=lambda _: CallEstimate(ONE)),
+    )
 
 
 SEMVERS: Final = Library(
@@ -151,12 +153,12 @@ SEMVERS: Final = Library(
     MappingProxyType(
         {
             "semver": (
-                Overload("string_to_semver", (STRING,), SEMVER, _semver, price=of_text()),
-                Overload("string_bool_to_semver", (STRING, BOOL), SEMVER, _semver, price=of_text()),
+                Overload("string_to_semver", (STRING,), SEMVER, _semver, call_cost=of_text()),
+                Overload("string_bool_to_semver", (STRING, BOOL), SEMVER, _semver, call_cost=of_text()),
             ),
             "isSemver": (
-                Overload("is_semver_string", (STRING,), BOOL, _is_semver, price=of_text()),
-                Overload("is_semver_string_bool", (STRING, BOOL), BOOL, _is_semver, price=of_text()),
+                Overload("is_semver_string", (STRING,), BOOL, _is_semver, call_cost=of_text()),
+                Overload("is_semver_string_bool", (STRING, BOOL), BOOL, _is_semver, call_cost=of_text()),
             ),
             "isGreaterThan": _method("semver_is_greater_than", (SEMVER,), BOOL, operator.gt),
             "isLessThan": _method("semver_is_less_than", (SEMVER,), BOOL, operator.lt),

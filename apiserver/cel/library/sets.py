@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from apiserver.cel.functions import ONE, Argument, Estimate, Estimated, Library, Overload, Price
+from apiserver.cel.functions import ONE, Argument, CallCost, CallEstimate, CallEstimator, Library, Overload
 from apiserver.cel.library.shared_costs import actual_size, check_cost
-from apiserver.cel.library.value_set import Members
+from apiserver.cel.library.value_set import ValueSet
 from apiserver.cel.types import BOOL, LIST_A
 
 
 def _contains(whole: list[Any], part: list[Any]) -> bool:
     check_cost(len(whole) * len(part))
-    members = Members(whole)
+    members = ValueSet(whole)
     return all(item in members for item in part)
 
 
 def _intersects(a: list[Any], b: list[Any]) -> bool:
     check_cost(len(a) * len(b))
-    members = Members(b)
+    members = ValueSet(b)
     return any(item in members for item in a)
 
 
@@ -29,16 +29,16 @@ def _equivalent(a: list[Any], b: list[Any]) -> bool:
     return _contains(a, b) and _contains(b, a)
 
 
-def _price(factor: int) -> Price:
-    def price(args: Sequence[Any], result: Any) -> int:
+def _call_cost(factor: int) -> CallCost:
+    def call_cost(args: Sequence[Any], result: Any) -> int:
         return 1 + actual_size(args[0]) * actual_size(args[1]) * factor
 
-    return price
+    return call_cost
 
 
-def _estimate(factor: int) -> Estimate:
-    def estimate(args: Sequence[Argument]) -> Estimated:
-        return Estimated(args[0].size.times(args[1].size).scaled(factor).plus(ONE))
+def _estimate(factor: int) -> CallEstimator:
+    def estimate(args: Sequence[Argument]) -> CallEstimate:
+        return CallEstimate(args[0].size.times(args[1].size).scaled(factor).plus(ONE))
 
     return estimate
 
@@ -53,7 +53,7 @@ SETS: Final = Library(
                     (LIST_A, LIST_A),
                     BOOL,
                     call,
-                    price=_price(factor),
+                    call_cost=_call_cost(factor),
                     estimate=_estimate(factor),
                 ),
             )

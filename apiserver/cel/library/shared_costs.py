@@ -14,9 +14,9 @@ from apiserver.cel.functions import (
     STRING_FACTOR,
     Argument,
     Bounds,
-    Estimate,
-    Estimated,
-    Price,
+    CallCost,
+    CallEstimate,
+    CallEstimator,
 )
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import CostExceeded
@@ -39,40 +39,40 @@ def actual_size(value: Any) -> int:
     return size if isinstance(size, int) else 1
 
 
-def of_text(factor: float = 1) -> Price:
+def of_text(factor: float = 1) -> CallCost:
     """To read the first argument, that many times."""
     return lambda args, _: math.ceil(actual_size(args[0]) * factor * STRING_FACTOR)
 
 
-def large_text_price(length: int) -> int:
+def large_text_cost(length: int) -> int:
     """1, as Kubernetes has it, unless a text is so large that to make it takes long."""
     return 1 + math.ceil(max(length - _SHORT_TEXT, 0) * STRING_FACTOR)
 
 
 def of_large_text(args: Sequence[Any], result: Any) -> int:
-    return large_text_price(len(args[0]))
+    return large_text_cost(len(args[0]))
 
 
 def of_large_result(args: Sequence[Any], result: Any) -> int:
-    return large_text_price(actual_size(result))
+    return large_text_cost(actual_size(result))
 
 
-def estimate_text(factor: float = 1, *, has_its_size: bool = False) -> Estimate:
+def estimate_text(factor: float = 1, *, has_its_size: bool = False) -> CallEstimator:
     """has_its_size: the result is as large as the first argument."""
 
-    def estimate(args: Sequence[Argument]) -> Estimated:
+    def estimate(args: Sequence[Argument]) -> CallEstimate:
         size = args[0].size
-        return Estimated(size.scaled(factor * STRING_FACTOR), size if has_its_size else None)
+        return CallEstimate(size.scaled(factor * STRING_FACTOR), size if has_its_size else None)
 
     return estimate
 
 
-def of_regex(args: Sequence[Any], result: Any) -> int:
+def regex_search(args: Sequence[Any], result: Any) -> int:
     """To look for a pattern, the second argument, in a text."""
-    return regex_price(len(args[0]), len(args[1]))
+    return regex_cost(len(args[0]), len(args[1]))
 
 
-def regex_price(text_length: int, pattern_length: int) -> int:
+def regex_cost(text_length: int, pattern_length: int) -> int:
     """An empty text is not free, since the pattern may be dear."""
     return math.ceil((1.0 + text_length) * STRING_FACTOR) * math.ceil(pattern_length * REGEX_FACTOR)
 
@@ -90,7 +90,7 @@ def traversal(value: Any) -> int:
     return 1
 
 
-def of_traversal(args: Sequence[Any], result: Any) -> int:
+def of_tree_traversal(args: Sequence[Any], result: Any) -> int:
     return traversal(args[0])
 
 
@@ -100,14 +100,14 @@ def element_size(list_type: Type) -> Bounds:
     return ANY if size_max is None else Bounds(0, size_max)
 
 
-def estimate_traversal(args: Sequence[Argument]) -> Estimated:
+def estimate_tree_traversal(args: Sequence[Argument]) -> CallEstimate:
     first = args[0]
     if first.type.kind is not Kind.LIST:
-        return Estimated(first.size.scaled(STRING_FACTOR))
+        return CallEstimate(first.size.scaled(STRING_FACTOR))
     each = ONE
     if first.type.element.kind in (Kind.STRING, Kind.BYTES):
         each = ONE.plus(element_size(first.type).scaled(STRING_FACTOR))
-    return Estimated(first.size.times(each))
+    return CallEstimate(first.size.times(each))
 
 
 def of_list(factor: float, size: int) -> int:
@@ -115,9 +115,9 @@ def of_list(factor: float, size: int) -> int:
     return int(size * factor) + 1 + LIST_COST
 
 
-def estimate_list(factor: float, size: Bounds) -> Estimated:
+def estimate_list(factor: float, size: Bounds) -> CallEstimate:
     fixed = 1 + LIST_COST
-    return Estimated(size.scaled(factor).plus(Bounds(fixed, fixed)), size)
+    return CallEstimate(size.scaled(factor).plus(Bounds(fixed, fixed)), size)
 
 
 def too_much() -> CostExceeded:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from apiserver.cel import costs, macros, types, values
-from apiserver.cel.functions import Estimate, Library, Overload, Price
+from apiserver.cel.functions import CallCost, CallEstimator, Library, Overload
 from apiserver.cel.library import timestamps
 from apiserver.cel.library.shared_costs import of_large_text
 from apiserver.cel.types import (
@@ -261,12 +261,12 @@ def _overload(
     args: Sequence[Type],
     result: Type,
     call: Callable[..., Any],
-    price: Price | None = None,
-    estimate: Estimate | None = None,
+    call_cost: CallCost | None = None,
+    estimate: CallEstimator | None = None,
     *,
     is_method: bool = False,
 ) -> Overload:
-    return Overload(id_, tuple(args), result, call, is_method, price, estimate)
+    return Overload(id_, tuple(args), result, call, is_method, call_cost, estimate)
 
 
 _COMPARED_TEXT: Final = (costs.comparison, costs.comparison_worst)
@@ -327,21 +327,21 @@ def _conversions(result: Type, ways: Mapping[Type, Callable[[Any], Any]]) -> tup
     """ways: how a value of each type is converted."""
     found = []
     for type_, convert in ways.items():
-        price: tuple[Price, Estimate | None] | tuple[()] = ()
+        call_cost: tuple[CallCost, CallEstimator | None] | tuple[()] = ()
         if (type_, result) == (STRING, BYTES):
-            price = (costs.traversal, costs.conversion_to_bytes)
+            call_cost = (costs.traversal, costs.conversion_to_bytes)
         elif (type_, result) == (BYTES, STRING):
-            price = (costs.traversal, costs.conversion_from_bytes)
+            call_cost = (costs.traversal, costs.conversion_from_bytes)
         elif type_ is STRING and result is not STRING:
-            price = (of_large_text, None)
-        found.append(_overload(f"{_NAMES[type_]}_to_{_NAMES[result]}", (type_,), result, convert, *price))
+            call_cost = (of_large_text, None)
+        found.append(_overload(f"{_NAMES[type_]}_to_{_NAMES[result]}", (type_,), result, convert, *call_cost))
     return tuple(found)
 
 
 def _text_method(
-    id_: str, call: Callable[[Any, Any], bool], price: Price, estimate: Estimate
+    id_: str, call: Callable[[Any, Any], bool], call_cost: CallCost, estimate: CallEstimator
 ) -> tuple[Overload, ...]:
-    return (_overload(id_, (STRING, STRING), BOOL, call, price, estimate, is_method=True),)
+    return (_overload(id_, (STRING, STRING), BOOL, call, call_cost, estimate, is_method=True),)
 
 
 _PART_IDS: Final = {
@@ -544,7 +544,7 @@ STANDARD: Final = Library(
         "matches": (
             # Kubernetes counts this form as one, whatever the text; so the estimate must.
             _overload("matches", (STRING, STRING), BOOL, _matches, costs.matching),
-            *_text_method("matches_string", _matches, costs.matching, costs.matching_worst),
+            *_text_method("matches_string", _matches, costs.matching, costs.regex_search_worst),
         ),
         **{name: _parts(name) for name in timestamps.PARTS},
     },

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from apiserver.cel.library.shared_costs import TEXT_MAX, check_size
 from apiserver.cel.library.string_conversion import double_text
 from apiserver.cel.library.timestamps import format_duration, format_timestamp
-from apiserver.cel.syntax import ListOf, MapOf, Node
+from apiserver.cel.syntax import CreateList, CreateMap, Node
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import BoolKey, Duration, EvaluationError, Timestamp, UInt, key_value, type_name
 from storage.quoting import go_quote
@@ -353,9 +353,9 @@ def _unfit(node: Node, taken: frozenset[Kind]) -> Node | None:
     if Kind.LIST not in taken:
         return None
     within: list[Node] = []
-    if isinstance(node, ListOf):
+    if isinstance(node, CreateList):
         within.extend(node.items)
-    elif isinstance(node, MapOf):
+    elif isinstance(node, CreateMap):
         within.extend(
             each for entry in node.entries for each in (entry.key, entry.value) if not isinstance(each, str)
         )

@@ -10,17 +10,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.cel import types
-from apiserver.cel.functions import UNBOUNDED, Argument, Bounds, Estimated, Library, Overload
+from apiserver.cel.functions import UNBOUNDED, Argument, Bounds, CallEstimate, Library, Overload
 from apiserver.cel.library.shared_costs import (
     ITEMS_MAX,
     actual_size,
     check_size,
     element_size,
     estimate_text,
-    estimate_traversal,
+    estimate_tree_traversal,
     of_large_result,
     of_text,
-    of_traversal,
+    of_tree_traversal,
 )
 from apiserver.cel.library.string_conversion import cel_quoted
 from apiserver.cel.library.string_format import format_localized, format_plainly
@@ -147,7 +147,7 @@ def _reverse(text: str) -> str:
 # ---- worst cases
 
 
-def _estimate_replace(args: Sequence[Argument]) -> Estimated:
+def _estimate_replace(args: Sequence[Argument]) -> CallEstimate:
     size, old, new = (arg.size for arg in args[:3])
     # The longest result: of an empty text, new ones around each character; else as many of the smallest
     # replaced by the largest, unless that makes it shorter.
@@ -164,26 +164,26 @@ def _estimate_replace(args: Sequence[Argument]) -> Estimated:
     else:
         shortest = -(-size.low // old.high) * new.low
     result = Bounds(min(shortest, UNBOUNDED), min(longest, UNBOUNDED))
-    return Estimated(size.scaled(0.2), result)
+    return CallEstimate(size.scaled(0.2), result)
 
 
-def _estimate_split(args: Sequence[Argument]) -> Estimated:
+def _estimate_split(args: Sequence[Argument]) -> CallEstimate:
     size = args[0].size
     limit = args[2].constant if len(args) > 2 else None
     pieces = limit % (1 << 64) if type(limit) is int else size.high
-    return Estimated(size.scaled(0.2), Bounds(0, pieces))
+    return CallEstimate(size.scaled(0.2), Bounds(0, pieces))
 
 
-def _estimate_join(args: Sequence[Argument]) -> Estimated:
+def _estimate_join(args: Sequence[Argument]) -> CallEstimate:
     count = args[0].size
     size = count.times(element_size(args[0].type)) if args[0].type.parameters else Bounds(0, 0)
     if len(args) > 1:
         between = Bounds(max(count.low - 1, 0), max(count.high - 1, 0))
         size = size.plus(args[1].size.times(between))
-    return Estimated(size.scaled(0.1), size)
+    return CallEstimate(size.scaled(0.1), size)
 
 
-def _price_join(args: Sequence[Any], result: Any) -> int:
+def _cost_of_join(args: Sequence[Any], result: Any) -> int:
     return of_text(2)((result,), None) if actual_size(result) else 0
 
 
@@ -196,11 +196,11 @@ def _method(
     return Overload(name, (STRING, *args), result, call, is_method=True, **more)
 
 
-_READ: Final[dict[str, Any]] = {"price": of_text(), "estimate": estimate_text(has_its_size=True)}
-_SOUGHT: Final[dict[str, Any]] = {"price": of_traversal, "estimate": estimate_traversal}
-_REPLACED: Final[dict[str, Any]] = {"price": of_text(2), "estimate": _estimate_replace}
-_SPLIT: Final[dict[str, Any]] = {"price": of_text(2), "estimate": _estimate_split}
-_JOINED: Final[dict[str, Any]] = {"price": _price_join, "estimate": _estimate_join}
+_READ: Final[dict[str, Any]] = {"call_cost": of_text(), "estimate": estimate_text(has_its_size=True)}
+_SOUGHT: Final[dict[str, Any]] = {"call_cost": of_tree_traversal, "estimate": estimate_tree_traversal}
+_REPLACED: Final[dict[str, Any]] = {"call_cost": of_text(2), "estimate": _estimate_replace}
+_SPLIT: Final[dict[str, Any]] = {"call_cost": of_text(2), "estimate": _estimate_split}
+_JOINED: Final[dict[str, Any]] = {"call_cost": _cost_of_join, "estimate": _estimate_join}
 
 _BASIC: Final[Mapping[str, tuple[Overload, ...]]] = {
     "charAt": (_method("string_char_at_int", (INT,), STRING, _char_at),),
@@ -246,8 +246,10 @@ _STRICT: Final[Mapping[str, tuple[Overload, ...]]] = {
 
 def _printing(format_: Callable[[str, list[Any]], str]) -> Mapping[str, tuple[Overload, ...]]:
     return {
-        "format": (_method("string_format", (types.LIST_DYN,), STRING, format_, price=of_large_result),),
-        "strings.quote": (Overload("strings_quote", (STRING,), STRING, cel_quoted, price=of_large_result),),
+        "format": (_method("string_format", (types.LIST_DYN,), STRING, format_, call_cost=of_large_result),),
+        "strings.quote": (
+            Overload("strings_quote", (STRING,), STRING, cel_quoted, call_cost=of_large_result),
+        ),
     }
 
 

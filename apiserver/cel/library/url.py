@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
-from apiserver.cel.functions import ONE, Estimated, Library, Overload
+from apiserver.cel.functions import ONE, CallEstimate, Library, Overload
 from apiserver.cel.library.shared_costs import estimate_text, of_large_text, of_text
 from apiserver.cel.types import BOOL, STRING, Type
 from apiserver.cel.values import EvaluationError
@@ -51,7 +51,7 @@ def _url(text: str) -> CelUrl:
 
 
 def _part(id_: str, result: Type, call: Callable[[CelUrl], Any]) -> tuple[Overload, ...]:
-    return (Overload(id_, (URL,), result, call, is_method=True, estimate=lambda _: Estimated(ONE)),)
+    return (Overload(id_, (URL,), result, call, is_method=True, estimate=lambda _: CallEstimate(ONE)),)
 
 
 URLS: Final = Library(
@@ -64,11 +64,13 @@ URLS: Final = Library(
                     (STRING,),
                     URL,
                     _url,
-                    price=of_text(),
+                    call_cost=of_text(),
                     estimate=estimate_text(has_its_size=True),
                 ),
             ),
-            "isURL": (Overload("is_url_string", (STRING,), BOOL, urls.is_request_uri, price=of_large_text),),
+            "isURL": (
+                Overload("is_url_string", (STRING,), BOOL, urls.is_request_uri, call_cost=of_large_text),
+            ),
             "getScheme": _part("url_get_scheme", STRING, lambda value: value.url.scheme),
             "getHost": _part("url_get_host", STRING, lambda value: value.url.host),
             "getHostname": _part("url_get_hostname", STRING, lambda value: value.url.hostname),

@@ -14,7 +14,7 @@ _PLAIN: Final = frozenset({str, bytes, type(None)})
 _OWN_KIND: Final = frozenset({bool, Timestamp, Duration})
 
 
-class Members:
+class ValueSet:
     """A set of values of any types."""
 
     __slots__ = ("_others", "_plain")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from apiserver.cel import types
 from apiserver.cel.checker import Rules
-from apiserver.cel.compiler import NotRunnable, Program
+from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.environment import Environment
 from apiserver.cel.functions import Library, Overload
 from apiserver.cel.library.comprehensions import BINDINGS, TWO_VARIABLES
@@ -384,7 +384,7 @@ def test_lists_that_are_sets_or_maps(text: str, given_list: Any, want: Any) -> N
 @pytest.mark.parametrize("text", ["'a'.find('[')", "'a'.findAll('[')", "'a'.matches('[')"])
 def test_a_pattern_that_is_constant_is_compiled_before_anything_is_evaluated(text: str) -> None:
     environment = Environment({}, LIBRARIES, rules=Rules(lenient=True))
-    with pytest.raises(NotRunnable) as caught:
+    with pytest.raises(ProgramError) as caught:
         environment.program(environment.check(text))
     assert str(caught.value) == "error parsing regexp: missing closing ]: `[`"
 
@@ -402,7 +402,7 @@ UNCONVERTIBLE: Final[dict[str, str]] = {
 @pytest.mark.parametrize(("text", "want"), UNCONVERTIBLE.items(), ids=UNCONVERTIBLE)
 def test_constants_are_converted_before_anything_is_evaluated(text: str, want: str) -> None:
     """cel-go interpreter/decorators.go, decOptimize."""
-    with pytest.raises(NotRunnable) as caught:
+    with pytest.raises(ProgramError) as caught:
         program(text)
     assert str(caught.value) == want
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.cel.functions import ANY, ONE, Argument, Bounds, Estimate, Overload
+from apiserver.cel.functions import ANY, ONE, Argument, Bounds, CallEstimator, Overload
 from apiserver.cel.library.named_formats import FORMAT, FORMATS
 from apiserver.cel.library.network import CIDR, IP
 from apiserver.cel.library.quantity import QUANTITY
@@ -119,14 +119,14 @@ def test_a_call_answers_or_says_what_is_wrong(overload: Overload, data: st.DataO
         return
     if overload.result.kind in _SCALARS:
         assert type_of(result).kind is overload.result.kind
-    assert overload.price is None or overload.price(args, result) >= 0
+    assert overload.call_cost is None or overload.call_cost(args, result) >= 0
 
 
 ESTIMATED = {name: overload.estimate for name, overload in OVERLOADS.items() if overload.estimate is not None}
 
 
 @pytest.mark.parametrize(("name", "estimate"), ESTIMATED.items(), ids=ESTIMATED)
-def test_the_worst_case_has_bounds(name: str, estimate: Estimate) -> None:
+def test_the_worst_case_has_bounds(name: str, estimate: CallEstimator) -> None:
     """From a lower to a higher one, whatever is known; as large as may be where nothing is."""
     for size in (Bounds(0, 0), ONE, Bounds(0, 1000), ANY):
         estimated = estimate([Argument(type_, size) for type_ in OVERLOADS[name].args])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.cel.library.value_set import Members
+from apiserver.cel.library.value_set import ValueSet
 from apiserver.cel.syntax import Invalid
 from apiserver.cel.values import UInt, equal
 from tests.unit.cel.library_support import assert_fails, assert_true, evaluate
@@ -150,4 +150,4 @@ _VALUES = st.recursive(
 
 @given(st.lists(_VALUES, max_size=8), _VALUES)
 def test_members_are_what_is_equal(items: list[Any], item: Any) -> None:
-    assert (item in Members(items)) == any(equal(item, other) for other in items)
+    assert (item in ValueSet(items)) == any(equal(item, other) for other in items)

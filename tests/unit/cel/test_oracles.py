@@ -21,7 +21,7 @@ import pytest
 
 from apiserver.cel import types
 from apiserver.cel.checker import Rules
-from apiserver.cel.compiler import NotRunnable
+from apiserver.cel.compiler import ProgramError
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.math import MATH
 from apiserver.cel.library.optionals import OPTIONALS
@@ -180,7 +180,7 @@ def by_us(text: str) -> Any:
         return REFUSED
     try:
         return plain(OURS.program(checked)(VARIABLES).value)
-    except NotRunnable:
+    except ProgramError:
         return NOT_RUNNABLE
     except EvaluationError:
         return FAILED

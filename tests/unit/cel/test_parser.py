@@ -18,10 +18,10 @@ from apiserver.cel.syntax import (
     Call,
     Comprehension,
     Constant,
+    CreateList,
+    CreateMap,
     Ident,
     Invalid,
-    ListOf,
-    MapOf,
     Message,
     Node,
     Select,
@@ -68,10 +68,10 @@ def shown(node: Node | None) -> str:
         case Call():
             target = "" if node.target is None else f"{shown(node.target)}."
             return f"{target}{node.function}({', '.join(map(shown, node.args))})"
-        case ListOf():
+        case CreateList():
             items = ("?" * (i in node.optional) + shown(item) for i, item in enumerate(node.items))
             return f"[{', '.join(items)}]"
-        case MapOf() | Message():
+        case CreateMap() | Message():
             keys = [each.key if isinstance(each.key, str) else shown(each.key) for each in node.entries]
             entries = (
                 f"{'?' * each.is_optional}{key}: {shown(each.value)}"
@@ -147,7 +147,7 @@ def test_literals(text: str, value: object) -> None:
     node = parsed(text)
     found = (
         [item.value for item in node.items if isinstance(item, Constant)]
-        if isinstance(node, ListOf)
+        if isinstance(node, CreateList)
         else None
     )
     got = found if found is not None else node.value if isinstance(node, Constant) else None

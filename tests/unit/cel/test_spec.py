@@ -22,7 +22,7 @@ import pytest
 
 from apiserver.cel import library, macros, types
 from apiserver.cel.checker import Rules
-from apiserver.cel.compiler import NotRunnable
+from apiserver.cel.compiler import ProgramError
 from apiserver.cel.environment import Environment
 from apiserver.cel.functions import Library, Overload
 from apiserver.cel.syntax import Invalid
@@ -186,7 +186,7 @@ def test_case(case: Mapping[str, Any]) -> None:
     )
     want = case["want"]
     if want is not None and want[0] == "error":
-        with pytest.raises((Invalid, NotRunnable, EvaluationError)):
+        with pytest.raises((Invalid, ProgramError, EvaluationError)):
             evaluated(environment, case)
         return
     if "want_type" in case:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.endpoints import watch_stream
-from apiserver.endpoints.watch_stream import Turns, WatchStream
+from apiserver.endpoints.watch_stream import Iteration, WatchStream
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import Version, Watcher
 from storage.watch_cache.events import Change, Delivery
@@ -46,7 +46,7 @@ def test_a_damaged_value_behind_one_to_be_converted_ends_the_stream(monkeypatch:
         call: Any = None
         metrics: Any = SimpleNamespace(count_watch_events=lambda *_: None)
         ends_at = loop.time() + ENDED_WITHIN_S
-        stream = WatchStream(call, encoder, resource, metrics, Turns(), ends_at=ends_at, clock=loop.time)
+        stream = WatchStream(call, encoder, resource, metrics, Iteration(), ends_at=ends_at, clock=loop.time)
         watcher = Watcher[StoredObject](after=0, predicate=None, on_event=stream.on_event)
         for revision, head in ((1, b"{"), (2, b"")):
             found = StoredObject(f"/{revision}", head, b"")
