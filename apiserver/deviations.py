@@ -18,7 +18,7 @@ class Deviations:
     """
 
     item_watch: bool = True
-    bare_dry_run: bool = True
+    empty_dry_run: bool = True
     if_match: bool = True
     empty_list_keeps_owners: bool = True
     reset_writer_owns: bool = True
@@ -27,7 +27,7 @@ class Deviations:
 SPECIFIED: Final = Deviations()
 KUBERNETES: Final = Deviations(
     item_watch=False,
-    bare_dry_run=False,
+    empty_dry_run=False,
     if_match=False,
     empty_list_keeps_owners=False,
     reset_writer_owns=False,

@@ -149,7 +149,7 @@ def _value_text(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def item_key(keys: dict[str, Any]) -> str:
+def key_element(keys: dict[str, Any]) -> str:
     """The element of a list's item with these keys, which are in the order of their names.
 
     Raises TypeError for values that JSON does not have.
@@ -157,7 +157,7 @@ def item_key(keys: dict[str, Any]) -> str:
     return "k:" + orjson.dumps(keys).decode()
 
 
-def item_value(value: Any) -> str:
+def value_element(value: Any) -> str:
     """The element of a set's item."""
     return "v:" + orjson.dumps(value).decode()
 
@@ -246,7 +246,7 @@ def _parse(fields: Any, depth: int) -> FieldSet:
             if depth:
                 parsed[ITSELF] = LEAF
             continue
-        element = canonical(text)
+        element = canonical_quantity(text)
         if not element:
             continue
         node = _parse(below, depth + 1)
@@ -260,7 +260,7 @@ def _parse(fields: Any, depth: int) -> FieldSet:
 
 
 @lru_cache(maxsize=16_384)
-def canonical(text: str) -> str:
+def canonical_quantity(text: str) -> str:
     """An element with its JSON in the one form that is compared; empty if nobody knows its kind.
 
     Raises InvalidFieldSet.
@@ -274,9 +274,9 @@ def canonical(text: str) -> str:
                 keys = orjson.loads(value)
                 if not isinstance(keys, dict):
                     raise InvalidFieldSet(f"the keys of an item are an object: {text[:100]}")
-                return item_key(dict(sorted(keys.items())))
+                return key_element(dict(sorted(keys.items())))
             case "v:":
-                return item_value(orjson.loads(value))
+                return value_element(orjson.loads(value))
             case "i:":
                 return f"i:{int(value)}"
             case prefix if prefix[1:] == ":":

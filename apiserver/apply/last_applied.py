@@ -10,8 +10,8 @@ from typing import Final
 import orjson
 
 from apiserver.apply.field_set import LEAF, FieldSet
-from apiserver.apply.typed_value import TooDeep, Untyped
-from apiserver.apply.updater import Version, still_as_applied
+from apiserver.apply.typed_value import SchemaMismatch, TooDeep
+from apiserver.apply.updater import Version, _owned_by_version
 from apiserver.meta.object_meta import ANNOTATIONS_BYTES_MAX
 from apiserver.vocabulary import Document
 
@@ -33,12 +33,12 @@ def taken_over(live: Document, text: str, version: Version) -> FieldSet:
         applied = orjson.loads(text)
         if not isinstance(applied, dict) or applied.get("apiVersion") != version.api_version:
             return LEAF
-        return still_as_applied(live, applied, version)
-    except (orjson.JSONDecodeError, Untyped, TooDeep):
+        return _owned_by_version(live, applied, version)
+    except (orjson.JSONDecodeError, SchemaMismatch, TooDeep):
         return LEAF
 
 
-def text_for(wanted: Document) -> str:
+def annotation_for(wanted: Document) -> str:
     """What is wanted, for the next client-side apply."""
     meta = dict(wanted["metadata"])
     if isinstance(meta.get("annotations"), dict):
@@ -50,7 +50,7 @@ def text_for(wanted: Document) -> str:
 def keep_up(document: Document, wanted: Document) -> None:
     """Have the next client-side apply find what is wanted now, if there is room for that."""
     annotations = document["metadata"]["annotations"]
-    annotations[LAST_APPLIED] = text_for(wanted)
+    annotations[LAST_APPLIED] = annotation_for(wanted)
     size_bytes = sum(len(f"{key}{value}".encode()) for key, value in annotations.items())
     if size_bytes > ANNOTATIONS_BYTES_MAX:
         del annotations[LAST_APPLIED]

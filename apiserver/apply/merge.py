@@ -9,15 +9,15 @@ from typing import Any, Final
 import orjson
 
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, has_itself
-from apiserver.apply.type_defs import NoElement, Shape, element_of
+from apiserver.apply.type_defs import NoPathElement, TypeDef, path_element
 from apiserver.apply.typed_value import TooDeep, everything
-from apiserver.meta.quantity import InvalidQuantity, canonical
+from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
 from apiserver.vocabulary import Document
 
 _ABSENT: Final = object()
 
 
-def merge(live: Document, applied: Document, shape: Shape) -> Document:
+def merge(live: Document, applied: Document, shape: TypeDef) -> Document:
     """The live document with everything that is applied in it; itself if it has all of that already.
 
     It shares parts with both. applied: has passed `documents.stated`. Lists of the types `set` and `map` keep
@@ -31,7 +31,7 @@ def merge(live: Document, applied: Document, shape: Shape) -> Document:
     return merged
 
 
-def _merge(live: Any, applied: Any, shape: Shape) -> Any:
+def _merge(live: Any, applied: Any, shape: TypeDef) -> Any:
     if applied is live:
         return live
     if live is _ABSENT:
@@ -51,7 +51,7 @@ def _merge(live: Any, applied: Any, shape: Shape) -> Any:
     return _merge_fields(live or {}, applied, shape)
 
 
-def _merge_fields(live: Document, applied: Document, shape: Shape) -> Document:
+def _merge_fields(live: Document, applied: Document, shape: TypeDef) -> Document:
     merged = live
     is_struct = shape.what == "struct"
     for name, value in applied.items():
@@ -86,11 +86,11 @@ def _unless_same(live: Any, applied: Any) -> Any:
     return live
 
 
-def _settled(value: Any, shape: Shape) -> Any:
+def _settled(value: Any, shape: TypeDef) -> Any:
     """A value as the server will have it: quantities have many spellings, and only one that is compared."""
     if shape.scalar == "quantity" and value is not None:
         try:
-            return canonical(f"{value}")
+            return canonical_quantity(f"{value}")
         except InvalidQuantity:
             return value  # Who checks the object will say so.
     if shape.what == "struct" and isinstance(value, dict) and not shape.is_whole:
@@ -105,18 +105,18 @@ def _settled(value: Any, shape: Shape) -> Any:
     return value
 
 
-def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
+def _merge_lists(live: list[Any], applied: list[Any], shape: TypeDef) -> list[Any]:
     """Live items keep their places; shared ones come in the order in which they are applied."""
     our_order = [(_element(item, shape, index), item) for index, item in enumerate(live)]
     ours = dict(our_order)
     theirs = {_element(item, shape, index): item for index, item in enumerate(applied)}
-    their_order = list(theirs)
-    if len(ours) == len(live) and list(ours) == their_order:
+    applied_order = list(theirs)
+    if len(ours) == len(live) and list(ours) == applied_order:
         merged = [_merge(ours[element], theirs[element], shape.element) for element in ours]
         return live if all(map(operator.is_, live, merged)) else merged
     counts = Counter(element for element, _ in our_order)
     repeated = {element for element, count in counts.items() if count > 1}
-    shared = iter([element for element in their_order if element in ours])
+    shared = iter([element for element in applied_order if element in ours])
     awaited = next(shared, None)
     done: set[str] = set()
     merged = []
@@ -128,11 +128,11 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
         done.add(element)
 
     i = j = 0
-    while i < len(our_order) or j < len(their_order):
+    while i < len(our_order) or j < len(applied_order):
         if i < len(our_order):
             element, item = our_order[i]
-            if j < len(their_order):
-                if element == their_order[j]:
+            if j < len(applied_order):
+                if element == applied_order[j]:
                     take(element)
                     i, j = i + 1, j + 1
                     awaited = next(shared, None)
@@ -146,8 +146,8 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
                 continue
             if element in done:
                 i += 1
-        if j < len(their_order):
-            element = their_order[j]
+        if j < len(applied_order):
+            element = applied_order[j]
             take(element)
             j += 1
             if element == awaited:
@@ -155,17 +155,17 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
     return merged
 
 
-def _element(item: Any, shape: Shape, index: int) -> str:
+def _element(item: Any, shape: TypeDef, index: int) -> str:
     try:
-        return element_of(item, shape)
-    except (NoElement, TypeError):
+        return path_element(item, shape)
+    except (NoPathElement, TypeError):
         return f"i:{index}"
 
 
 # ---- taking out
 
 
-def prune(document: Document, last: FieldSet, owned: FieldSet, shape: Shape) -> Document:
+def prune(document: Document, last: FieldSet, owned: FieldSet, shape: TypeDef) -> Document:
     """The document without what its applier owned and has given up.
 
     last: what the applier owned before. owned: everything that anybody owns now, the applier too.
@@ -176,7 +176,7 @@ def prune(document: Document, last: FieldSet, owned: FieldSet, shape: Shape) -> 
     return pruned if isinstance(pruned, dict) else {}
 
 
-def _prune(value: Any, last: FieldSet, owned: FieldSet, shape: Shape) -> Any:
+def _prune(value: Any, last: FieldSet, owned: FieldSet, shape: TypeDef) -> Any:
     if not value or not last or shape.is_whole or shape.what == "ignored":
         return value
     if isinstance(value, dict) and shape.what in ("struct", "map", "free"):
@@ -209,7 +209,7 @@ def _prune(value: Any, last: FieldSet, owned: FieldSet, shape: Shape) -> Any:
 
 
 def _prune_element(
-    element: str, value: Any, last: FieldSet, owned: FieldSet, shape: Shape, *, is_struct: bool
+    element: str, value: Any, last: FieldSet, owned: FieldSet, shape: TypeDef, *, is_struct: bool
 ) -> Any:
     before = last.get(element)
     if before is None:
@@ -226,7 +226,7 @@ def _prune_element(
     return left
 
 
-def put_back(left: Document, whole: Document, owned: FieldSet, shape: Shape) -> Document:
+def add_back_owned(left: Document, whole: Document, owned: FieldSet, shape: TypeDef) -> Document:
     """What is left of a document, with everything that is owned as it was in the whole.
 
     Returns `left` itself if it has all of that; shares parts with both.
@@ -235,19 +235,19 @@ def put_back(left: Document, whole: Document, owned: FieldSet, shape: Shape) -> 
     return restored
 
 
-def _put_back(left: Any, whole: Any, owned: FieldSet, shape: Shape) -> Any:
+def _put_back(left: Any, whole: Any, owned: FieldSet, shape: TypeDef) -> Any:
     """owned: has something of this value's."""
     if left == whole or shape.what == "ignored":
         return left
     if not shape.is_whole:
         if isinstance(left, dict) and isinstance(whole, dict):
-            return _put_back_fields(left, whole, owned, shape)
+            return _add_back_fields(left, whole, owned, shape)
         if isinstance(left, list) and isinstance(whole, list) and shape.what in ("items", "set"):
-            return _put_back_items(left, whole, owned, shape)
+            return _add_back_items(left, whole, owned, shape)
     return whole if has_itself(owned) else left
 
 
-def _put_back_fields(left: Document, whole: Document, owned: FieldSet, shape: Shape) -> Document:
+def _add_back_fields(left: Document, whole: Document, owned: FieldSet, shape: TypeDef) -> Document:
     restored = left
     is_struct = shape.what == "struct"
     for name, value in whole.items():
@@ -257,7 +257,7 @@ def _put_back_fields(left: Document, whole: Document, owned: FieldSet, shape: Sh
             continue
         child = known[1] if known else shape.element
         before = left.get(name, _ABSENT)
-        after = _returned(element, before, value, owned, child, is_struct=is_struct)
+        after = _add_back_element(element, before, value, owned, child, is_struct=is_struct)
         if after is not before:
             if restored is left:
                 restored = dict(left)
@@ -265,7 +265,7 @@ def _put_back_fields(left: Document, whole: Document, owned: FieldSet, shape: Sh
     return restored
 
 
-def _put_back_items(left: list[Any], whole: list[Any], owned: FieldSet, shape: Shape) -> list[Any]:
+def _add_back_items(left: list[Any], whole: list[Any], owned: FieldSet, shape: TypeDef) -> list[Any]:
     remaining = {_element(item, shape, index): item for index, item in enumerate(left)}
     if len(remaining) < len(left):
         return left  # Some are there several times: nobody can tell which is whose.
@@ -274,7 +274,7 @@ def _put_back_items(left: list[Any], whole: list[Any], owned: FieldSet, shape: S
         element = _element(value, shape, index)
         item = remaining.pop(element, _ABSENT)
         if element in owned:
-            item = _returned(element, item, value, owned, shape.element, is_struct=False)
+            item = _add_back_element(element, item, value, owned, shape.element, is_struct=False)
         if item is not _ABSENT:
             restored.append(item)
     restored += remaining.values()
@@ -282,7 +282,9 @@ def _put_back_items(left: list[Any], whole: list[Any], owned: FieldSet, shape: S
     return left if is_same else restored
 
 
-def _returned(element: str, left: Any, whole: Any, owned: FieldSet, shape: Shape, *, is_struct: bool) -> Any:
+def _add_back_element(
+    element: str, left: Any, whole: Any, owned: FieldSet, shape: TypeDef, *, is_struct: bool
+) -> Any:
     if left is not _ABSENT:
         return _put_back(left, whole, owned[element], shape)
     # All of it has gone, and only what is owned of it comes back.
@@ -291,13 +293,13 @@ def _returned(element: str, left: Any, whole: Any, owned: FieldSet, shape: Shape
     )
 
 
-def extract(document: Document, fields: FieldSet, shape: Shape) -> Document:
+def extract(document: Document, fields: FieldSet, shape: TypeDef) -> Document:
     """The part of a document that a set of fields names."""
     part = _extract(document, fields, shape)
     return part if isinstance(part, dict) else {}
 
 
-def _extract(value: Any, fields: FieldSet, shape: Shape) -> Any:
+def _extract(value: Any, fields: FieldSet, shape: TypeDef) -> Any:
     if not value or shape.is_whole or not fields.keys() - {ITSELF}:
         return value
     if isinstance(value, dict) and shape.what in ("struct", "map", "free"):
@@ -317,7 +319,7 @@ def _extract(value: Any, fields: FieldSet, shape: Shape) -> Any:
     return value
 
 
-def reconcile(fields: FieldSet, shape: Shape) -> FieldSet:
+def reconcile(fields: FieldSet, shape: TypeDef) -> FieldSet:
     """A set as the schema has it now: who owned parts of what is atomic by now owns it whole (row F19).
 
     What was atomic once and is not any more stays as it is (row F20).

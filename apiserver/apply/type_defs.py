@@ -13,15 +13,15 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, item_key, item_value
+from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, key_element, value_element
 from apiserver.schema.structural import Kind, Schema
 
 # Objects without a schema are owned by their parts down to this level, then whole.
-FREE_LEVELS: Final = 100
+UNTYPED_LEVELS: Final = 100
 # How many outlines a shape keeps, of how many names, and how long these are together at most.
-ALIKE_MAX: Final = 128
-ALIKE_NAMES_MAX: Final = 32
-ALIKE_TEXT_MAX: Final = 500
+OUTLINES_MAX: Final = 128
+OUTLINE_NAMES_MAX: Final = 32
+OUTLINE_TEXT_MAX: Final = 500
 
 What = Literal["ignored", "scalar", "struct", "map", "list", "items", "set", "free"]
 _SCALARS: Final[Mapping[Kind, str]] = {
@@ -45,7 +45,7 @@ KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "io.k8s.api.core.v1.ServicePort": {"protocol": "TCP"},
 }
 # The server's own, whoever writes them.
-_OWN_META: Final = frozenset(
+_SERVER_FIELDS: Final = frozenset(
     {
         "name",
         "namespace",
@@ -60,7 +60,7 @@ _OWN_META: Final = frozenset(
 )
 
 
-class Shape:
+class TypeDef:
     """One value's.
 
     is_whole: it is owned as a whole.
@@ -78,7 +78,7 @@ class Shape:
         "container",
         "element",
         "fields",
-        "is_loose",
+        "has_untyped",
         "is_undeclared",
         "is_whole",
         "keys",
@@ -93,14 +93,14 @@ class Shape:
         self.is_whole = is_whole or what in ("scalar", "list")
         self.scalar = scalar
         self.types = _TYPES.get(scalar, ())
-        self.fields: dict[str, tuple[str, Shape]] = {}
-        self.element: Shape = self
+        self.fields: dict[str, tuple[str, TypeDef]] = {}
+        self.element: TypeDef = self
         self.keys: tuple[tuple[str, Any], ...] = ()
         self.is_undeclared = False
-        self.is_loose = what == "free"
+        self.has_untyped = what == "free"
         self.alike: dict[tuple[str, ...], Outline] = {}
 
-    def work_out(self, names: tuple[str, ...]) -> Outline:
+    def make_outline(self, names: tuple[str, ...]) -> Outline:
         """Of `alike`. Names are few, and come again and again; where they do not, little is kept."""
         fields: FieldSet = {ITSELF: LEAF}
         inner = []
@@ -115,8 +115,8 @@ class Shape:
             fields[element] = LEAF
             if not child.is_whole:
                 inner.append((name, element, child))
-        if len(names) <= ALIKE_NAMES_MAX and len("".join(names)) <= ALIKE_TEXT_MAX:
-            if len(self.alike) >= ALIKE_MAX:
+        if len(names) <= OUTLINE_NAMES_MAX and len("".join(names)) <= OUTLINE_TEXT_MAX:
+            if len(self.alike) >= OUTLINES_MAX:
                 self.alike.clear()
             self.alike[names] = fields, inner
         return fields, inner
@@ -124,33 +124,33 @@ class Shape:
 
 # A set that has every element, in order, and the names, elements and shapes of the values that are not owned
 # as a whole: what is owned of these has yet to be put there.
-Outline: TypeAlias = tuple[FieldSet, Sequence[tuple[str, str, Shape]]]
+Outline: TypeAlias = tuple[FieldSet, Sequence[tuple[str, str, TypeDef]]]
 
 
-IGNORED: Final = Shape("ignored")
-_SCALAR_SHAPES: Final = {kind: Shape("scalar", scalar=scalar) for kind, scalar in _SCALARS.items()}
-_UNTYPED: Final = Shape("scalar")
+IGNORED: Final = TypeDef("ignored")
+_SCALAR_DEFS: Final = {kind: TypeDef("scalar", scalar=scalar) for kind, scalar in _SCALARS.items()}
+_UNTYPED_SCALAR: Final = TypeDef("scalar")
 
 
-def _free_shapes() -> Shape:
-    shape = _ANY_WHOLE
-    for _ in range(FREE_LEVELS):
-        above = Shape("free")
+def _untyped_levels() -> TypeDef:
+    shape = _UNTYPED_ATOMIC
+    for _ in range(UNTYPED_LEVELS):
+        above = TypeDef("free")
         above.element = shape
         shape = above
     return shape
 
 
-_ANY_WHOLE: Final = Shape("free", is_whole=True)
-FREE: Final = _free_shapes()
+_UNTYPED_ATOMIC: Final = TypeDef("free", is_whole=True)
+FREE: Final = _untyped_levels()
 
 
-_UNDECLARED: Final = Shape("free")
+_UNDECLARED: Final = TypeDef("free")
 _UNDECLARED.element = FREE
 _UNDECLARED.is_undeclared = True
 
 
-class _OpenFields(dict[str, tuple[str, Shape]]):
+class _OpenFields(dict[str, tuple[str, TypeDef]]):
     """Of a struct that may have fields which it does not name."""
 
     __slots__ = ()
@@ -171,58 +171,58 @@ class Shapes:
     def __init__(self, key_defaults: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> None:
         self._key_defaults = key_defaults
         # By id of the schema, which is kept, too, so that no other gets its id.
-        self._known: dict[int, tuple[Schema, Shape]] = {}
+        self._known: dict[int, tuple[Schema, TypeDef]] = {}
 
-    def of_object(self, schema: Schema) -> Shape:
+    def of_object(self, schema: Schema) -> TypeDef:
         """Of a whole object: what the server itself sets in it belongs to nobody."""
         found = self.of(schema)
-        shape = Shape("struct")
+        shape = TypeDef("struct")
         # Copied as what it is: it may have fields that the schema does not name.
         shape.fields = copy(found.fields)
         shape.fields |= {"apiVersion": ("f:apiVersion", IGNORED), "kind": ("f:kind", IGNORED)}
         meta_schema = schema.fields.get("metadata")
         if meta_schema is not None:
-            meta = Shape("struct")
+            meta = TypeDef("struct")
             meta.fields = dict(self.of(meta_schema).fields)
-            for name in _OWN_META:
+            for name in _SERVER_FIELDS:
                 meta.fields[name] = (f"f:{name}", IGNORED)
             shape.fields["metadata"] = ("f:metadata", meta)
-        _mark_loose(shape)
+        _mark_untyped(shape)
         return shape
 
-    def of(self, schema: Schema) -> Shape:
+    def of(self, schema: Schema) -> TypeDef:
         known = self._known.get(id(schema))
         if known is not None:
             return known[1]
         match schema.kind:
             case Kind.STRUCT:
-                shape = Shape("struct", is_whole=schema.map_type == "atomic")
+                shape = TypeDef("struct", is_whole=schema.map_type == "atomic")
                 self._known[id(schema)] = schema, shape  # before its fields: schemas refer to themselves
                 fields = {name: (f"f:{name}", self.of(each)) for name, each in schema.fields.items()}
                 shape.fields = _OpenFields(fields) if schema.element else fields
             case Kind.MAP:
-                shape = Shape("map", is_whole=schema.map_type == "atomic")
+                shape = TypeDef("map", is_whole=schema.map_type == "atomic")
                 self._known[id(schema)] = schema, shape
                 shape.element = self.of(schema.element) if schema.element else FREE
             case Kind.ANY_OBJECT:
-                shape = Shape("map", is_whole=schema.map_type == "atomic")
+                shape = TypeDef("map", is_whole=schema.map_type == "atomic")
                 shape.element = FREE
             case Kind.LIST:
                 shape = self._list(schema)
             case Kind.ANY | Kind.EITHER:
                 shape = FREE
             case kind:
-                shape = _SCALAR_SHAPES.get(kind, _UNTYPED)
+                shape = _SCALAR_DEFS.get(kind, _UNTYPED_SCALAR)
         self._known[id(schema)] = schema, shape
         return shape
 
-    def _list(self, schema: Schema) -> Shape:
+    def _list(self, schema: Schema) -> TypeDef:
         what: What = "list"
         if schema.list_type == "set":
             what = "set"
         elif schema.list_type == "map" and schema.list_map_keys:
             what = "items"
-        shape = Shape(what)
+        shape = TypeDef(what)
         self._known[id(schema)] = schema, shape
         assert schema.element is not None
         shape.element = self.of(schema.element)
@@ -236,48 +236,48 @@ class Shapes:
         return shape
 
 
-def _mark_loose(top: Shape) -> None:
+def _mark_untyped(top: TypeDef) -> None:
     """Tell each shape whether it is loose, from below: shapes may refer to themselves."""
-    above: dict[Shape, list[Shape]] = {}
-    pending, loose = [top], list[Shape]()
+    above: dict[TypeDef, list[TypeDef]] = {}
+    pending, untyped = [top], list[TypeDef]()
     seen = {top}
     while pending:
         shape = pending.pop()
-        if shape.is_loose:
-            loose.append(shape)
+        if shape.has_untyped:
+            untyped.append(shape)
             continue
         if isinstance(shape.fields, _OpenFields):
-            loose.append(shape)
+            untyped.append(shape)
         for child in (shape.element, *(each for _, each in shape.fields.values())):
             above.setdefault(child, []).append(shape)
             if child not in seen:
                 seen.add(child)
                 pending.append(child)
-    while loose:
-        shape = loose.pop()
-        shape.is_loose = True
-        loose += [each for each in above.get(shape, ()) if not each.is_loose]
+    while untyped:
+        shape = untyped.pop()
+        shape.has_untyped = True
+        untyped += [each for each in above.get(shape, ()) if not each.has_untyped]
 
 
-class NoElement(ValueError):
+class NoPathElement(ValueError):
     """A list's item that cannot be told from the others."""
 
 
-def element_of(item: Any, shape: Shape) -> str:
+def path_element(item: Any, shape: TypeDef) -> str:
     """The path element of an item of a list whose items are owned. Raises NoElement."""
     if len(shape.keys) == 1 and type(item) is dict:
         name, default = shape.keys[0]
         value = item.get(name, default)
         if type(value) is str:
-            return text_key(name, value)
+            return text_key_element(name, value)
     if shape.what == "set":
         if item is None or isinstance(item, dict):
-            raise NoElement("associative list without keys has an element that's not a scalar")
-        return _text_value(item) if type(item) is str else item_value(item)
+            raise NoPathElement("associative list without keys has an element that's not a scalar")
+        return _text_value(item) if type(item) is str else value_element(item)
     if not isinstance(item, dict):
         if item is None:
-            raise NoElement("associative list with keys may not have a null element")
-        raise NoElement("associative list with keys may not have non-map elements")
+            raise NoPathElement("associative list with keys may not have a null element")
+        raise NoPathElement("associative list with keys may not have non-map elements")
     keys = {}
     for name, default in shape.keys:
         value = item.get(name, default)
@@ -285,19 +285,19 @@ def element_of(item: Any, shape: Shape) -> str:
             keys[name] = value
     if not keys:
         names = ", ".join(f'"{name}"' for name, _ in shape.keys)
-        raise NoElement(
+        raise NoPathElement(
             f"associative list with keys has an element that omits all key fields [{names}] "
             "(and doesn't have default values for any key fields)"
         )
-    return item_key(keys)
+    return key_element(keys)
 
 
 # Names are few, and come again and again.
 @lru_cache(maxsize=4096)
-def text_key(name: str, value: str) -> str:
-    return item_key({name: value})
+def text_key_element(name: str, value: str) -> str:
+    return key_element({name: value})
 
 
 @lru_cache(maxsize=4096)
 def _text_value(value: str) -> str:
-    return item_value(value)
+    return value_element(value)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, Ordered, in_order, shown
-from apiserver.apply.type_defs import NoElement, Shape, element_of, text_key
+from apiserver.apply.type_defs import NoPathElement, TypeDef, path_element, text_key_element
 from apiserver.vocabulary import Document
 
 _ABSENT: Final = object()
@@ -15,14 +15,14 @@ _ABSENT: Final = object()
 UNKNOWN_FIELDS_MAX: Final = 1_000
 
 
-class Untyped(ValueError):
+class SchemaMismatch(ValueError):
     """A document does not fit its schema. path: as in `.spec.ports[port=80].name`."""
 
     def __init__(self, problem: str, path: str = "") -> None:
         super().__init__()
         self.problem, self.path = problem, path
 
-    def below(self, step: str) -> Untyped:
+    def below(self, step: str) -> SchemaMismatch:
         """The same, seen from one level above."""
         self.path = step + self.path
         return self
@@ -31,7 +31,7 @@ class Untyped(ValueError):
         return f"{self.path}: {self.problem}"
 
 
-class UnknownField(Untyped):
+class UnknownField(SchemaMismatch):
     """A field that the schema does not have."""
 
 
@@ -42,18 +42,18 @@ class TooDeep(ValueError):
 # ---- what a document states
 
 
-def stated(document: Document, shape: Shape) -> FieldSet:
+def stated(document: Document, shape: TypeDef) -> FieldSet:
     """The fields that somebody who applies this document wants to own.
 
     Raises Untyped for what does not fit the schema or is in a list twice, UnknownField, TooDeep.
     """
     try:
-        return _stated(document, shape)
+        return _to_field_set(document, shape)
     except RecursionError:
         raise TooDeep("the object is nested too deeply") from None
 
 
-def _stated(value: Any, shape: Shape) -> FieldSet:
+def _to_field_set(value: Any, shape: TypeDef) -> FieldSet:
     """What is below the value's own path."""
     if value is None:
         return LEAF
@@ -62,70 +62,70 @@ def _stated(value: Any, shape: Shape) -> FieldSet:
             _check_scalar(value, shape)
             return LEAF
         case "struct":
-            fields = _stated_by_struct(value, shape)
+            fields = _struct_fields(value, shape)
         case "map":
             if type(value) is not dict:
-                raise Untyped(f"expected map, got &{{{_go_value(value)}}}")
-            fields = _stated_by_map(value, shape.element)
+                raise SchemaMismatch(f"expected map, got &{{{_go_value(value)}}}")
+            fields = _map_fields(value, shape.element)
         case "free":
-            fields = _stated_by_map(value, shape.element) if type(value) is dict else LEAF
+            fields = _map_fields(value, shape.element) if type(value) is dict else LEAF
         case "list":
             fields = LEAF
             for index, child in enumerate(_items(value)):
                 try:
-                    _stated(child, shape.element)
-                except Untyped as error:
+                    _to_field_set(child, shape.element)
+                except SchemaMismatch as error:
                     raise error.below(f"[{index}]") from None
         case _:
-            fields = _stated_by_items(_items(value), shape)
+            fields = _item_fields(_items(value), shape)
     return LEAF if shape.is_whole else fields
 
 
-def _stated_by_struct(value: Any, shape: Shape) -> FieldSet:
+def _struct_fields(value: Any, shape: TypeDef) -> FieldSet:
     if type(value) is not dict:
-        raise Untyped(f"expected map, got &{{{_go_value(value)}}}")
+        raise SchemaMismatch(f"expected map, got &{{{_go_value(value)}}}")
     fields: FieldSet = {}
     for name, child in value.items():
         known = shape.fields.get(name)
         if known is None:
             raise UnknownField("field not declared in schema", f".{name}")
-        element, child_shape = known
-        if child_shape.what == "ignored":
+        element, child_def = known
+        if child_def.what == "ignored":
             continue
         try:
-            below = _stated(child, child_shape)
-        except Untyped as error:
+            below = _to_field_set(child, child_def)
+        except SchemaMismatch as error:
             raise error.below(f".{name}") from None
         # A struct is not owned itself, unless nothing is in it.
-        is_leaf = child_shape.is_whole or child_shape.what == "free" or child is None or child == {}
+        is_leaf = child_def.is_whole or child_def.what == "free" or child is None or child == {}
         if below or is_leaf:
-            fields[element] = {ITSELF: LEAF, **below} if below and child_shape.is_undeclared else below
+            fields[element] = {ITSELF: LEAF, **below} if below and child_def.is_undeclared else below
     return fields
 
 
-def _stated_by_map(value: Document, element: Shape) -> FieldSet:
+def _map_fields(value: Document, element: TypeDef) -> FieldSet:
     fields: FieldSet = {}
     for name, child in value.items():
         try:
-            below = _stated(child, element)
-        except Untyped as error:
+            below = _to_field_set(child, element)
+        except SchemaMismatch as error:
             raise error.below(f".{name}") from None
         fields[f"f:{name}"] = {ITSELF: LEAF, **below} if below else LEAF
     return fields
 
 
-def _stated_by_items(items: list[Any], shape: Shape) -> FieldSet:
+def _item_fields(items: list[Any], shape: TypeDef) -> FieldSet:
     fields: FieldSet = {}
     for index, child in enumerate(items):
         try:
-            element = element_of(child, shape)
-        except (NoElement, TypeError) as error:
-            raise Untyped(f"element {index}: {error}") from None
+            element = path_element(child, shape)
+        except (NoPathElement, TypeError) as error:
+            raise SchemaMismatch(f"element {index}: {error}") from None
         if element in fields:
-            raise Untyped(f"duplicate entries for key {shown(element)}")
+            raise SchemaMismatch(f"duplicate entries for key {shown(element)}")
         try:
-            below = _stated(child, shape.element)
-        except Untyped as error:
+            below = _to_field_set(child, shape.element)
+        except SchemaMismatch as error:
             raise error.below(shown(element)) from None
         fields[element] = {ITSELF: LEAF, **below} if below else LEAF
     return fields
@@ -133,17 +133,17 @@ def _stated_by_items(items: list[Any], shape: Shape) -> FieldSet:
 
 def _items(value: Any) -> list[Any]:
     if type(value) is not list:
-        raise Untyped(f"expected list, got &{{{_go_value(value)}}}")
+        raise SchemaMismatch(f"expected list, got &{{{_go_value(value)}}}")
     return value
 
 
 _EXPECTED: Final = {"numeric": "numeric (int or float)"}
 
 
-def _check_scalar(value: Any, shape: Shape) -> None:
+def _check_scalar(value: Any, shape: TypeDef) -> None:
     if shape.types and type(value) not in shape.types:
         expected = _EXPECTED.get(shape.scalar, shape.scalar)
-        raise Untyped(f"expected {expected}, got {_go_unstructured(value)}")
+        raise SchemaMismatch(f"expected {expected}, got {_go_unstructured(value)}")
 
 
 def _go_unstructured(value: Any) -> str:
@@ -162,7 +162,7 @@ def _go_value(value: Any) -> str:
     return str(value)[:100]
 
 
-def prune_unknown(document: Document, shape: Shape) -> list[str]:
+def prune_unknown(document: Document, shape: TypeDef) -> list[str]:
     """Take out of a document, in place, the fields that its schema does not have. Returns their paths.
 
     Raises TooDeep.
@@ -175,7 +175,7 @@ def prune_unknown(document: Document, shape: Shape) -> list[str]:
     return unknown
 
 
-def _prune_unknown(value: Any, shape: Shape, path: str, unknown: list[str]) -> None:
+def _prune_unknown(value: Any, shape: TypeDef, path: str, unknown: list[str]) -> None:
     what = shape.what
     if what in ("scalar", "ignored", "free"):
         return
@@ -206,7 +206,7 @@ def _prune_unknown(value: Any, shape: Shape, path: str, unknown: list[str]) -> N
 # ---- in what two documents differ
 
 
-class Difference(NamedTuple):
+class Comparison(NamedTuple):
     """changed: the fields that the newer one has with another value, or has alone. removed: the others."""
 
     changed: FieldSet
@@ -216,7 +216,7 @@ class Difference(NamedTuple):
         return bool(self.changed or self.removed)
 
 
-def compare(old: Document, new: Document, shape: Shape) -> Difference:
+def compare(old: Document, new: Document, shape: TypeDef) -> Comparison:
     """The difference of two documents that have passed their schema. Equal parts cost nothing.
 
     Raises TooDeep.
@@ -227,24 +227,24 @@ def compare(old: Document, new: Document, shape: Shape) -> Difference:
         _compare(old, new, shape, changed, removed)
     except (RecursionError, orjson.JSONEncodeError):
         raise TooDeep("the object is nested too deeply") from None
-    return Difference(changed, removed)
+    return Comparison(changed, removed)
 
 
-def _compare(old: Any, new: Any, shape: Shape, changed: FieldSet, removed: FieldSet) -> None:
+def _compare(old: Any, new: Any, shape: TypeDef, changed: FieldSet, removed: FieldSet) -> None:
     """Adds to the sets what is below this path. The values differ and are owned by their parts."""
     if shape.container is list:
         _compare_items(_keyed(old, shape), _keyed(new, shape), shape, changed, removed)
         return
     old_fields: Document = old if type(old) is dict else {}
     new_fields: Document = new if type(new) is dict else {}
-    is_loose = shape.is_loose
+    has_untyped = shape.has_untyped
     for name, value in new_fields.items():
         before = old_fields.get(name, _ABSENT)
         if before is _ABSENT:
             if (part := _part(name, shape)) is not None:
                 element, child = part
                 changed[element] = everything(value, child)
-        elif before is value or (before == value and not (is_loose and _is_mistaken(before, value))):
+        elif before is value or (before == value and not (has_untyped and _differs_in_json(before, value))):
             continue
         elif (part := _part(name, shape)) is not None:
             _compare_both(*part, before, value, changed, removed)
@@ -254,7 +254,7 @@ def _compare(old: Any, new: Any, shape: Shape, changed: FieldSet, removed: Field
             removed[element] = everything(before, child)
 
 
-def _part(name: str, shape: Shape) -> tuple[str, Shape] | None:
+def _part(name: str, shape: TypeDef) -> tuple[str, TypeDef] | None:
     """Of a struct or map: the element and the shape of what has this name; None if nobody owns that."""
     if shape.what != "struct":
         return f"f:{name}", shape.element
@@ -262,23 +262,23 @@ def _part(name: str, shape: Shape) -> tuple[str, Shape] | None:
     return None if known is None or known[1].what == "ignored" else known
 
 
-def _is_mistaken(a: Any, b: Any) -> bool:
+def _differs_in_json(a: Any, b: Any) -> bool:
     """Are two values equal only because Python takes true for 1?"""
     if type(a) is str or orjson.dumps(a) == orjson.dumps(b):
         return False
-    return _differs_in_truth(a, b)
+    return _differs_in_types(a, b)
 
 
-def _differs_in_truth(a: Any, b: Any) -> bool:
+def _differs_in_types(a: Any, b: Any) -> bool:
     if type(a) is dict:
-        return any(_differs_in_truth(value, b[name]) for name, value in a.items())
+        return any(_differs_in_types(value, b[name]) for name, value in a.items())
     if type(a) is list:
-        return any(map(_differs_in_truth, a, b))
+        return any(map(_differs_in_types, a, b))
     return isinstance(a, bool) is not isinstance(b, bool)
 
 
 def _compare_both(
-    element: str, shape: Shape, old: Any, new: Any, changed: FieldSet, removed: FieldSet
+    element: str, shape: TypeDef, old: Any, new: Any, changed: FieldSet, removed: FieldSet
 ) -> None:
     """Two values at one path, which differ."""
     if shape.is_whole:
@@ -314,13 +314,13 @@ def _inside(fields: FieldSet) -> FieldSet:
     return inside
 
 
-def _keyed(items: Any, shape: Shape) -> dict[str, list[Any]]:
+def _keyed(items: Any, shape: TypeDef) -> dict[str, list[Any]]:
     """The items of a list by their elements; stored lists may have some twice."""
     keyed: dict[str, list[Any]] = {}
     for index, item in enumerate(items if type(items) is list else ()):
         try:
-            element = element_of(item, shape)
-        except (NoElement, TypeError):
+            element = path_element(item, shape)
+        except (NoPathElement, TypeError):
             element = f"i:{index}"  # owned by its place, since nothing else is known of it
         keyed.setdefault(element, []).append(item)
     return keyed
@@ -329,14 +329,14 @@ def _keyed(items: Any, shape: Shape) -> dict[str, list[Any]]:
 def _compare_items(
     old: dict[str, list[Any]],
     new: dict[str, list[Any]],
-    shape: Shape,
+    shape: TypeDef,
     changed: FieldSet,
     removed: FieldSet,
 ) -> None:
     child = shape.element
     for element, after in new.items():
         before = old.get(element)
-        if before == after and not (child.is_loose and _is_mistaken(before, after)):
+        if before == after and not (child.has_untyped and _differs_in_json(before, after)):
             continue
         if before is None:
             changed[element] = everything(after[0], child) if len(after) == 1 else LEAF
@@ -353,12 +353,12 @@ def _compare_items(
             removed[element] = everything(before[0], child) if len(before) == 1 else LEAF
 
 
-def everything(value: Any, shape: Shape) -> FieldSet:
+def everything(value: Any, shape: TypeDef) -> FieldSet:
     """What is to stand at the element of a value that appears, or goes, as a whole; in order."""
     return Ordered(_parts(value, shape)) if value and not shape.is_whole else LEAF
 
 
-def _parts(value: Any, shape: Shape) -> FieldSet:
+def _parts(value: Any, shape: TypeDef) -> FieldSet:
     """A value that is not owned as a whole, and its parts. There is something in it."""
     if type(value) is not shape.container:
         return LEAF  # It will be refused, by those who know types.
@@ -366,7 +366,7 @@ def _parts(value: Any, shape: Shape) -> FieldSet:
         return _items_parts(value, shape)
     # Documents of a kind have the same names in many places, and often nothing but scalars below them.
     names = tuple(value)
-    outline, inner = shape.alike.get(names) or shape.work_out(names)
+    outline, inner = shape.alike.get(names) or shape.make_outline(names)
     if not inner:
         return outline
     fields = outline.copy()
@@ -376,7 +376,7 @@ def _parts(value: Any, shape: Shape) -> FieldSet:
     return fields
 
 
-def _items_parts(items: list[Any], shape: Shape) -> FieldSet:
+def _items_parts(items: list[Any], shape: TypeDef) -> FieldSet:
     fields = {ITSELF: LEAF}
     child = shape.element
     if len(shape.keys) == 1:
@@ -389,7 +389,9 @@ def _items_parts(items: list[Any], shape: Shape) -> FieldSet:
             texts = []  # An item has no key, or one that is no text.
         if len(texts) == len(items) and type(texts[0]) is str:
             for text in texts:
-                fields[text_key(name, text)] = LEAF if child.is_whole else _parts(by_text[text], child)
+                fields[text_key_element(name, text)] = (
+                    LEAF if child.is_whole else _parts(by_text[text], child)
+                )
             return fields
     keyed = _keyed(items, shape)
     for element in in_order(keyed) if len(keyed) > 1 else keyed:

@@ -21,9 +21,9 @@ from apiserver.apply.field_set import (
     intersection,
     union,
 )
-from apiserver.apply.merge import merge, prune, put_back, reconcile
-from apiserver.apply.type_defs import Shape
-from apiserver.apply.typed_value import Difference, compare, stated
+from apiserver.apply.merge import add_back_owned, merge, prune, reconcile
+from apiserver.apply.type_defs import TypeDef
+from apiserver.apply.typed_value import Comparison, compare, stated
 from apiserver.vocabulary import Document
 
 APPLY: Final = "Apply"
@@ -39,7 +39,7 @@ NAME_MAX: Final = 128
 CONFLICTS_MAX: Final = 1_000
 
 
-class Manager(NamedTuple):
+class FieldManager(NamedTuple):
     """Who writes. An applier is one in all versions; its entry has the one it last applied in (row F31).
 
     api_version: as in `apps/v1`. subresource: empty for the object itself.
@@ -76,10 +76,10 @@ def updater_name(field_manager: str, user_agent: str) -> str:
     return name or UNKNOWN
 
 
-class Owner(NamedTuple):
+class ManagedFieldsEntry(NamedTuple):
     """One entry. time: as documents have it, or empty. entry: as it was read; None if it is another now."""
 
-    manager: Manager
+    manager: FieldManager
     fields: FieldSet
     time: str
     entry: Document | None = None
@@ -101,7 +101,7 @@ class Owner(NamedTuple):
         return entry
 
 
-Owners = dict[Identity, Owner]
+ManagedFields = dict[Identity, ManagedFieldsEntry]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,26 +117,26 @@ class Version:
     """
 
     api_version: str
-    shape: Shape
+    shape: TypeDef
     empty: Document = field(default_factory=dict)
-    ignored: frozenset[str] = frozenset()
+    reset_fields: frozenset[str] = frozenset()
     others: Mapping[str, Version] = field(default_factory=dict)
     convert: Callable[[Document], Document] | None = None
     restore: Callable[[Document], Document] | None = None
     is_custom: bool = False
 
 
-class Collision(NamedTuple):
+class FieldConflict(NamedTuple):
     """path: as in `.data.k`."""
 
-    manager: Manager
+    manager: FieldManager
     path: str
 
 
 class ApplyConflict(Exception):
     """Others own what is applied with another value. There is at least one collision."""
 
-    def __init__(self, collisions: Sequence[Collision]) -> None:
+    def __init__(self, collisions: Sequence[FieldConflict]) -> None:
         self.collisions = collisions
         super().__init__(self.text())
 
@@ -145,7 +145,7 @@ class ApplyConflict(Exception):
         if len(self.collisions) == 1:
             return f"Apply failed with 1 conflict: conflict with {first.manager.shown()}: {first.path}"
         lines: list[str] = []
-        told: Manager | None = None
+        told: FieldManager | None = None
         for manager, path in self.collisions:
             if manager != told:
                 lines.append(f"conflicts with {manager.shown()}:")
@@ -158,18 +158,18 @@ class Applied(NamedTuple):
     """document: with what is applied merged in; not yet checked, completed or defaulted."""
 
     document: Document
-    owners: Owners
+    owners: ManagedFields
 
 
 # ---- entries
 
 
-def read(entries: Any, *, is_own: bool) -> Owners:
+def read(entries: Any, *, is_own: bool) -> ManagedFields:
     """The owners in metadata.managedFields. is_own: this server wrote them; else each is looked at.
 
     Entries of one manager become one. Raises InvalidFieldSet.
     """
-    owners: Owners = {}
+    owners: ManagedFields = {}
     for entry in entries or ():
         operation = entry.get("operation", "")
         fields = entry.get("fieldsV1")
@@ -182,28 +182,28 @@ def read(entries: Any, *, is_own: bool) -> Owners:
             if entry.get("fieldsType", "FieldsV1") != "FieldsV1":
                 raise InvalidFieldSet("the only type of fields is FieldsV1")
             fields = field_set.parse(fields)
-        manager = Manager(
+        manager = FieldManager(
             entry.get("manager") or UNKNOWN,
             operation,
             entry.get("apiVersion", ""),
             entry.get("subresource", ""),
         )
-        owner = Owner(manager, fields, entry.get("time") or "", None if is_read_again else entry)
+        owner = ManagedFieldsEntry(manager, fields, entry.get("time") or "", None if is_read_again else entry)
         before = owners.get(manager.identity)
         if before is not None:
-            owner = Owner(manager, union(before.fields, fields), max(before.time, owner.time))
+            owner = ManagedFieldsEntry(manager, union(before.fields, fields), max(before.time, owner.time))
         if owner.fields:
             owners[manager.identity] = owner
     return owners
 
 
-def write(owners: Owners) -> list[Document]:
+def write(owners: ManagedFields) -> list[Document]:
     """Entries in the order in which Kubernetes has them: appliers first, then by time."""
     in_order = sorted(owners.values(), key=_entry_rank)
     return [owner.to_entry() for owner in in_order]
 
 
-def _entry_rank(owner: Owner) -> tuple[Any, ...]:
+def _entry_rank(owner: ManagedFieldsEntry) -> tuple[Any, ...]:
     manager = owner.manager
     # Who only shares what others have set has no time, and comes last.
     return (
@@ -221,7 +221,7 @@ def is_reset(entries: Any) -> bool:
     return bool(entries == [{}])
 
 
-def owners_of(document: Document) -> Owners:
+def owners_of(document: Document) -> ManagedFields:
     """The owners of a stored object; none if its entries cannot be understood."""
     try:
         return read(document["metadata"].get("managedFields"), is_own=True)
@@ -235,24 +235,24 @@ def owners_of(document: Document) -> Owners:
 def update(
     old: Document | None,
     new: Document,
-    owners: Owners,
-    manager: Manager,
+    owners: ManagedFields,
+    manager: FieldManager,
     version: Version,
     now: str,
-) -> Owners:
+) -> ManagedFields:
     """The owners after a write has made `new` of `old` (None: it is a new object). Rows F16, F17.
 
     What changes is the writer's, and nobody else's; what goes is nobody's. Returns `owners` itself if nothing
     changes. Raises documents.TooDeep.
     """
-    differences = _Differences(version.empty if old is None else old, new, version)
-    own = differences.of(version.api_version)
+    comparisons = _Comparisons(version.empty if old is None else old, new, version)
+    own = comparisons.of(version.api_version)
     assert own is not None
     if not own:
         return owners
     if version.is_custom:
         owners = _reconciled(owners, version)
-    left = _without(owners, differences, keep=None)
+    left = _without(owners, comparisons, keep=None)
     if own.changed:
         before = left.get(manager.identity)
         was = owners.get(manager.identity)
@@ -260,18 +260,18 @@ def update(
         if was is not None and was.fields == fields:
             left[manager.identity] = was
         else:
-            left[manager.identity] = Owner(manager, fields, now)
-    return _capped(left)
+            left[manager.identity] = ManagedFieldsEntry(manager, fields, now)
+    return cap_update_managers(left)
 
 
-class _Differences:
+class _Comparisons:
     """The difference of two documents in each version that somebody owns fields in. Row F30."""
 
     def __init__(self, old: Document, new: Document, version: Version) -> None:
         self._old, self._new, self._version = old, new, version
-        self._known: dict[str, tuple[Difference, FieldSet] | None] = {}
+        self._known: dict[str, tuple[Comparison, FieldSet] | None] = {}
 
-    def of(self, api_version: str) -> Difference | None:
+    def of(self, api_version: str) -> Comparison | None:
         """None: there is no such version any more."""
         known = self._of(api_version)
         return known[0] if known else None
@@ -281,12 +281,12 @@ class _Differences:
         known = self._of(api_version)
         return known[1] if known else None
 
-    def _of(self, api_version: str) -> tuple[Difference, FieldSet] | None:
+    def _of(self, api_version: str) -> tuple[Comparison, FieldSet] | None:
         if api_version not in self._known:
             self._known[api_version] = self._worked_out(api_version)
         return self._known[api_version]
 
-    def _worked_out(self, api_version: str) -> tuple[Difference, FieldSet] | None:
+    def _worked_out(self, api_version: str) -> tuple[Comparison, FieldSet] | None:
         version = self._version
         old, new = self._old, self._new
         if old is new:
@@ -299,42 +299,42 @@ class _Differences:
             if version.convert is not None:
                 old, new = version.convert(old), version.convert(new)
         found = compare(old, new, version.shape)
-        if self._version.ignored:
-            found = Difference(
-                _without_roots(found.changed, self._version.ignored),
-                _without_roots(found.removed, self._version.ignored),
+        if self._version.reset_fields:
+            found = Comparison(
+                _without_roots(found.changed, self._version.reset_fields),
+                _without_roots(found.removed, self._version.reset_fields),
             )
         return found, union(found.changed, found.removed)
 
 
-_NO_DIFFERENCE: Final = (Difference(LEAF, LEAF), LEAF)
+_NO_DIFFERENCE: Final = (Comparison(LEAF, LEAF), LEAF)
 
 
 def _without_roots(fields: FieldSet, roots: frozenset[str]) -> FieldSet:
     return {element: below for element, below in fields.items() if element not in roots}
 
 
-def _without(owners: Owners, differences: _Differences, *, keep: Identity | None) -> Owners:
+def _without(owners: ManagedFields, comparisons: _Comparisons, *, keep: Identity | None) -> ManagedFields:
     """Owners without what was changed or removed; the one to keep as it is."""
-    left: Owners = {}
+    left: ManagedFields = {}
     for identity, owner in owners.items():
         if identity == keep:
             left[identity] = owner
             continue
-        touched = differences.touched(owner.manager.api_version)
+        touched = comparisons.touched(owner.manager.api_version)
         if touched is None:
             continue
         fields = difference(owner.fields, touched)
         if fields is owner.fields:
             left[identity] = owner
         elif fields:
-            left[identity] = Owner(owner.manager, fields, owner.time)
+            left[identity] = ManagedFieldsEntry(owner.manager, fields, owner.time)
     return left
 
 
-def _reconciled(owners: Owners, version: Version) -> Owners:
+def _reconciled(owners: ManagedFields, version: Version) -> ManagedFields:
     """Owners as the schema has it now. Rows F19, F20."""
-    reconciled: Owners = {}
+    reconciled: ManagedFields = {}
     for identity, owner in owners.items():
         api_version = owner.manager.api_version
         shape = version.shape
@@ -345,7 +345,7 @@ def _reconciled(owners: Owners, version: Version) -> Owners:
     return reconciled
 
 
-def _capped(owners: Owners) -> Owners:
+def cap_update_managers(owners: ManagedFields) -> ManagedFields:
     """At most so many Update managers: the oldest become one for each version. Row F27."""
     updaters = [identity for identity in owners if identity[1] == UPDATE]
     count = len(updaters)
@@ -358,17 +358,17 @@ def _capped(owners: Owners) -> Owners:
             break
         owner = capped[identity]
         version = owner.manager.api_version
-        bucket = Manager(ANCIENT_CHANGES, UPDATE, version)
+        bucket = FieldManager(ANCIENT_CHANGES, UPDATE, version)
         first = firsts.setdefault(version, identity)
         if first == identity:
             continue  # There has to be another one for it to be merged with.
         if bucket.identity not in capped:
             older = capped.pop(first)
-            capped[bucket.identity] = Owner(bucket, older.fields, older.time)
+            capped[bucket.identity] = ManagedFieldsEntry(bucket, older.fields, older.time)
         if identity == bucket.identity:
             continue
         merged = union(capped[bucket.identity].fields, owner.fields)
-        capped[bucket.identity] = Owner(bucket, merged, owner.time)
+        capped[bucket.identity] = ManagedFieldsEntry(bucket, merged, owner.time)
         del capped[identity]
         count -= 1
     return capped
@@ -380,8 +380,8 @@ def _capped(owners: Owners) -> Owners:
 def apply(
     live: Document | None,
     applied: Document,
-    owners: Owners,
-    manager: Manager,
+    owners: ManagedFields,
+    manager: FieldManager,
     version: Version,
     now: str,
     *,
@@ -397,7 +397,9 @@ def apply(
     taken_over: fields that are no conflict, whoever owns them.
     Raises ApplyConflict, documents.Untyped for what does not fit the schema, documents.TooDeep.
     """
-    wanted = _without_roots(stated(applied, version.shape) if wanted is None else wanted, version.ignored)
+    wanted = _without_roots(
+        stated(applied, version.shape) if wanted is None else wanted, version.reset_fields
+    )
     before = version.empty if live is None else live
     if live is not None and not owners:
         owners = _before_first_apply(live, version, now)
@@ -406,14 +408,14 @@ def apply(
     last = owners.get(manager.identity)
     merged = merge(before, applied, version.shape)
     if last is not None and last.fields != wanted and difference(last.fields, wanted):
-        owned = _owned({**owners, manager.identity: Owner(manager, wanted, "")})
+        owned = _owned({**owners, manager.identity: ManagedFieldsEntry(manager, wanted, "")})
         # Nobody is told to own an empty list, which is wanted all the same.
         merged = merge(_without_given_up(merged, last, owned, version), applied, version.shape)
-    differences = _Differences(before, merged, version)
+    comparisons = _Comparisons(before, merged, version)
     if not force:
-        _require_no_conflict(owners, differences, manager, taken_over)
-    left = _without(owners, differences, keep=manager.identity)
-    own = differences.of(version.api_version)
+        _require_no_conflict(owners, comparisons, manager, taken_over)
+    left = _without(owners, comparisons, keep=manager.identity)
+    own = comparisons.of(version.api_version)
     left.pop(manager.identity, None)
     if wanted:
         if last is not None and last.fields == wanted and last.manager == manager:
@@ -421,14 +423,14 @@ def apply(
         else:
             # Who changes nothing of the object keeps the time at which it last did, if ever.
             time = now if own or live is None else (last.time if last else "")
-            left[manager.identity] = Owner(manager, wanted, time)
+            left[manager.identity] = ManagedFieldsEntry(manager, wanted, time)
     return Applied(merged, left)
 
 
 _NAME: Final[FieldSet] = {"f:metadata": {"f:name": LEAF}}
 
 
-def still_as_applied(live: Document, last_applied: Document, version: Version) -> FieldSet:
+def _owned_by_version(live: Document, last_applied: Document, version: Version) -> FieldSet:
     """The fields of an earlier apply that nobody has changed since.
 
     Raises documents.Untyped, documents.TooDeep.
@@ -437,14 +439,14 @@ def still_as_applied(live: Document, last_applied: Document, version: Version) -
     return difference(stated(last_applied, version.shape), union(found.changed, found.removed))
 
 
-def _before_first_apply(live: Document, version: Version, now: str) -> Owners:
+def _before_first_apply(live: Document, version: Version, now: str) -> ManagedFields:
     found = compare(version.empty, live, version.shape).changed
-    fields = _without_roots(found, version.ignored)
-    manager = Manager(BEFORE_FIRST_APPLY, UPDATE, version.api_version)
-    return {manager.identity: Owner(manager, fields, now)} if fields else {}
+    fields = _without_roots(found, version.reset_fields)
+    manager = FieldManager(BEFORE_FIRST_APPLY, UPDATE, version.api_version)
+    return {manager.identity: ManagedFieldsEntry(manager, fields, now)} if fields else {}
 
 
-def _owned(owners: Owners) -> dict[str, FieldSet]:
+def _owned(owners: ManagedFields) -> dict[str, FieldSet]:
     """By version, everything that anybody owns in it."""
     owned: dict[str, FieldSet] = {}
     for owner in owners.values():
@@ -455,7 +457,7 @@ def _owned(owners: Owners) -> dict[str, FieldSet]:
 
 
 def _without_given_up(
-    merged: Document, last: Owner, owned: Mapping[str, FieldSet], version: Version
+    merged: Document, last: ManagedFieldsEntry, owned: Mapping[str, FieldSet], version: Version
 ) -> Document:
     """The document without what its applier owned and has given up, unless somebody else owns it. Row F30.
 
@@ -468,20 +470,20 @@ def _without_given_up(
     there, shape = _seen(merged, origin, version)
     pruned = prune(there, last.fields, owned.get(origin, _NAME), shape)
     if pruned is not there:
-        left = _restored(pruned, origin, version)
+        left = _converted_back(pruned, origin, version)
     for api_version, fields in owned.items():
         if left is merged or api_version == origin or api_version not in served:
             continue
         # Another version may have another name for what has gone, and an owner for that.
         there, shape = _seen(merged, api_version, version)
         remaining, _ = _seen(left, api_version, version)
-        restored = put_back(remaining, there, fields, shape)
+        restored = add_back_owned(remaining, there, fields, shape)
         if restored is not remaining:
-            left = _restored(restored, api_version, version)
+            left = _converted_back(restored, api_version, version)
     return left
 
 
-def _seen(document: Document, api_version: str, version: Version) -> tuple[Document, Shape]:
+def _seen(document: Document, api_version: str, version: Version) -> tuple[Document, TypeDef]:
     """A document in a version, and that version's shape."""
     if api_version == version.api_version:
         return document, version.shape
@@ -489,24 +491,24 @@ def _seen(document: Document, api_version: str, version: Version) -> tuple[Docum
     return other.convert(document) if other.convert else document, other.shape
 
 
-def _restored(document: Document, api_version: str, version: Version) -> Document:
+def _converted_back(document: Document, api_version: str, version: Version) -> Document:
     """A document in a version, in the one that is written."""
     other = version.others.get(api_version)
     return other.restore(document) if other and other.restore else document
 
 
 def _require_no_conflict(
-    owners: Owners, differences: _Differences, manager: Manager, taken_over: FieldSet
+    owners: ManagedFields, comparisons: _Comparisons, manager: FieldManager, taken_over: FieldSet
 ) -> None:
-    collisions: list[Collision] = []
+    collisions: list[FieldConflict] = []
     for identity in sorted(owners):
         owner = owners[identity]
-        found = differences.of(owner.manager.api_version)
+        found = comparisons.of(owner.manager.api_version)
         if identity == manager.identity or not found:
             continue
-        clash = difference(intersection(owner.fields, found.changed), taken_over)
-        for path in field_set.paths(clash):
-            collisions.append(Collision(owner.manager, path))
+        conflicting = difference(intersection(owner.fields, found.changed), taken_over)
+        for path in field_set.paths(conflicting):
+            collisions.append(FieldConflict(owner.manager, path))
             if len(collisions) == CONFLICTS_MAX:
                 raise ApplyConflict(collisions)
     if collisions:

@@ -81,7 +81,7 @@ class VersionRules:
             # A status that is an ordinary field counts like any other.
             no_generation=frozenset({"metadata", "status"} if self._has_status else {"metadata"}),
             is_updated_blindly=False,
-            takes_bare_finalizers=True,
+            allows_unqualified_finalizers=True,
             takes_long=takes_long,
         )
 
@@ -131,7 +131,7 @@ class VersionRules:
             f"metadata.finalizers: {go_quote(name)}: prefer a domain-qualified finalizer name including a "
             "path (/) to avoid accidental conflicts with other finalizer writers"
             for name in added
-            if object_meta.is_bare_finalizer(name)
+            if object_meta.is_unqualified_finalizer(name)
         ]
         return bare + self._told.pop(id(new), [])
 

@@ -18,7 +18,7 @@ from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import CBOR, JSON, YAML, media_types
-from apiserver.wire.protobuf import NotProtobuf, open_envelope
+from apiserver.wire.protobuf import InvalidProtobuf, open_envelope
 
 # With aliases a short text stands for a long document, and every value of it takes far longer than in JSON.
 YAML_LARGE_BYTES: Final = 1024
@@ -120,9 +120,9 @@ class BodyParser:
             raise MalformedBody(
                 f"couldn't get version/kind; json parse error: {describe(error, body)}"
             ) from None
-        except (yaml.NotYaml, NotProtobuf) as error:
+        except (yaml.InvalidYaml, InvalidProtobuf) as error:
             raise MalformedBody(str(error)) from None
-        except cbor.NotCbor as error:
+        except cbor.InvalidCbor as error:
             raise MalformedBody(f"unable to determine group/version/kind: {error}") from None
         except LookupError:
             types = media_types(self._brand, has_protobuf=False, has_cbor=self._has_cbor)
@@ -132,7 +132,7 @@ class BodyParser:
 def _from_cbor(body: bytes) -> Any:
     document = cbor.load(body)
     if isinstance(document, list):
-        raise cbor.NotCbor(
+        raise cbor.InvalidCbor(
             "cbor: cannot unmarshal array into Go value of type v1.TypeMeta "
             "(cannot decode CBOR array to struct without toarray option)"
         )

@@ -110,7 +110,7 @@ class Regex:
 @lru_cache(maxsize=CACHE_MAX)
 def compile_pattern(pattern: str) -> Regex:
     """Raises InvalidPattern, also for patterns that are too large when compiled."""
-    if (source := _translated(pattern)) is not None:
+    if (source := translate_to_re(pattern)) is not None:
         compiled = re.compile(source, re.ASCII)
         return Regex(pattern, compiled.search, partial(_spans, compiled))
     if r"\C" in _ESCAPED.findall(pattern):
@@ -118,11 +118,11 @@ def compile_pattern(pattern: str) -> Regex:
     try:
         return _with_re2(pattern, MEMORY_MAX)
     except _TooLarge:
-        return _large(pattern)
+        return _compile_large(pattern)
 
 
 @lru_cache(maxsize=LARGE_CACHE_MAX)
-def _large(pattern: str) -> Regex:
+def _compile_large(pattern: str) -> Regex:
     try:
         return _with_re2(pattern, LARGE_MEMORY_MAX)
     except _TooLarge:
@@ -241,7 +241,7 @@ def _either(parts: list[_Part]) -> _Part:
     )
 
 
-def _translated(pattern: str) -> str | None:
+def translate_to_re(pattern: str) -> str | None:
     """The pattern for `re`, where it means the same and takes linear time; else None."""
     if len(pattern) > _TRANSLATED_MAX or not pattern.isascii():
         return None

@@ -16,7 +16,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _PORT: Final = re.compile(r"(?::[0-9]*)?")
 _USER: Final = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
 # What need not be escaped in a path, though some of it is.
-_PATH_AS_WRITTEN: Final = re.compile(r"[A-Za-z0-9._~$&+,/:;=@!'()*\[\]%-]*")
+_VALID_RAW_PATH: Final = re.compile(r"[A-Za-z0-9._~$&+,/:;=@!'()*\[\]%-]*")
 _SAFE_IN_PATH: Final = "$&+,/:;=@"
 _SAFE_IN_USER: Final = "$&+,;="
 
@@ -26,10 +26,10 @@ _HOST_CHARACTERS: Final = (
 )
 _NO_HOST_CHARACTER: Final = b"[^%%\x80-\xff%b]" % re.escape(_HOST_CHARACTERS)
 # The first of what may not be there.
-_WRONG: Final = re.compile(b"%%(?!%b{2})" % _HEX)
+_INVALID_ESCAPE: Final = re.compile(b"%%(?!%b{2})" % _HEX)
 # Only what is not ASCII may be escaped in a host; and `%25`, before a zone.
-_WRONG_IN_HOST: Final = re.compile(b"%%(?!25|[89a-fA-F]%b)|%b" % (_HEX, _NO_HOST_CHARACTER))
-_WRONG_IN_ZONE: Final = re.compile(
+_INVALID_IN_HOST: Final = re.compile(b"%%(?!25|[89a-fA-F]%b)|%b" % (_HEX, _NO_HOST_CHARACTER))
+_INVALID_IN_ZONE: Final = re.compile(
     b"%%(?!(?i:25|20|%b))|%b" % (b"|".join(b"%02x" % code for code in _HOST_CHARACTERS), _NO_HOST_CHARACTER)
 )
 # Most of those that are right, told at once: from the root, or with a scheme, perhaps a user, and a host.
@@ -82,7 +82,7 @@ class Url:
 
     @property
     def escaped_path(self) -> str:
-        if self.raw_path and _PATH_AS_WRITTEN.fullmatch(self.raw_path):
+        if self.raw_path and _VALID_RAW_PATH.fullmatch(self.raw_path):
             return self.raw_path
         return "*" if self.path == b"*" else quote_from_bytes(self.path, _SAFE_IN_PATH)
 
@@ -193,14 +193,14 @@ def _host(text: str) -> str:
         colon = text.rfind(":")
         if colon >= 0:
             _check_port(text[colon:])
-        return _unescaped(text, _WRONG_IN_HOST).decode("utf-8", "replace")
+        return _unescaped(text, _INVALID_IN_HOST).decode("utf-8", "replace")
     end = text.rfind("]")
     if end < 0:
         raise _Wrong("missing ']' in host")
     port = text[end + 1 :]
     _check_port(port)
     name, zone_mark, zone = text[start + 1 : end].partition("%25")
-    unescaped = _unescaped(name, _WRONG_IN_HOST) + _unescaped(zone_mark + zone, _WRONG_IN_ZONE)
+    unescaped = _unescaped(name, _INVALID_IN_HOST) + _unescaped(zone_mark + zone, _INVALID_IN_ZONE)
     literal = unescaped.decode("utf-8", "replace")
     try:
         address = parse_address(literal)
@@ -216,7 +216,7 @@ def _check_port(text: str) -> None:
         raise _Wrong(f"invalid port {go_quote(text)} after host")
 
 
-def _unescaped(text: str, wrong: re.Pattern[bytes] = _WRONG) -> bytes:
+def _unescaped(text: str, wrong: re.Pattern[bytes] = _INVALID_ESCAPE) -> bytes:
     encoded = text.encode("utf-8", "surrogatepass")
     if found := wrong.search(encoded):
         start = found.start()

@@ -84,7 +84,7 @@ class Applier:
             call.query,
             "PatchOptions",
             self._brand.meta_group,
-            takes_bare_dry_run=self._deviations.bare_dry_run,
+            allows_empty_dry_run=self._deviations.empty_dry_run,
             is_apply=True,
         )
         call.warnings += options.warnings

@@ -27,7 +27,7 @@ def parse(body: bytes, content_type: str, field_validation: str, warnings: list[
             document = cbor.load(body)
         else:
             document, repeated = _from_yaml(body, is_checked=is_checked)
-    except (yaml.NotYaml, cbor.NotCbor) as error:
+    except (yaml.InvalidYaml, cbor.InvalidCbor) as error:
         raise BadRequest(f"error decoding YAML: {error}") from None
     if repeated and field_validation == "Strict":
         raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {', '.join(repeated)}")

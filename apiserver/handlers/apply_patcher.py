@@ -11,8 +11,8 @@ import orjson
 from apiserver.apply import last_applied
 from apiserver.apply import updater as owning
 from apiserver.apply.field_set import LEAF, FieldSet
-from apiserver.apply.typed_value import TooDeep, Untyped, prune_unknown, stated
-from apiserver.apply.updater import APPLY, Applied, Manager
+from apiserver.apply.typed_value import SchemaMismatch, TooDeep, prune_unknown, stated
+from apiserver.apply.updater import APPLY, Applied, FieldManager
 from apiserver.endpoints.api_call import Call
 from apiserver.errors import ApplyConflict, BadRequest, Conflict, UnmergeablePatch
 from apiserver.handlers.apply_bodies import kind_text, parse, place_text, require_place
@@ -55,13 +55,15 @@ class ApplyWrite:
     ) -> None:
         self._call, self._resource, self._options = call, resource, options
         self._version = ownership.version(resource, call.info.subresource)
-        self._manager = Manager(options.field_manager, APPLY, resource.api_version, call.info.subresource)
+        self._manager = FieldManager(
+            options.field_manager, APPLY, resource.api_version, call.info.subresource
+        )
         self._now = ownership.now(call)
         self._said, self._settled = said, settled
         self._digest = _digest(said, self._manager, options)
         self._current: StoredObject | None = None
         self._wanted: Document | None = None
-        self._stated: FieldSet | None = None
+        self._to_field_set: FieldSet | None = None
         self._has_warned = False
         self._entries: list[Document] = []
 
@@ -101,8 +103,8 @@ class ApplyWrite:
         unknown: list[str] = []
         try:
             try:
-                self._stated = stated(wanted, self._version.shape)
-            except Untyped:
+                self._to_field_set = stated(wanted, self._version.shape)
+            except SchemaMismatch:
                 # An unknown field, or what does not fit: which is told when what is unknown has been.
                 unknown = prune_unknown(wanted, self._version.shape)
         except TooDeep as error:
@@ -148,12 +150,12 @@ class ApplyWrite:
         try:
             arguments = (live, self.wanted, owners, self._manager, self._version, self._now)
             try:
-                return owning.apply(*arguments, force=bool(self._options.force), wanted=self._stated)
+                return owning.apply(*arguments, force=bool(self._options.force), wanted=self._to_field_set)
             except owning.ApplyConflict:
                 taken_over = self._taken_over(live)
                 if not taken_over:
                     raise
-                return owning.apply(*arguments, wanted=self._stated, taken_over=taken_over)
+                return owning.apply(*arguments, wanted=self._to_field_set, taken_over=taken_over)
         except owning.ApplyConflict as conflict:
             causes = [
                 {
@@ -164,7 +166,7 @@ class ApplyWrite:
                 for manager, path in conflict.collisions
             ]
             raise ApplyConflict(conflict.text(), causes) from None
-        except Untyped as error:
+        except SchemaMismatch as error:
             raise UnmergeablePatch(
                 f"failed to create typed patch object ({self._subject()}): {error}"
             ) from None
@@ -179,7 +181,7 @@ class ApplyWrite:
     def _is_remembered(self, live: Document) -> bool:
         """Would the next client-side apply find what is wanted now?"""
         text = last_applied.text_of(live, self._manager.name)
-        return text is None or text == last_applied.text_for(self.wanted)
+        return text is None or text == last_applied.annotation_for(self.wanted)
 
     def _completed(self, applied: Applied) -> Document:
         """A document of its own that has passed the schema."""
@@ -208,7 +210,7 @@ class ApplyWrite:
         return f"{place_text(self.wanted)}; {kind_text(self.wanted)}"
 
 
-def _digest(said: Said, manager: Manager, options: WriteOptions) -> bytes:
+def _digest(said: Said, manager: FieldManager, options: WriteOptions) -> bytes:
     """Of everything that an apply says."""
     head = orjson.dumps([said.content_type, *manager, bool(options.force), options.field_validation])
     return hashlib.sha256(b"%b\n%b" % (head, said.body), usedforsecurity=False).digest()

@@ -42,7 +42,7 @@ def create_handler(
         assert resource is not None
         encoder = encoders.of(call)
         options = WriteOptions.from_query(
-            call.query, "CreateOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
+            call.query, "CreateOptions", brand.meta_group, allows_empty_dry_run=deviations.empty_dry_run
         )
         call.warnings += options.warnings
         body, content_type = await read_body(call), call.request.headers.get(hdrs.CONTENT_TYPE, "")
@@ -122,7 +122,7 @@ def write_of(call: Call, operation: Operation, name: str, *, is_dry_run: bool) -
 
 def warn_of_duplicate_owners(call: Call, document: Document) -> None:
     """Repeated owner references are dropped, and the client is told."""
-    if repeated := object_meta.merge_duplicate_owners(document["metadata"]):
+    if repeated := object_meta.remove_duplicate_owners(document["metadata"]):
         call.warnings.append(
             ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in "
             "1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate "

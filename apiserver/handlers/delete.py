@@ -112,7 +112,7 @@ class OptionsReader:
         self, brand: Brand, schema: Schema, deviations: Deviations, *, has_cbor: bool = False
     ) -> None:
         """schema: of DeleteOptions."""
-        self._takes_bare_dry_run = deviations.bare_dry_run
+        self._takes_bare_dry_run = deviations.empty_dry_run
         self._brand = brand
         self._check = Walk(schema)
         self._from_protobuf = Decoder(schema)
@@ -125,11 +125,11 @@ class OptionsReader:
             content_type = call.request.headers.get(hdrs.CONTENT_TYPE, "")
             document = await offload.run(is_large(body, content_type), self._decode, body, content_type)
             options = DeleteOptions.from_body(
-                document, self._brand.meta_group, takes_bare_dry_run=self._takes_bare_dry_run
+                document, self._brand.meta_group, allows_empty_dry_run=self._takes_bare_dry_run
             )
         else:
             options = DeleteOptions.from_query(
-                call.query, self._brand.meta_group, takes_bare_dry_run=self._takes_bare_dry_run
+                call.query, self._brand.meta_group, allows_empty_dry_run=self._takes_bare_dry_run
             )
         call.warnings += options.warnings
         return options

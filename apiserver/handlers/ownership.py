@@ -12,7 +12,7 @@ from apiserver.apply import updater as owning
 from apiserver.apply.field_set import InvalidFieldSet
 from apiserver.apply.type_defs import KEY_DEFAULTS, Shapes
 from apiserver.apply.typed_value import TooDeep
-from apiserver.apply.updater import UPDATE, Manager, Owners, Version, updater_name
+from apiserver.apply.updater import UPDATE, FieldManager, ManagedFields, Version, updater_name
 from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import Call
 from apiserver.errors import BadRequest, UnmergeablePatch
@@ -96,7 +96,7 @@ class Ownership:
             own.api_version,
             own.shape,
             own.empty,
-            ignored=self._ignored(resource, subresource),
+            reset_fields=self._ignored(resource, subresource),
             others=_Others(others, lambda other: self._converted(other, resource)),
             is_custom=own.is_custom,
         )
@@ -155,7 +155,7 @@ class Ownership:
         version = self.version(resource, subresource)
         agent = call.request.headers.get(hdrs.USER_AGENT, "")
         name = updater_name(options.field_manager, agent)
-        manager = Manager(name, UPDATE, resource.api_version, subresource)
+        manager = FieldManager(name, UPDATE, resource.api_version, subresource)
         now = self.now(call)
 
         def track(new: Document, old: Document | None, said: Any) -> None:
@@ -180,7 +180,7 @@ class Ownership:
 
         return track
 
-    def _owners_said(self, old: Document | None, said: Any, before: Any) -> Owners | None:
+    def _owners_said(self, old: Document | None, said: Any, before: Any) -> ManagedFields | None:
         """The owners that a write begins with. said: what the client sent. before: what is stored."""
         if old is None:
             return {}

@@ -93,7 +93,7 @@ def patch_handler(
             return
         content_type = patch_type(call)
         options = WriteOptions.from_query(
-            call.query, "PatchOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
+            call.query, "PatchOptions", brand.meta_group, allows_empty_dry_run=deviations.empty_dry_run
         )
         call.warnings += options.warnings
         body = await read_body(call)
@@ -168,7 +168,7 @@ def parse_patch(body: bytes, content_type: str, resource: ServedResource, option
             f"{prefix}json: cannot unmarshal {json_type(patch)} into Go value of type "
             "map[string]interface {}"
         )
-    said = remarks.of_merge_patch(body, patch) if is_checked else ()
+    said = remarks.merge_patch_problems(body, patch) if is_checked else ()
     if content_type == STRATEGIC_MERGE_PATCH:
         return _strategic_merge_patch(body, resource, said)
     # Merged values become part of the document; a second try must find the patch as it was.
@@ -191,7 +191,7 @@ def _json_patch(body: bytes, patch: Any, *, is_checked: bool) -> Patch:
         except json_patch.CannotApply:
             raise UnprocessablePatch from None
 
-    return Patch(apply, remarks.of_json_patch(body, patch) if is_checked else ())
+    return Patch(apply, remarks.json_patch_problems(body, patch) if is_checked else ())
 
 
 def _strategic_merge_patch(body: bytes, resource: ServedResource, said: Sequence[str]) -> Patch:

@@ -47,7 +47,7 @@ def update_handler(
         assert resource is not None
         encoder = encoders.of(call)
         options = WriteOptions.from_query(
-            call.query, "UpdateOptions", brand.meta_group, takes_bare_dry_run=deviations.bare_dry_run
+            call.query, "UpdateOptions", brand.meta_group, allows_empty_dry_run=deviations.empty_dry_run
         )
         call.warnings += options.warnings
         body, content_type = await read_body(call), call.request.headers.get(hdrs.CONTENT_TYPE, "")

@@ -62,7 +62,7 @@ class Speech:
     def options(self, call: Call, kind: str) -> WriteOptions:
         """kind: as CreateOptions. Raises Invalid."""
         options = WriteOptions.from_query(
-            call.query, kind, self.brand.meta_group, takes_bare_dry_run=self.deviations.bare_dry_run
+            call.query, kind, self.brand.meta_group, allows_empty_dry_run=self.deviations.empty_dry_run
         )
         call.warnings += options.warnings
         return options

@@ -23,7 +23,7 @@ GENERATED_SUFFIX_LENGTH: Final = 5
 # Keys, values and references come again with each object, so the last few are remembered, if they are not
 # longer than the longest that is valid.
 REMEMBERED_MAX: Final = 2_048
-_REMEMBERED_LENGTH_MAX: Final = SUBDOMAIN_MAX + 1 + LABEL_MAX
+_CACHED_LENGTH_MAX: Final = SUBDOMAIN_MAX + 1 + LABEL_MAX
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -113,7 +113,7 @@ def remembered(rule: NameRule) -> NameRule:
     remembering = lru_cache(maxsize=REMEMBERED_MAX)(lambda name: tuple(rule(name)))
 
     def check(name: str) -> list[str]:
-        return [*remembering(name)] if len(name) <= _REMEMBERED_LENGTH_MAX else rule(name)
+        return [*remembering(name)] if len(name) <= _CACHED_LENGTH_MAX else rule(name)
 
     return wraps(rule)(check)
 

@@ -65,7 +65,7 @@ def _keep(meta: Document, old: Document, field: str) -> None:
         meta.pop(field, None)
 
 
-def merge_duplicate_owners(meta: Document) -> list[str]:
+def remove_duplicate_owners(meta: Document) -> list[str]:
     """Drop repeated entries of ownerReferences; returns the UIDs that came more than once."""
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
@@ -85,7 +85,7 @@ def merge_duplicate_owners(meta: Document) -> list[str]:
 
 
 def validate(
-    meta: Document, *, is_namespaced: bool, name_rule: NameRule, takes_bare_finalizers: bool = False
+    meta: Document, *, is_namespaced: bool, name_rule: NameRule, allows_unqualified_finalizers: bool = False
 ) -> list[FieldError]:
     """What is wrong with the metadata of an object about to be stored.
 
@@ -94,7 +94,7 @@ def validate(
     errors = []
     if prefix := meta.get("generateName"):
         errors += [
-            invalid("metadata.generateName", prefix, problem) for problem in name_rule(_as_whole_name(prefix))
+            invalid("metadata.generateName", prefix, problem) for problem in name_rule(_example_name(prefix))
         ]
     if not (name := meta.get("name")):
         errors.append(required("metadata.name", "name or generateName is required"))
@@ -110,7 +110,7 @@ def validate(
     if owners := meta.get("ownerReferences"):
         errors += _validate_owners(owners)
     if found := meta.get("finalizers"):
-        errors += _validate_finalizers(found, takes_bare=takes_bare_finalizers)
+        errors += _validate_finalizers(found, allows_unqualified=allows_unqualified_finalizers)
     return errors
 
 
@@ -149,12 +149,12 @@ def validate_labels(labels: dict[str, str] | None, field: str) -> list[FieldErro
 
 def validate_finalizer_name(name: str, field: str) -> list[FieldError]:
     """A finalizer needs a domain, unless it is one of the garbage collector's."""
-    if is_bare_finalizer(name):
+    if is_unqualified_finalizer(name):
         return [invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")]
     return []
 
 
-def _as_whole_name(prefix: str) -> str:
+def _example_name(prefix: str) -> str:
     """A name that the prefix might become: only a dash at its end needs something after it."""
     return prefix[:-1] + "a" if prefix.endswith("-") else prefix
 
@@ -229,16 +229,16 @@ def _kind_and_name(owner: Document) -> str:
     return f"{owner.get('kind', '')}/{owner.get('name', '')}"
 
 
-def is_bare_finalizer(name: str) -> bool:
+def is_unqualified_finalizer(name: str) -> bool:
     """It has no domain, and is none of the garbage collector's."""
     return "/" not in name and name not in _STANDARD_FINALIZERS
 
 
-def _validate_finalizers(finalizers: list[str], *, takes_bare: bool) -> list[FieldError]:
+def _validate_finalizers(finalizers: list[str], *, allows_unqualified: bool) -> list[FieldError]:
     errors = []
     for index, name in enumerate(finalizers):
         errors += [invalid("metadata.finalizers", name, problem) for problem in names.qualified_name(name)]
-        if not takes_bare:
+        if not allows_unqualified:
             errors += validate_finalizer_name(name, f"metadata.finalizers[{index}]")
         if len(errors) >= ERRORS_MAX:
             break

@@ -127,13 +127,13 @@ class ListOptions:
         allow_bookmarks = is_true(query, "allowWatchBookmarks")
         revision = _revision(version, "invalid resource version: ")
         if "sendInitialEvents" in query:
-            wants_state = is_true(query, "sendInitialEvents")
-            ends_with_bookmark = wants_state and allow_bookmarks
+            sends_initial_events = is_true(query, "sendInitialEvents")
+            ends_with_bookmark = sends_initial_events and allow_bookmarks
             at = ReadAt.not_older_than(revision) if revision else ANY if version else MOST_RECENT
         else:
             # Rows K26, K27, K43: without a version a watch begins with the state there is.
-            wants_state = revision == 0
-            ends_with_bookmark = wants_state and allow_bookmarks
+            sends_initial_events = revision == 0
+            ends_with_bookmark = sends_initial_events and allow_bookmarks
             at = ANY if version else MOST_RECENT
         return cls(
             labels=labels,
@@ -143,7 +143,7 @@ class ListOptions:
             continue_token="",
             timeout_s=timeout_s,
             allow_bookmarks=allow_bookmarks,
-            send_initial_events=wants_state,
+            send_initial_events=sends_initial_events,
             ends_initial_events_with_bookmark=ends_with_bookmark,
             start_after=revision,
         )
@@ -258,7 +258,7 @@ class WriteOptions:
         kind: str,
         meta_group: str,
         *,
-        takes_bare_dry_run: bool = True,
+        allows_empty_dry_run: bool = True,
         is_apply: bool = False,
     ) -> WriteOptions:
         """kind: CreateOptions, UpdateOptions or PatchOptions. is_apply: of a patch (row F04).
@@ -268,7 +268,7 @@ class WriteOptions:
         if not query and not is_apply:
             return _NO_OPTIONS
         errors: list[FieldError] = []
-        dry_run, warnings = _dry_run(query.get("dryRun"), errors, takes_bare_dry_run)
+        dry_run, warnings = _dry_run(query.get("dryRun"), errors, allows_empty_dry_run)
         validation = first(query, "fieldValidation")
         if validation not in ("", "Ignore", "Strict", "Warn"):
             errors.append(not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
@@ -284,21 +284,21 @@ class WriteOptions:
 
 
 _NO_OPTIONS: Final = WriteOptions()
-_BARE_DRY_RUN: Final = (
+_EMPTY_DRY_RUN: Final = (
     "dryRun without a value is taken as a dry run: nothing is stored, but callers that declare side effects "
     "may have been called; use dryRun=All to fail instead"
 )
 
 
 def _dry_run(
-    values: Sequence[str] | None, errors: list[FieldError], takes_bare: bool
+    values: Sequence[str] | None, errors: list[FieldError], allows_unqualified: bool
 ) -> tuple[bool, tuple[str, ...]]:
     if values is None:
         return False, ()
-    wrong = [value for value in values if value != "All" and (value or not takes_bare)]
+    wrong = [value for value in values if value != "All" and (value or not allows_unqualified)]
     if wrong:
         errors.append(_unsupported_dry_run(values))
-    return True, (_BARE_DRY_RUN,) if "All" not in values else ()
+    return True, (_EMPTY_DRY_RUN,) if "All" not in values else ()
 
 
 def _unsupported_dry_run(values: Sequence[str]) -> FieldError:
@@ -337,7 +337,7 @@ class DeleteOptions:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def from_query(cls, query: Query, meta_group: str, *, takes_bare_dry_run: bool = True) -> DeleteOptions:
+    def from_query(cls, query: Query, meta_group: str, *, allows_empty_dry_run: bool = True) -> DeleteOptions:
         """Raises BadRequest, Invalid."""
         if not query:
             return _NO_DELETE_OPTIONS
@@ -347,11 +347,13 @@ class DeleteOptions:
             grace_period_s=_integer(query, "gracePeriodSeconds"),
             orphan_dependents=is_true(query, "orphanDependents") if "orphanDependents" in query else None,
             propagation=first(query, "propagationPolicy"),
-            takes_bare_dry_run=takes_bare_dry_run,
+            allows_empty_dry_run=allows_empty_dry_run,
         )
 
     @classmethod
-    def from_body(cls, body: Document, meta_group: str, *, takes_bare_dry_run: bool = True) -> DeleteOptions:
+    def from_body(
+        cls, body: Document, meta_group: str, *, allows_empty_dry_run: bool = True
+    ) -> DeleteOptions:
         """body: has passed the schema of DeleteOptions. Raises Invalid."""
         preconditions = body.get("preconditions", {})
         return cls._checked(
@@ -362,7 +364,7 @@ class DeleteOptions:
             propagation=body.get("propagationPolicy", ""),
             uid=preconditions.get("uid"),
             resource_version=preconditions.get("resourceVersion"),
-            takes_bare_dry_run=takes_bare_dry_run,
+            allows_empty_dry_run=allows_empty_dry_run,
         )
 
     @classmethod
@@ -374,7 +376,7 @@ class DeleteOptions:
         grace_period_s: int | None,
         orphan_dependents: bool | None,
         propagation: str,
-        takes_bare_dry_run: bool,
+        allows_empty_dry_run: bool,
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> DeleteOptions:
@@ -390,7 +392,7 @@ class DeleteOptions:
         if propagation not in ("", "Foreground", "Background", "Orphan"):
             supported = ["Foreground", "Background", "Orphan", "nil"]
             errors.append(not_supported("propagationPolicy", propagation, supported))
-        is_dry, warnings = _dry_run(dry_run, errors, takes_bare_dry_run)
+        is_dry, warnings = _dry_run(dry_run, errors, allows_empty_dry_run)
         _check("DeleteOptions", meta_group, errors)
         if orphan_dependents is not None:
             propagation = "Orphan" if orphan_dependents else "Background"

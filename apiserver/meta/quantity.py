@@ -29,7 +29,7 @@ _DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL.it
 _BINARY_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
 _SHAPE: Final = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([a-zA-Z]*)([+-]?\d*)", re.ASCII)
-_ROUGH_SHAPE: Final = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+_LOOSE_SYNTAX: Final = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 
 _WRONG_FORMAT: Final = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -91,35 +91,35 @@ def parse_quantity(text: str) -> Quantity:
     """Raises InvalidQuantity. What is out of range is brought into it, as in Kubernetes."""
     match = _SHAPE.fullmatch(text) if len(text) <= LENGTH_MAX else None
     if match is None:
-        raise InvalidQuantity(_WRONG_NUMBER if _is_rough(text) else _WRONG_FORMAT)
+        raise InvalidQuantity(_WRONG_NUMBER if _looks_like_quantity(text) else _WRONG_FORMAT)
     sign, digits, letters, exponent_digits = match.groups()
     number = Decimal(f"{sign}{digits}")
     if letters in ("e", "E") and exponent_digits not in ("", "+", "-"):
         exponent = int(exponent_digits)
         if abs(exponent) > EXPONENT_MAX:
             raise InvalidQuantity(_WRONG_SUFFIX)
-        return _fitted(number.scaleb(exponent, _CONTEXT), "DecimalExponent")
+        return _clamped(number.scaleb(exponent, _CONTEXT), "DecimalExponent")
     if exponent_digits:
-        raise InvalidQuantity(_WRONG_SUFFIX if _is_rough(text) else _WRONG_FORMAT)
+        raise InvalidQuantity(_WRONG_SUFFIX if _looks_like_quantity(text) else _WRONG_FORMAT)
     if letters in _DECIMAL:
-        return _fitted(number.scaleb(_DECIMAL[letters], _CONTEXT), "DecimalSI")
+        return _clamped(number.scaleb(_DECIMAL[letters], _CONTEXT), "DecimalSI")
     if letters in _BINARY:
-        return _fitted(_CONTEXT.multiply(number, Decimal(1 << _BINARY[letters])), "BinarySI")
-    raise InvalidQuantity(_WRONG_SUFFIX if _is_rough(text) else _WRONG_FORMAT)
+        return _clamped(_CONTEXT.multiply(number, Decimal(1 << _BINARY[letters])), "BinarySI")
+    raise InvalidQuantity(_WRONG_SUFFIX if _looks_like_quantity(text) else _WRONG_FORMAT)
 
 
 @lru_cache(maxsize=4096)
-def canonical(text: str) -> str:
+def canonical_quantity(text: str) -> str:
     """The text as Kubernetes writes it. Raises InvalidQuantity."""
     return str(parse_quantity(text))
 
 
-def _is_rough(text: str) -> bool:
+def _looks_like_quantity(text: str) -> bool:
     """Whether it at least looks like one."""
-    return len(text) <= LENGTH_MAX and _ROUGH_SHAPE.fullmatch(text) is not None
+    return len(text) <= LENGTH_MAX and _LOOSE_SYNTAX.fullmatch(text) is not None
 
 
-def _fitted(value: Decimal, form: str) -> Quantity:
+def _clamped(value: Decimal, form: str) -> Quantity:
     if abs(value) > _LARGEST:
         value = _LARGEST.copy_sign(value)
     if value.as_tuple().exponent < -9:  # type: ignore[operator]  # only of NaN it is a text

@@ -15,22 +15,22 @@ import jsonpointer
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 
-REMARKS_MAX: Final = 1_000
+PROBLEMS_MAX: Final = 1_000
 _MEMBERS: Final = frozenset({"op", "path", "from", "value"})
 
 
-def of_merge_patch(body: bytes, patch: Document | None) -> list[str]:
+def merge_patch_problems(body: bytes, patch: Document | None) -> list[str]:
     """Of a merge patch, be it strategic or not. patch: what `body` was decoded to, as it was."""
     return [f'duplicate field "{path}"' for path in duplicate_fields(body, patch)]
 
 
-def of_json_patch(body: bytes, patch: Any) -> list[str]:
+def json_patch_problems(body: bytes, patch: Any) -> list[str]:
     """patch: what `body` was decoded to, and has been found to be a JSON patch."""
     if not patch:
         return []
     repeated = duplicate_fields(body, patch)
     return [
-        *islice(_unknown_members(patch), REMARKS_MAX),
+        *islice(_unknown_members(patch), PROBLEMS_MAX),
         *(f'json patch duplicate field "{path}"' for path in repeated),
         *(f'duplicate field "{path}"' for each in repeated if (path := _in_object(each, patch))),
     ]

@@ -63,7 +63,7 @@ def apply(document: Document, patch: Document, schema: Schema) -> Document:
 
 def _merge_objects(live: Document, patch: Document, schema: Schema) -> Document:
     if DIRECTIVE in patch:
-        return _directed(patch)
+        return _apply_directive(patch)
     _retain_keys(live, patch)
     _merge_ordered_lists(live, patch, schema)
     for key, value in patch.items():
@@ -90,7 +90,7 @@ def _merge_objects(live: Document, patch: Document, schema: Schema) -> Document:
     return live
 
 
-def _directed(patch: Document) -> Document:
+def _apply_directive(patch: Document) -> Document:
     """What an object with `$patch` becomes."""
     match patch[DIRECTIVE]:
         case "replace":
@@ -255,13 +255,13 @@ def _in_order(
 
     live_order: the list as it was. An item that it does not have stays behind those it follows in `order`.
     """
-    wanted, stood = _ranks(order, identity), _ranks(live_order, identity)
+    wanted, old_ranks = _ranks(order, identity), _ranks(live_order, identity)
     # Each with where it comes, and where it stood.
     named: list[tuple[int, int, Any]] = []
     others: list[tuple[int, Any]] = []
     for item in merged:
         which = identity(item)
-        place = stood.get(which, -1)
+        place = old_ranks.get(which, -1)
         if which in wanted:
             named.append((wanted[which], place, item))
         else:

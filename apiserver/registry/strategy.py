@@ -94,7 +94,7 @@ class Strategy:
     has_generation: bool = False
     no_generation: frozenset[str] = frozenset({"metadata", "status"})
     is_updated_blindly: bool = True
-    takes_bare_finalizers: bool = False
+    allows_unqualified_finalizers: bool = False
     creates_on_update: bool = False
     grace_period_s: Callable[[Document, int | None], int] | None = None
     mark_deleted: Callable[[Document, str], None] | None = None

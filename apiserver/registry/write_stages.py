@@ -193,7 +193,7 @@ def _of_metadata(meta: Document, resource: ServedResource) -> list[FieldError]:
         meta,
         is_namespaced=resource.is_namespaced,
         name_rule=strategy.name_rule,
-        takes_bare_finalizers=strategy.takes_bare_finalizers,
+        allows_unqualified_finalizers=strategy.allows_unqualified_finalizers,
     )
 
 

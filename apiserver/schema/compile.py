@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from apiserver.meta.quantity import InvalidQuantity, canonical
+from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
 from apiserver.schema.go_fields import GoField, fields_of
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
@@ -165,9 +165,9 @@ _PLAIN: Final[Mapping[Kind, type]] = {
 _OMITTED_IF_EMPTY: Final = frozenset(
     {Kind.MAP, Kind.LIST, Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.BYTES}
 )
-_only_texts = frozenset({str}).issuperset
+_only_strings = frozenset({str}).issuperset
 # How Go shows a value of a kind that nobody has set.
-_SHOWN_EMPTY: Final[Mapping[Kind, Any]] = {
+_ZERO_VALUES: Final[Mapping[Kind, Any]] = {
     Kind.STRING: "",
     Kind.INTEGER: 0,
     Kind.NUMBER: 0,
@@ -176,7 +176,7 @@ _SHOWN_EMPTY: Final[Mapping[Kind, Any]] = {
     Kind.INT_OR_STRING: 0,
 }
 # Since release 1.34 its creation time, too, is left out where there is none.
-_SHOWS_NOTHING: Final = frozenset({"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"})
+_ENCODES_NOTHING_UNSET: Final = frozenset({"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"})
 
 
 class _Compiler:
@@ -270,32 +270,32 @@ class _Compiler:
     def _shown(self, schema: Schema, go_fields: Mapping[str, GoField]) -> list[tuple[str, Any]]:
         """The fields that are there even if nobody sets them: an empty value, or the walk of a struct."""
         shown: list[tuple[str, Any]] = []
-        if schema.definition in _SHOWS_NOTHING:
+        if schema.definition in _ENCODES_NOTHING_UNSET:
             return shown
         for name, child in schema.fields.items():
             go_field = go_fields.get(name)
             if go_field is None:
                 continue
             if child.kind in _OMITTED_IF_EMPTY or go_field.is_pointer:
-                if go_field.shows_empty:
-                    shown.append((name, None if go_field.is_pointer else _SHOWN_EMPTY.get(child.kind)))
+                if go_field.encodes_zero:
+                    shown.append((name, None if go_field.is_pointer else _ZERO_VALUES.get(child.kind)))
             elif child.kind is Kind.STRUCT:
                 shown.append((name, self.walk(child)))
-            elif child.kind in _SHOWN_EMPTY or child.kind in (Kind.TIME, Kind.MICRO_TIME):
-                shown.append((name, _SHOWN_EMPTY.get(child.kind)))
+            elif child.kind in _ZERO_VALUES or child.kind in (Kind.TIME, Kind.MICRO_TIME):
+                shown.append((name, _ZERO_VALUES.get(child.kind)))
         return shown
 
     def _map(self, schema: Schema) -> _Walk:
         assert schema.element is not None
         element = self.walk(schema.element)
-        zero = _zero(schema.element, element)
+        zero = _zero_of_null(schema.element, element)
         has_structs = schema.element.kind is Kind.STRUCT
-        has_texts = schema.element.kind is Kind.STRING
+        has_strings = schema.element.kind is Kind.STRING
 
         def walk(value: Any, report: _Report) -> Any:
             if type(value) is not dict:
                 raise _Mismatch(value, schema)
-            if has_texts and _only_texts(map(type, value.values())):
+            if has_strings and _only_strings(map(type, value.values())):
                 return value
             if has_structs:
                 report.count(len(value))
@@ -315,14 +315,14 @@ class _Compiler:
     def _list(self, schema: Schema) -> _Walk:
         assert schema.element is not None
         element = self.walk(schema.element)
-        zero = _zero(schema.element, element)
+        zero = _zero_of_null(schema.element, element)
         has_structs = schema.element.kind is Kind.STRUCT
-        has_texts = schema.element.kind is Kind.STRING
+        has_strings = schema.element.kind is Kind.STRING
 
         def walk(value: Any, report: _Report) -> Any:
             if type(value) is not list:
                 raise _Mismatch(value, schema)
-            if has_texts and _only_texts(map(type, value)):
+            if has_strings and _only_strings(map(type, value)):
                 return value
             if has_structs:
                 report.count(len(value))
@@ -376,19 +376,19 @@ class _Compiler:
 def empty(schema: Schema) -> Document:
     """A struct with nothing set, as Go shows it, without defaults."""
     shown: Document = {}
-    if schema.definition in _SHOWS_NOTHING:
+    if schema.definition in _ENCODES_NOTHING_UNSET:
         return shown
     for name, go_field in fields_of(schema.definition, schema.vendor).items():
         child = schema.fields.get(name)
         if child is None:
             continue
         if child.kind in _OMITTED_IF_EMPTY or go_field.is_pointer:
-            if go_field.shows_empty:
-                shown[name] = None if go_field.is_pointer else _SHOWN_EMPTY.get(child.kind)
+            if go_field.encodes_zero:
+                shown[name] = None if go_field.is_pointer else _ZERO_VALUES.get(child.kind)
         elif child.kind is Kind.STRUCT:
             shown[name] = empty(child)
-        elif child.kind in _SHOWN_EMPTY or child.kind in (Kind.TIME, Kind.MICRO_TIME):
-            shown[name] = _SHOWN_EMPTY.get(child.kind)
+        elif child.kind in _ZERO_VALUES or child.kind in (Kind.TIME, Kind.MICRO_TIME):
+            shown[name] = _ZERO_VALUES.get(child.kind)
     return shown
 
 
@@ -399,7 +399,7 @@ def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Ma
     if field.kind in (Kind.LIST, Kind.MAP):
         # Kubernetes keeps objects in protobuf, where an empty one is none: it comes back as null, if at all.
         return not go_field.is_pointer
-    return field.kind in _OMITTED_IF_EMPTY and not go_field.is_pointer and not go_field.shows_empty
+    return field.kind in _OMITTED_IF_EMPTY and not go_field.is_pointer and not go_field.encodes_zero
 
 
 # ---- scalars
@@ -525,10 +525,10 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
     return compiled
 
 
-_MOMENT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
+_DATE_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 _ZONE: Final = r"(?:Z|[+-]\d\d:\d\d)"
-_RFC3339: Final = re.compile(rf"{_MOMENT}(?:\.\d{{1,9}})?{_ZONE}", re.ASCII)
-_RFC3339_MICRO: Final = re.compile(rf"{_MOMENT}\.\d{{6}}{_ZONE}", re.ASCII)
+_RFC3339: Final = re.compile(rf"{_DATE_TIME}(?:\.\d{{1,9}})?{_ZONE}", re.ASCII)
+_RFC3339_MICRO: Final = re.compile(rf"{_DATE_TIME}\.\d{{6}}{_ZONE}", re.ASCII)
 # Days that every month has; others are looked up in the calendar.
 _UTC: Final = re.compile(
     r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ", re.ASCII
@@ -542,7 +542,7 @@ def _quantity(schema: Schema) -> _Walk:
                 raise _Mismatch(value, schema)
             value = f"{value}"
         try:
-            return canonical(value)
+            return canonical_quantity(value)
         except InvalidQuantity as error:
             raise _Malformed(str(error)) from None
 
@@ -564,7 +564,7 @@ _SCALAR_WALKS: Final[dict[Kind, Callable[[Schema], _Walk]]] = {
 }
 
 
-def _zero(schema: Schema, walk: _Walk) -> Callable[[], Any]:
+def _zero_of_null(schema: Schema, walk: _Walk) -> Callable[[], Any]:
     """What a null in a list or a map stands for: the empty value of its type."""
     match schema.kind:
         case Kind.STRUCT:

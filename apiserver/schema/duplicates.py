@@ -23,7 +23,7 @@ def duplicate_fields(body: bytes, document: Any) -> list[str]:
     document: what `body`, which is valid JSON, was decoded to; not changed since.
     """
     try:
-        if _is_all_there(body, document):
+        if _has_no_duplicates(body, document):
             return []
         found: dict[str, None] = {}
         for path in _duplicates(json.loads(body, object_pairs_hook=_Members), ""):
@@ -36,7 +36,7 @@ def duplicate_fields(body: bytes, document: Any) -> list[str]:
         return []
 
 
-def _is_all_there(body: bytes, document: Any) -> bool:
+def _has_no_duplicates(body: bytes, document: Any) -> bool:
     """True if no member can have been lost. False if one was, or it cannot be told."""
     encoded = orjson.dumps(document)
     if body.startswith(encoded):
@@ -45,10 +45,10 @@ def _is_all_there(body: bytes, document: Any) -> bool:
         return body.count(b'"') == encoded.count(b'"')
     if b"\\\\" in body or b"\\\\" in encoded:
         return False  # A mark behind two backslashes ends a string, behind three it does not.
-    return _bare_marks(body) == _bare_marks(encoded)
+    return _unescaped_quotes(body) == _unescaped_quotes(encoded)
 
 
-def _bare_marks(text: bytes) -> int:
+def _unescaped_quotes(text: bytes) -> int:
     return text.count(b'"') - text.count(b'\\"')
 
 

@@ -34,7 +34,7 @@ class GoField(NamedTuple):
 
     number: int
     is_pointer: bool
-    shows_empty: bool
+    encodes_zero: bool
     is_message: bool = False
 
 

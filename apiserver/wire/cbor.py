@@ -20,7 +20,7 @@ import cbor2
 
 # "This is CBOR": every document begins so, as Kubernetes' do (RFC 8949, 3.4.6).
 SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
-_SELF_DESCRIBED: Final = 55799
+_SELF_DESCRIBED_TAG: Final = 55799
 
 # Kubernetes' bounds.
 DEPTH_MAX: Final = 64
@@ -35,7 +35,7 @@ _UNDEFINED: Final = 23
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class NotCbor(ValueError):
+class InvalidCbor(ValueError):
     """The bytes are no document; the message is the client's."""
 
 
@@ -45,7 +45,7 @@ class NotCbor(ValueError):
 def load(body: bytes) -> Any:
     """The one document of a body. Raises NotCbor."""
     # A body that is short has few values in any case.
-    source = io.BytesIO(body) if len(body) <= VALUES_MAX else _Source(body)
+    source = io.BytesIO(body) if len(body) <= VALUES_MAX else _CountedReads(body)
     decoder = cbor2.CBORDecoder(
         source,
         semantic_decoders=_TAGS,
@@ -56,25 +56,25 @@ def load(body: bytes) -> Any:
     try:
         value = decoder.decode()
     except cbor2.CBORDecodeEOF:
-        raise NotCbor("unexpected EOF" if body else "EOF") from None
+        raise InvalidCbor("unexpected EOF" if body else "EOF") from None
     except cbor2.CBORDecodeError as error:
         raise _told(error) from None
     if rest := len(body) - source.tell():
-        raise NotCbor(f"cbor: {rest} bytes of extraneous data starting at index {source.tell()}")
-    return _Plain().value(value)
+        raise InvalidCbor(f"cbor: {rest} bytes of extraneous data starting at index {source.tell()}")
+    return _JsonValues().value(value)
 
 
-def _told(error: cbor2.CBORDecodeError) -> NotCbor:
+def _told(error: cbor2.CBORDecodeError) -> InvalidCbor:
     match error.__cause__:
-        case NotCbor() as ours:
+        case InvalidCbor() as ours:
             return ours
         case UnicodeDecodeError():
-            return NotCbor("cbor: invalid UTF-8 string")
+            return InvalidCbor("cbor: invalid UTF-8 string")
         case _:
-            return NotCbor(f"cbor: {error}")
+            return InvalidCbor(f"cbor: {error}")
 
 
-class _Source(io.BytesIO):
+class _CountedReads(io.BytesIO):
     """A body from which cbor2 reads no more than it needs, as from anything that cannot go back.
 
     So a body of millions of values is refused before they fill the memory.
@@ -109,22 +109,22 @@ def _content(content: Any, _: bool) -> Any:
 def _time_text(content: Any, _: bool) -> str:
     text = _content(content, _)
     if type(text) is not str:
-        raise NotCbor("cbor: tag number 0 must be followed by text string")
+        raise InvalidCbor("cbor: tag number 0 must be followed by text string")
     return text
 
 
 def _time_number(seconds: Any, _: bool) -> str:
     if type(seconds) not in (int, float):
-        raise NotCbor("cbor: tag number 1 must be followed by integer or floating-point number")
+        raise InvalidCbor("cbor: tag number 1 must be followed by integer or floating-point number")
     try:
         moment = _EPOCH + timedelta(seconds=seconds)
     except (OverflowError, ValueError):  # beyond all calendars, and NaN
-        raise NotCbor(f"cbor: {seconds} s is no time") from None
+        raise InvalidCbor(f"cbor: {seconds} s is no time") from None
     return moment.isoformat().replace("+00:00", "Z")
 
 
 def _bignum(content: Any, _: bool) -> Any:
-    raise NotCbor("cbor: bignum cannot be decoded")
+    raise InvalidCbor("cbor: bignum cannot be decoded")
 
 
 def _meant_for(tag: int, encode: Callable[[bytes], str]) -> Callable[[Any, bool], str]:
@@ -132,7 +132,7 @@ def _meant_for(tag: int, encode: Callable[[bytes], str]) -> Callable[[Any, bool]
 
     def text(content: Any, _: bool) -> str:
         if type(content) is not bytes:
-            raise NotCbor(f"cbor: tag number {tag} must be followed by byte string")
+            raise InvalidCbor(f"cbor: tag number {tag} must be followed by byte string")
         return encode(content)
 
     return text
@@ -151,7 +151,7 @@ _TAGS: Final = _Tags(
 )
 
 
-class _Plain:
+class _JsonValues:
     """Makes JSON's values of cbor2's, counting them. What JSON has not is refused, whatever it is."""
 
     def __init__(self) -> None:
@@ -177,27 +177,29 @@ class _Plain:
         for key, child in found.items():
             name = key if type(key) is str else _text(key)
             if name in values:  # once as text, once as bytes
-                raise NotCbor(f'cbor: found duplicate map key "{name}" at map element index {len(values)}')
+                raise InvalidCbor(
+                    f'cbor: found duplicate map key "{name}" at map element index {len(values)}'
+                )
             values[name] = self.value(child)
         return values
 
     def _count(self, elements: int, values: int, of: str) -> None:
         if elements > ELEMENTS_MAX:
-            raise NotCbor(f"cbor: exceeded max number of {of} {ELEMENTS_MAX}")
+            raise InvalidCbor(f"cbor: exceeded max number of {of} {ELEMENTS_MAX}")
         self._left -= values
         if self._left < 0:
             raise _too_many_values()
 
 
-def _too_many_values() -> NotCbor:
-    return NotCbor(f"cbor: exceeded max number of values {VALUES_MAX}")
+def _too_many_values() -> InvalidCbor:
+    return InvalidCbor(f"cbor: exceeded max number of values {VALUES_MAX}")
 
 
 def _text(content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError:
-        raise NotCbor("cbor: invalid UTF-8 string") from None
+        raise InvalidCbor("cbor: invalid UTF-8 string") from None
 
 
 def _number(value: Any) -> int | float:
@@ -206,17 +208,17 @@ def _number(value: Any) -> int | float:
         case int() if -(1 << 63) <= value < 1 << 63:
             return value
         case int():
-            raise NotCbor(f"cbor: cannot unmarshal {value} into Go value of type int64 (it overflows)")
+            raise InvalidCbor(f"cbor: cannot unmarshal {value} into Go value of type int64 (it overflows)")
         case float() if math.isfinite(value):
             return value
         case float():
-            raise NotCbor("cbor: floating-point NaN and infinity cannot be decoded")
+            raise InvalidCbor("cbor: floating-point NaN and infinity cannot be decoded")
         case cbor2.CBORSimpleValue():
-            raise NotCbor(f"cbor: simple value {value.value} is not recognized")
+            raise InvalidCbor(f"cbor: simple value {value.value} is not recognized")
         case cbor2.undefined:
-            raise NotCbor(f"cbor: simple value {_UNDEFINED} is not recognized")
+            raise InvalidCbor(f"cbor: simple value {_UNDEFINED} is not recognized")
         case _:
-            raise NotCbor(f"cbor: {type(value).__name__} is not recognized")
+            raise InvalidCbor(f"cbor: {type(value).__name__} is not recognized")
 
 
 # ---- writing
@@ -224,12 +226,12 @@ def _number(value: Any) -> int | float:
 
 def dump(document: Any) -> bytes:
     """A document, self-described."""
-    return cbor2.dumps(cbor2.CBORTag(_SELF_DESCRIBED, _as_written(document)))
+    return cbor2.dumps(cbor2.CBORTag(_SELF_DESCRIBED_TAG, _deterministic(document)))
 
 
 def item(value: Any) -> bytes:
     """A value as a part of a document."""
-    return cbor2.dumps(_as_written(value))
+    return cbor2.dumps(_deterministic(value))
 
 
 def array_head(length: int) -> bytes:
@@ -246,7 +248,7 @@ def _head(major_type: int, length: int) -> bytes:
     return written.getvalue()
 
 
-def _as_written(value: Any) -> Any:
+def _deterministic(value: Any) -> Any:
     """Text as bytes, and keys in the order that RFC 8949 calls deterministic: shorter ones first.
 
     cbor2 does the like by itself (`canonical`, `encoders`), but shortens numbers, and is slower so.
@@ -256,7 +258,7 @@ def _as_written(value: Any) -> Any:
         return value.encode()
     if kind is dict:
         encoded = sorted((len(key), key, name) for name in value for key in (name.encode(),))
-        return {key: _as_written(value[name]) for _, key, name in encoded}
+        return {key: _deterministic(value[name]) for _, key, name in encoded}
     if kind is list:
-        return [_as_written(child) for child in value]
+        return [_deterministic(child) for child in value]
     return value

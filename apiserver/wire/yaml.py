@@ -27,7 +27,7 @@ DUPLICATES_MAX: Final = 1_000
 SHOWN_LENGTH_MAX: Final = 1_000
 
 
-class NotYaml(ValueError):
+class InvalidYaml(ValueError):
     """The text is no document; the message is the client's."""
 
 
@@ -41,9 +41,9 @@ def load(body: bytes) -> tuple[Any, list[str]]:
         for event in yaml.parse(body, Loader=_LOADER):
             reader.take(event)
     except yaml.MarkedYAMLError as error:
-        raise NotYaml(f"yaml: {_where(error)}{error.problem}") from None
+        raise InvalidYaml(f"yaml: {_where(error)}{error.problem}") from None
     except (yaml.YAMLError, UnicodeError) as error:
-        raise NotYaml(f"yaml: {getattr(error, 'reason', None) or 'invalid text'}") from None
+        raise InvalidYaml(f"yaml: {getattr(error, 'reason', None) or 'invalid text'}") from None
     return reader.document, reader.duplicates
 
 
@@ -56,13 +56,13 @@ def _where(error: yaml.MarkedYAMLError) -> str:
     return f"line {line}: " if line else ""
 
 
-class _Open:
+class _OpenCollection:
     """A list or an object that is being read."""
 
-    __slots__ = ("anchor", "begun_at", "key", "line", "merged", "values")
+    __slots__ = ("anchor", "first_value", "key", "line", "merged", "values")
 
-    def __init__(self, values: list[Any] | dict[str, Any], anchor: str | None, begun_at: int) -> None:
-        self.values, self.anchor, self.begun_at = values, anchor, begun_at
+    def __init__(self, values: list[Any] | dict[str, Any], anchor: str | None, first_value: int) -> None:
+        self.values, self.anchor, self.first_value = values, anchor, first_value
         self.key: str | None = None  # whose value comes next; None where a key does
         self.line = 0  # of that key
         self.merged: list[dict[str, Any]] | None = None  # what `<<` brings in, from the moment it is read
@@ -77,7 +77,7 @@ class _Reader:
     def __init__(self) -> None:
         self.document: Any = None
         self.duplicates: list[str] = []
-        self._open: list[_Open] = []
+        self._open: list[_OpenCollection] = []
         self._anchors: dict[str, tuple[Any, int]] = {}  # values, and how many they are
         self._values = 0
         self._documents = 0
@@ -123,7 +123,7 @@ class _Reader:
             _fail(event, "an object or a list cannot be a key")
         if len(self._open) == DEPTH_MAX:
             _fail(event, f"document is nested more than {DEPTH_MAX} deep")
-        self._open.append(_Open(values, event.anchor, self._values))
+        self._open.append(_OpenCollection(values, event.anchor, self._values))
 
     def _end(self, event: Any) -> None:
         done = self._open.pop()
@@ -133,11 +133,11 @@ class _Reader:
                 for name, value in merged.items():
                     values.setdefault(name, value)
         if done.anchor is not None:
-            self._anchors[done.anchor] = (values, self._values - done.begun_at + 1)
+            self._anchors[done.anchor] = (values, self._values - done.first_value + 1)
         self._put(values, event)
 
     @staticmethod
-    def _expects_key(into: _Open) -> bool:
+    def _expects_key(into: _OpenCollection) -> bool:
         return isinstance(into.values, dict) and into.key is None
 
     def _put(self, value: Any, event: Any) -> None:
@@ -158,7 +158,7 @@ class _Reader:
             into.key = None
 
     @staticmethod
-    def _merge(value: Any, into: _Open, event: Any) -> None:
+    def _merge(value: Any, into: _OpenCollection, event: Any) -> None:
         """`<<: *other` brings in what the object does not have itself."""
         merged = value if isinstance(value, list) else [value]
         if not all(isinstance(each, dict) for each in merged):
@@ -169,7 +169,7 @@ class _Reader:
 def _fail(event: Any, why: str) -> NoReturn:
     """why: may have as much of the text in it as the client has sent."""
     shown = why if len(why) <= SHOWN_LENGTH_MAX else f"{why[:SHOWN_LENGTH_MAX]}..."
-    raise NotYaml(f"yaml: line {event.start_mark.line + 1}: {shown}")
+    raise InvalidYaml(f"yaml: line {event.start_mark.line + 1}: {shown}")
 
 
 # Explicit tags for what is understood anyhow; others are somebody else's types.

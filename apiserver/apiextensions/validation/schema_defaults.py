@@ -15,7 +15,7 @@ from apiserver.field_errors import FieldError, forbidden, invalid
 from apiserver.schema.compile import TypeMismatch, Walk
 from apiserver.schema.custom.json_schema import Extensions
 from apiserver.schema.custom.list_types import EmbeddedResources
-from apiserver.schema.custom.validation import NOWHERE, Check
+from apiserver.schema.custom.validation import NO_FIELD, Check
 from apiserver.schema.structural import Schema
 from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
@@ -190,5 +190,5 @@ def _has_fields(value: Any) -> bool:
 
 def _moved(error: FieldError, path: str) -> FieldError:
     """An error of a value that stands at a path."""
-    field = path if error.field == NOWHERE else f"{path}.{error.field}"
+    field = path if error.field == NO_FIELD else f"{path}.{error.field}"
     return FieldError(field, error.reason, error.message)

@@ -54,7 +54,7 @@ def types(
                 warn=checks.warn,
                 has_generation=True,
                 takes_long=True,  # There may be hundreds of rules to compile.
-                takes_bare_finalizers=True,
+                allows_unqualified_finalizers=True,
                 blockers=definition_conditions.blockers,
                 mark_deleted=definition_conditions.mark_deleted(brand),
                 heeds_policy=False,

@@ -174,7 +174,7 @@ def _requirements(path: str, value: Document, claims: Collection[str], name_chec
     return errors
 
 
-# Amounts are as `quantity.canonical` writes them, and come again with each pod of a workload.
+# Amounts are as `quantity.canonical_quantity` writes them, and come again with each pod of a workload.
 @lru_cache(maxsize=names.REMEMBERED_MAX)
 def _is_within(value: str, limit: str | None) -> bool:
     """An amount is not less than nothing, and not more than its limit if there is one."""

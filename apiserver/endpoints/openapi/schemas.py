@@ -130,7 +130,7 @@ class Components:
         elif field is not None and not field.is_pointer:
             if "$ref" in node:
                 self._add_zero(schema, node)
-            elif field.shows_empty and schema.get("type") in _ZEROS and schema.get("format") != "byte":
+            elif field.encodes_zero and schema.get("type") in _ZEROS and schema.get("format") != "byte":
                 schema["default"] = _ZEROS[schema["type"]]
         if "$ref" in schema and len(schema) > 1:
             # Beside a reference nothing counts in OpenAPI 3.0.

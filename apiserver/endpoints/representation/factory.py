@@ -12,8 +12,8 @@ from apiserver.endpoints.representation.form_cache import KeptForms
 from apiserver.endpoints.representation.json_forms import (
     JsonEncoder,
     PartialEncoder,
-    Shape,
     TableEncoder,
+    TypeDef,
     whole,
     without_managed_fields,
 )
@@ -54,7 +54,7 @@ def encoder_for(
     shown = without_managed_fields if form.drops_managed_fields else whole
     if form.media_type == brand.protobuf_media_type:
         return ProtobufEncoder(resource, brand, form.kind, form.version, meta=meta, kept=kept, shown=shown)
-    shape: Shape
+    shape: TypeDef
     match form.kind:
         case "Table":
             if include_object not in ("", "None", "Metadata", "Object"):

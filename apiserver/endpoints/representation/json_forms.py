@@ -36,7 +36,7 @@ from apiserver.wire.media_types import JSON
 Shown = Callable[[StoredObject], StoredObject]
 
 
-class Shape(Encoder, Protocol):
+class TypeDef(Encoder, Protocol):
     """A form whose lists can be taken apart, to be written in other ways than JSON.
 
     is_lasting: an object's item is always the same.

@@ -24,8 +24,8 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
-from apiserver.wire.protobuf import Encoder, NoProtobufForm, event_frame, seal
-from apiserver.wire.protobuf.envelope import CLOSING, envelope_opening
+from apiserver.wire.protobuf import Encoder, NotEncodable, event_frame, seal
+from apiserver.wire.protobuf.envelope import ENVELOPE_END, envelope_start
 from apiserver.wire.protobuf.wire_format import BYTES, content_of, delimited, key
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -136,7 +136,7 @@ class ProtobufEncoder:
     def _message(self, found: StoredObject) -> bytes:
         try:
             return self._encode(self._shown(found).document())
-        except NoProtobufForm as error:
+        except NotEncodable as error:
             raise NotAcceptable(f"{error}; ask for another media type") from None
 
     def _slices(self, found: ObjectList) -> Iterator[bytes]:
@@ -150,8 +150,8 @@ class ProtobufEncoder:
                 if size > HELD_BYTES_MAX:
                     held = None
             yield b""
-        begun = envelope_opening(self._api_version, self._list_kind, size) + metadata
-        yield from made_slices(begun, self._made(found) if held is None else held, CLOSING)
+        begun = envelope_start(self._api_version, self._list_kind, size) + metadata
+        yield from made_slices(begun, self._made(found) if held is None else held, ENVELOPE_END)
 
     def _made(self, found: ObjectList) -> Iterator[bytes]:
         return (b"".join([self._item(each) for each in run]) for run in runs(found.objects))

@@ -8,7 +8,7 @@ from typing import Protocol
 import orjson
 
 from apiserver.endpoints.representation.form_cache import KeptForms
-from apiserver.endpoints.representation.json_forms import Shape
+from apiserver.endpoints.representation.json_forms import TypeDef
 from apiserver.endpoints.representation.lists import made_slices
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject
@@ -83,7 +83,7 @@ class DocumentEncoder:
     key: tells forms of all objects apart.
     """
 
-    def __init__(self, shape: Shape, writing: Writing, *, kept: KeptForms, key: object) -> None:
+    def __init__(self, shape: TypeDef, writing: Writing, *, kept: KeptForms, key: object) -> None:
         self.media_type, self.stream_type = writing.media_type, writing.stream_type
         self.key: object = (writing.media_type, shape.key)
         self._shape = shape

@@ -90,7 +90,7 @@ def eviction_handlers(
         deletion = DeleteOptions.from_body(
             eviction.get("deleteOptions") or {},
             speech.brand.meta_group,
-            takes_bare_dry_run=speech.deviations.bare_dry_run,
+            allows_empty_dry_run=speech.deviations.empty_dry_run,
         )
         deletion = replace(deletion, dry_run=deletion.dry_run or options.dry_run)
         await lifecycle.check_create(pods, info.namespace, info.name)

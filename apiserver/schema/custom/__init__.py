@@ -22,10 +22,10 @@ from typing import Any
 from apiserver.field_errors import FieldError, invalid
 from apiserver.schema.custom.correlation import Correlation
 from apiserver.schema.custom.json_schema import Extensions, everywhere
-from apiserver.schema.custom.list_types import EmbeddedResources, Lists
-from apiserver.schema.custom.pruning import CustomWalk
-from apiserver.schema.custom.structural_builder import structure_of
-from apiserver.schema.custom.validation import NOWHERE, Check, Errors
+from apiserver.schema.custom.list_types import EmbeddedResources, ListTypes
+from apiserver.schema.custom.pruning import Pruner
+from apiserver.schema.custom.structural_builder import structural_schema
+from apiserver.schema.custom.validation import NO_FIELD, Check, Errors
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
 
@@ -48,7 +48,7 @@ class CustomSchema:
 
     def compile(self) -> None:
         """Make what the first requests would wait for. Parts of the schema still follow with their values."""
-        self.walk, self._check, self._lists, self._embedded  # noqa: B018
+        self.walk, self._check, self._list_types, self._embedded  # noqa: B018
         self._check.tests  # noqa: B018
 
     @cached_property
@@ -58,12 +58,12 @@ class CustomSchema:
     @cached_property
     def schema(self) -> Schema:
         """As the rest of the server knows schemas."""
-        return structure_of(self.document, self.extensions, self._meta)
+        return structural_schema(self.document, self.extensions, self._meta)
 
     @cached_property
-    def walk(self) -> CustomWalk:
+    def walk(self) -> Pruner:
         """Prunes and completes a body in place; returns the paths of unknown fields. Raises TypeMismatch."""
-        return CustomWalk(self.document, self.extensions, self._meta)
+        return Pruner(self.document, self.extensions, self._meta)
 
     @cached_property
     def has_defaults(self) -> bool:
@@ -101,11 +101,11 @@ class CustomSchema:
 
     def validate_status(self, status: Any, old: Any = None) -> list[FieldError]:
         """What is wrong with the value of a status alone, which is told by paths inside of it."""
-        check, schema = self._status_check, self._status_schema
+        check, schema = self._status_validator, self._status_schema
         correlation = Correlation(status, old, schema, self.extensions) if old is not None else None
         errors = []
         for error in _explained(check, status, correlation):
-            field = _STATUS if error.field == NOWHERE else f"{_STATUS}.{error.field}"
+            field = _STATUS if error.field == NO_FIELD else f"{_STATUS}.{error.field}"
             errors.append(FieldError(field, error.reason, error.message))
         return errors
 
@@ -115,8 +115,8 @@ class CustomSchema:
 
     def validate_lists(self, document: Document, old: Document | None = None) -> list[FieldError]:
         """Items that a list has twice, unless the old object had some, too."""
-        errors = self._lists.check(document)
-        return [] if errors and old is not None and self._lists.check(old) else errors
+        errors = self._list_types.check(document)
+        return [] if errors and old is not None and self._list_types.check(old) else errors
 
     def correlate(self, new: Any, old: Any) -> Correlation:
         """Which old value each new one replaces."""
@@ -132,12 +132,12 @@ class CustomSchema:
         return schema if isinstance(schema, Mapping) else {}
 
     @cached_property
-    def _status_check(self) -> Check:
+    def _status_validator(self) -> Check:
         return Check(self._status_schema, self.extensions)
 
     @cached_property
-    def _lists(self) -> Lists:
-        return Lists(self.document, self.extensions)
+    def _list_types(self) -> ListTypes:
+        return ListTypes(self.document, self.extensions)
 
     @cached_property
     def _embedded(self) -> EmbeddedResources:
@@ -147,7 +147,7 @@ class CustomSchema:
 def _explained(check: Check, value: Any, correlation: Correlation | None) -> list[FieldError]:
     errors: Errors = {}
     try:
-        check.explain_child(value, "", correlation, errors)
+        check._explain_child(value, "", correlation, errors)
     except RecursionError:
-        return [invalid(NOWHERE, "", "the object is nested too deeply")]
+        return [invalid(NO_FIELD, "", "the object is nested too deeply")]
     return list(errors.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.schema.custom.json_schema import Extensions, JSONSchema, below_field
+from apiserver.schema.custom.json_schema import Extensions, JSONSchema, field_schema
 
 _SCALARS: Final = frozenset({str, int, float, bool})
 
@@ -48,7 +48,7 @@ class Correlation:
     def _field(self, name: str) -> Correlation | None:
         if type(self.new) is not dict or type(self.old) is not dict:
             return None
-        schema = below_field(self.schema, name)
+        schema = field_schema(self.schema, name)
         if schema is None or name not in self.new or name not in self.old:
             return None
         return Correlation(self.new[name], self.old[name], schema, self._extensions)

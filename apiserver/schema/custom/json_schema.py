@@ -52,7 +52,7 @@ def everywhere(schema: JSONSchema) -> Iterator[JSONSchema]:
         todo.extend(below(each))
 
 
-def below_field(schema: JSONSchema, name: str) -> JSONSchema | None:
+def field_schema(schema: JSONSchema, name: str) -> JSONSchema | None:
     """The schema of a field, or of a key of a map; None where nothing is known of it."""
     known = (schema.get("properties") or {}).get(name)
     if known is None and isinstance(other := schema.get("additionalProperties"), Mapping):

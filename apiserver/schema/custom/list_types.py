@@ -24,16 +24,16 @@ _Rule: TypeAlias = "Callable[[Any, JSONSchema, Path | None], Iterator[FieldError
 ERRORS_MAX: Final = 1_000
 
 
-class Lists:
+class ListTypes:
     """The lists of one schema whose items are told apart: whole ones of type `set`, keys of type `map`."""
 
     def __init__(self, schema: JSONSchema, extensions: Extensions) -> None:
         self._schema, self._extensions = schema, extensions
-        self._ways = _ways(schema, lambda each: each.get(extensions.list_type) in ("set", "map"))
+        self._visits = _visits(schema, lambda each: each.get(extensions.list_type) in ("set", "map"))
 
     def check(self, document: Document) -> list[FieldError]:
         """The items that are in a list twice."""
-        return _visited(document, self._schema, self._ways, self._check)
+        return _visited(document, self._schema, self._visits, self._check)
 
     def _check(self, value: Any, schema: JSONSchema, path: Path | None) -> Iterator[FieldError]:
         if type(value) is not list:
@@ -84,11 +84,11 @@ class EmbeddedResources:
 
     def __init__(self, schema: JSONSchema, extensions: Extensions) -> None:
         self._schema, self._extensions = schema, extensions
-        self._ways = _ways(schema, lambda each: bool(each.get(extensions.embedded_resource)))
+        self._visits = _visits(schema, lambda each: bool(each.get(extensions.embedded_resource)))
 
     def check(self, document: Document) -> list[FieldError]:
         """What keeps one from being a resource: its type and its metadata."""
-        return _visited(document, self._schema, self._ways, self._check)
+        return _visited(document, self._schema, self._visits, self._check)
 
     def _check(self, value: Any, schema: JSONSchema, path: Path | None) -> Iterator[FieldError]:
         if type(value) is not dict or not schema.get(self._extensions.embedded_resource):
@@ -120,7 +120,7 @@ def _kind_problems(text: str) -> list[str]:
     return [f"may have mixed case, but should otherwise match: {','.join(problems)}"]
 
 
-def _ways(schema: JSONSchema, is_wanted: Callable[[JSONSchema], bool]) -> frozenset[int]:
+def _visits(schema: JSONSchema, is_wanted: Callable[[JSONSchema], bool]) -> frozenset[int]:
     """The ids of the schemas that are wanted, and of those on the way to them."""
     ways: set[int] = set()
     for each in reversed(list(everywhere(schema))):  # what is below comes first

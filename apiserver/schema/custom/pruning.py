@@ -39,7 +39,7 @@ _GO_TYPES: Final[Mapping[type, str]] = {
 _Visit: TypeAlias = "Callable[[Any, Path | None, _Report], None]"
 
 
-class CustomWalk:
+class Pruner:
     """Completes documents of one schema, in place.
 
     meta: the schema of metadata; what is compiled for one serves all.
@@ -161,7 +161,7 @@ def _object_visit(schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> 
         name: _Field(each, parts, keeps_unknown=is_resource and name in _META_FIELDS)
         for name, each in (schema.get("properties") or {}).items()
     }
-    other = _other_field(schema.get("additionalProperties"), parts)
+    other = _additional_field(schema.get("additionalProperties"), parts)
     defaults = [(name, field) for name, field in fields.items() if field.default is not None]
     known = fields.get
 
@@ -186,7 +186,7 @@ def _object_visit(schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> 
                     elif type(child) is float:
                         value[name] = _written(child, report)
                     elif type(child) is dict or type(child) is list:
-                        _write_all(child, report)
+                        _normalise_numbers(child, report)
                     continue
             kind = type(child)
             if kind is str or kind is int or kind is bool:
@@ -215,7 +215,7 @@ def _list_visit(schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> _V
     items = schema.get("items")
     if not isinstance(items, Mapping):
         if keeps_unknown:
-            return lambda value, path, report: _write_all(value, report)
+            return lambda value, path, report: _normalise_numbers(value, report)
         items = _NOTHING
     place = _Field(items, parts, keeps_unknown=keeps_unknown)
 
@@ -244,7 +244,7 @@ class _Compiler(Protocol):
 _COMPILERS: Final[Mapping[str, _Compiler]] = {"visit_object": _object_visit, "visit_list": _list_visit}
 
 
-def _other_field(schema: Any, parts: _Parts) -> _Field | None:
+def _additional_field(schema: Any, parts: _Parts) -> _Field | None:
     """Of the fields that an object does not name."""
     if isinstance(schema, Mapping):
         return _Field(schema, parts)
@@ -284,7 +284,7 @@ def _written(value: float, report: _Report) -> float:
     return value
 
 
-def _write_all(value: Document | list[Any], report: _Report) -> None:
+def _normalise_numbers(value: Document | list[Any], report: _Report) -> None:
     """The same for all numbers in what no schema knows."""
     todo: list[Any] = [value]
     while todo:

@@ -16,7 +16,7 @@ _SCALARS: Final[Mapping[str, tuple[Kind, str]]] = {
 }
 
 
-def structure_of(document: JSONSchema, extensions: Extensions, meta: Schema) -> Schema:
+def structural_schema(document: JSONSchema, extensions: Extensions, meta: Schema) -> Schema:
     """The schema of whole objects, with their metadata.
 
     Objects that keep what they do not know are STRUCTs with an `element` of ANY; those of which nothing is

@@ -31,7 +31,7 @@ ERRORS_MAX: Final = 1_000
 # Alternatives in alternatives, when the best one is looked for: each level costs all that are below it.
 LEVELS_MAX: Final = 8
 # Of an error that names no field.
-NOWHERE: Final = "<nil>"
+NO_FIELD: Final = "<nil>"
 # The JSON type and the format that Go's decoder gives a value.
 _GO_TYPES: Final[Mapping[type, tuple[str, str]]] = {
     str: ("string", ""),
@@ -172,7 +172,7 @@ class Check:
     def _type_problem(self, value: Any) -> tuple[str, str] | None:
         """The types asked for and the one that is found, if they do not agree; of any value but null."""
         types, text_format = self._types, self._format
-        found, found_format = _GO_TYPES[type(value)]
+        found, actual_format = _GO_TYPES[type(value)]
         is_fine = (
             found in types
             or (found == "integer" and "number" in types)
@@ -181,7 +181,7 @@ class Check:
         if is_fine or not (types or text_format):
             return None
         if text_format and found not in ("string", "array"):
-            return None if found_format == text_format else (text_format, found_format)
+            return None if actual_format == text_format else (text_format, actual_format)
         if text_format and not {"number", "integer"} & set(types):
             return None  # A list, too: nothing that has a format is asked for its type.
         return ",".join(types), found
@@ -206,7 +206,7 @@ class Check:
         if kind is list and self._items:
             for index, child in enumerate(value):
                 below = correlation.item(index) if correlation else None
-                self._items.explain_child(child, f"{path}[{index}]", below, errors)
+                self._items._explain_child(child, f"{path}[{index}]", below, errors)
                 if len(errors) >= ERRORS_MAX:
                     break
         broken = [rule for rule in self._rules(kind) if not rule.holds(value)]
@@ -222,7 +222,7 @@ class Check:
         elif kind is dict:
             self._explain_fields(value, path, correlation, errors)
 
-    def explain_child(self, value: Any, path: str, correlation: Correlation | None, errors: Errors) -> None:
+    def _explain_child(self, value: Any, path: str, correlation: Correlation | None, errors: Errors) -> None:
         found: Errors = {}
         self.explain(value, path, correlation, found)
         if found and not (correlation and correlation.is_unchanged):
@@ -243,7 +243,7 @@ class Check:
                 # Both are converted to the version that is asked for, so changes of it cannot be seen.
                 is_type = not path and name in ("apiVersion", "kind")
                 below = correlation.field(name) if correlation and not is_type else None
-                check.explain_child(child, f"{prefix}{name}", below, errors)
+                check._explain_child(child, f"{prefix}{name}", below, errors)
                 if len(errors) >= ERRORS_MAX:
                     return
         for name in self._schema.get("required") or ():
@@ -390,13 +390,13 @@ def _beyond_64_bits(whole: Test, fraction: Test) -> Test:
 class _Fields(dict[str, Mapping[type, Test]]):
     """The tests of an object's fields; each is compiled when it is first seen."""
 
-    __slots__ = ("_checks", "_other")
+    __slots__ = ("_other", "_validators")
 
     def __init__(self, checks: Mapping[str, Check], other: Check | None) -> None:
-        self._checks, self._other = checks, other
+        self._validators, self._other = checks, other
 
     def __missing__(self, name: str) -> Mapping[type, Test]:
-        check = self._checks.get(name)
+        check = self._validators.get(name)
         if check is None:
             return self._other.tests if self._other else _ANYTHING
         self[name] = check.tests
@@ -592,7 +592,7 @@ def _out_of_range(relation: str, limit: float) -> Callable[[float, str], _Findin
 
 
 def _field(path: str) -> str:
-    return path.removeprefix(".") or NOWHERE
+    return path.removeprefix(".") or NO_FIELD
 
 
 def _add(errors: Errors, *findings: _Finding) -> None:
@@ -612,4 +612,4 @@ def _wrong_type(path: str, wanted: str, found: str) -> _Finding:
 
 def _general(text: str) -> _Finding:
     """Of no field in particular, though the text tells one."""
-    return text, FieldError(NOWHERE, "FieldValueInvalid", f'Invalid value: "": {text}')
+    return text, FieldError(NO_FIELD, "FieldValueInvalid", f'Invalid value: "": {text}')

@@ -8,9 +8,9 @@ https://protobuf.dev/programming-guides/encoding/.
 """
 
 from apiserver.wire.protobuf.decoder import DEPTH_MAX, FIELDS_MAX, Decoder
-from apiserver.wire.protobuf.encoder import Encoder, NoProtobufForm
+from apiserver.wire.protobuf.encoder import Encoder, NotEncodable
 from apiserver.wire.protobuf.envelope import MAGIC, Envelope, event_frame, open_envelope, seal
-from apiserver.wire.protobuf.wire_format import NotProtobuf
+from apiserver.wire.protobuf.wire_format import InvalidProtobuf
 
 __all__ = [
     "DEPTH_MAX",
@@ -19,8 +19,8 @@ __all__ = [
     "Decoder",
     "Encoder",
     "Envelope",
-    "NoProtobufForm",
-    "NotProtobuf",
+    "InvalidProtobuf",
+    "NotEncodable",
     "event_frame",
     "open_envelope",
     "seal",

@@ -13,7 +13,7 @@ import orjson
 from apiserver.schema.go_fields import go_struct
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
-from apiserver.wire.protobuf.wire_format import NotProtobuf, Raw, as_bytes, as_text, fields
+from apiserver.wire.protobuf.wire_format import InvalidProtobuf, Raw, as_bytes, as_text, fields
 
 # No type of Kubernetes nests as deep; JSON schemas in custom resource definitions come closest.
 DEPTH_MAX: Final = 200
@@ -21,7 +21,7 @@ DEPTH_MAX: Final = 200
 FIELDS_MAX: Final = 300_000
 
 
-class _Reading:
+class _Progress:
     """How far one document has been read. depth: of the message that is being read."""
 
     __slots__ = ("depth", "fields_left")
@@ -31,7 +31,7 @@ class _Reading:
         self.fields_left = FIELDS_MAX
 
 
-_Decode: TypeAlias = Callable[[Raw, _Reading], Any]
+_Decode: TypeAlias = Callable[[Raw, _Progress], Any]
 
 
 class Decoder:
@@ -43,7 +43,7 @@ class Decoder:
 
     def __call__(self, raw: bytes) -> Document:
         """The message as a document without apiVersion and kind. Raises NotProtobuf."""
-        document: Document = self._decode(raw, _Reading())
+        document: Document = self._decode(raw, _Progress())
         return document
 
 
@@ -80,26 +80,26 @@ class _Compiler:
             if child is not None and go_field.is_message:
                 members[go_field.number] = _Member(name, Kind.ANY, self._items_message(child), False)
             elif child is not None:
-                drops_zero = not go_field.is_pointer and not go_field.shows_empty
+                drops_zero = not go_field.is_pointer and not go_field.encodes_zero
                 drops_zero &= child.kind is not Kind.INT_OR_STRING  # an empty text is not the number 0
                 members[go_field.number] = _Member(name, child.kind, self._value(child), drops_zero)
         for inlined, number in known.inlined.items():
             members[number] = _Member("", Kind.STRUCT, self._struct(schema, inlined), False)
         name_of_type = schema.go_type
 
-        def decode(raw: Raw, reading: _Reading) -> Document:
+        def decode(raw: Raw, reading: _Progress) -> Document:
             if reading.depth > DEPTH_MAX:
-                raise NotProtobuf(f"messages are nested more than {DEPTH_MAX} deep")
+                raise InvalidProtobuf(f"messages are nested more than {DEPTH_MAX} deep")
             reading.depth += 1
             document: Document = {}
             for number, value in fields(as_bytes(raw)):
                 reading.fields_left -= 1
                 if reading.fields_left < 0:
-                    raise NotProtobuf(f"the message has more than {FIELDS_MAX} fields")
+                    raise InvalidProtobuf(f"the message has more than {FIELDS_MAX} fields")
                 member = members.get(number)
                 if member is None:
                     # Leaving it out would lose what the client meant.
-                    raise NotProtobuf(
+                    raise InvalidProtobuf(
                         f"field {number} of {name_of_type} is not known in protobuf here; use JSON"
                     )
                 _add(document, member, value, reading)
@@ -128,11 +128,11 @@ class _Compiler:
         """A list that is a message of its own, with the items in its first field."""
         decode_item = self._value(schema)
 
-        def decode(raw: Raw, reading: _Reading) -> list[Any]:
+        def decode(raw: Raw, reading: _Progress) -> list[Any]:
             items = [value for number, value in fields(as_bytes(raw)) if number == 1]
             reading.fields_left -= len(items)
             if reading.fields_left < 0:
-                raise NotProtobuf(f"the message has more than {FIELDS_MAX} fields")
+                raise InvalidProtobuf(f"the message has more than {FIELDS_MAX} fields")
             return [decode_item(item, reading) for item in items]
 
         return decode
@@ -147,12 +147,12 @@ class _Compiler:
         number_of_object = known.fields["schema"].number
         as_object, as_other = self._value(schema.element), self._value(schema.other)
 
-        def decode(raw: Raw, reading: _Reading) -> Any:
+        def decode(raw: Raw, reading: _Progress) -> Any:
             others: list[Any] = []
             for number, value in fields(as_bytes(raw)):
                 reading.fields_left -= 1
                 if reading.fields_left < 0:
-                    raise NotProtobuf(f"the message has more than {FIELDS_MAX} fields")
+                    raise InvalidProtobuf(f"the message has more than {FIELDS_MAX} fields")
                 if number == number_of_object:
                     return as_object(value, reading)
                 others.append(as_other(value, reading))
@@ -164,7 +164,7 @@ class _Compiler:
         decode_value = self._value(element)
         is_list = element.kind is Kind.LIST
 
-        def decode(raw: Raw, reading: _Reading) -> tuple[str, Any]:
+        def decode(raw: Raw, reading: _Progress) -> tuple[str, Any]:
             key, value = "", b""
             for number, part in fields(as_bytes(raw)):
                 if number == 1:
@@ -179,7 +179,7 @@ class _Compiler:
         return decode
 
 
-def _add(document: Document, member: _Member, raw: Raw, reading: _Reading) -> None:
+def _add(document: Document, member: _Member, raw: Raw, reading: _Progress) -> None:
     """Put one field of a message into the document."""
     if member.kind is Kind.LIST:
         document.setdefault(member.name, []).append(member.decode(raw, reading))
@@ -211,38 +211,38 @@ def _merge(document: Document, more: Document) -> None:
 # ---- values
 
 
-def _string(raw: Raw, reading: _Reading) -> str:
+def _string(raw: Raw, reading: _Progress) -> str:
     return as_text(as_bytes(raw))
 
 
-def _integer(raw: Raw, reading: _Reading) -> int:
+def _integer(raw: Raw, reading: _Progress) -> int:
     if not isinstance(raw, int):
-        raise NotProtobuf("a number was expected where bytes are")
+        raise InvalidProtobuf("a number was expected where bytes are")
     return raw - (1 << 64) if raw >> 63 else raw
 
 
-def _boolean(raw: Raw, reading: _Reading) -> bool:
+def _boolean(raw: Raw, reading: _Progress) -> bool:
     return bool(_integer(raw, reading))
 
 
-def _number(raw: Raw, reading: _Reading) -> float:
+def _number(raw: Raw, reading: _Progress) -> float:
     data = as_bytes(raw)
     if len(data) != 8:
-        raise NotProtobuf("a floating-point number must have 8 bytes")
+        raise InvalidProtobuf("a floating-point number must have 8 bytes")
     (value,) = struct.unpack("<d", data)
     return float(value)
 
 
-def _base64(raw: Raw, reading: _Reading) -> str:
+def _base64(raw: Raw, reading: _Progress) -> str:
     return base64.b64encode(as_bytes(raw)).decode()
 
 
-def _quantity(raw: Raw, reading: _Reading) -> str:
+def _quantity(raw: Raw, reading: _Progress) -> str:
     parts = dict(fields(as_bytes(raw)))
     return as_text(as_bytes(parts.get(1, b"")))
 
 
-def _int_or_string(raw: Raw, reading: _Reading) -> int | str:
+def _int_or_string(raw: Raw, reading: _Progress) -> int | str:
     parts = dict(fields(as_bytes(raw)))
     is_text = parts.get(1, 0) == 1
     return as_text(as_bytes(parts.get(3, b""))) if is_text else _integer(parts.get(2, 0), reading)
@@ -252,7 +252,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _time(timespec: str) -> _Decode:
-    def decode(raw: Raw, reading: _Reading) -> str | None:
+    def decode(raw: Raw, reading: _Progress) -> str | None:
         parts = dict(fields(as_bytes(raw)))
         if not parts:
             return None  # the zero time, which JSON has as null
@@ -260,13 +260,13 @@ def _time(timespec: str) -> _Decode:
         try:
             moment = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
         except OverflowError:
-            raise NotProtobuf(f"{seconds} s is no time") from None
+            raise InvalidProtobuf(f"{seconds} s is no time") from None
         return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
     return decode
 
 
-def _raw_json(raw: Raw, reading: _Reading) -> Any:
+def _raw_json(raw: Raw, reading: _Progress) -> Any:
     parts = dict(fields(as_bytes(raw)))
     text = as_bytes(parts.get(1, b""))
     if not text:
@@ -274,7 +274,7 @@ def _raw_json(raw: Raw, reading: _Reading) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise NotProtobuf(f"an embedded document is no JSON: {error}") from None
+        raise InvalidProtobuf(f"an embedded document is no JSON: {error}") from None
 
 
 _SCALARS: Final[dict[Kind, _Decode]] = {

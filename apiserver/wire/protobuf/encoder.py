@@ -25,7 +25,7 @@ _SECOND: Final = key(2, BYTES)
 _THIRD: Final = key(3, BYTES)
 
 
-class NoProtobufForm(ValueError):
+class NotEncodable(ValueError):
     """A document has what cannot be said in protobuf here; the message is the client's."""
 
 
@@ -41,10 +41,10 @@ class Encoder:
         try:
             return self._encode(document)
         except (AttributeError, TypeError, ValueError, KeyError, RecursionError, struct.error) as error:
-            if isinstance(error, NoProtobufForm):
+            if isinstance(error, NotEncodable):
                 raise
             # What is stored is not what the schema says: another release may have written it.
-            raise NoProtobufForm(f"the object cannot be encoded in protobuf: {error}") from error
+            raise NotEncodable(f"the object cannot be encoded in protobuf: {error}") from error
 
 
 class _Member(NamedTuple):
@@ -78,7 +78,7 @@ class _Compiler:
             if not document.keys() <= known:
                 for name, value in document.items():
                     if name not in known and value is not None:
-                        raise NoProtobufForm(f"field {name} of {go_type} is not known in protobuf here")
+                        raise NotEncodable(f"field {name} of {go_type} is not known in protobuf here")
             return encode(document)
 
         return encode_checked
@@ -184,7 +184,7 @@ class _Compiler:
                         try:
                             compiled.append(self.message(schema))
                         except LookupError as error:
-                            raise NoProtobufForm(str(error)) from None
+                            raise NotEncodable(str(error)) from None
                     return compiled[0](value)
 
                 return encode
@@ -226,7 +226,7 @@ _WIRE_TYPES: Final = {Kind.INTEGER: VARINT, Kind.BOOLEAN: VARINT, Kind.NUMBER: F
 
 def _integer(value: Any) -> bytes:
     if type(value) is not int:
-        raise NoProtobufForm(f"{value!r} is no whole number")
+        raise NotEncodable(f"{value!r} is no whole number")
     return varint(value)
 
 
@@ -238,7 +238,7 @@ def _base64(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError) as error:
-        raise NoProtobufForm(f"bytes are no base64: {error}") from error
+        raise NotEncodable(f"bytes are no base64: {error}") from error
 
 
 def _quantity(value: Any) -> bytes:

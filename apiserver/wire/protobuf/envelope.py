@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from apiserver.wire.protobuf.wire_format import BYTES, NotProtobuf, as_text, delimited, fields, key, varint
+from apiserver.wire.protobuf.wire_format import (
+    BYTES,
+    InvalidProtobuf,
+    as_text,
+    delimited,
+    fields,
+    key,
+    varint,
+)
 
 MAGIC: Final = b"k8s\x00"
 _FIRST: Final = key(1, BYTES)
 _SECOND: Final = key(2, BYTES)
 # Content encoding and content type: Go writes them though they are empty.
-CLOSING: Final = delimited(key(3, BYTES), b"") + delimited(key(4, BYTES), b"")
+ENVELOPE_END: Final = delimited(key(3, BYTES), b"") + delimited(key(4, BYTES), b"")
 
 
 class Envelope(NamedTuple):
@@ -24,7 +32,7 @@ class Envelope(NamedTuple):
 def open_envelope(body: bytes) -> Envelope:
     """Raises NotProtobuf."""
     if not body.startswith(MAGIC):
-        raise NotProtobuf(
+        raise InvalidProtobuf(
             "provided data does not appear to be a protobuf message, expected prefix "
             f"[{' '.join(map(str, MAGIC))}]"
         )
@@ -37,17 +45,17 @@ def open_envelope(body: bytes) -> Envelope:
         elif number == 2 and isinstance(value, bytes):
             raw = value
         elif number == 3 and value:
-            raise NotProtobuf("the content of the envelope is encoded, which is not supported")
+            raise InvalidProtobuf("the content of the envelope is encoded, which is not supported")
     return Envelope(api_version, kind, raw)
 
 
 def seal(api_version: str, kind: str, raw: bytes) -> bytes:
     """A message in its envelope."""
-    return envelope_opening(api_version, kind, len(raw)) + raw + CLOSING
+    return envelope_start(api_version, kind, len(raw)) + raw + ENVELOPE_END
 
 
-def envelope_opening(api_version: str, kind: str, raw_bytes: int) -> bytes:
-    """All of an envelope that comes before a message of so many bytes; `CLOSING` comes after it."""
+def envelope_start(api_version: str, kind: str, raw_bytes: int) -> bytes:
+    """All of an envelope that comes before a message of so many bytes; `ENVELOPE_END` comes after it."""
     type_meta = delimited(_FIRST, api_version.encode()) + delimited(_SECOND, kind.encode())
     return MAGIC + delimited(_FIRST, type_meta) + _SECOND + varint(raw_bytes)
 

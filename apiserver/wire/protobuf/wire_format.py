@@ -15,7 +15,7 @@ Raw: TypeAlias = "int | bytes"
 _NUMBER_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
-class NotProtobuf(ValueError):
+class InvalidProtobuf(ValueError):
     """The bytes are no message of this kind; the message is the client's."""
 
 
@@ -37,9 +37,9 @@ def fields(data: bytes) -> Iterator[tuple[int, Raw]]:
         elif wire_type in (FIXED64, FIXED32):
             length = 8 if wire_type == FIXED64 else 4
         else:
-            raise NotProtobuf(f"wire type {wire_type} is not in use")
+            raise InvalidProtobuf(f"wire type {wire_type} is not in use")
         if length > end - at:
-            raise NotProtobuf("unexpected end of the message")
+            raise InvalidProtobuf("unexpected end of the message")
         yield number, data[at : at + length]
         at += length
 
@@ -48,19 +48,19 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while shift < 70:
         if at >= len(data):
-            raise NotProtobuf("unexpected end of the message")
+            raise InvalidProtobuf("unexpected end of the message")
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value & _NUMBER_MASK, at
         shift += 7
-    raise NotProtobuf("a number has more than 10 bytes")
+    raise InvalidProtobuf("a number has more than 10 bytes")
 
 
 def as_bytes(raw: Raw) -> bytes:
     if isinstance(raw, int):
-        raise NotProtobuf("bytes were expected where a number is")
+        raise InvalidProtobuf("bytes were expected where a number is")
     return raw
 
 
@@ -68,7 +68,7 @@ def as_text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise NotProtobuf("a text is not UTF-8") from None
+        raise InvalidProtobuf("a text is not UTF-8") from None
 
 
 # ---- writing

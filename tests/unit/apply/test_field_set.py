@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apiserver.apply import field_set
 from apiserver.apply.field_set import FieldSet, InvalidFieldSet, difference, intersection, union
-from apiserver.apply.typed_value import TooDeep, UnknownField, Untyped, compare, stated
+from apiserver.apply.typed_value import SchemaMismatch, TooDeep, UnknownField, compare, stated
 from tests.unit.apply.samples import SHAPE, thing_of
 
 Path = tuple[str, ...]
@@ -187,7 +187,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("spec", "text"), MISFITS.values(), ids=MISFITS.keys())
 def test_a_document_that_does_not_fit_is_refused_by_path(spec: dict[str, Any], text: str) -> None:
-    with pytest.raises(Untyped) as refused:
+    with pytest.raises(SchemaMismatch) as refused:
         stated(thing_of(spec=spec), SHAPE)
     assert str(refused.value) == text
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.apply.field_set import FieldSet
-from apiserver.apply.merge import extract, merge, prune, put_back, reconcile
+from apiserver.apply.merge import add_back_owned, extract, merge, prune, reconcile
 from apiserver.apply.type_defs import Shapes
 from apiserver.apply.typed_value import TooDeep, stated
 from apiserver.schema.structural import Kind, Schema
@@ -182,7 +182,7 @@ WHOLE: dict[str, Any] = {
 def test_what_comes_back(left: Any, owned: FieldSet, expected: Any) -> None:
     """Row F30."""
     document = thing_of(spec=left)
-    found = put_back(document, thing_of(spec=WHOLE), {"f:spec": owned}, SHAPE)
+    found = add_back_owned(document, thing_of(spec=WHOLE), {"f:spec": owned}, SHAPE)
     assert found == thing_of(spec=expected)
     assert (found is document) == (left == expected)
 

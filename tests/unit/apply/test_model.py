@@ -11,7 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.apply.field_set import FieldSet
-from apiserver.apply.updater import APPLY, UPDATE, ApplyConflict, Manager, Owners, apply, read, update, write
+from apiserver.apply.updater import (
+    APPLY,
+    UPDATE,
+    ApplyConflict,
+    FieldManager,
+    ManagedFields,
+    apply,
+    read,
+    update,
+    write,
+)
 from tests.unit.apply.samples import VERSION, thing_of
 
 Path = tuple[str, ...]
@@ -157,7 +167,7 @@ def fields_of(document: dict[str, Any]) -> dict[str, Any]:
 @settings(max_examples=400, deadline=None)
 @given(STEPS)
 def test_object_and_ownership_are_the_models(steps: list[tuple[str, str, dict[str, Any]]]) -> None:
-    model, owners = Model(), Owners()
+    model, owners = Model(), ManagedFields()
     document = thing_of()
     for number, (name, how, fields) in enumerate(steps):
         now = f"2030-01-01T00:00:{number:02}Z"
@@ -167,7 +177,7 @@ def test_object_and_ownership_are_the_models(steps: list[tuple[str, str, dict[st
             new = {k: v for k, v in kept.items() if k not in fields} if how == "remove" else kept | fields
             model.update(name, flatten(new))
             body = thing_of(**new)
-            owners = update(document, body, owners, Manager(name, UPDATE, "v1"), VERSION, now)
+            owners = update(document, body, owners, FieldManager(name, UPDATE, "v1"), VERSION, now)
             document = body
         else:
             try:
@@ -178,7 +188,7 @@ def test_object_and_ownership_are_the_models(steps: list[tuple[str, str, dict[st
                 expected = False
             try:
                 result = apply(
-                    document, thing_of(**fields), owners, Manager(name, APPLY, "v1"), VERSION, now,
+                    document, thing_of(**fields), owners, FieldManager(name, APPLY, "v1"), VERSION, now,
                     force=how == "force",
                 )  # fmt: skip
             except ApplyConflict:

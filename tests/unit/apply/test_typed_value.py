@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet
-from apiserver.apply.type_defs import ALIKE_MAX, ALIKE_NAMES_MAX, ALIKE_TEXT_MAX, Shape, Shapes
-from apiserver.apply.typed_value import Difference, compare, everything
+from apiserver.apply.type_defs import OUTLINE_NAMES_MAX, OUTLINE_TEXT_MAX, OUTLINES_MAX, Shapes, TypeDef
+from apiserver.apply.typed_value import Comparison, compare, everything
 from apiserver.schema.structural import Kind, Schema
 from tests.unit.apply.samples import SHAPE, STRING
 
@@ -19,7 +19,7 @@ ITEM: Final = Schema(
 )
 
 
-def named(element: Schema = ITEM) -> Shape:
+def named(element: Schema = ITEM) -> TypeDef:
     """A list whose items are told apart by their names alone."""
     schema = Schema(Kind.LIST, "[]v1.Item", element=element, list_type="map", list_map_keys=("name",))
     return Shapes().of(schema)
@@ -101,13 +101,13 @@ def test_objects_with_the_same_names_have_what_is_in_them() -> None:
 
 def test_little_is_kept_of_names_that_never_come_again() -> None:
     shape = Shapes().of(Schema(Kind.MAP, "map[string]string", element=STRING))
-    for n in range(ALIKE_MAX + 1):
+    for n in range(OUTLINES_MAX + 1):
         everything({f"name-{n}": "v"}, shape)
-    assert len(shape.alike) <= ALIKE_MAX
-    long = "x" * ALIKE_TEXT_MAX + "x"
+    assert len(shape.alike) <= OUTLINES_MAX
+    long = "x" * OUTLINE_TEXT_MAX + "x"
     assert everything({long: "v"}, shape) == {ITSELF: LEAF, f"f:{long}": LEAF}
     assert (long,) not in shape.alike
-    many = {chr(0x4E00 + n): "v" for n in range(ALIKE_NAMES_MAX + 1)}
+    many = {chr(0x4E00 + n): "v" for n in range(OUTLINE_NAMES_MAX + 1)}
     assert len(everything(many, shape)) == len(many) + 1  # and itself
     assert tuple(many) not in shape.alike
 
@@ -124,11 +124,11 @@ FROM_NOTHING: Final[dict[str, tuple[Any, Any, FieldSet]]] = {
 
 @pytest.mark.parametrize(("empty", "filled", "fields"), FROM_NOTHING.values(), ids=FROM_NOTHING.keys())
 def test_what_was_empty_is_not_owned_itself(empty: Any, filled: Any, fields: FieldSet) -> None:
-    shape = Shape("struct")
+    shape = TypeDef("struct")
     shape.fields = {"items": ("f:items", named())}
-    assert compare({"items": empty}, {"items": filled}, shape) == Difference(fields, {})
+    assert compare({"items": empty}, {"items": filled}, shape) == Comparison(fields, {})
     if filled:
-        assert compare({"items": filled}, {"items": empty}, shape) == Difference({}, fields)
+        assert compare({"items": filled}, {"items": empty}, shape) == Comparison({}, fields)
 
 
 def test_an_object_that_was_empty_is_not_owned_itself() -> None:

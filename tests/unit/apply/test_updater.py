@@ -10,13 +10,13 @@ import pytest
 
 from apiserver.apply import updater as ownership
 from apiserver.apply.field_set import FieldSet, InvalidFieldSet
-from apiserver.apply.typed_value import Untyped
+from apiserver.apply.typed_value import SchemaMismatch
 from apiserver.apply.updater import (
     APPLY,
     UPDATE,
     ApplyConflict,
-    Manager,
-    Owners,
+    FieldManager,
+    ManagedFields,
     Version,
     apply,
     read,
@@ -27,12 +27,12 @@ from apiserver.apply.updater import (
 from tests.unit.apply.samples import SHAPE, VERSION, thing_of
 
 
-def applier(name: str, version: str = "v1") -> Manager:
-    return Manager(name, APPLY, version)
+def applier(name: str, version: str = "v1") -> FieldManager:
+    return FieldManager(name, APPLY, version)
 
 
-def updater(name: str, version: str = "v1") -> Manager:
-    return Manager(name, UPDATE, version)
+def updater(name: str, version: str = "v1") -> FieldManager:
+    return FieldManager(name, UPDATE, version)
 
 
 class Thing:
@@ -41,7 +41,7 @@ class Thing:
     def __init__(self, version: Version = VERSION) -> None:
         self.version = version
         self.document: dict[str, Any] | None = None
-        self.owners: Owners = {}
+        self.owners: ManagedFields = {}
         self._second = 0
 
     def now(self) -> str:
@@ -194,7 +194,7 @@ def test_f31_entries_of_one_manager_become_one() -> None:
 
 
 def test_f31_the_status_subresource_is_a_manager_of_its_own() -> None:
-    status = Manager("u", UPDATE, "v1", "status")
+    status = FieldManager("u", UPDATE, "v1", "status")
     owners = update(thing_of(), thing_of(status={"n": 1}), {}, status, VERSION, "t")
     owners = update(thing_of(), thing_of(data={"k": "1"}), owners, updater("u"), VERSION, "t")
     assert [entry.get("subresource", "") for entry in write(owners)] == ["", "status"]
@@ -256,7 +256,7 @@ def test_f27_the_oldest_of_more_than_ten_updaters_become_one() -> None:
 
 def test_f27_updaters_in_versions_of_their_own_are_never_merged() -> None:
     versions = {f"v{n}": replace(VERSION, api_version=f"v{n}") for n in range(1, 13)}
-    owners: Owners = {}
+    owners: ManagedFields = {}
     old = thing_of()
     for n in range(1, 13):
         new = thing_of(data={**old.get("data", {}), f"k{n}": "1"})
@@ -305,7 +305,7 @@ def test_f30_owners_in_another_version_are_compared_in_theirs() -> None:
     other = Version("v2", SHAPE, convert=_renamed)
     version = replace(VERSION, others={"v2": other})
     manager = applier("a", "v2")
-    mine = ownership.Owner(manager, {"f:spec": {"f:a": {}}}, "t")
+    mine = ownership.ManagedFieldsEntry(manager, {"f:spec": {"f:a": {}}}, "t")
     live, body = thing_of(data={"k": "1"}), thing_of(data={"k": "2"})
     with pytest.raises(ApplyConflict, match=r"\.spec\.a$"):
         apply(live, body, {manager.identity: mine}, applier("b"), version, "now")
@@ -325,15 +325,15 @@ TWO_VERSIONS = replace(VERSION, others={"v2": Version("v2", SHAPE, convert=_rena
 
 def test_f15_f30_what_was_applied_in_another_version_is_given_up_by_its_name_there() -> None:
     manager = applier("a", "v2")
-    last = ownership.Owner(manager, {"f:spec": {"f:a": {}}}, "t")
+    last = ownership.ManagedFieldsEntry(manager, {"f:spec": {"f:a": {}}}, "t")
     live = thing_of(data={"k": "1"})
     result = apply(live, thing_of(), {manager.identity: last}, applier("a"), TWO_VERSIONS, "now")
     assert (result.document.get("data"), result.owners) == (None, {})
 
 
 def test_f14_f30_what_is_given_up_stays_if_it_is_owned_in_another_version() -> None:
-    mine = ownership.Owner(applier("a"), data("k"), "t")
-    theirs = ownership.Owner(updater("b", "v2"), {"f:spec": {"f:a": {}}}, "t")
+    mine = ownership.ManagedFieldsEntry(applier("a"), data("k"), "t")
+    theirs = ownership.ManagedFieldsEntry(updater("b", "v2"), {"f:spec": {"f:a": {}}}, "t")
     owners = {owner.manager.identity: owner for owner in (mine, theirs)}
     result = apply(thing_of(data={"k": "1"}), thing_of(), owners, applier("a"), TWO_VERSIONS, "now")
     assert result.document["data"] == {"k": "1"}
@@ -371,13 +371,13 @@ def test_f25_an_empty_list_in_place_of_ones_own_items_is_applied_once() -> None:
 
 def test_owners_in_a_version_that_is_gone_are_forgotten_with_the_next_write() -> None:
     manager = updater("a", "v0")
-    owners = {manager.identity: ownership.Owner(manager, data("k"), "t")}
+    owners = {manager.identity: ownership.ManagedFieldsEntry(manager, data("k"), "t")}
     left = update(thing_of(data={"k": "1"}), thing_of(data={"k": "2"}), owners, updater("u"), VERSION, "t")
     assert [owner.manager.name for owner in left.values()] == ["u"]
 
 
 def test_what_an_endpoint_does_not_write_is_not_owned_through_it() -> None:
-    version = replace(VERSION, ignored=frozenset({"f:status"}))
+    version = replace(VERSION, reset_fields=frozenset({"f:status"}))
     applied = apply(None, thing_of(data={"k": "1"}, status={"n": 1}), {}, applier("a"), version, "t")
     assert [owner.fields for owner in applied.owners.values()] == [data("k")]
 
@@ -385,7 +385,7 @@ def test_what_an_endpoint_does_not_write_is_not_owned_through_it() -> None:
 def test_a_body_with_an_item_twice_is_refused_and_nothing_is_changed() -> None:
     thing = Thing().apply("a", spec={"tags": ["a"]})
     before = copy.deepcopy((thing.document, write(thing.owners)))
-    with pytest.raises(Untyped, match=r"^\.spec\.tags: duplicate entries"):
+    with pytest.raises(SchemaMismatch, match=r"^\.spec\.tags: duplicate entries"):
         thing.apply("a", spec={"tags": ["b", "b"]})
     assert (thing.document, write(thing.owners)) == before
 

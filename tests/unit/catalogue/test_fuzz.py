@@ -27,7 +27,7 @@ from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document, UserInfo
 from apiserver.wire import cbor, yaml
-from apiserver.wire.protobuf import NoProtobufForm
+from apiserver.wire.protobuf import NotEncodable
 from tests import corpus
 from tests.unit.catalogue.served_kinds import table
 
@@ -313,7 +313,7 @@ def shown(resource: ServedResource, document: Document) -> None:
     assert yaml.load(yaml.dump(document))[0] == document
     assert cbor.load(cbor.dump(document)) == document
     if resource.has_protobuf:
-        with contextlib.suppress(NoProtobufForm):
+        with contextlib.suppress(NotEncodable):
             resource.from_protobuf(resource.to_protobuf(document))
 
 

@@ -110,18 +110,18 @@ def _now(keeping: VersionKeeping, found: StoredObject) -> StoredObject:
 
 def test_what_is_as_it_should_be_is_shown_as_it_is() -> None:
     """Issue 6: reads copy bytes, as of built-in types; it is looked at once."""
-    looks = 0
+    examined = 0
 
     def counting(document: Document) -> bool:
-        nonlocal looks
-        looks += 1
+        nonlocal examined
+        examined += 1
         return False
 
     keeping = VersionKeeping(_family(v1=counting), "v1")
     found = _found("v1", a="x")
     assert _now(keeping, found) is found
     assert _now(keeping, found) is found
-    assert looks == 1
+    assert examined == 1
 
 
 @pytest.mark.parametrize("is_full", [False, True])

@@ -357,14 +357,14 @@ DUPLICATES: Final[dict[str, tuple[list[Meta], list[Meta], list[str]]]] = {
 @pytest.mark.parametrize(("given_", "kept", "repeated"), DUPLICATES.values(), ids=DUPLICATES)
 def test_an_owner_is_kept_once(given_: list[Meta], kept: list[Meta], repeated: list[str]) -> None:
     meta: Meta = {"ownerReferences": list(given_)}
-    assert object_meta.merge_duplicate_owners(meta) == repeated
+    assert object_meta.remove_duplicate_owners(meta) == repeated
     assert meta == {"ownerReferences": kept}
 
 
 @pytest.mark.parametrize("meta", [{}, {"ownerReferences": None}, {"ownerReferences": []}])
 def test_no_owners_are_left_as_they_are(meta: Meta) -> None:
     before = dict(meta)
-    assert object_meta.merge_duplicate_owners(meta) == []
+    assert object_meta.remove_duplicate_owners(meta) == []
     assert meta == before
 
 

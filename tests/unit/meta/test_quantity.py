@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.meta.quantity import LENGTH_MAX, InvalidQuantity, canonical, parse_quantity
+from apiserver.meta.quantity import LENGTH_MAX, InvalidQuantity, canonical_quantity, parse_quantity
 
 CANONICAL: Final = {
     # text -> as it is written; the first two are recorded
@@ -52,8 +52,8 @@ CANONICAL: Final = {
 
 @pytest.mark.parametrize(("text", "written"), CANONICAL.items())
 def test_each_quantity_has_one_text(text: str, written: str) -> None:
-    assert canonical(text) == written
-    assert canonical(written) == written
+    assert canonical_quantity(text) == written
+    assert canonical_quantity(written) == written
 
 
 NO_QUANTITIES: Final = {

@@ -46,7 +46,7 @@ JSON_PATCHES: Final = {
 
 @pytest.mark.parametrize(("body", "said"), JSON_PATCHES.values(), ids=JSON_PATCHES)
 def test_json_patches(body: bytes, said: list[str]) -> None:
-    assert field_validation.of_json_patch(body, orjson.loads(body)) == said
+    assert field_validation.json_patch_problems(body, orjson.loads(body)) == said
 
 
 MERGE_PATCHES: Final = {
@@ -58,9 +58,11 @@ MERGE_PATCHES: Final = {
 
 @pytest.mark.parametrize(("body", "said"), MERGE_PATCHES.values(), ids=MERGE_PATCHES)
 def test_merge_patches(body: bytes, said: list[str]) -> None:
-    assert field_validation.of_merge_patch(body, orjson.loads(body)) == said
+    assert field_validation.merge_patch_problems(body, orjson.loads(body)) == said
 
 
 def test_what_is_said_is_bounded() -> None:
     patch = [{"op": "remove", "path": "/a", f"m{number}": 1} for number in range(10_000)]
-    assert len(field_validation.of_json_patch(orjson.dumps(patch), patch)) == field_validation.REMARKS_MAX
+    assert (
+        len(field_validation.json_patch_problems(orjson.dumps(patch), patch)) == field_validation.PROBLEMS_MAX
+    )

@@ -26,73 +26,73 @@ CRD_V1: Final = "apiextensions-apiserver.pkg.apis.apiextensions.v1"
 # Source: the generated.proto and types.go files of k8s.io/api, apimachinery, kube-aggregator and
 # apiextensions-apiserver, release 1.34.
 FIELDS: Final = {
-    "a plain field": ("api.core.v1.ConfigMap", "data", GoField(2, is_pointer=False, shows_empty=False)),
-    "a pointer": ("api.core.v1.ConfigMap", "immutable", GoField(4, is_pointer=True, shows_empty=False)),
-    "shown when empty": ("api.core.v1.Container", "name", GoField(1, is_pointer=False, shows_empty=True)),
+    "a plain field": ("api.core.v1.ConfigMap", "data", GoField(2, is_pointer=False, encodes_zero=False)),
+    "a pointer": ("api.core.v1.ConfigMap", "immutable", GoField(4, is_pointer=True, encodes_zero=False)),
+    "shown when empty": ("api.core.v1.Container", "name", GoField(1, is_pointer=False, encodes_zero=True)),
     "a pointer, shown when empty": (
         "api.admissionregistration.v1.MutatingWebhook",
         "sideEffects",
-        GoField(6, is_pointer=True, shows_empty=True),
+        GoField(6, is_pointer=True, encodes_zero=True),
     ),
     "of the metadata": (
         "apimachinery.pkg.apis.meta.v1.ObjectMeta",
         "deletionGracePeriodSeconds",
-        GoField(10, is_pointer=True, shows_empty=False),
+        GoField(10, is_pointer=True, encodes_zero=False),
     ),
     "new in 1.34": (
         "api.core.v1.PodSpec",
         "hostnameOverride",
-        GoField(41, is_pointer=True, shows_empty=False),
+        GoField(41, is_pointer=True, encodes_zero=False),
     ),
     "new in 1.34, of a status, after a number that another field had": (
         "api.core.v1.PodStatus",
         "extendedResourceClaimStatus",
-        GoField(18, is_pointer=True, shows_empty=False),
+        GoField(18, is_pointer=True, encodes_zero=False),
     ),
     "new in 1.34, of containers": (
         "api.core.v1.EphemeralContainerCommon",
         "restartPolicyRules",
-        GoField(25, is_pointer=False, shows_empty=False),
+        GoField(25, is_pointer=False, encodes_zero=False),
     ),
     "of a group that is new in 1.34": (
         "api.resource.v1.ResourceClaimConsumerReference",
         "resource",
-        GoField(3, is_pointer=False, shows_empty=True),
+        GoField(3, is_pointer=False, encodes_zero=True),
     ),
     "a pointer, shown as null": (
         "kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec",
         "service",
-        GoField(1, is_pointer=True, shows_empty=True),
+        GoField(1, is_pointer=True, encodes_zero=True),
     ),
     "after a number that is no longer used": (
         "kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec",
         "groupPriorityMinimum",
-        GoField(7, is_pointer=False, shows_empty=True),
+        GoField(7, is_pointer=False, encodes_zero=True),
     ),
     "of a custom resource's definition": (
         f"{CRD_V1}.CustomResourceDefinitionVersion",
         "schema",
-        GoField(4, is_pointer=True, shows_empty=False),
+        GoField(4, is_pointer=True, encodes_zero=False),
     ),
     "of a JSON schema": (
         f"{CRD_V1}.JSONSchemaProps",
         "x-kubernetes-validations",
-        GoField(44, is_pointer=False, shows_empty=False),
+        GoField(44, is_pointer=False, encodes_zero=False),
     ),
     "a list that is a message of its own": (
         "apimachinery.pkg.apis.meta.v1.APIResource",
         "verbs",
-        GoField(4, is_pointer=False, shows_empty=True, is_message=True),
+        GoField(4, is_pointer=False, encodes_zero=True, is_message=True),
     ),
     "a list that is none, of the same name": (
         "api.apidiscovery.v2.APIResourceDiscovery",
         "verbs",
-        GoField(5, is_pointer=False, shows_empty=True),
+        GoField(5, is_pointer=False, encodes_zero=True),
     ),
     "of what is a schema or a boolean in JSON": (
         f"{CRD_V1}.JSONSchemaPropsOrBool",
         "schema",
-        GoField(2, is_pointer=True, shows_empty=False),
+        GoField(2, is_pointer=True, encodes_zero=False),
     ),
 }
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.wire.cbor import DEPTH_MAX, ELEMENTS_MAX, SELF_DESCRIBED, VALUES_MAX, NotCbor, dump, load
+from apiserver.wire.cbor import DEPTH_MAX, ELEMENTS_MAX, SELF_DESCRIBED, VALUES_MAX, InvalidCbor, dump, load
 
 BODY_MAX: Final = 3 << 20
 
@@ -137,7 +137,7 @@ BAD: Final = {
 
 @pytest.mark.parametrize(("body", "told"), BAD.values(), ids=BAD)
 def test_what_is_no_document(body: bytes, told: str) -> None:
-    with pytest.raises(NotCbor) as raised:
+    with pytest.raises(InvalidCbor) as raised:
         load(body)
     assert told in str(raised.value)
 
@@ -147,7 +147,7 @@ def test_what_a_head_promises_is_not_reserved() -> None:
     tracemalloc.start()
     try:
         for head in b"\x9b", b"\xbb", b"\x7b", b"\x5b", b"\x81" * 60 + b"\x9b":
-            with pytest.raises(NotCbor, match="unexpected EOF"):
+            with pytest.raises(InvalidCbor, match="unexpected EOF"):
                 load(head + (1 << 60).to_bytes(8, "big") + b"\x61a")
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
@@ -160,7 +160,7 @@ def test_a_body_of_small_things_does_not_fill_the_memory(piece: bytes) -> None:
 
     That the list is too long would be known at its end only.
     """
-    with pytest.raises(NotCbor, match=f"max number of values {VALUES_MAX}"):
+    with pytest.raises(InvalidCbor, match=f"max number of values {VALUES_MAX}"):
         load(b"\x9f" + piece * (BODY_MAX // len(piece)) + b"\xff")
 
 
@@ -221,6 +221,6 @@ def test_a_document_is_always_written_the_same() -> None:
 def test_anything_is_refused_or_a_document(body: bytes) -> None:
     try:
         document = load(body)
-    except NotCbor:
+    except InvalidCbor:
         return
     assert load(dump(document)) == document

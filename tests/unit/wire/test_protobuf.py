@@ -21,8 +21,8 @@ from apiserver.wire.protobuf import (
     Decoder,
     Encoder,
     Envelope,
-    NoProtobufForm,
-    NotProtobuf,
+    InvalidProtobuf,
+    NotEncodable,
     event_frame,
     open_envelope,
     seal,
@@ -75,7 +75,7 @@ NO_ENVELOPES: Final = {
 @pytest.mark.parametrize(("body", "told"), NO_ENVELOPES.values(), ids=NO_ENVELOPES)
 def test_what_is_no_envelope(body: bytes, told: str) -> None:
     """Row D05."""
-    with pytest.raises(NotProtobuf, match=told):
+    with pytest.raises(InvalidProtobuf, match=told):
         open_envelope(body)
 
 
@@ -224,7 +224,7 @@ BAD: Final[dict[str, tuple[bytes, str]]] = {
 
 @pytest.mark.parametrize(("raw", "told"), BAD.values(), ids=BAD)
 def test_bad_messages_are_refused(raw: bytes, told: str) -> None:
-    with pytest.raises(NotProtobuf, match=told):
+    with pytest.raises(InvalidProtobuf, match=told):
         POD(raw)
 
 
@@ -245,7 +245,7 @@ def test_messages_nest_to_a_bound() -> None:
 
 @pytest.mark.parametrize("levels", [DEPTH_MAX + 1, 10_000])
 def test_deeper_ones_are_refused(levels: int) -> None:
-    with pytest.raises(NotProtobuf, match=f"more than {DEPTH_MAX} deep"):
+    with pytest.raises(InvalidProtobuf, match=f"more than {DEPTH_MAX} deep"):
         recursive()(deep(levels))
 
 
@@ -253,7 +253,7 @@ def test_fields_without_end_are_refused() -> None:
     """An empty item of a list has two bytes in a message."""
     args = field(4, "") * (FIELDS_MAX - 2)
     assert len(POD(field(2, field(2, args)))["spec"]["containers"][0]["args"]) == FIELDS_MAX - 2
-    with pytest.raises(NotProtobuf, match=f"more than {FIELDS_MAX} fields"):
+    with pytest.raises(InvalidProtobuf, match=f"more than {FIELDS_MAX} fields"):
         POD(field(2, field(2, args + field(4, ""))))
 
 
@@ -266,7 +266,7 @@ def test_a_list_that_is_a_message_of_its_own() -> None:
     assert Decoder(schema)(raw) == document
     assert Encoder(schema)({"verbs": []}) == field(4, b"")
     assert Decoder(schema)(field(4, b"")) == {"verbs": []}
-    with pytest.raises(NotProtobuf, match="more than"):
+    with pytest.raises(InvalidProtobuf, match="more than"):
         Decoder(schema)(field(4, field(1, "") * FIELDS_MAX))
 
 
@@ -351,7 +351,7 @@ UNWRITABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
 
 @pytest.mark.parametrize(("document", "told"), UNWRITABLE.values(), ids=UNWRITABLE)
 def test_what_has_no_form_is_refused_and_never_dropped(document: dict[str, Any], told: str) -> None:
-    with pytest.raises(NoProtobufForm, match=told):
+    with pytest.raises(NotEncodable, match=told):
         encoder("core.v1.Pod")(document)
 
 
@@ -507,7 +507,7 @@ def test_a_message_that_is_cut_is_refused_or_lacks_its_end(
     cut = raw[: data.draw(st.integers(0, len(raw)))]
     try:
         read = CONFIG_MAP(cut)
-    except NotProtobuf:
+    except InvalidProtobuf:
         return
     # It was cut between two fields: what is there is part of what was written.
     for name, value in read.items():
@@ -536,7 +536,7 @@ def test_anything_is_refused_or_a_document(kind: str, raw: bytes) -> None:
     try:
         document = decode(raw)
         check(document)
-    except (NotProtobuf, TypeMismatch):
+    except (InvalidProtobuf, TypeMismatch):
         return
     assert orjson.loads(orjson.dumps(document)) == document
 
@@ -546,6 +546,6 @@ def test_anything_is_refused_or_a_document(kind: str, raw: bytes) -> None:
 def test_any_body_is_refused_or_an_envelope(body: bytes) -> None:
     try:
         envelope = open_envelope(body)
-    except NotProtobuf:
+    except InvalidProtobuf:
         return
     assert envelope.raw in body

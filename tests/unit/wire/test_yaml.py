@@ -13,7 +13,7 @@ import yaml as pyyaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.wire.yaml import DEPTH_MAX, VALUES_MAX, NotYaml, dump, load
+from apiserver.wire.yaml import DEPTH_MAX, VALUES_MAX, InvalidYaml, dump, load
 
 MEANINGS: Final[dict[str, Any]] = {
     "text": "text",
@@ -158,7 +158,7 @@ BAD: Final = {
 @pytest.mark.parametrize(("text", "told"), BAD.values(), ids=BAD)
 def test_what_is_no_document(text: str, told: str) -> None:
     began = time.perf_counter()
-    with pytest.raises(NotYaml, match=r"^yaml: ") as raised:
+    with pytest.raises(InvalidYaml, match=r"^yaml: ") as raised:
         load(text.encode())
     assert told in str(raised.value)
     assert time.perf_counter() - began < 5, "no more work than the text is worth"
@@ -166,13 +166,13 @@ def test_what_is_no_document(text: str, told: str) -> None:
 
 @pytest.mark.parametrize("text", ["a: *" + "x" * 100_000, "a: !<" + "x" * 100_000 + "> b"])
 def test_an_error_does_not_tell_the_whole_text(text: str) -> None:
-    with pytest.raises(NotYaml) as raised:
+    with pytest.raises(InvalidYaml) as raised:
         load(text.encode())
     assert len(str(raised.value)) < 2_000
 
 
 def test_an_error_tells_its_line() -> None:
-    with pytest.raises(NotYaml, match=r"^yaml: line 3: cannot decode !x"):
+    with pytest.raises(InvalidYaml, match=r"^yaml: line 3: cannot decode !x"):
         load(b"a: 1\nb:\n  c: !x 1")
 
 
@@ -210,7 +210,7 @@ def test_what_is_written_is_read(document: Any) -> None:
 def test_anything_is_refused_or_a_document(body: bytes) -> None:
     try:
         document, _ = load(body)
-    except NotYaml:
+    except InvalidYaml:
         return
     assert load(dump(document))[0] == document
 

@@ -19,7 +19,7 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
     cpu_metric,
 )
 from apiserver.meta import timestamps
-from apiserver.meta.quantity import InvalidQuantity, canonical
+from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
 from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
 
@@ -153,7 +153,7 @@ def _int32(value: Any) -> int:
 
 def _quantity(value: Any) -> str:
     try:
-        return canonical(_text(value))
+        return canonical_quantity(_text(value))
     except InvalidQuantity:
         raise _Unreadable from None
 
