@@ -11,7 +11,7 @@ from pathlib import Path
 import uvloop
 
 from benchmarks import report, workloads
-from benchmarks.applies import applying
+from benchmarks.applies import apply_workload
 from benchmarks.custom_resources import custom_resources
 from benchmarks.encodings import forms, openapi
 from benchmarks.scale import scale
@@ -19,7 +19,7 @@ from benchmarks.workloads import Settings
 
 WORKS = {
     **workloads.WORKS,
-    "apply": applying,
+    "apply": apply_workload,
     "custom": custom_resources,
     "forms": forms,
     "openapi": openapi,

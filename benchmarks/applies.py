@@ -66,7 +66,7 @@ def applies_of_the_same(target: str, body: Body) -> Requests:
     return lambda for_s: load.made(made, for_s=for_s)
 
 
-async def applying(settings: Settings) -> AsyncIterator[Result]:
+async def apply_workload(settings: Settings) -> AsyncIterator[Result]:
     """A small object with one manager, and a large one with three."""
     with (
         server(settings) as (_, measured),

@@ -35,7 +35,7 @@ ON: Final = frozenset(
 # Those that it always has: they can be named, and not be switched off.
 ALWAYS_ON: Final = frozenset({"AlwaysAdmit", "NamespaceExists", "NamespaceLifecycle"})
 # Those that kube-apiserver has besides: to name them has no effect.
-NOT_HERE: Final = frozenset(
+NOT_IMPLEMENTED: Final = frozenset(
     {
         "AlwaysDeny",
         "AlwaysPullImages",
@@ -58,9 +58,9 @@ NOT_HERE: Final = frozenset(
         "PodTopologyLabels",
     }
 )
-KNOWN: Final = ON | ALWAYS_ON | NOT_HERE
+KNOWN: Final = ON | ALWAYS_ON | NOT_IMPLEMENTED
 
 
 def without_effect(enabled: Collection[str], disabled: Collection[str]) -> list[str]:
     """Of the plugins that are named, those about which the server cannot do what is asked."""
-    return sorted((NOT_HERE & set(enabled)) | (ALWAYS_ON & set(disabled)))
+    return sorted((NOT_IMPLEMENTED & set(enabled)) | (ALWAYS_ON & set(disabled)))

@@ -49,7 +49,7 @@ def set_condition(definition: Document, new: Document, now: str) -> None:
     status["conditions"] = conditions
 
 
-def remove_condition(definition: Document, kind: str) -> None:
+def remove_definition_condition(definition: Document, kind: str) -> None:
     if condition(definition, kind) is not None:
         status = definition["status"]
         status["conditions"] = [each for each in status["conditions"] if each.get("type") != kind]

@@ -14,7 +14,7 @@ from apiserver.apiextensions.approval import approval_of, is_protected
 from apiserver.apiextensions.definition_conditions import (
     ESTABLISHED,
     has_condition,
-    remove_condition,
+    remove_definition_condition,
     set_condition,
 )
 from apiserver.apiextensions.definitions import (
@@ -84,7 +84,7 @@ def _set_or_remove(definition: Document, kind: str, wanted: Document | None, now
     if wanted is not None:
         set_condition(definition, wanted, now)
     else:
-        remove_condition(definition, kind)
+        remove_definition_condition(definition, kind)
 
 
 def _condition(kind: str, *, holds: bool, reason: str, message: str) -> Document:

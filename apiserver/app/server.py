@@ -26,9 +26,9 @@ from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain
 from apiserver.authn.token_file import TokenAuthenticator, TokenFileError, read_token_file
 from apiserver.authn.token_review import TokenReviewer
-from apiserver.authz.authorizer_modes import Authorization, authorization
+from apiserver.authz.authorizer_modes import Authorizers, authorization
 from apiserver.catalogue.builtins import builtin_resources
-from apiserver.catalogue.core.services.allocation import service_pools
+from apiserver.catalogue.core.services.allocation import service_allocator
 from apiserver.catalogue.rbac import GROUP as RBAC_GROUP
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQUEST
@@ -250,7 +250,7 @@ class App:
             brand,
             schemas,
             event_ttl_s=config.event_ttl_s,
-            pools=service_pools(
+            pools=service_allocator(
                 config.service_cluster_ip_range,
                 config.service_node_port_range,
                 random.SystemRandom().randint,
@@ -332,7 +332,7 @@ class App:
         registry: Registry,
         schemas: BuiltinSchemas,
         meta: MetaMessages,
-        authorized: Authorization,
+        authorized: Authorizers,
         accounts: ServiceAccounts,
         reviewer: TokenReviewer,
     ) -> Routes:

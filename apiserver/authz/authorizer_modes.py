@@ -16,7 +16,7 @@ from apiserver.authz.attributes import (
     Decision,
     Verdict,
 )
-from apiserver.authz.fixed import authorize_masters, authorize_probes
+from apiserver.authz.fixed import authorize_health, authorize_masters
 from apiserver.authz.rbac.authorizer import RbacAuthorizer
 from apiserver.authz.rbac.policy import Policy
 from apiserver.authz.rbac.rules import ANY
@@ -32,7 +32,7 @@ MODES: Final = (ALWAYS_ALLOW, ALWAYS_DENY, RBAC, NODE)
 
 
 @dataclass(frozen=True, slots=True)
-class Authorization:
+class Authorizers:
     """Who may do what, as a decision and as a list of rules.
 
     policy: what RBAC decides by, if it is among the modes; somebody has to tell it what is stored.
@@ -43,7 +43,7 @@ class Authorization:
     policy: Policy | None
 
 
-def authorization(modes: Sequence[str], rbac_group: str, has_begun: Callable[[], bool]) -> Authorization:
+def authorization(modes: Sequence[str], rbac_group: str, has_begun: Callable[[], bool]) -> Authorizers:
     """rbac_group: of RBAC's types. has_begun: the default roles are there."""
     authorizers: list[Authorizer] = [authorize_masters]
     resolvers: list[RuleResolver] = []
@@ -52,21 +52,21 @@ def authorization(modes: Sequence[str], rbac_group: str, has_begun: Callable[[],
         if mode == RBAC:
             policy = Policy(rbac_group)
             rbac = RbacAuthorizer(policy)
-            authorizers += (rbac, authorize_probes(has_begun))
+            authorizers += (rbac, authorize_health(has_begun))
             resolvers.append(rbac.rules)
         elif mode == ALWAYS_ALLOW:
-            authorizers.append(_allow)
+            authorizers.append(_always_allow)
             resolvers.append(_everything)
         elif mode == ALWAYS_DENY:
-            authorizers.append(_deny)
-    return Authorization(AuthorizationChain(authorizers), all_rules(resolvers), policy)
+            authorizers.append(_always_deny)
+    return Authorizers(AuthorizationChain(authorizers), all_rules(resolvers), policy)
 
 
-def _allow(attributes: Attributes) -> Verdict:
+def _always_allow(attributes: Attributes) -> Verdict:
     return Verdict(Decision.ALLOW)
 
 
-def _deny(attributes: Attributes) -> Verdict:
+def _always_deny(attributes: Attributes) -> Verdict:
     """Has no opinion, so that those after it may have one, and the last word is no."""
     return Verdict(Decision.NO_OPINION, "Everything is forbidden.")
 

@@ -19,7 +19,7 @@ def authorize_masters(attributes: Attributes) -> Verdict:
     return _ALLOW if MASTERS in attributes.user.groups else NO_OPINION
 
 
-def authorize_probes(has_begun: Callable[[], bool]) -> Authorizer:
+def authorize_health(has_begun: Callable[[], bool]) -> Authorizer:
     """has_begun: the default roles are there; from then on they say who may ask.
 
     Without it, a server that cannot reach its store would say Forbidden instead of not being ready.

@@ -37,18 +37,18 @@ from apiserver.catalogue import (
 )
 from apiserver.catalogue.apiextensions import nothing_wrong
 from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
-from apiserver.catalogue.core.services.allocation import ServicePools, service_pools
+from apiserver.catalogue.core.services.allocation import ServiceAllocator, service_allocator
 from apiserver.catalogue.rbac import role_bindings as rbac_rules
 from apiserver.catalogue.rules.defaults import DEFAULTS
 from apiserver.catalogue.runtime_config import RuntimeConfig
-from apiserver.registry.served_resource import Conversion, ResourceTable, ServedResource
+from apiserver.registry.served_resource import ConversionCodec, ResourceTable, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Walks
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 
 EVENT_TTL_S: Final = 3600
 DEFAULT_RUNTIME_CONFIG: Final = RuntimeConfig()
-DEFAULT_POOLS: Final = service_pools(
+DEFAULT_ALLOCATOR: Final = service_allocator(
     (ipaddress.ip_network("10.0.0.0/16"),), (30_000, 32_767), random.SystemRandom().randint
 )
 
@@ -58,7 +58,7 @@ def builtin_resources(
     schemas: BuiltinSchemas,
     *,
     event_ttl_s: int = EVENT_TTL_S,
-    pools: ServicePools = DEFAULT_POOLS,
+    pools: ServiceAllocator = DEFAULT_ALLOCATOR,
     runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG,
     check_rules: CheckRules = nothing_wrong,
     evaluate_rules: EvaluateRules = nothing_wrong,
@@ -70,7 +70,7 @@ def builtin_resources(
     check_rules, evaluate_rules: of definitions of custom resources.
     """
     types = (
-        *core.types(brand, event_ttl_s=event_ttl_s, service_pools=pools),
+        *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=pools),
         *apiregistration.types(),
         *apiextensions.types(brand, schemas, check_rules=check_rules, evaluate_rules=evaluate_rules),
         *apps.types(),
@@ -140,9 +140,9 @@ def _as_it_is(document: Document) -> None:
     """A conversion between versions that differ in name only."""
 
 
-def _conversion(stored_as: StoredAs, brand: Brand) -> Conversion:
+def _conversion(stored_as: StoredAs, brand: Brand) -> ConversionCodec:
     group = _full_group(stored_as.group, brand)
-    return Conversion(
+    return ConversionCodec(
         GroupResource(group, stored_as.resource),
         str(GroupVersion(group, stored_as.version)),
         stored_as.kind,

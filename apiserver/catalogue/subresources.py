@@ -60,8 +60,8 @@ def _at(document: Document, *path: str) -> Any:
     return value
 
 
-WORKLOAD_SCALE: Final = scale(ScaleFields(_label_selector))
-REPLICATION_CONTROLLER_SCALE: Final = scale(ScaleFields(_equalities))
+SCALE_SUBRESOURCE: Final = scale(ScaleFields(_label_selector))
+_SCALE: Final = scale(ScaleFields(_equalities))
 
 
 # ---- of pods, services, nodes and service accounts

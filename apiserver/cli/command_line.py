@@ -60,7 +60,7 @@ class Config:
     etcd_compaction_interval_s: float = 300.0
     event_ttl_s: int = 3600
     # Of one family or of both; the first is the one that Services have if they ask for none.
-    service_cluster_ip_range: tuple[flag_values.Network, ...] = (ipaddress.ip_network("10.0.0.0/16"),)
+    service_cluster_ip_range: tuple[flag_values.IPNetwork, ...] = (ipaddress.ip_network("10.0.0.0/16"),)
     service_node_port_range: tuple[int, int] = (30_000, 32_767)
     default_watch_cache_size: int = 102_400
     # Of some resources, by group and name.

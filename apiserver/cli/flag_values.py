@@ -16,7 +16,7 @@ from apiserver.admission import plugin_names
 from apiserver.authz.authorizer_modes import MODES
 from apiserver.golang.durations import parse_duration
 
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+IPNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # What kube-apiserver asks for.
 SERVICE_ADDRESSES_MIN: Final = 8
@@ -95,7 +95,7 @@ def port(text: str) -> int:
     return port
 
 
-def networks(text: str) -> tuple[Network, ...]:
+def networks(text: str) -> tuple[IPNetwork, ...]:
     try:
         networks = tuple(ipaddress.ip_network(part.strip()) for part in text.split(","))
     except ValueError as error:

@@ -14,7 +14,7 @@ from apiserver.catalogue.builtin_type import field as field_at
 from apiserver.catalogue.subresources import scale, text_at
 from apiserver.custom_resources import schemas
 from apiserver.custom_resources.columns import MANY_COLUMNS, ManyPaths, columns_of
-from apiserver.custom_resources.schemas import Source, VersionSchema
+from apiserver.custom_resources.schemas import DefinitionSource, VersionSchema
 from apiserver.custom_resources.strategies import VersionRules
 from apiserver.custom_resources.version_codec import Converter, Definitions, Family, Room, VersionKeeping
 from apiserver.registry.served_resource import FieldGetter, ScaleFields, ServedResource, Subresource
@@ -49,7 +49,7 @@ class Served:
     resources: of the versions that are served. stored: of the version that is stored, served or not.
     """
 
-    source: Source
+    source: DefinitionSource
     resources: tuple[ServedResource, ...]
     stored: ServedResource
 
@@ -63,7 +63,7 @@ def served(found: StoredObject, definition: Document, workshop: Workshop) -> Ser
     names = definitions.accepted_names(definition)
     group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
     by_name = {each["name"]: each for each in spec["versions"]}
-    source = Source(found)
+    source = DefinitionSource(found)
     compiled = {
         name: VersionSchema(source, name, brand=workshop.brand, meta=workshop.meta) for name in by_name
     }

@@ -64,7 +64,7 @@ _TYPE_TEXTS: Final = {
 }
 
 
-class Source:
+class DefinitionSource:
     """Where a definition is read from.
 
     found: it, as it is stored. It may be replaced by a version that says the same.
@@ -120,7 +120,9 @@ def _places(text: bytes, versions: Iterable[Document]) -> Mapping[str, tuple[int
 class VersionSchema:
     """One version's."""
 
-    def __init__(self, source: Source, version: str, *, brand: Brand, meta: Callable[[], Schema]) -> None:
+    def __init__(
+        self, source: DefinitionSource, version: str, *, brand: Brand, meta: Callable[[], Schema]
+    ) -> None:
         self._source = source
         self._version = version
         self.brand = brand

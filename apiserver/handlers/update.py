@@ -89,7 +89,7 @@ def update_handler(
                 is_large=large,
             )
         except NotFound:
-            if not resource.strategy.creates_on_update or info.subresource:
+            if not resource.strategy.allows_create_on_update or info.subresource:
                 raise
             authorization.require(attributes_of(call, "create"))
             document = await offload.run(large, decode)

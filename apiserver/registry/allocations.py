@@ -22,7 +22,7 @@ ATTEMPTS_MAX: Final = 8
 HELD_MAX: Final = TRANSACTION_WRITES_MAX - 8
 
 
-class Claim(Protocol):
+class Allocation(Protocol):
     """Something that one object has, and no other may have.
 
     kind: of what there is a pool. value: which one. field: where it stands, for errors.
@@ -49,7 +49,7 @@ class Holding(Protocol):
     A want is something that has to be chosen for an object; what it is made of is its maker's business.
     """
 
-    def claims(self, document: Document) -> Sequence[Claim]:
+    def claims(self, document: Document) -> Sequence[Allocation]:
         """What an object holds."""
         ...
 
@@ -57,17 +57,17 @@ class Holding(Protocol):
         """What has to be chosen for it."""
         ...
 
-    def choose(self, want: Any, taken: Container[Taken]) -> Claim | None:
+    def choose(self, want: Any, taken: Container[Taken]) -> Allocation | None:
         """Something of the pool that is not among `taken`; None if nothing is left."""
         ...
 
     def assign(self, document: Document, want: Any, value: str) -> None: ...
 
-    def not_to_be_had(self, document: Document, claim: Claim) -> FieldError | None:
+    def not_to_be_had(self, document: Document, claim: Allocation) -> FieldError | None:
         """Why an object may not ask for something, whoever has it now."""
         ...
 
-    def is_taken(self, document: Document, claim: Claim) -> FieldError:
+    def is_taken(self, document: Document, claim: Allocation) -> FieldError:
         """The error for something that another object has."""
         ...
 
@@ -111,7 +111,7 @@ class Holder:
         self._taken: set[Taken] = set()  # that we know of
         self._asked: set[str] = set()  # keys of what the last document named itself
         self._document: Document = {}
-        self._added: dict[str, Claim] = {}
+        self._added: dict[str, Allocation] = {}
 
     async def fill(self, document: Document, old: Document | None, *, is_dry_run: bool) -> Change:
         """Choose what `document` wants, put it in, and tell what its write needs. old: None for a new one.
@@ -172,7 +172,7 @@ class Holder:
         """What goes with the removal of `document`."""
         return self._letting_go({self._key(claim) for claim in self._holding.claims(document)})
 
-    def _key(self, claim: Claim) -> str:
+    def _key(self, claim: Allocation) -> str:
         return f"{self._prefix}/{claim.kind}/{claim.value}"
 
     def _letting_go(self, keys: set[str]) -> tuple[Delete, ...]:

@@ -66,7 +66,7 @@ class Subresource:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class ConversionCodec:
     """How objects that are kept in another version come and go.
 
     group_resource, api_version, kind: of the stored form.
@@ -161,7 +161,7 @@ class ServedResource:
     columns: Columns = table.DEFAULT
     selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
     storage_version: str = ""
-    conversion: Conversion | None = None
+    conversion: ConversionCodec | None = None
     keeping: Keeping | None = None
     definition: str = ""  # the schema's name in OpenAPI
     deprecation: Deprecation | None = None

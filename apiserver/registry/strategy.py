@@ -95,7 +95,7 @@ class Strategy:
     no_generation: frozenset[str] = frozenset({"metadata", "status"})
     is_updated_blindly: bool = True
     allows_unqualified_finalizers: bool = False
-    creates_on_update: bool = False
+    allows_create_on_update: bool = False
     grace_period_s: Callable[[Document, int | None], int] | None = None
     mark_deleted: Callable[[Document, str], None] | None = None
     blockers: Callable[[Document], Sequence[str]] = object_meta.finalizers

@@ -109,7 +109,7 @@ class Fault:
 
 
 @dataclass
-class Row:
+class RuleRow:
     """What came of one fault. problems: by checker. answers: how often each was seen meanwhile."""
 
     name: str
@@ -127,9 +127,9 @@ class Row:
         return f"| {self.name} | {self.times} | {self.lost} | {self.missed} | {ready} |"
 
 
-async def try_fault(fault: Fault, times: int, directory: Path, *, name: str = "", seed: int = 0) -> Row:
+async def try_fault(fault: Fault, times: int, directory: Path, *, name: str = "", seed: int = 0) -> RuleRow:
     """Raises Impossible."""
-    row, chance = Row(name), random.Random(seed)
+    row, chance = RuleRow(name), random.Random(seed)
     async with AsyncExitStack() as stack:
         rig = await fault.rig(directory, stack)
         rig.chance = chance
@@ -198,7 +198,7 @@ async def _until_ready(recorder: Recorder, began: float) -> float:
     raise NotReadyAgain(f"not ready {READY_AGAIN_S:.0f} s after the cure")
 
 
-def _judge(row: Row, fault: Fault, recorder: Recorder, directory: Path) -> None:
+def _judge(row: RuleRow, fault: Fault, recorder: Recorder, directory: Path) -> None:
     history = recorder.history
     found = check(history)
     if not fault.forgets:
@@ -508,7 +508,7 @@ def main() -> int:
     return 1 if any(row.problems for row in rows) else 0
 
 
-def _rows(names: list[str], times: int, seed: int) -> Iterator[Row]:
+def _rows(names: list[str], times: int, seed: int) -> Iterator[RuleRow]:
     """What was broken is kept, for whoever wants to look at it."""
     for name in names:
         directory = Path(tempfile.mkdtemp(prefix="fault-"))

@@ -19,7 +19,7 @@ from apiserver.admission.plugins.default_ingress_class import DefaultIngressClas
 from apiserver.admission.plugins.default_storage_class import DefaultStorageClass
 from apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from apiserver.admission.plugins.limit_ranger import LimitRanger
-from apiserver.admission.plugins.listers import Lookup, Table
+from apiserver.admission.plugins.listers import Lister, Table
 from apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from apiserver.admission.plugins.pod_security import PodSecurity
 from apiserver.admission.plugins.priority import Priority
@@ -44,8 +44,8 @@ def builtin_plugins(
     is_on: whether a plugin, by its name, is to be asked.
     """
 
-    def all_of(group: str, resource: str) -> Lookup:
-        return Lookup(registry, table, group, resource)
+    def all_of(group: str, resource: str) -> Lister:
+        return Lister(registry, table, group, resource)
 
     storage_classes = all_of(brand.group("storage"), "storageclasses")
     plugins = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.listers import Lookup, default_class
+from apiserver.admission.plugins.listers import Lister, default_class
 from apiserver.vocabulary import Document, GroupResource
 
 _CLASS: Final = "kubernetes.io/ingress.class"
@@ -18,7 +18,7 @@ _IS_DEFAULT: Final = "ingressclass.kubernetes.io/is-default-class"
 class DefaultIngressClass(Plugin):
     name = "DefaultIngressClass"
 
-    def __init__(self, classes: Lookup) -> None:
+    def __init__(self, classes: Lister) -> None:
         """classes: of ingresses, which are in the same group."""
         self._classes = classes
         self._ingresses = GroupResource(classes.group_resource.group, "ingresses")

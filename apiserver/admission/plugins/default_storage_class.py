@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.listers import Lookup, default_class
-from apiserver.catalogue.storage.storage_classes import class_of
+from apiserver.admission.plugins.listers import Lister, default_class
+from apiserver.catalogue.storage.storage_classes import storage_class_of
 from apiserver.vocabulary import Document, GroupResource
 
 CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
@@ -22,7 +22,7 @@ _IS_DEFAULT: Final = (
 class DefaultStorageClass(Plugin):
     name = "DefaultStorageClass"
 
-    def __init__(self, classes: Lookup) -> None:
+    def __init__(self, classes: Lister) -> None:
         """classes: of storage."""
         self._classes = classes
 
@@ -30,5 +30,5 @@ class DefaultStorageClass(Plugin):
         return resource == CLAIMS and not subresource and operation is Operation.CREATE
 
     async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
-        if class_of(new) is None and (found := await default_class(self._classes, *_IS_DEFAULT)):
+        if storage_class_of(new) is None and (found := await default_class(self._classes, *_IS_DEFAULT)):
             new["spec"]["storageClassName"] = found

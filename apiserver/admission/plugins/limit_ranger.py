@@ -11,7 +11,7 @@ from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
 from apiserver.admission.plugins.default_storage_class import CLAIMS
-from apiserver.admission.plugins.listers import Lookup, refused
+from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers
 from apiserver.catalogue.pod_specs.resource_totals import of_pod, quantities
 from apiserver.meta.quantity import Quantity
@@ -25,7 +25,7 @@ Needs = tuple[Mapping[str, Quantity], Mapping[str, Quantity]]
 class LimitRanger(Plugin):
     name = "LimitRanger"
 
-    def __init__(self, limit_ranges: Lookup) -> None:
+    def __init__(self, limit_ranges: Lister) -> None:
         self._limit_ranges = limit_ranges
 
     def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:

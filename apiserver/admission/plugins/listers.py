@@ -16,7 +16,7 @@ from storage.keys import prefix_range
 Table = Callable[[], ResourceTable]
 
 
-class Lookup:
+class Lister:
     """The objects of one type. A type that is not served has none."""
 
     def __init__(self, registry: Registry, table: Table, group: str, resource: str) -> None:
@@ -47,7 +47,7 @@ class Lookup:
         except NotFound:
             return await self._get_stored(resource, name, namespace)
 
-    async def find_stored(self, name: str, namespace: str = "") -> Document | None:
+    async def get_live_document(self, name: str, namespace: str = "") -> Document | None:
         """The object as it is stored now. Raises the storage's errors."""
         resource = self.served
         found = await self._get_stored(resource, name, namespace) if resource is not None else None
@@ -70,7 +70,7 @@ class Lookup:
             kept = self._kept = state, await self._list(prefix)
         return kept[1]
 
-    async def all_stored(self, namespace: str) -> Sequence[StoredObject]:
+    async def list_live(self, namespace: str) -> Sequence[StoredObject]:
         """All objects of a namespace, by name, as they are stored now.
 
         Raises the storage's errors, and CorruptObject.
@@ -101,7 +101,7 @@ class Lookup:
             return None
 
 
-async def default_class(classes: Lookup, *annotations: str) -> str | None:
+async def default_class(classes: Lister, *annotations: str) -> str | None:
     """The name of the class that one of `annotations` makes the default: the newest one, if it is several."""
     marked = []
     for each in await classes.all():

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from apiserver.admission.chain import Operation, Plugin, Write
 from apiserver.admission.plugins.default_storage_class import CLAIMS
-from apiserver.admission.plugins.listers import Lookup, refused
-from apiserver.catalogue.storage.storage_classes import class_of
+from apiserver.admission.plugins.listers import Lister, refused
+from apiserver.catalogue.storage.storage_classes import storage_class_of
 from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.vocabulary import Document, GroupResource
 
@@ -16,7 +16,7 @@ from apiserver.vocabulary import Document, GroupResource
 class PersistentVolumeClaimResize(Plugin):
     name = "PersistentVolumeClaimResize"
 
-    def __init__(self, classes: Lookup) -> None:
+    def __init__(self, classes: Lister) -> None:
         """classes: of storage."""
         self._classes = classes
 
@@ -28,8 +28,8 @@ class PersistentVolumeClaimResize(Plugin):
             return
         if (old.get("status") or {}).get("phase") != "Bound":
             raise refused(write, new, "Only bound persistent volume claims can be expanded")
-        name = class_of(new)
-        found = await self._classes.find(name) if name and name == class_of(old) else None
+        name = storage_class_of(new)
+        found = await self._classes.find(name) if name and name == storage_class_of(old) else None
         if found is None or not found.get("allowVolumeExpansion"):
             raise refused(
                 write,

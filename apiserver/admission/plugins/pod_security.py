@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.listers import Lookup, refused
+from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.admission.plugins.pod_security_standards import (
     LATEST_MINOR,
     LEVELS,
@@ -121,7 +121,7 @@ _VERSION: Final = re.compile(r"v1\.(0|[1-9][0-9]{0,8})", re.ASCII)
 class PodSecurity(Plugin):
     name = "PodSecurity"
 
-    def __init__(self, namespaces: Lookup, pods: Lookup) -> None:
+    def __init__(self, namespaces: Lister, pods: Lister) -> None:
         self._namespaces = namespaces
         self._pods = pods
 

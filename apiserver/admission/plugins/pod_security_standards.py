@@ -94,17 +94,17 @@ def _quoted(values: Iterable[str]) -> str:
     return ", ".join(map(quote, values))
 
 
-def _those(names: list[str], word: str = "container") -> str:
+def _containers_text(names: list[str], word: str = "container") -> str:
     return f"{_plural(word, len(names))} {_quoted(names)}"
 
 
 def _uses(names: list[str]) -> str:
-    return f"{_those(names)} {'uses' if len(names) == 1 else 'use'}"
+    return f"{_containers_text(names)} {'uses' if len(names) == 1 else 'use'}"
 
 
-def _setters(is_pod: bool, names: list[str]) -> str:
+def _violators_text(is_pod: bool, names: list[str]) -> str:
     """`pod and containers "a", "b"`; empty if nobody is meant."""
-    return " and ".join(filter(None, ["pod" if is_pod else "", _those(names) if names else ""]))
+    return " and ".join(filter(None, ["pod" if is_pod else "", _containers_text(names) if names else ""]))
 
 
 # ---- baseline
@@ -133,7 +133,7 @@ def _app_armor(pod: PodView) -> Finding | None:
     if not values:
         return None
     setters = [
-        _setters(_is_unsafe(own), list(bad)),
+        _violators_text(_is_unsafe(own), list(bad)),
         _plural("annotation", len(told)) if told else "",
     ]
     who = " and ".join(filter(None, setters))
@@ -156,7 +156,7 @@ def _added(pod: PodView, allowed: frozenset[str]) -> str:
     if not names:
         return ""
     added = sorted(set().union(*(each for _, each in adding)))
-    return f"{_those(names)} must not include {_quoted(added)} in securityContext.capabilities.add"
+    return f"{_containers_text(names)} must not include {_quoted(added)} in securityContext.capabilities.add"
 
 
 def _capabilities(pod: PodView) -> Finding | None:
@@ -171,7 +171,7 @@ def _host_namespaces(pod: PodView) -> Finding | None:
 
 def _host_paths(pod: PodView) -> Finding | None:
     names = [each["name"] for each in pod.spec.get("volumes") or () if each.get("hostPath") is not None]
-    return Finding("hostPath volumes", _those(names, "volume")) if names else None
+    return Finding("hostPath volumes", _containers_text(names, "volume")) if names else None
 
 
 def _host_ports(pod: PodView) -> Finding | None:
@@ -211,7 +211,7 @@ def _probed_hosts(pod: PodView) -> Finding | None:
 def _privileged(pod: PodView) -> Finding | None:
     names = [name for name, value in pod.with_context("privileged") if value]
     return (
-        Finding("privileged", f"{_those(names)} must not set securityContext.privileged=true")
+        Finding("privileged", f"{_containers_text(names)} must not set securityContext.privileged=true")
         if names
         else None
     )
@@ -223,7 +223,7 @@ def _proc_mount(pod: PodView) -> Finding | None:
         return None
     names, values = [name for name, _ in bad], sorted({value for _, value in bad})
     return Finding(
-        "procMount", f"{_those(names)} must not set securityContext.procMount to {_quoted(values)}"
+        "procMount", f"{_containers_text(names)} must not set securityContext.procMount to {_quoted(values)}"
     )
 
 
@@ -240,12 +240,12 @@ def _se_linux(pod: PodView) -> Finding | None:
 
     own = pod.context("seLinuxOptions")
     bad = [(name, options) for name, options in pod.with_context("seLinuxOptions") if is_bad(options)]
-    who = _setters(is_bad(own), [name for name, _ in bad])
+    who = _violators_text(is_bad(own), [name for name, _ in bad])
     if not who:
         return None
     found = [options for options in (own, *(each for _, each in bad)) if options]
     types = sorted({each.get("type", "") for each in found} - allowed)
-    told = [_those(types, "type")] if types else []
+    told = [_containers_text(types, "type")] if types else []
     told += [
         f"{field} may not be set" for field in ("user", "role") if any(each.get(field) for each in found)
     ]
@@ -255,7 +255,7 @@ def _se_linux(pod: PodView) -> Finding | None:
 def _seccomp(pod: PodView) -> Finding | None:
     own = pod.context("seccompProfile", "type")
     bad = {name: kind for name, kind in pod.with_context("seccompProfile", "type") if _is_unsafe(kind)}
-    who = _setters(_is_unsafe(own), list(bad))
+    who = _violators_text(_is_unsafe(own), list(bad))
     if not who:
         return None
     values = sorted({*bad.values(), *([own] if _is_unsafe(own) else ())})
@@ -289,7 +289,9 @@ def _sysctls(pod: PodView) -> Finding | None:
 
 def _host_process(pod: PodView) -> Finding | None:
     path = ("windowsOptions", "hostProcess")
-    who = _setters(bool(pod.context(*path)), [name for name, value in pod.with_context(*path) if value])
+    who = _violators_text(
+        bool(pod.context(*path)), [name for name, value in pod.with_context(*path) if value]
+    )
     if not who:
         return None
     return Finding("hostProcess", f"{who} must not set securityContext.windowsOptions.hostProcess=true")
@@ -304,7 +306,7 @@ def _privilege_escalation(pod: PodView) -> Finding | None:
         return None
     return Finding(
         "allowPrivilegeEscalation != false",
-        f"{_those(names)} must set securityContext.allowPrivilegeEscalation=false",
+        f"{_containers_text(names)} must set securityContext.allowPrivilegeEscalation=false",
     )
 
 
@@ -314,7 +316,9 @@ def _unrestricted_capabilities(pod: PodView) -> Finding | None:
     keeping = [
         name for name, dropped in pod.with_context("capabilities", "drop") if "ALL" not in (dropped or ())
     ]
-    told = [f'{_those(keeping)} must set securityContext.capabilities.drop=["ALL"]'] if keeping else []
+    told = (
+        [f'{_containers_text(keeping)} must set securityContext.capabilities.drop=["ALL"]'] if keeping else []
+    )
     if added := _added(pod, frozenset({"NET_BIND_SERVICE"})):
         told.append(added)
     return Finding("unrestricted capabilities", "; ".join(told)) if told else None
@@ -337,25 +341,27 @@ def _volumes(pod: PodView) -> Finding | None:
     uses = "uses" if len(names) == 1 else "use"
     kinds_word = _plural("restricted volume type", len(kinds))
     return Finding(
-        "restricted volume types", f"{_those(names, 'volume')} {uses} {kinds_word} {_quoted(sorted(kinds))}"
+        "restricted volume types",
+        f"{_containers_text(names, 'volume')} {uses} {kinds_word} {_quoted(sorted(kinds))}",
     )
 
 
 def _run_as_non_root(pod: PodView) -> Finding | None:
     own = pod.context("runAsNonRoot")
     values = list(pod.with_context("runAsNonRoot"))
-    if who := _setters(own is False, [name for name, value in values if value is False]):
+    if who := _violators_text(own is False, [name for name, value in values if value is False]):
         return Finding("runAsNonRoot != true", f"{who} must not set securityContext.runAsNonRoot=false")
     unsaid = [name for name, value in values if value is None]
     if own or not unsaid:
         return None
     return Finding(
-        "runAsNonRoot != true", f"pod or {_those(unsaid)} must set securityContext.runAsNonRoot=true"
+        "runAsNonRoot != true",
+        f"pod or {_containers_text(unsaid)} must set securityContext.runAsNonRoot=true",
     )
 
 
 def _run_as_user(pod: PodView) -> Finding | None:
-    who = _setters(
+    who = _violators_text(
         pod.context("runAsUser") == 0, [name for name, value in pod.with_context("runAsUser") if value == 0]
     )
     return Finding("runAsUser=0", f"{who} must not set runAsUser=0") if who else None
@@ -371,7 +377,7 @@ def _seccomp_is_set(pod: PodView) -> Finding | None:
         return None
     return Finding(
         "seccompProfile",
-        f"pod or {_those(unsaid)} must set securityContext.seccompProfile.type to "
+        f"pod or {_containers_text(unsaid)} must set securityContext.seccompProfile.type to "
         '"RuntimeDefault" or "Localhost"',
     )
 

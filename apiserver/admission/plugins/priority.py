@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.listers import Lookup, refused
+from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.vocabulary import Document, GroupResource
 
 _PODS: Final = GroupResource("", "pods")
 _PREEMPTS: Final = "PreemptLowerPriority"
 # Classes that are there without anybody having made them.
-_OF_THE_SYSTEM: Final = {
+_SYSTEM_CLASSES: Final = {
     "system-cluster-critical": {"value": 2_000_000_000, "preemptionPolicy": _PREEMPTS},
     "system-node-critical": {"value": 2_000_001_000, "preemptionPolicy": _PREEMPTS},
 }
@@ -24,7 +24,7 @@ _NO_CLASS: Final = {"metadata": {"name": ""}, "value": 0, "preemptionPolicy": _P
 class Priority(Plugin):
     name = "Priority"
 
-    def __init__(self, classes: Lookup) -> None:
+    def __init__(self, classes: Lister) -> None:
         self._classes = classes
 
     def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
@@ -45,7 +45,7 @@ class Priority(Plugin):
                     spec[field] = old["spec"][field]
             return
         if name := spec.get("priorityClassName"):
-            found: Any = await self._classes.find(name) or _OF_THE_SYSTEM.get(name)
+            found: Any = await self._classes.find(name) or _SYSTEM_CLASSES.get(name)
             if found is None:
                 raise refused(write, new, f"no PriorityClass with name {name} was found")
         else:

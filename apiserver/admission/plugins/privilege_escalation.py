@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.listers import Lookup, Table
+from apiserver.admission.plugins.listers import Lister, Table
 from apiserver.authz.attributes import Attributes, Authorizer, Decision
 from apiserver.authz.rbac import rule_coverage
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, ROLE, Policy, listed_problems
@@ -31,13 +31,13 @@ from apiserver.vocabulary import MASTERS, Document, GroupResource
 from storage.quoting import go_quote
 
 # Of a comparison that others wait for: some milliseconds.
-_QUICK_STEPS: Final = 50_000
-_EVERYTHING: Final = (
+_STEPS_ON_LOOP_MAX: Final = 50_000
+_ALL_PERMISSIONS: Final = (
     PolicyRule(verbs=(ANY,), api_groups=(ANY,), resources=(ANY,)),
     PolicyRule(verbs=(ANY,), urls=(ANY,)),
 )
 # The collector of garbage, which holds no rules, changes these of every object.
-_OF_COLLECTION: Final = frozenset({"ownerReferences", "finalizers", "selfLink", "managedFields"})
+_GC_METADATA: Final = frozenset({"ownerReferences", "finalizers", "selfLink", "managedFields"})
 
 
 class Escalation(Plugin):
@@ -57,9 +57,9 @@ class Escalation(Plugin):
             self._role_bindings,
             GroupResource(group, "clusterrolebindings"),
         }
-        self._lookups = {
-            ROLE: Lookup(registry, table, *self._roles),
-            CLUSTER_ROLE: Lookup(registry, table, *self._cluster_roles),
+        self._listers = {
+            ROLE: Lister(registry, table, *self._roles),
+            CLUSTER_ROLE: Lister(registry, table, *self._cluster_roles),
         }
 
     def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
@@ -81,12 +81,12 @@ class Escalation(Plugin):
     async def _check_role(self, write: Write, new: Document, old: Document | None) -> None:
         resource = write.resource.stored_group_resource
         # A POST has no name in its path, so what is allowed by names is not; a PUT or apply that creates has.
-        if self._may(write, "escalate", resource, write.path_name) or _is_of_collection(new, old):
+        if self._may(write, "escalate", resource, write.path_name) or _is_only_gc_change(new, old):
             return
         await self._require_held(write, new, parse_rules(new))
         if _has_aggregation(new) or (old is not None and _has_aggregation(old)):
             # It gathers what others write, or has kept somebody from narrowing the role.
-            missing, _ = await self._missing(write, new, _EVERYTHING)
+            missing, _ = await self._missing(write, new, _ALL_PERMISSIONS)
             if missing:
                 why = "must have cluster-admin privileges to use the aggregationRule"
                 raise _refused(write, new, why)
@@ -96,15 +96,15 @@ class Escalation(Plugin):
         kind, name = role.get("kind", ""), role.get("name", "")
         if not name or kind not in self._kinds(write):
             return  # The resource's own rules refuse it.
-        if _is_of_collection(new, old):
+        if _is_only_gc_change(new, old):
             return
-        lookup = self._lookups[kind]
+        lookup = self._listers[kind]
         # Also a cluster role is bound where the binding is.
         bound = GroupResource(role.get("apiGroup") or "", lookup.group_resource.resource)
         if self._may(write, "bind", bound, name):
             return
         # What is known of it may be older than what is given away.
-        found = await lookup.find_stored(name, write.namespace if kind == ROLE else "")
+        found = await lookup.get_live_document(name, write.namespace if kind == ROLE else "")
         if found is None:
             raise NotFound(lookup.group_resource, name)
         await self._require_held(write, new, parse_rules(found))
@@ -157,7 +157,7 @@ def _uncovered(held: Sequence[PolicyRule], rules: Sequence[PolicyRule]) -> tuple
     if not others_wait.get():
         return rule_coverage.uncovered(held, rules)
     try:
-        return rule_coverage.uncovered(held, rules, steps_max=_QUICK_STEPS)
+        return rule_coverage.uncovered(held, rules, steps_max=_STEPS_ON_LOOP_MAX)
     except TooManyRules:
         raise TakesLong from None
 
@@ -175,13 +175,13 @@ def _has_aggregation(role: Document) -> bool:
     return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
-def _is_of_collection(new: Document, old: Document | None) -> bool:
+def _is_only_gc_change(new: Document, old: Document | None) -> bool:
     """Does it change only what the collector of garbage does?"""
     return old is not None and _compared(new) == _compared(old)
 
 
 def _compared(document: Document) -> Any:
-    meta = {field: each for field, each in document["metadata"].items() if field not in _OF_COLLECTION}
+    meta = {field: each for field, each in document["metadata"].items() if field not in _GC_METADATA}
     return _without_empty({**document, "metadata": meta})
 
 

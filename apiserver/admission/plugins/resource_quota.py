@@ -15,14 +15,14 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.listers import Lookup, refused
+from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.brand import Brand
 from apiserver.catalogue.core.resource_quotas.usage import (
     CLAIMS,
     PODS,
     SERVICES,
     Meter,
-    QuotaRefuses,
+    QuotaViolation,
     charged,
     uncounted,
 )
@@ -37,8 +37,8 @@ from apiserver.vocabulary import Document, GroupResource
 Charge = Callable[[Document], dict[str, str] | None]
 
 # Source: resource_access.go, liveLookupCache.
-BELIEVED_S: Final = 30.0
-BELIEVED_MAX: Final = 10_000
+ASSUMED_S: Final = 30.0
+ASSUMED_MAX: Final = 10_000
 # Other writes that change what is used: that of anything new always does.
 _CHANGES: Final = frozenset({(SERVICES, ""), (CLAIMS, ""), (PODS, "resize")})
 
@@ -54,21 +54,21 @@ class ResourceQuota(Plugin):
     name = "ResourceQuota"
 
     def __init__(
-        self, registry: Registry, quotas: Lookup, brand: Brand, clock: Callable[[], float] = time.time
+        self, registry: Registry, quotas: Lister, brand: Brand, clock: Callable[[], float] = time.time
     ) -> None:
         """clock: seconds since 1970."""
         self._registry = registry
         self._quotas = quotas
         self._brand = brand
         self._clock = clock
-        self._uncounted = uncounted(brand)
+        self._not_counted = uncounted(brand)
         # One at a time of each namespace: the others would only make each other try again.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # Namespaces that had no quota when the store was asked, and until when that is believed.
-        self._believed: dict[str, float] = {}
+        self._without_quota: dict[str, float] = {}
 
     def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource not in self._uncounted and concerns(resource, subresource, operation)
+        return resource not in self._not_counted and concerns(resource, subresource, operation)
 
     async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
         if new is None or not write.namespace:
@@ -89,7 +89,7 @@ class ResourceQuota(Plugin):
                 async with self._turns.setdefault(write.namespace, asyncio.Lock()):
                     for name in names:
                         await self._charge(name, write.namespace, charge)
-        except QuotaRefuses as refusal:
+        except QuotaViolation as refusal:
             raise refused(write, new, str(refusal)) from None
 
     async def _stored(self, namespace: str) -> Sequence[StoredObject]:
@@ -98,13 +98,13 @@ class ResourceQuota(Plugin):
         That there are none is believed for a while, as in Kubernetes.
         """
         now = self._clock()
-        if now < self._believed.get(namespace, 0.0):
+        if now < self._without_quota.get(namespace, 0.0):
             return ()
-        found = await self._quotas.all_stored(namespace)
+        found = await self._quotas.list_live(namespace)
         if not found:
-            if len(self._believed) >= BELIEVED_MAX:
-                self._believed.clear()
-            self._believed[namespace] = now + BELIEVED_S
+            if len(self._without_quota) >= ASSUMED_MAX:
+                self._without_quota.clear()
+            self._without_quota[namespace] = now + ASSUMED_S
         return found
 
     async def _concerned(self, cached: StoredObject, namespace: str, charge: Charge) -> str:
@@ -114,9 +114,9 @@ class ResourceQuota(Plugin):
         name: str = quota["metadata"]["name"]
         try:
             return name if charge(quota) is not None else ""
-        except QuotaRefuses:
+        except QuotaViolation:
             # Something may have become free since.
-            quota = await self._quotas.find_stored(name, namespace)
+            quota = await self._quotas.get_live_document(name, namespace)
             return name if quota is not None and charge(quota) is not None else ""
 
     async def _charge(self, name: str, namespace: str, charge: Charge) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.listers import Lookup, refused
+from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.meta.quantity import parse_quantity
 from apiserver.vocabulary import Document, GroupResource
 
@@ -21,7 +21,7 @@ _PODS: Final = GroupResource("", "pods")
 class RuntimeClass(Plugin):
     name = "RuntimeClass"
 
-    def __init__(self, classes: Lookup) -> None:
+    def __init__(self, classes: Lister) -> None:
         self._classes = classes
 
     def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.listers import Lookup, refused
+from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, MIRROR, PODS, containers
 from apiserver.errors import Forbidden
 from apiserver.meta import names
@@ -34,7 +34,7 @@ _TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
 class ServiceAccount(Plugin):
     name = "ServiceAccount"
 
-    def __init__(self, accounts: Lookup) -> None:
+    def __init__(self, accounts: Lister) -> None:
         self._accounts = accounts
 
     def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
@@ -82,7 +82,7 @@ class ServiceAccount(Plugin):
         attempts = DEFAULT_ATTEMPTS if name == DEFAULT else 1
         while account is None and (attempts := attempts - 1):
             await asyncio.sleep(ATTEMPT_INTERVAL_S)
-            account = await self._accounts.find_stored(name, write.namespace)
+            account = await self._accounts.get_live_document(name, write.namespace)
         if account is None:
             raise self._missing(write, pod, name)
         return account

@@ -77,7 +77,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedRule:
+class CompilationResult:
     """Errors say why an expression is not there. A rule without text has neither."""
 
     rule: Rule
@@ -107,32 +107,32 @@ class Checker:
     def _with_optional_old(self) -> Environment:
         return Environment({SELF: self._type, OLD_SELF: types.optional_of(self._type)}, KUBERNETES)
 
-    def check(self, rule: Rule, *, stored: frozenset[str] | None) -> CheckedRule:
+    def check(self, rule: Rule, *, stored: frozenset[str] | None) -> CompilationResult:
         """stored: expressions that may use what later releases have, since they were accepted; None: all."""
         if not rule.rule.strip():
-            return CheckedRule(rule)
+            return CompilationResult(rule)
         environment = self._with_optional_old if rule.optional_old_self else self._with_old
         try:
             expression = _compiled(environment, rule.rule, _BOOL, stored)
-        except _Refused as error:
-            return CheckedRule(rule, error=str(error))
+        except _InvalidExpression as error:
+            return CompilationResult(rule, error=str(error))
         if not rule.message_expression:
-            return CheckedRule(rule, expression)
+            return CompilationResult(rule, expression)
         try:
             message = _compiled(environment, rule.message_expression, _STRING, stored)
-        except _Refused as error:
-            return CheckedRule(rule, expression, message_error=str(error))
-        return CheckedRule(rule, expression, message=message)
+        except _InvalidExpression as error:
+            return CompilationResult(rule, expression, message_error=str(error))
+        return CompilationResult(rule, expression, message=message)
 
     def worst_cost(self, expression: Expression) -> int:
         return estimate(expression.node, self._type).high
 
 
-class _Refused(Exception):
+class _InvalidExpression(Exception):
     """The message is the client's."""
 
 
-class _Wanted(NamedTuple):
+class _ExpectedType(NamedTuple):
     """What an expression must evaluate to, and how messages about that begin."""
 
     kind: Kind
@@ -141,10 +141,10 @@ class _Wanted(NamedTuple):
     of_program: str
 
 
-_BOOL: Final = _Wanted(
+_BOOL: Final = _ExpectedType(
     Kind.BOOL, "cel expression must evaluate to a bool", "compilation failed", "program instantiation failed"
 )
-_STRING: Final = _Wanted(
+_STRING: Final = _ExpectedType(
     Kind.STRING,
     "messageExpression must evaluate to a string",
     "messageExpression compilation failed",
@@ -153,16 +153,16 @@ _STRING: Final = _Wanted(
 
 
 def _compiled(
-    environment: Environment, text: str, wanted: _Wanted, stored: frozenset[str] | None
+    environment: Environment, text: str, wanted: _ExpectedType, stored: frozenset[str] | None
 ) -> Expression:
     """Raises _Refused."""
     is_stored = stored is None or text in stored
     try:
         checked = environment.check(text, release=None if is_stored else NEW)
         if checked.type.kind is not wanted.kind:
-            raise _Refused(wanted.of_type)
+            raise _InvalidExpression(wanted.of_type)
         return Expression(checked.node, environment.program(checked), reads(checked.node))
     except Invalid as error:
-        raise _Refused(f"{wanted.of_text}: {error}") from None
+        raise _InvalidExpression(f"{wanted.of_text}: {error}") from None
     except ProgramError as error:
-        raise _Refused(f"{wanted.of_program}: {error}") from None
+        raise _InvalidExpression(f"{wanted.of_program}: {error}") from None

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from apiserver import field_errors
 from apiserver.apiextensions.schema_rules.compilation import OLD_SELF, SELF, Rule
-from apiserver.apiextensions.schema_rules.rule_tree import Node, ReadyRule
+from apiserver.apiextensions.schema_rules.rule_tree import CompiledRule, Node
 from apiserver.cel.compiler import Program
 from apiserver.cel.values import NONE, CostExceeded, EvaluationError, Optional
 from apiserver.field_errors import FieldError
@@ -30,7 +30,7 @@ ERRORS_MAX: Final = 1_000
 # value that has rules, and in each evaluation, beside what that costs.
 VALUE_WORK: Final = 30
 # In the message that the budget is spent: of the rules that have cost the most, and of each one's text.
-DEAREST_SHOWN: Final = 3
+COSTLIEST_SHOWN: Final = 3
 TEXT_SHOWN: Final = 80
 
 UNLIMITED: Final = 1 << 62
@@ -70,7 +70,7 @@ class TakesLong(Exception):
     """There is more work than was allowed."""
 
 
-class _Ended(Exception):
+class _Stopped(Exception):
     """No more rules are evaluated; the reason is told already."""
 
 
@@ -91,11 +91,11 @@ class Evaluation:
         self.warnings: list[FieldError] = []
         self.budget = budget
         self._work_left = work_max
-        self._spent: dict[ReadyRule, int] = {}
+        self._spent: dict[CompiledRule, int] = {}
 
     def run(self, node: Node, new: Any, old: Any, path: Path | None, change: Change) -> None:
         """Evaluates the rules of a schema and below it, as far as the budget goes. Raises TakesLong."""
-        with suppress(_Ended):
+        with suppress(_Stopped):
             self._value(node, new, old, path, change)
 
     def _value(self, node: Node, new: Any, old: Any, path: Path | None, change: Change) -> None:
@@ -143,7 +143,7 @@ class Evaluation:
                 # Messages get the old value as it is, even where the rule gets it as one that may be missing.
                 self._report(node, rule, variables, new, path, change)
 
-    def _holds(self, node: Node, rule: ReadyRule, variables: dict[str, Any], path: Path | None) -> bool:
+    def _holds(self, node: Node, rule: CompiledRule, variables: dict[str, Any], path: Path | None) -> bool:
         """False if a rule does not hold. True, too, if that cannot be told, which is an error of its own."""
         assert rule.program is not None
         if self.budget <= 0:
@@ -160,7 +160,7 @@ class Evaluation:
             self._fail(node, path, _unevaluated(str(error), rule.rule))
             return True
 
-    def _evaluated(self, rule: ReadyRule, program: Program, variables: dict[str, Any]) -> Any:
+    def _evaluated(self, rule: CompiledRule, program: Program, variables: dict[str, Any]) -> Any:
         """The value of the rule or its message. Raises CostExceeded, EvaluationError and TakesLong."""
         self._work(VALUE_WORK)
         most = min(self.budget, CALL_COST_MAX)
@@ -179,7 +179,7 @@ class Evaluation:
     def _report(
         self,
         node: Node,
-        rule: ReadyRule,
+        rule: CompiledRule,
         variables: dict[str, Any],
         value: Any,
         path: Path | None,
@@ -198,9 +198,9 @@ class Evaluation:
             _error(where, _OMITTED if node.kind in _COLLECTIONS else value, detail, rule.rule.reason)
         )
         if len(found) >= ERRORS_MAX:
-            raise _Ended
+            raise _Stopped
 
-    def _message(self, rule: ReadyRule, variables: dict[str, Any]) -> str:
+    def _message(self, rule: CompiledRule, variables: dict[str, Any]) -> str:
         """What messageExpression makes, if it can be shown; else nothing. Raises _NoMessage."""
         if rule.message is None or (rule.message_uses_old and OLD_SELF not in variables):
             return ""
@@ -220,7 +220,7 @@ class Evaluation:
     def _fail(self, node: Node, path: Path | None, text: str) -> None:
         self.errors.append(field_errors.invalid(_where(path), node.kind, text))
         if len(self.errors) >= ERRORS_MAX:
-            raise _Ended
+            raise _Stopped
 
     def _work(self, amount: int) -> None:
         self._work_left -= amount
@@ -230,17 +230,17 @@ class Evaluation:
     def _end(self) -> NoReturn:
         """Of what is left of the budget nothing may be spent any more."""
         self.budget = -1
-        raise _Ended
+        raise _Stopped
 
-    def _spend(self, rule: ReadyRule, cost: int) -> None:
+    def _spend(self, rule: CompiledRule, cost: int) -> None:
         self.budget -= cost
         self._work_left -= cost
         self._spent[rule] = self._spent.get(rule, 0) + cost
 
-    def _out_of_budget(self, node: Node, path: Path | None, last: ReadyRule | None = None) -> NoReturn:
+    def _out_of_budget(self, node: Node, path: Path | None, last: CompiledRule | None = None) -> NoReturn:
         """Kubernetes' message, and which rules the budget went to."""
-        dearest = sorted(self._spent.items(), key=itemgetter(1), reverse=True)[:DEAREST_SHOWN]
-        parts = [f"{cost} for {_shortened(rule)}" for rule, cost in dearest]
+        costliest = sorted(self._spent.items(), key=itemgetter(1), reverse=True)[:COSTLIEST_SHOWN]
+        parts = [f"{cost} for {_shortened(rule)}" for rule, cost in costliest]
         if last is not None:
             parts.append(f"more than the remaining {self.budget} for {_shortened(last)}")
         self._fail(node, path, f"validation failed due to {_SPENT} (spent {', '.join(parts)})")
@@ -279,7 +279,7 @@ def _where(path: Path | None) -> str:
     return WHOLE_OBJECT if path is None else bracketed(path)
 
 
-def _shortened(rule: ReadyRule) -> str:
+def _shortened(rule: CompiledRule) -> str:
     text = rule.rule.rule.strip()
     return go_quote(text if len(text) <= TEXT_SHOWN else f"{text[:TEXT_SHOWN]}...")
 

@@ -10,8 +10,8 @@ from apiserver.apiextensions.schema_paths import InvalidPath, find_field
 from apiserver.apiextensions.schema_rules.compilation import (
     OLD_SELF,
     SELF,
-    CheckedRule,
     Checker,
+    CompilationResult,
     Rule,
     rules_of,
 )
@@ -30,7 +30,7 @@ _SCHEMAS_COUNTED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ReadyRule:
+class CompiledRule:
     """A rule that can be evaluated.
 
     program: None where there is an `error`, and for a rule without text.
@@ -47,10 +47,10 @@ class ReadyRule:
     field_path: str = ""
 
 
-class ReadyRules(NamedTuple):
+class CompiledRules(NamedTuple):
     """adapt: None where values are used as they are. error: why there are no rules."""
 
-    rules: tuple[ReadyRule, ...] = ()
+    rules: tuple[CompiledRule, ...] = ()
     adapt: Adapter | None = None
     uses_old: bool = False
     error: str | None = None
@@ -91,7 +91,7 @@ class Node:
         vendor = finder.vendor
         self.schema, self._name, self._types, self._vendor = schema, name, finder.types, vendor
         self._is_root = is_root
-        self._ready: ReadyRules | None = None
+        self._ready: CompiledRules | None = None
         self.kind: str = schema.get("type", "")
         self.has_rules = bool(schema.get(f"x-{vendor}-validations"))
         self.properties = tuple(
@@ -119,31 +119,31 @@ class Node:
         return schema_work(self.schema) + _CHARACTER_WORK * characters
 
     @property
-    def ready(self) -> ReadyRules:
+    def ready(self) -> CompiledRules:
         if self._ready is None:
             self._ready = self._compile()
         return self._ready
 
-    def _compile(self) -> ReadyRules:
+    def _compile(self) -> CompiledRules:
         type_ = self._types.of(self.schema, self._name, is_root=self._is_root)
         if type_ is None:
-            return ReadyRules(error="unable to convert structural schema to CEL declarations")
+            return CompiledRules(error="unable to convert structural schema to CEL declarations")
         checker = Checker(type_)
         checked = [checker.check(rule, stored=None) for rule in rules_of(self.schema, self._vendor)]
         expressions = [each for rule in checked for each in rule.expressions]
         variables = merged(each.reads for each in expressions).fields
         part = merged(variables[name] for name in (SELF, OLD_SELF) if name in variables)
-        return ReadyRules(
+        return CompiledRules(
             tuple(self._prepare(rule) for rule in checked if not _always_holds(rule)),
             adapter(self.schema, part, self._vendor, is_root=self._is_root),
             uses_old=any(each.uses_old for each in expressions),
         )
 
-    def _prepare(self, checked: CheckedRule) -> ReadyRule:
+    def _prepare(self, checked: CompilationResult) -> CompiledRule:
         rule, expression, message = checked.rule, checked.expression, checked.message
         if expression is None:
-            return ReadyRule(rule, error=checked.error)
-        return ReadyRule(
+            return CompiledRule(rule, error=checked.error)
+        return CompiledRule(
             rule,
             expression.program,
             uses_old=expression.uses_old,
@@ -153,7 +153,7 @@ class Node:
         )
 
 
-def _always_holds(checked: CheckedRule) -> bool:
+def _always_holds(checked: CompilationResult) -> bool:
     """Whether a rule is true of anything, and costs nothing: no budget would limit how often it is."""
     expression = checked.expression
     if expression is None or expression.reads.fields:

@@ -30,12 +30,12 @@ from apiserver.schema.custom.json_schema import Extensions, JSONSchema
 from apiserver.vocabulary import Document
 
 # After one of these errors a value may be of another type than its schema says.
-_PREVENTING: Final = frozenset(
+_BLOCKING: Final = frozenset(
     f"FieldValue{reason}" for reason in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
 )
 
 # About 5 ms: whoever waits may wait for that.
-SOON_WORK: Final = 100_000
+BOUNDED_WORK_MAX: Final = 100_000
 
 
 class Findings(NamedTuple):
@@ -47,7 +47,7 @@ class Findings(NamedTuple):
 
 def prevented(errors: Iterable[FieldError]) -> FieldError | None:
     """What is said instead of evaluating rules for an object with these errors; None if they allow it."""
-    if all(error.reason not in _PREVENTING for error in errors):
+    if all(error.reason not in _BLOCKING for error in errors):
         return None
     text = (
         "some validation rules were not checked because the object was invalid;"
@@ -74,10 +74,10 @@ class Rules:
 
         Whether it does depends on what has been compiled before, and on nothing else than the arguments.
         """
-        if "_root" not in self.__dict__ and schema_work(self._schema) > SOON_WORK:
+        if "_root" not in self.__dict__ and schema_work(self._schema) > BOUNDED_WORK_MAX:
             return None
         try:
-            return self._validate(new, old, SOON_WORK)
+            return self._validate(new, old, BOUNDED_WORK_MAX)
         except TakesLong:
             return None
 

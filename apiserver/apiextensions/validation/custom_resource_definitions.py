@@ -27,12 +27,12 @@ from apiserver.apiextensions.validation.internal_types import (
 from apiserver.apiextensions.validation.names import validate_group, validate_names, validate_spec_names
 from apiserver.apiextensions.validation.openapi_schemas import (
     ALL,
-    Demands,
+    SchemaRequirements,
     unrecognized_formats,
     validate_json_schema,
 )
 from apiserver.apiextensions.validation.paths import validate_column, validate_subresources
-from apiserver.apiextensions.validation.schema_defaults import DefaultRules, EvaluateRules
+from apiserver.apiextensions.validation.schema_defaults import DefaultsValidator, EvaluateRules
 from apiserver.apiextensions.validation.schema_tree import nodes, same, validate_extent
 from apiserver.apiextensions.validation.selectable_fields import validate_selectable_fields
 from apiserver.apiextensions.validation.structural_schemas import unsupported, validate_structural
@@ -84,7 +84,7 @@ class CheckRules(Protocol):
         path: str,
         old_schema: Mapping[str, Any] | None,
         stored: Sequence[Mapping[str, Any]],
-        unclean: frozenset[str],
+        invalid_paths: frozenset[str],
     ) -> Errors: ...
 
 
@@ -161,21 +161,21 @@ def _schemas_in_place(document: Document) -> list[tuple[str, Document]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Demands:
+class _Requirements:
     """What is demanded of a definition; less where it was stored before it was demanded.
 
     structure: schemas are structural even if unknown fields are kept.
     schemas: every version has one, not only those that are served.
     """
 
-    of_schemas: Demands = ALL
+    of_schemas: SchemaRequirements = ALL
     structure: bool = True
     schemas: bool = True
     known_review_version: bool = True
     valid_ca_bundle: bool = False
 
 
-class DefinitionRules:
+class DefinitionValidator:
     """The checks of definitions in a deployment."""
 
     def __init__(
@@ -189,7 +189,7 @@ class DefinitionRules:
         self._brand = brand
         self._extensions = Extensions(brand.vendor)
         self._check_rules = check_rules
-        self._defaults = DefaultRules(self._extensions, meta, evaluate_rules)
+        self._defaults = DefaultsValidator(self._extensions, meta, evaluate_rules)
 
     def validate_create(self, document: Document) -> Errors:
         name = document["metadata"].get("name", "")
@@ -197,11 +197,11 @@ class DefinitionRules:
         errors: Errors = []
         if name and name != f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
             errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
-        errors += self._spec(document, None, _Demands())
+        errors += self._spec(document, None, _Requirements())
         return errors + self._rest(document, None)
 
     def validate_update(self, new: Document, old: Document) -> Errors:
-        demands = _Demands(
+        demands = _Requirements(
             known_review_version=has_known_review_version(old),
             valid_ca_bundle=has_condition(old, ESTABLISHED) and has_valid_ca_bundle(old),
         )
@@ -228,11 +228,11 @@ class DefinitionRules:
         found = unrecognized_formats(_schemas(new))
         return [f"unrecognized format {go_quote(each)}" for each in found if each not in before]
 
-    def _met_by(self, old: Document, demands: _Demands) -> _Demands:
+    def _met_by(self, old: Document, demands: _Requirements) -> _Requirements:
         schemas, names = _schemas(old), self._extensions
         return replace(
             demands,
-            of_schemas=Demands.met_by(schemas, names),
+            of_schemas=SchemaRequirements.met_by(schemas, names),
             structure=not any(
                 unsupported(schema, names) or validate_structural("", schema, names) for schema in schemas
             ),
@@ -269,7 +269,7 @@ class DefinitionRules:
 
     # ---- the spec
 
-    def _spec(self, document: Document, old: Document | None, demands: _Demands) -> Errors:
+    def _spec(self, document: Document, old: Document | None, demands: _Requirements) -> Errors:
         spec = _in_common(document.get("spec", {}))
         versions: list[Document] = spec["versions"]
         keeps_unknown = spec.get("preserveUnknownFields", False)
@@ -363,7 +363,7 @@ class DefinitionRules:
         looks_into_schema: bool,
         has_status: bool,
         before: _Before,
-        demands: _Demands,
+        demands: _Requirements,
     ) -> Errors:
         """What a version has, or all versions together."""
         errors: Errors = []
@@ -395,7 +395,7 @@ class DefinitionRules:
         before: _Before,
         *,
         has_status: bool,
-        demands: _Demands,
+        demands: _Requirements,
     ) -> Errors:
         extensions = self._extensions
         errors = self._beside_status(path, schema) if has_status else []
@@ -419,7 +419,7 @@ class DefinitionRules:
                 path=path,
                 old_schema=before.schema,
                 stored=before.all_schemas,
-                unclean=json_schema.unclean,
+                invalid_paths=json_schema.invalid_paths,
             )
         return errors
 
@@ -459,7 +459,7 @@ def _in_common(spec: Document) -> Document:
     return spec
 
 
-def _missing_schemas(spec: Document, demands: _Demands) -> Errors:
+def _missing_schemas(spec: Document, demands: _Requirements) -> Errors:
     if at(spec, "validation", "openAPIV3Schema") is not None:
         return []
     errors: Errors = []

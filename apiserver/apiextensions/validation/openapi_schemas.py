@@ -38,7 +38,7 @@ _NOT_SUPPORTED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Demands:
+class SchemaRequirements:
     """What is demanded of schemas; less of those that were stored before it was demanded."""
 
     types: bool = True
@@ -46,7 +46,7 @@ class Demands:
     list_keys: bool = True
 
     @classmethod
-    def met_by(cls, schemas: list[Document], extensions: Extensions) -> Demands:
+    def met_by(cls, schemas: list[Document], extensions: Extensions) -> SchemaRequirements:
         """Those that all these schemas meet."""
         check = _Check(extensions, cls(), is_supported=True)
         every = [node for schema in schemas for node in nodes(schema)]
@@ -57,22 +57,27 @@ class Demands:
         )
 
 
-ALL: Final = Demands()
+ALL: Final = SchemaRequirements()
 
 
 class Found(NamedTuple):
     """unclean: the paths of the schemas at which, or inside of which, there are errors."""
 
     errors: Errors
-    unclean: frozenset[str]
+    invalid_paths: frozenset[str]
 
 
 def validate_json_schema(
-    path: str, schema: Document, extensions: Extensions, demands: Demands = ALL, *, is_supported: bool
+    path: str,
+    schema: Document,
+    extensions: Extensions,
+    demands: SchemaRequirements = ALL,
+    *,
+    is_supported: bool,
 ) -> Found:
     """is_supported: paths can be looked up in the schema; else what hinders it is told instead."""
     check = _Check(extensions, demands, is_supported)
-    return Found(check.schema(path, schema, _ROOT), frozenset(check.unclean))
+    return Found(check.schema(path, schema, _ROOT), frozenset(check.invalid_paths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +99,9 @@ _ROOT: Final = _Place(is_root=True)
 @dataclass(frozen=True, slots=True)
 class _Check:
     extensions: Extensions
-    demands: Demands
+    demands: SchemaRequirements
     is_supported: bool
-    unclean: set[str] = field(default_factory=set)
+    invalid_paths: set[str] = field(default_factory=set)
 
     def schema(self, path: str, schema: Document, place: _Place) -> Errors:
         if is_plain(schema) and schema["type"] in TYPES:
@@ -114,7 +119,7 @@ class _Check:
         for where, rule in items(schema, self.extensions.validations, path):
             errors += self._rule(where, rule, schema)
         if errors:
-            self.unclean.add(path)
+            self.invalid_paths.add(path)
         return errors
 
     def _supported(self, path: str, schema: Document, place: _Place) -> Errors:

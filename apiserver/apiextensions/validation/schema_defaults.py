@@ -41,7 +41,7 @@ class EvaluateRules(Protocol):
 _Surround: TypeAlias = Callable[[Any], Document]
 
 
-class DefaultRules:
+class DefaultsValidator:
     """The checks of defaults in a deployment. meta: the schema of ObjectMeta."""
 
     def __init__(

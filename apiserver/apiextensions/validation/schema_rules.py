@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from apiserver.apiextensions.schema_rules.compilation import SELF, CheckedRule, Checker, Rule, rules_of
+from apiserver.apiextensions.schema_rules.compilation import SELF, Checker, CompilationResult, Rule, rules_of
 from apiserver.apiextensions.schema_rules.schema_types import REQUEST_BYTES_MAX, SchemaTypes
 from apiserver.cel.functions import UNBOUNDED
 from apiserver.cel.types import Type
@@ -37,7 +37,7 @@ def check_rules(
     vendor: str,
     old_schema: JSONSchema | None = None,
     stored: Iterable[JSONSchema] = (),
-    unclean: Container[str] = (),
+    invalid_paths: Container[str] = (),
 ) -> list[FieldError]:
     """What is wrong with the rules of a structural schema whose defaults are valid.
 
@@ -49,7 +49,7 @@ def check_rules(
     if (error := _extent_error(schema, path, vendor)) is not None:
         return [error]
     known = frozenset(text for each in stored for text in expressions_of(each, vendor))
-    check = _Check(vendor, known, unclean, is_unchanged=old_schema == schema)
+    check = _Check(vendor, known, invalid_paths, is_unchanged=old_schema == schema)
     check.schema(_Place(schema, path, SELF, 1, None), is_root=True)
     return [*check.errors, *check.total_errors(path)]
 
@@ -97,20 +97,20 @@ class _Check:
     """Of one schema. Errors of inner schemas come before those of outer ones."""
 
     def __init__(
-        self, vendor: str, stored: frozenset[str], unclean: Container[str], *, is_unchanged: bool
+        self, vendor: str, stored: frozenset[str], invalid_paths: Container[str], *, is_unchanged: bool
     ) -> None:
-        self._vendor, self._stored, self._unclean = vendor, stored, unclean
+        self._vendor, self._stored, self._invalid_paths = vendor, stored, invalid_paths
         self._is_unchanged = is_unchanged
         self._types = SchemaTypes(vendor)
         self._total = 0
-        self._dearest: list[tuple[str, int]] = []
+        self._contributions: list[tuple[str, int]] = []
         self.errors: list[FieldError] = []
 
     def schema(self, place: _Place, *, is_root: bool = False) -> None:
         for below in self._below(place):
             self.schema(below)
         rules = rules_of(place.schema, self._vendor)
-        if not rules or place.path in self._unclean:
+        if not rules or place.path in self._invalid_paths:
             return
         field = f"{place.path}.x-{self._vendor}-validations"
         type_ = self._types.of(place.schema, place.name, is_root=is_root)
@@ -136,7 +136,9 @@ class _Check:
             uncorrelatable = place.uncorrelatable or (None if is_map else path)
             yield _Place(items, f"{path}.items", f"{name}.@idx", most, uncorrelatable)
 
-    def _rule(self, field: str, checker: Checker, checked: CheckedRule, type_: Type, place: _Place) -> None:
+    def _rule(
+        self, field: str, checker: Checker, checked: CompilationResult, type_: Type, place: _Place
+    ) -> None:
         rule = checked.rule
         if checked.expression is not None:
             # As many as a request can hold, with a comma for each, where nothing limits them.
@@ -161,21 +163,21 @@ class _Check:
     def _cost(self, field: str, what: str, cost: int) -> None:
         cost = min(cost, UNBOUNDED)
         if cost > RULE_COST_MAX and not self._is_unchanged:
-            self.errors.append(forbidden(field, _too_dear(what, cost, RULE_COST_MAX)))
+            self.errors.append(forbidden(field, _over_budget(what, cost, RULE_COST_MAX)))
         self._total = min(self._total + cost, UNBOUNDED)
         if cost >= CONTRIBUTION_MIN:
-            self._dearest.append((field, cost))
-            self._dearest.sort(key=itemgetter(1), reverse=True)
-            del self._dearest[CONTRIBUTIONS_SHOWN:]
+            self._contributions.append((field, cost))
+            self._contributions.sort(key=itemgetter(1), reverse=True)
+            del self._contributions[CONTRIBUTIONS_SHOWN:]
 
     def total_errors(self, path: str) -> Iterator[FieldError]:
         if self._total <= SCHEMA_COST_MAX:
             return
-        for field, _ in self._dearest:
+        for field, _ in self._contributions:
             text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
             yield forbidden(field, text)
         what = f"x-{self._vendor}-validations estimated rule cost total for entire OpenAPIv3 schema"
-        yield forbidden(path, _too_dear(what, self._total, SCHEMA_COST_MAX))
+        yield forbidden(path, _over_budget(what, self._total, SCHEMA_COST_MAX))
 
 
 _NO_TYPE: Final = (
@@ -199,7 +201,7 @@ def _most_below(place: _Place) -> int | None:
     return min(place.most * max(0, int(limit)), UNBOUNDED)
 
 
-def _too_dear(what: str, cost: int, limit: int) -> str:
+def _over_budget(what: str, cost: int, limit: int) -> str:
     factor = cost / limit
     # One decimal would make it "1.0" where it is hardly too much.
     shown = f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"

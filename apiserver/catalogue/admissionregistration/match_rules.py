@@ -18,7 +18,7 @@ _SCOPES: Final = ("*", "Cluster", "Namespaced")
 _CONDITIONS_MAX: Final = 64
 
 
-def complete_selectors(value: Document) -> None:
+def default_selectors(value: Document) -> None:
     """An absent selector selects everything."""
     for field in ("namespaceSelector", "objectSelector"):
         if value.get(field) is None:
@@ -27,7 +27,7 @@ def complete_selectors(value: Document) -> None:
 
 def _complete_match(value: Document) -> None:
     value["matchPolicy"] = value.get("matchPolicy") or "Equivalent"
-    complete_selectors(value)
+    default_selectors(value)
 
 
 def defaults(version: str) -> Mapping[str, Default]:
@@ -43,7 +43,7 @@ def defaults(version: str) -> Mapping[str, Default]:
 # ---- rules
 
 
-def named_rules(path: str, value: Document, field: str) -> Errors:
+def validate_named_rules(path: str, value: Document, field: str) -> Errors:
     errors: Errors = []
     for where, rule in items(value, field, path):
         seen: set[str] = set()
@@ -52,11 +52,11 @@ def named_rules(path: str, value: Document, field: str) -> Errors:
             if name in seen:
                 errors.append(duplicate(name_path, name))
             seen.add(name)
-        errors += operation_rule(where, rule)
+        errors += validate_operation_rule(where, rule)
     return errors
 
 
-def operation_rule(path: str, rule: Document) -> Errors:
+def validate_operation_rule(path: str, rule: Document) -> Errors:
     errors = _alone(f"{path}.operations", rule.get("operations") or [], "operations")
     errors += [
         not_supported(where, operation, _OPERATIONS)
@@ -119,19 +119,19 @@ def _resources(path: str, resources: Sequence[str]) -> Errors:
 # ---- what policies and bindings match
 
 
-def match_resources(path: str, match: Document | None) -> Errors:
+def validate_match_resources(path: str, match: Document | None) -> Errors:
     if match is None:
         return []
     return [
         *one_of(f"{path}.matchPolicy", match.get("matchPolicy"), MATCH_POLICIES, required_text=""),
         *label_selector(f"{path}.namespaceSelector", match.get("namespaceSelector")),
         *label_selector(f"{path}.objectSelector", match.get("objectSelector")),
-        *named_rules(path, match, "resourceRules"),
-        *named_rules(path, match, "excludeResourceRules"),
+        *validate_named_rules(path, match, "resourceRules"),
+        *validate_named_rules(path, match, "excludeResourceRules"),
     ]
 
 
-def match_conditions(path: str, value: Document) -> Errors:
+def validate_match_conditions(path: str, value: Document) -> Errors:
     """The expressions themselves are not looked at here."""
     where = f"{path}.matchConditions"
     count = len(value.get("matchConditions") or ())

@@ -12,8 +12,8 @@ from typing import Final
 
 from apiserver.catalogue.admissionregistration.match_rules import (
     FAILURE_POLICIES,
-    match_conditions,
-    match_resources,
+    validate_match_conditions,
+    validate_match_resources,
 )
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required
@@ -45,10 +45,10 @@ def validate_policy(document: Document) -> Errors:
     if (constraints := spec.get("matchConstraints")) is None:
         errors.append(required("spec.matchConstraints"))
     else:
-        errors += match_resources("spec.matchConstraints", constraints)
+        errors += validate_match_resources("spec.matchConstraints", constraints)
         if not constraints.get("resourceRules"):
             errors.append(required("spec.matchConstraints.resourceRules"))
-    errors += match_conditions("spec", spec)
+    errors += validate_match_conditions("spec", spec)
     for where, variable in items(spec, "variables", "spec"):
         errors += _variable(where, variable)
     if not spec.get("validations") and not spec.get("auditAnnotations"):
@@ -159,7 +159,7 @@ def validate_binding(document: Document) -> Errors:
     return [
         *named("spec.policyName", spec.get("policyName"), names.dns_subdomain),
         *_param_ref("spec.paramRef", spec.get("paramRef")),
-        *match_resources("spec.matchResources", spec.get("matchResources")),
+        *validate_match_resources("spec.matchResources", spec.get("matchResources")),
         *_actions("spec.validationActions", spec.get("validationActions") or []),
     ]
 

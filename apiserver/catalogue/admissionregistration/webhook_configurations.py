@@ -12,9 +12,9 @@ from apiserver.catalogue.admissionregistration import match_rules
 from apiserver.catalogue.admissionregistration.match_rules import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
-    complete_selectors,
-    match_conditions,
-    operation_rule,
+    default_selectors,
+    validate_match_conditions,
+    validate_operation_rule,
 )
 from apiserver.field_errors import duplicate, invalid, not_supported, required
 from apiserver.golang.urls import InvalidUrl, parse
@@ -33,8 +33,8 @@ _URL_FORM: Final = "; desired format: https://host[/path]"
 _HOOK: Final = setting(failurePolicy="Fail", matchPolicy="Equivalent", timeoutSeconds=10)
 DEFAULTS: Final[Mapping[str, Default]] = {
     **match_rules.defaults("v1"),
-    f"{_PACKAGE}ValidatingWebhook": in_turn(_HOOK, complete_selectors),
-    f"{_PACKAGE}MutatingWebhook": in_turn(_HOOK, setting(reinvocationPolicy="Never"), complete_selectors),
+    f"{_PACKAGE}ValidatingWebhook": in_turn(_HOOK, default_selectors),
+    f"{_PACKAGE}MutatingWebhook": in_turn(_HOOK, setting(reinvocationPolicy="Never"), default_selectors),
     f"{_PACKAGE}ServiceReference": setting(port=443),
 }
 
@@ -53,9 +53,9 @@ def validate_webhook_configuration(document: Document) -> Errors:
 
 
 def _hook(path: str, hook: Document) -> Errors:
-    errors = qualified_domain(f"{path}.name", hook.get("name", ""))
+    errors = validate_qualified_domain(f"{path}.name", hook.get("name", ""))
     for where, rule in items(hook, "rules", path):
-        errors += operation_rule(where, rule)
+        errors += validate_operation_rule(where, rule)
     errors += one_of(f"{path}.failurePolicy", hook.get("failurePolicy"), FAILURE_POLICIES)
     errors += one_of(f"{path}.matchPolicy", hook.get("matchPolicy"), MATCH_POLICIES)
     effects = hook.get("sideEffects")
@@ -72,7 +72,7 @@ def _hook(path: str, hook: Document) -> Errors:
     if (reinvocation := hook.get("reinvocationPolicy")) is not None:
         errors += one_of(f"{path}.reinvocationPolicy", reinvocation, _REINVOCATIONS)
     errors += client_config(f"{path}.clientConfig", hook.get("clientConfig", {}))
-    return errors + match_conditions(path, hook)
+    return errors + validate_match_conditions(path, hook)
 
 
 def _review_versions(path: str, hook: Document) -> Errors:
@@ -98,7 +98,7 @@ def review_versions(path: str, versions: Sequence[str], *, needs_known: bool = T
     return errors
 
 
-def qualified_domain(path: str, name: str) -> Errors:
+def validate_qualified_domain(path: str, name: str) -> Errors:
     """A domain of three parts or more. Source: apimachinery util/validation, IsFullyQualifiedName."""
     if not name:
         return [required(path)]

@@ -8,7 +8,7 @@ from typing import Final
 
 from apiserver.apiextensions import definition_conditions
 from apiserver.apiextensions.validation import custom_resource_definitions as rules
-from apiserver.apiextensions.validation.custom_resource_definitions import CheckRules, DefinitionRules
+from apiserver.apiextensions.validation.custom_resource_definitions import CheckRules, DefinitionValidator
 from apiserver.apiextensions.validation.schema_defaults import EvaluateRules
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType
@@ -33,7 +33,7 @@ def types(
     evaluate_rules: EvaluateRules = nothing_wrong,
 ) -> tuple[BuiltinType, ...]:
     """check_rules: what is wrong with the rules in a schema. evaluate_rules: what they say of defaults."""
-    checks = DefinitionRules(brand, partial(schemas.get, _META), check_rules, evaluate_rules)
+    checks = DefinitionValidator(brand, partial(schemas.get, _META), check_rules, evaluate_rules)
     return (
         BuiltinType(
             "apiextensions.",

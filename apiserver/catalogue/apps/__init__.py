@@ -14,7 +14,7 @@ from apiserver.catalogue.pod_specs.templates import (
     status_count,
     with_template_warnings,
 )
-from apiserver.catalogue.subresources import WORKLOAD_SCALE
+from apiserver.catalogue.subresources import SCALE_SUBRESOURCE
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, path
 from apiserver.registry.served_resource import Subresource
@@ -107,7 +107,7 @@ def _deployments() -> BuiltinType:
             _status(
                 UpdateStrategy(prepare=only_status, validate=deployments.validate_deployment_status_update)
             ),
-            WORKLOAD_SCALE,
+            SCALE_SUBRESOURCE,
         ),
         columns=columns(
             Column("Ready", _ready, description="How many of the pods that are wanted are ready."),
@@ -143,7 +143,7 @@ def _replica_sets() -> BuiltinType:
             _status(
                 UpdateStrategy(prepare=only_status, validate=deployments.validate_replica_set_status_update)
             ),
-            WORKLOAD_SCALE,
+            SCALE_SUBRESOURCE,
         ),
         columns=columns(
             Column(
@@ -184,7 +184,7 @@ def _stateful_sets() -> BuiltinType:
                     prepare=only_status, validate=stateful_sets.validate_stateful_set_status_update
                 )
             ),
-            WORKLOAD_SCALE,
+            SCALE_SUBRESOURCE,
         ),
         columns=columns(
             Column("Ready", _ready, description="How many of the pods that are wanted are ready."),

@@ -69,9 +69,9 @@ def validate_daemon_set(document: Document) -> Errors:
     spec = document["spec"]
     errors = workloads.validate_selector(spec, kind="daemonset", is_required=False)
     if all(error.field == "spec.selector" for error in errors):
-        errors += workloads.validate_match(spec)
+        errors += workloads.validate_selector_matches_template(spec)
     errors += validate_template("spec.template", spec["template"])
-    errors += workloads.validate_runs_forever(spec["template"], kind="DaemonSet")
+    errors += workloads.validate_always_restarts(spec["template"], kind="DaemonSet")
     errors += non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
     errors += _validate_strategy(spec["updateStrategy"])
     return errors + non_negative("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
@@ -94,7 +94,7 @@ def _validate_strategy(strategy: Document) -> Errors:
 def _validate_rolling(path: str, rolling: Document) -> Errors:
     unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     errors: Errors = []
-    for check in (workloads.number_or_percent, workloads.at_most_all):
+    for check in (workloads.validate_int_or_percent, workloads.validate_percent_at_most_100):
         errors += check(f"{path}.maxUnavailable", unavailable)
         errors += check(f"{path}.maxSurge", surge)
     match workloads.amount(unavailable) != 0, workloads.amount(surge) != 0:

@@ -79,11 +79,11 @@ def _validate_strategy(strategy: Document) -> Errors:
 
 def _validate_rolling(path: str, rolling: Document) -> Errors:
     unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
-    errors = workloads.number_or_percent(f"{path}.maxUnavailable", unavailable)
-    errors += workloads.number_or_percent(f"{path}.maxSurge", surge)
+    errors = workloads.validate_int_or_percent(f"{path}.maxUnavailable", unavailable)
+    errors += workloads.validate_int_or_percent(f"{path}.maxSurge", surge)
     if workloads.amount(unavailable) == 0 and workloads.amount(surge) == 0:
         errors.append(invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
-    return errors + workloads.at_most_all(f"{path}.maxUnavailable", unavailable)
+    return errors + workloads.validate_percent_at_most_100(f"{path}.maxUnavailable", unavailable)
 
 
 def validate_deployment_status_update(new: Document, old: Document) -> Errors:
@@ -101,7 +101,7 @@ def validate_deployment_status_update(new: Document, old: Document) -> Errors:
             "collisionCount",
         ),
     )
-    errors += _validate_ready(status, "updatedReplicas")
+    errors += validate_ready_counts(status, "updatedReplicas")
     return errors + workloads.validate_collision_count(new, old)
 
 
@@ -132,7 +132,7 @@ def validate_replica_set_status_update(new: Document, old: Document) -> Errors:
             "observedGeneration",
         ),
     )
-    return errors + _validate_ready(status, "fullyLabeledReplicas")
+    return errors + validate_ready_counts(status, "fullyLabeledReplicas")
 
 
 # ---- both
@@ -145,12 +145,12 @@ def _validate_pods(spec: Document) -> Errors:
     if selector is not None and any(error.field != "spec.selector" for error in errors):
         return [*errors, invalid("spec.selector", selector, "invalid label selector")]
     if selector != {}:
-        errors += workloads.validate_match(spec)
+        errors += workloads.validate_selector_matches_template(spec)
     errors += validate_template("spec.template", spec["template"])
-    return errors + workloads.validate_runs_forever(spec["template"], kind="ReplicaSet")
+    return errors + workloads.validate_always_restarts(spec["template"], kind="ReplicaSet")
 
 
-def _validate_ready(status: Document, counted: str) -> Errors:
+def validate_ready_counts(status: Document, counted: str) -> Errors:
     fields = (counted, "readyReplicas", "availableReplicas")
     errors = workloads.validate_at_most(status, fields, "replicas", "cannot be greater than status.replicas")
     return errors + workloads.validate_at_most(

@@ -106,10 +106,10 @@ def _validate_rolling(path: str, rolling: Document) -> Errors:
     unavailable = rolling.get("maxUnavailable")
     if unavailable is not None:
         path = f"{path}.maxUnavailable"
-        errors += workloads.number_or_percent(path, unavailable)
+        errors += workloads.validate_int_or_percent(path, unavailable)
         if workloads.amount(unavailable) == 0:
             errors.append(invalid(path, unavailable, "cannot be 0"))
-        errors += workloads.at_most_all(path, unavailable)
+        errors += workloads.validate_percent_at_most_100(path, unavailable)
     return errors
 
 
@@ -120,9 +120,9 @@ def _validate_pods(spec: Document) -> Errors:
         errors.append(invalid("spec.selector", selector, ""))
     else:
         if selector != {}:
-            errors += workloads.validate_match(spec)
+            errors += workloads.validate_selector_matches_template(spec)
         errors += validate_template("spec.template", _with_claims(template, spec))
-    return errors + workloads.validate_runs_forever(template, kind="StatefulSet")
+    return errors + workloads.validate_always_restarts(template, kind="StatefulSet")
 
 
 def _with_claims(template: Document, spec: Document) -> Document:

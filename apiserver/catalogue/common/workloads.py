@@ -22,14 +22,14 @@ _PERCENT_TEXT: Final = (
 _DIGITS_MAX: Final = 18
 
 
-def number_or_percent(path: str, value: int | str | None) -> Errors:
+def validate_int_or_percent(path: str, value: int | str | None) -> Errors:
     """A number that is not negative, or a percentage."""
     if isinstance(value, str):
         return [] if _is_percent(value) else [invalid(path, value, _PERCENT_TEXT)]
     return non_negative(path, value)
 
 
-def at_most_all(path: str, value: int | str | None) -> Errors:
+def validate_percent_at_most_100(path: str, value: int | str | None) -> Errors:
     """A percentage is not more than all."""
     if isinstance(value, str) and _is_percent(value) and amount(value) > 100:
         return [invalid(path, value, "must not be greater than 100%")]
@@ -65,7 +65,7 @@ def validate_selector(spec: Document, *, kind: str, is_required: bool = True) ->
     return errors
 
 
-def validate_match(spec: Document) -> Errors:
+def validate_selector_matches_template(spec: Document) -> Errors:
     """The selector, which is well-formed if it is there, selects the pods of the template."""
     labels = at(spec, "template", "metadata", "labels")
     selector = spec.get("selector")
@@ -75,7 +75,7 @@ def validate_match(spec: Document) -> Errors:
     return [invalid("spec.template.metadata.labels", labels, text)]
 
 
-def validate_runs_forever(template: Document, *, kind: str) -> Errors:
+def validate_always_restarts(template: Document, *, kind: str) -> Errors:
     """Pods are started again whenever they end, and have no deadline."""
     path, spec = "spec.template.spec", template.get("spec") or {}
     errors: Errors = []

@@ -20,7 +20,7 @@ def types() -> tuple[BuiltinType, ...]:
                 prepare_create=leases.prepare_lease,
                 validate=leases.validate_lease,
                 update=UpdateStrategy(prepare=leases.prepare_lease),
-                creates_on_update=True,
+                allows_create_on_update=True,
             ),
             columns=columns(
                 Column("Holder", path("spec", "holderIdentity"), description="Who holds the lease."), AGE

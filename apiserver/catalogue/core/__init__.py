@@ -26,7 +26,7 @@ from apiserver.catalogue.core import (
 )
 from apiserver.catalogue.core.pods import columns as pods
 from apiserver.catalogue.core.services import validation
-from apiserver.catalogue.core.services.allocation import ServicePools
+from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.field_errors import FieldError
 from apiserver.meta import names
 from apiserver.meta.table import AGE, columns
@@ -37,7 +37,7 @@ from apiserver.vocabulary import Deprecation, Document
 _PACKAGE: Final = "io.k8s.api.core.v1."
 
 
-def types(brand: Brand, *, event_ttl_s: int, service_pools: ServicePools) -> tuple[BuiltinType, ...]:
+def types(brand: Brand, *, event_ttl_s: int, service_allocator: ServiceAllocator) -> tuple[BuiltinType, ...]:
     return (
         _core("bindings", "Binding", verbs=("create",)),
         _core(
@@ -67,7 +67,7 @@ def types(brand: Brand, *, event_ttl_s: int, service_pools: ServicePools) -> tup
             strategy=Strategy(
                 validate=endpoints.validate_endpoints,
                 warn=endpoints.warn_endpoints,
-                creates_on_update=True,
+                allows_create_on_update=True,
             ),
             columns=core_columns.ENDPOINTS,
         ),
@@ -76,7 +76,7 @@ def types(brand: Brand, *, event_ttl_s: int, service_pools: ServicePools) -> tup
             "limitranges",
             "LimitRange",
             short_names=("limits",),
-            strategy=Strategy(validate=limit_ranges.validate_limit_range, creates_on_update=True),
+            strategy=Strategy(validate=limit_ranges.validate_limit_range, allows_create_on_update=True),
         ),
         _namespaces(brand),
         _nodes(),
@@ -165,7 +165,7 @@ def types(brand: Brand, *, event_ttl_s: int, service_pools: ServicePools) -> tup
             ),
             columns=columns(AGE),
         ),
-        _services(service_pools),
+        _services(service_allocator),
     )
 
 
@@ -185,7 +185,7 @@ def _events(ttl_s: int) -> BuiltinType:
         strategy=Strategy(
             name_rule=names.path_segment,
             validate=events.validate_event,
-            creates_on_update=True,
+            allows_create_on_update=True,
             ttl_s=ttl_s,
         ),
         columns=core_columns.EVENTS,
@@ -261,7 +261,7 @@ def _replication_controllers() -> BuiltinType:
         short_names=("rc",),
         categories=("all",),
         subresources=(
-            subresources.REPLICATION_CONTROLLER_SCALE,
+            subresources._SCALE,
             _status(replication_controllers.validate_controller_status),
         ),
         strategy=Strategy(
@@ -277,7 +277,7 @@ def _replication_controllers() -> BuiltinType:
     )
 
 
-def _services(pools: ServicePools) -> BuiltinType:
+def _services(pools: ServiceAllocator) -> BuiltinType:
     families = tuple(pools.networks)
     return _core(
         "services",
@@ -294,7 +294,7 @@ def _services(pools: ServicePools) -> BuiltinType:
                 partial(validation.prepare_service_update, families=families),
                 validation.validate_service_update,
             ),
-            creates_on_update=True,
+            allows_create_on_update=True,
             returns_deleted=True,
             holding=pools,
         ),

@@ -61,10 +61,10 @@ def validate_config_map(document: Document) -> Errors:
 
 
 def validate_config_map_update(new: Document, old: Document) -> Errors:
-    return unchanged_if_immutable(new, old, ("data", "binaryData"))
+    return validate_immutable_flag(new, old, ("data", "binaryData"))
 
 
-def unchanged_if_immutable(new: Document, old: Document, fields: tuple[str, ...]) -> Errors:
+def validate_immutable_flag(new: Document, old: Document, fields: tuple[str, ...]) -> Errors:
     """What `immutable` protects, itself included."""
     if not old.get("immutable"):
         return []

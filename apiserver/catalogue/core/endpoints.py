@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.core.services.validation import not_special_ip, warn_ip
+from apiserver.catalogue.core.services.validation import validate_non_special_ip, warn_ip
 from apiserver.field_errors import invalid, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
@@ -39,7 +39,7 @@ def _address(path: str, address: Document) -> Errors:
     errors = wrong + named(f"{path}.hostname", address.get("hostname"), names.dns_label, is_required=False)
     if (node := address.get("nodeName")) is not None:
         errors += [invalid(f"{path}.nodeName", node, problem) for problem in names.dns_subdomain(node)]
-    return errors + ([] if wrong else not_special_ip(f"{path}.ip", ip))
+    return errors + ([] if wrong else validate_non_special_ip(f"{path}.ip", ip))
 
 
 def _port(path: str, port: Document, needs_name: bool) -> Errors:

@@ -28,11 +28,11 @@ def validate_event(document: Document) -> Errors:
     if (involved and not is_new and involved != namespace) or (not involved and namespace not in allowed):
         errors.append(invalid("involvedObject.namespace", involved, "does not match event.namespace"))
     if is_new:
-        errors += _of_new(document)
+        errors += _new_fields(document)
     return errors + [invalid("namespace", namespace, problem) for problem in names.dns_subdomain(namespace)]
 
 
-def _of_new(document: Document) -> Errors:
+def _new_fields(document: Document) -> Errors:
     controller = document.get("reportingComponent", "")
     errors = [] if controller else [required("reportingController")]
     errors += [

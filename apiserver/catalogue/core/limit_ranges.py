@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.catalogue.pod_specs.resource_requirements import (
-    container_resource_name,
     may_be_overcommitted,
-    resource_name,
+    validate_container_resource_name,
+    validate_resource_name,
 )
 from apiserver.field_errors import duplicate, forbidden, invalid, required
 from apiserver.meta import names
@@ -52,7 +52,9 @@ def validate_limit_range(document: Document) -> Errors:
         seen.add(kind)
         errors += _names(path, item, kind)
         for name in dict.fromkeys(name for field in _AMOUNTS for name in _amounts(item, kind, field)):
-            errors += _fit(path, name, {field: _amounts(item, kind, field).get(name) for field in _AMOUNTS})
+            errors += _validate_order(
+                path, name, {field: _amounts(item, kind, field).get(name) for field in _AMOUNTS}
+            )
     return errors
 
 
@@ -69,19 +71,19 @@ def _type(path: str, kind: str) -> Errors:
 
 
 def _names(path: str, item: Document, kind: str) -> Errors:
-    check = container_resource_name if kind in ("Pod", "Container") else resource_name
+    check = validate_container_resource_name if kind in ("Pod", "Container") else validate_resource_name
     errors: Errors = []
     for field in _AMOUNTS:
         if kind == "Pod" and field.startswith("default") and item.get(field):
             errors.append(forbidden(f"{path}.{field}", "may not be specified when `type` is 'Pod'"))
         if field == "maxLimitRequestRatio":
-            errors += _storage_bound(path, item, kind)
+            errors += _validate_storage_bound(path, item, kind)
         for name in _amounts(item, kind, field):
             errors += check(f"{path}.{field}[{name}]", name)
     return errors
 
 
-def _storage_bound(path: str, item: Document, kind: str) -> Errors:
+def _validate_storage_bound(path: str, item: Document, kind: str) -> Errors:
     if kind != "PersistentVolumeClaim" or any("storage" in (item.get(each) or ()) for each in ("min", "max")):
         return []
     text = "either minimum or maximum storage value is required, but neither was provided"
@@ -103,7 +105,7 @@ _ORDER: Final = (
 )  # fmt: skip
 
 
-def _fit(path: str, name: str, of: Mapping[str, Any]) -> Errors:
+def _validate_order(path: str, name: str, of: Mapping[str, Any]) -> Errors:
     """Whether the amounts of one resource fit together; of: None where nothing is said."""
     errors: Errors = []
     for low, high, field, shown, low_text, high_text in _ORDER:

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from apiserver.catalogue.pod_specs import volumes
-from apiserver.catalogue.pod_specs.resource_requirements import is_native
-from apiserver.catalogue.pod_specs.scheduling import node_selector
+from apiserver.catalogue.pod_specs.resource_requirements import is_native_resource
+from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.warnings import DEPRECATED_NODE_LABELS
 from apiserver.field_errors import forbidden, invalid, not_supported, required
 from apiserver.meta import names
@@ -39,10 +39,10 @@ _Check: TypeAlias = Callable[[str, Document], Errors]
 
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
-_VOLUME_MODES: Final = ("Block", "Filesystem")
+VOLUME_MODES: Final = ("Block", "Filesystem")
 _CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 _MOUNT_ANNOTATION: Final = "volume.beta.kubernetes.io/mount-options"
-_CLASS_WARNING: Final = 'deprecated since v1.8; use "storageClassName" attribute instead'
+STORAGE_CLASS_WARNING: Final = 'deprecated since v1.8; use "storageClassName" attribute instead'
 
 
 # ---- defaults
@@ -74,29 +74,29 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
 # ---- what volumes and claims share
 
 
-def _access_modes(path: str, modes: Sequence[str]) -> Errors:
+def validate_access_modes(path: str, modes: Sequence[str]) -> Errors:
     errors = [error for mode in modes for error in one_of(path, mode, _ACCESS_MODES)]
     if "ReadWriteOncePod" in modes and set(modes) & {*_ACCESS_MODES} - {"ReadWriteOncePod"}:
         errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
     return errors
 
 
-def _positive(path: str, value: Any) -> Errors:
+def validate_positive(path: str, value: Any) -> Errors:
     return [] if quantity_of(value).value > 0 else [invalid(path, value, "must be greater than zero")]
 
 
-def _basic(path: str, value: Any) -> Errors:
+def validate_quantity(path: str, value: Any) -> Errors:
     amount = quantity_of(value)
     return (
         [] if amount.value >= 0 else [invalid(path, amount.rounded_up(), "must be a valid resource quantity")]
     )
 
 
-def _class_name(path: str, name: str | None) -> Errors:
+def validate_class_name(path: str, name: str | None) -> Errors:
     return named(path, name, names.dns_subdomain, is_required=False)
 
 
-def _class_change(new: Document, old: Document, *, takes_empty: bool) -> Errors:
+def validate_attributes_class_change(new: Document, old: Document, *, takes_empty: bool) -> Errors:
     """The class of attributes can be changed, and not be taken away."""
     path, name = "spec.volumeAttributesClassName", new.get("volumeAttributesClassName")
     if old.get("volumeAttributesClassName") is None:
@@ -119,7 +119,7 @@ def _secret(path: str, reference: Document | None) -> Errors:
 
 
 def _csi(path: str, source: Document) -> Errors:
-    errors = volumes.csi_driver_name(f"{path}.driver", source.get("driver", ""))
+    errors = volumes.validate_csi_driver_name(f"{path}.driver", source.get("driver", ""))
     errors += volumes.needs("volumeHandle")(path, source)
     for field in ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand"):
         errors += _secret(f"{path}.{field}SecretRef", source.get(f"{field}SecretRef"))
@@ -129,7 +129,7 @@ def _csi(path: str, source: Document) -> Errors:
 def _local(path: str, source: Document) -> Errors:
     if not source.get("path"):
         return [required(f"{path}.path")]
-    return volumes.no_backsteps(f"{path}.path", source["path"])
+    return volumes.validate_no_backsteps(f"{path}.path", source["path"])
 
 
 def _with_secret(*fields: str) -> _Check:
@@ -143,20 +143,20 @@ _SOURCES: Final[Mapping[str, _Check]] = {
     "gcePersistentDisk": volumes.needs("pdName"),
     "awsElasticBlockStore": volumes.needs("volumeID"),
     "glusterfs": volumes.needs("endpoints", "path"),
-    "flocker": volumes.flocker,
-    "nfs": volumes.nfs,
+    "flocker": volumes.validate_flocker,
+    "nfs": volumes.validate_nfs,
     "rbd": volumes.needs("monitors", "image"),
-    "quobyte": volumes.quobyte,
+    "quobyte": volumes.validate_quobyte,
     "cephfs": volumes.needs("monitors"),
-    "iscsi": volumes.iscsi,
+    "iscsi": volumes.validate_iscsi,
     "cinder": _with_secret("volumeID"),
-    "fc": volumes.fc,
-    "flexVolume": volumes.flex_volume,
+    "fc": volumes.validate_fc,
+    "flexVolume": volumes.validate_flex_volume,
     "azureFile": volumes.needs("secretName", "shareName"),
     "vsphereVolume": volumes.needs("volumePath"),
     "photonPersistentDisk": volumes.needs("pdID"),
     "portworxVolume": volumes.needs("volumeID"),
-    "azureDisk": volumes.azure_disk,
+    "azureDisk": volumes.validate_azure_disk,
     "scaleIO": volumes.needs("gateway", "system", "volumeName"),
     "local": _local,
     "storageos": volumes.needs("volumeName"),
@@ -208,7 +208,7 @@ def validate_volume(document: Document) -> Errors:
     spec = document.get("spec") or {}
     modes, policy = spec.get("accessModes") or (), spec.get("persistentVolumeReclaimPolicy")
     errors = [] if modes else [required("spec.accessModes")]
-    errors += _access_modes("spec.accessModes", modes) + _capacity(spec.get("capacity") or {})
+    errors += validate_access_modes("spec.accessModes", modes) + _capacity(spec.get("capacity") or {})
     if policy:
         errors += one_of("spec.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES)
     if (affinity := spec.get("nodeAffinity")) is not None:
@@ -216,18 +216,20 @@ def validate_volume(document: Document) -> Errors:
         if affinity.get("required") is None:
             errors.append(required(where, "must specify required node constraints"))
         else:
-            errors += node_selector(where, affinity["required"])
+            errors += validate_node_selector(where, affinity["required"])
     errors += _source(spec)
     host_path = at(spec, "hostPath", "path") or ""
     if policy == "Recycle" and host_path.startswith("/") and not host_path.strip("/."):
         text = "may not be 'recycle' for a hostPath mount of '/'"
         errors.append(forbidden("spec.persistentVolumeReclaimPolicy", text))
-    errors += _class_name("spec.storageClassName", spec.get("storageClassName"))
+    errors += validate_class_name("spec.storageClassName", spec.get("storageClassName"))
     if (mode := spec.get("volumeMode")) is not None:
-        errors += one_of("spec.volumeMode", mode, _VOLUME_MODES)
+        errors += one_of("spec.volumeMode", mode, VOLUME_MODES)
     if (name := spec.get("volumeAttributesClassName")) is not None:
         path = "spec.volumeAttributesClassName"
-        errors += _class_name(path, name) if name else [required(path, "an empty string is disallowed")]
+        errors += (
+            validate_class_name(path, name) if name else [required(path, "an empty string is disallowed")]
+        )
         if spec.get("csi") is None:
             text = "has to be specified when using volumeAttributesClassName"
             errors.append(required("spec.csi", text))
@@ -239,7 +241,9 @@ def _capacity(capacity: Mapping[str, Any]) -> Errors:
     if capacity.keys() != {"storage"}:
         errors.append(not_supported("spec.capacity", dict(capacity), ["storage"]))
     for name, value in capacity.items():
-        errors += _basic(f"spec.capacity[{name}]", value) + _positive(f"spec.capacity[{name}]", value)
+        errors += validate_quantity(f"spec.capacity[{name}]", value) + validate_positive(
+            f"spec.capacity[{name}]", value
+        )
     return errors
 
 
@@ -255,7 +259,7 @@ def validate_volume_update(new: Document, old: Document) -> Errors:
         errors.append(
             invalid("nodeAffinity", affinity, f"{IMMUTABLE}, except for updating from beta label to GA")
         )
-    return errors + _class_change(spec, old_spec, takes_empty=True)
+    return errors + validate_attributes_class_change(spec, old_spec, takes_empty=True)
 
 
 def _sources_of(spec: Document, old_spec: Document) -> Document:
@@ -305,7 +309,7 @@ def warn_volume(new: Document, old: Document | None) -> list[str]:
                 where = f"spec.nodeAffinity.required.nodeSelectorTerms[{index}].matchExpressions[{place}].key"
                 told.append(f"{where}: {key} is {text}")
     if _CLASS_ANNOTATION in annotations:
-        told.append(f"metadata.annotations[{_CLASS_ANNOTATION}]: {_CLASS_WARNING}")
+        told.append(f"metadata.annotations[{_CLASS_ANNOTATION}]: {STORAGE_CLASS_WARNING}")
     if _MOUNT_ANNOTATION in annotations:
         text = 'deprecated since v1.31; use "mountOptions" attribute instead'
         told.append(f"metadata.annotations[{_MOUNT_ANNOTATION}]: {text}")
@@ -360,14 +364,16 @@ def validate_claim(document: Document) -> Errors:
     modes = spec.get("accessModes") or ()
     errors = [] if modes else [required("spec.accessModes", "at least 1 access mode is required")]
     errors += label_selector("spec.selector", spec.get("selector"))
-    errors += _access_modes("spec.accessModes", modes)
+    errors += validate_access_modes("spec.accessModes", modes)
     size, where = at(spec, "resources", "requests", "storage"), "spec.resources[storage]"
-    errors += _positive(where, size) if size is not None else [required(where)]
-    errors += _class_name("spec.storageClassName", spec.get("storageClassName"))
+    errors += validate_positive(where, size) if size is not None else [required(where)]
+    errors += validate_class_name("spec.storageClassName", spec.get("storageClassName"))
     if (mode := spec.get("volumeMode")) is not None:
-        errors += one_of("spec.volumeMode", mode, _VOLUME_MODES)
+        errors += one_of("spec.volumeMode", mode, VOLUME_MODES)
     errors += _data_sources(spec)
-    return errors + _class_name("spec.volumeAttributesClassName", spec.get("volumeAttributesClassName"))
+    return errors + validate_class_name(
+        "spec.volumeAttributesClassName", spec.get("volumeAttributesClassName")
+    )
 
 
 def _data_sources(spec: Document) -> Errors:
@@ -425,7 +431,7 @@ def validate_claim_update(new: Document, old: Document) -> Errors:
             forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
         )
     errors += immutable("volumeMode", spec.get("volumeMode"), old_spec.get("volumeMode"))
-    return errors + _class_change(spec, old_spec, takes_empty=False)
+    return errors + validate_attributes_class_change(spec, old_spec, takes_empty=False)
 
 
 def _kept(spec: Document, new: Document, old_spec: Document, *, any_class: bool) -> Document:
@@ -453,7 +459,7 @@ def validate_claim_status(new: Document, old: Document) -> Errors:
     status = new.get("status") or {}
     errors: Errors = []
     for name, value in (status.get("capacity") or {}).items():
-        errors += _basic(f"status.capacity[{name}]", value)
+        errors += validate_quantity(f"status.capacity[{name}]", value)
     path = "status.allocatedResourceStatus"
     for name, value in (status.get("allocatedResourceStatuses") or {}).items():
         errors += _claim_resource(path, name)
@@ -462,13 +468,17 @@ def validate_claim_status(new: Document, old: Document) -> Errors:
     path = "status.allocatedResources"
     for name, value in (status.get("allocatedResources") or {}).items():
         where = f"{path}[{name}]"
-        errors += _claim_resource(path, name) or _basic(where, value) or non_negative_quantity(where, value)
+        errors += (
+            _claim_resource(path, name)
+            or validate_quantity(where, value)
+            or non_negative_quantity(where, value)
+        )
     return errors
 
 
 def _claim_resource(path: str, name: str) -> Errors:
     errors = [invalid(path, name, problem) for problem in names.qualified_name(name)]
-    if not errors and is_native(name) and name != "storage":
+    if not errors and is_native_resource(name) and name != "storage":
         errors.append(not_supported(path, name, ["storage"]))
     return errors
 
@@ -476,7 +486,7 @@ def _claim_resource(path: str, name: str) -> Errors:
 def warn_claim(new: Document, old: Document | None) -> list[str]:
     spec, told = new.get("spec") or {}, []
     if _CLASS_ANNOTATION in (new["metadata"].get("annotations") or {}):
-        told.append(f"metadata.annotations[{_CLASS_ANNOTATION}]: {_CLASS_WARNING}")
+        told.append(f"metadata.annotations[{_CLASS_ANNOTATION}]: {STORAGE_CLASS_WARNING}")
     for field in ("requests", "limits"):
         told += _fraction(f"spec.resources.{field}[storage]", at(spec, "resources", field, "storage"))
     return told

@@ -57,7 +57,7 @@ def validate_controller(document: Document) -> Errors:
         text = "`selector` does not match template `labels`"
         errors.append(invalid("spec.template.metadata.labels", labels or None, text))
     errors += validate_template("spec.template", template)
-    return errors + workloads.validate_runs_forever(template, kind="ReplicationController")
+    return errors + workloads.validate_always_restarts(template, kind="ReplicationController")
 
 
 _COUNTS: Final = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")

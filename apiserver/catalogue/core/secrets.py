@@ -9,7 +9,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.catalogue.core.config_maps import SIZE_MAX, decoded_size, key, unchanged_if_immutable
+from apiserver.catalogue.core.config_maps import SIZE_MAX, decoded_size, key, validate_immutable_flag
 from apiserver.field_errors import invalid, required, too_long
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import CORE, Errors, immutable, setting
@@ -47,7 +47,7 @@ def validate_secret(document: Document) -> Errors:
 
 def validate_secret_update(new: Document, old: Document) -> Errors:
     errors = immutable("type", new.get("type", ""), old.get("type", ""))
-    return errors + unchanged_if_immutable(new, old, ("data",))
+    return errors + validate_immutable_flag(new, old, ("data",))
 
 
 def _of_type(document: Document, data: Mapping[str, str]) -> Errors:

@@ -34,7 +34,7 @@ def types(*, event_ttl_s: int) -> tuple[BuiltinType, ...]:
                 validate=core_events.validate_event,
                 validate_create=validate_new_event_create,
                 update=UpdateStrategy(validate=validate_new_event_update),
-                creates_on_update=True,
+                allows_create_on_update=True,
                 ttl_s=event_ttl_s,
             ),
             columns=_COLUMNS,

@@ -10,10 +10,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from apiserver.catalogue.pod_specs import resource_requirements
-from apiserver.catalogue.pod_specs.field_references import field_reference, resource_reference
+from apiserver.catalogue.pod_specs.field_references import (
+    validate_field_selector,
+    validate_resource_field_selector,
+)
 from apiserver.catalogue.pod_specs.probes import validate_lifecycle, validate_probes
-from apiserver.catalogue.pod_specs.security_contexts import container_context
-from apiserver.catalogue.pod_specs.volumes import PULL_POLICIES, descending_path, no_backsteps
+from apiserver.catalogue.pod_specs.security_contexts import validate_security_context
+from apiserver.catalogue.pod_specs.volumes import (
+    PULL_POLICIES,
+    validate_descending_path,
+    validate_no_backsteps,
+)
 from apiserver.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
 from apiserver.meta import names
 from apiserver.validation.checks import PORT_MAX, Errors, at, items, named, one_of, port_name, port_number
@@ -23,7 +30,7 @@ PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 
 
-class Surroundings(NamedTuple):
+class PodContext(NamedTuple):
     """What of its pod a container's rules depend on.
 
     volumes: those that are valid, by name. claims: the names of its resource claims.
@@ -39,7 +46,7 @@ class Surroundings(NamedTuple):
 # ---- the three lists
 
 
-def validate_containers(path: str, spec: Document, pod: Surroundings) -> Errors:
+def validate_containers(path: str, spec: Document, pod: PodContext) -> Errors:
     """path: of the pod spec."""
     if not spec.get("containers"):
         return [required(f"{path}.containers")]
@@ -48,13 +55,13 @@ def validate_containers(path: str, spec: Document, pod: Surroundings) -> Errors:
     for where, container in items(spec, "containers", path):
         errors += _container(where, container, pod)
         errors += _unique_name(where, container, seen)
-        errors += _started_and_asked(where, container, pod)
+        errors += _lifecycle_and_probes(where, container, pod)
         if "restartPolicy" in container:
             errors.append(forbidden(f"{where}.restartPolicy", "may not be set for non-init containers"))
     return errors + _host_ports(f"{path}.containers", spec["containers"])
 
 
-def validate_init_containers(path: str, spec: Document, pod: Surroundings) -> Errors:
+def validate_init_containers(path: str, spec: Document, pod: PodContext) -> Errors:
     errors: Errors = []
     if not spec.get("initContainers"):
         return errors
@@ -69,23 +76,23 @@ def validate_init_containers(path: str, spec: Document, pod: Surroundings) -> Er
         if "ports" in container:
             errors += _host_ports(f"{path}.initContainers", [container])
         if policy == "Always":
-            errors += _started_and_asked(where, container, pod)
+            errors += _lifecycle_and_probes(where, container, pod)
         else:
             text = "may not be set for init containers without restartPolicy=Always"
-            for field in _STARTED_AND_ASKED:
+            for field in _LIFECYCLE_AND_PROBES:
                 if field in container:
                     errors.append(forbidden(f"{where}.{field}", text))
     return errors
 
 
-_STARTED_AND_ASKED: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_LIFECYCLE_AND_PROBES: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _NOT_EPHEMERAL: Final = (
     *("ports", "resources", "resizePolicy", "restartPolicy", "livenessProbe", "readinessProbe"),
     *("startupProbe", "lifecycle"),
 )
 
 
-def validate_ephemeral_containers(path: str, spec: Document, pod: Surroundings) -> Errors:
+def validate_ephemeral_containers(path: str, spec: Document, pod: PodContext) -> Errors:
     errors: Errors = []
     if not spec.get("ephemeralContainers"):
         return errors
@@ -98,7 +105,7 @@ def validate_ephemeral_containers(path: str, spec: Document, pod: Surroundings) 
     text = "cannot be set for an Ephemeral Container"
     for where, container in items(spec, "ephemeralContainers", path):
         errors += _container(where, container, pod)
-        errors += image_of_pod(where, container)
+        errors += validate_pod_image(where, container)
         errors += _unique_name(where, container, seen)
         target = container.get("targetContainerName")
         if target and target not in targets:
@@ -117,7 +124,7 @@ def validate_ephemeral_containers(path: str, spec: Document, pod: Surroundings) 
     return errors
 
 
-def image_of_pod(path: str, container: Document) -> Errors:
+def validate_pod_image(path: str, container: Document) -> Errors:
     """Of pods, and not of templates."""
     image = container.get("image", "")
     if image == image.strip():
@@ -133,7 +140,7 @@ def _unique_name(path: str, container: Document, seen: set[str]) -> Errors:
     return []
 
 
-def _started_and_asked(path: str, container: Document, pod: Surroundings) -> Errors:
+def _lifecycle_and_probes(path: str, container: Document, pod: PodContext) -> Errors:
     errors: Errors = []
     if "lifecycle" in container:
         errors += validate_lifecycle(f"{path}.lifecycle", container["lifecycle"], pod.grace_s)
@@ -143,7 +150,7 @@ def _started_and_asked(path: str, container: Document, pod: Surroundings) -> Err
 # ---- what all containers have in common
 
 
-def _container(path: str, container: Document, pod: Surroundings) -> Errors:
+def _container(path: str, container: Document, pod: PodContext) -> Errors:
     errors: Errors = []
     if not (name := container.get("name")) or names.dns_label(name):
         errors += named(f"{path}.name", name, names.dns_label)
@@ -161,13 +168,13 @@ def _container(path: str, container: Document, pod: Surroundings) -> Errors:
     if "resizePolicy" in container:
         errors += _resize_policy(path, container, pod)
     if "securityContext" in container:
-        errors += container_context(
+        errors += validate_security_context(
             f"{path}.securityContext", container["securityContext"], has_host_users=pod.has_host_users
         )
     return errors
 
 
-def _ports(path: str, container: Document, pod: Surroundings) -> Errors:
+def _ports(path: str, container: Document, pod: PodContext) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for index, port in enumerate(container["ports"] or ()):
@@ -204,7 +211,7 @@ def _host_ports(path: str, containers: Iterable[Document]) -> Errors:
     return errors
 
 
-def _resize_policy(path: str, container: Document, pod: Surroundings) -> Errors:
+def _resize_policy(path: str, container: Document, pod: PodContext) -> Errors:
     where = f"{path}.resizePolicy"
     errors: Errors = []
     seen: set[str] = set()
@@ -254,7 +261,7 @@ def data_key(key: str) -> list[str]:
     return problems
 
 
-def _env(path: str, container: Document, pod: Surroundings) -> Errors:
+def _env(path: str, container: Document, pod: PodContext) -> Errors:
     errors: Errors = []
     for index, variable in enumerate(container["env"] or ()):
         if not (name := variable.get("name")):
@@ -270,10 +277,10 @@ def _env(path: str, container: Document, pod: Surroundings) -> Errors:
 def _value_from(path: str, source: Document, value: str) -> Errors:
     errors: Errors = []
     if "fieldRef" in source:
-        errors += field_reference(f"{path}.fieldRef", source["fieldRef"], _ENV_FIELDS)
+        errors += validate_field_selector(f"{path}.fieldRef", source["fieldRef"], _ENV_FIELDS)
     if "resourceFieldRef" in source:
         where = f"{path}.resourceFieldRef"
-        errors += resource_reference(where, source["resourceFieldRef"], needs_container=False)
+        errors += validate_resource_field_selector(where, source["resourceFieldRef"], needs_container=False)
     for field in ("configMapKeyRef", "secretKeyRef"):
         if (reference := source.get(field)) is not None:
             name, key = reference.get("name", ""), reference.get("key", "")
@@ -291,7 +298,7 @@ def _value_from(path: str, source: Document, value: str) -> Errors:
     return errors
 
 
-def _env_from(path: str, container: Document, pod: Surroundings) -> Errors:
+def _env_from(path: str, container: Document, pod: PodContext) -> Errors:
     errors: Errors = []
     for index, source in enumerate(container["envFrom"] or ()):
         if not _is_env_name(prefix := source.get("prefix", "")):
@@ -322,7 +329,7 @@ _PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
 
 
-def _mounts(path: str, container: Document, pod: Surroundings) -> Errors:
+def _mounts(path: str, container: Document, pod: PodContext) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     devices = {
@@ -358,12 +365,12 @@ def _mounts(path: str, container: Document, pod: Surroundings) -> Errors:
 
 def _sub_path(list_path: str, path: str, mount: Document) -> Errors:
     sub_path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
-    errors = descending_path(f"{list_path}.subPath", sub_path) if sub_path else []
+    errors = validate_descending_path(f"{list_path}.subPath", sub_path) if sub_path else []
     if expression:
         if sub_path:
             text = "subPathExpr and subPath are mutually exclusive"
             errors.append(invalid(f"{path}.subPathExpr", expression, text))
-        errors += descending_path(f"{list_path}.subPathExpr", expression)
+        errors += validate_descending_path(f"{list_path}.subPathExpr", expression)
     return errors
 
 
@@ -392,7 +399,7 @@ def _recursive_read_only(path: str, mount: Document) -> Errors:
     return errors
 
 
-def _devices(path: str, container: Document, pod: Surroundings) -> Errors:
+def _devices(path: str, container: Document, pod: PodContext) -> Errors:
     errors: Errors = []
     seen_names: set[str] = set()
     seen_paths: set[str] = set()
@@ -414,7 +421,7 @@ def _devices(path: str, container: Document, pod: Surroundings) -> Errors:
             errors.append(required(f"{where}.devicePath"))
         if device_path in seen_paths:
             errors.append(invalid(f"{where}.devicePath", device_path, "must be unique"))
-        if no_backsteps("", device_path):
+        if validate_no_backsteps("", device_path):
             errors.append(invalid(f"{where}.devicePath", device_path, "can not contain backsteps ('..')"))
         else:
             seen_paths.add(device_path)
@@ -429,7 +436,7 @@ def _devices(path: str, container: Document, pod: Surroundings) -> Errors:
 
 
 # What is checked of a container where it has something of that kind, in order.
-_LISTS: Final[Mapping[str, Callable[[str, Document, Surroundings], Errors]]] = {
+_LISTS: Final[Mapping[str, Callable[[str, Document, PodContext], Errors]]] = {
     "ports": _ports,
     "env": _env,
     "envFrom": _env_from,

@@ -137,15 +137,15 @@ def _pod_level_resources(spec: Document) -> None:
     if not resources or not (resources.get("limits") or resources.get("requests")):
         return
     limits, requests = dict(resources.get("limits", {})), dict(resources.get("requests", {}))
-    for name, amount in resource_requirements.of_all_containers(spec, "limits").items():
+    for name, amount in resource_requirements.total_of_containers(spec, "limits").items():
         if name.startswith("hugepages-") and name not in requests:
             limits.setdefault(name, str(amount))
     if limits:
-        for name, amount in resource_requirements.of_all_containers(spec, "requests").items():
+        for name, amount in resource_requirements.total_of_containers(spec, "requests").items():
             if name in ("cpu", "memory"):
                 requests.setdefault(name, str(amount))
         for name, limit in limits.items():
-            if resource_requirements.is_of_pods(name):
+            if resource_requirements.is_pod_level_resource(name):
                 requests.setdefault(name, limit)
     resources.update({k: v for k, v in (("limits", limits), ("requests", requests)) if v})
 

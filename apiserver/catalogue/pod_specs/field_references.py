@@ -22,7 +22,7 @@ _POD_FIELDS: Final = frozenset(
 )
 
 
-def field_reference(path: str, reference: Document, supported: Collection[str]) -> Errors:
+def validate_field_selector(path: str, reference: Document, supported: Collection[str]) -> Errors:
     """An ObjectFieldSelector. supported: the fields without a subscript, in order."""
     version, field = reference.get("apiVersion", ""), reference.get("fieldPath", "")
     if version == "v1" and field in supported and field in _POD_FIELDS:
@@ -67,7 +67,7 @@ _NAMES_OF_BYTES: Final = {
 }
 
 
-def resource_reference(path: str, reference: Document, *, needs_container: bool) -> Errors:
+def validate_resource_field_selector(path: str, reference: Document, *, needs_container: bool) -> Errors:
     """A ResourceFieldSelector."""
     resource = reference.get("resource", "")
     errors: Errors = []

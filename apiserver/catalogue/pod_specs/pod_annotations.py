@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
-from apiserver.catalogue.pod_specs.volumes import descending_path
+from apiserver.catalogue.pod_specs.volumes import validate_descending_path
 from apiserver.field_errors import forbidden, invalid, too_long
 from apiserver.meta import names
 from apiserver.meta.object_meta import ANNOTATIONS_BYTES_MAX, ERRORS_MAX
@@ -78,7 +78,7 @@ def _seccomp(path: str, profile: str) -> Errors:
     if profile in ("runtime/default", "docker/default", "unconfined"):
         return []
     if profile.startswith(_LOCAL):
-        return descending_path(path, profile.removeprefix(_LOCAL))
+        return validate_descending_path(path, profile.removeprefix(_LOCAL))
     return [invalid(path, profile, "must be a valid seccomp profile")]
 
 

@@ -51,11 +51,11 @@ _STANDARD: Final = frozenset(
 # ---- names
 
 
-def is_huge_pages(name: str) -> bool:
+def is_huge_page_resource(name: str) -> bool:
     return name.startswith(_HUGE_PAGES)
 
 
-def is_native(name: str) -> bool:
+def is_native_resource(name: str) -> bool:
     """One of Kubernetes' own."""
     return "/" not in name or "kubernetes.io/" in name
 
@@ -63,7 +63,7 @@ def is_native(name: str) -> bool:
 def is_extended(name: str) -> bool:
     """One that somebody else has defined, as `example.com/gpu`."""
     return (
-        not is_native(name)
+        not is_native_resource(name)
         and not name.startswith("requests.")
         and not names.qualified_name(f"requests.{name}")
     )
@@ -75,15 +75,15 @@ def is_whole(name: str) -> bool:
 
 
 def may_be_overcommitted(name: str) -> bool:
-    return name in _OF_CONTAINERS or (is_native(name) and not is_huge_pages(name))
+    return name in _OF_CONTAINERS or (is_native_resource(name) and not is_huge_page_resource(name))
 
 
-def is_of_pods(name: str) -> bool:
+def is_pod_level_resource(name: str) -> bool:
     """A pod as a whole can ask for it."""
-    return name in _OF_ALL or is_huge_pages(name)
+    return name in _OF_ALL or is_huge_page_resource(name)
 
 
-def resource_name(path: str, name: str) -> Errors:
+def validate_resource_name(path: str, name: str) -> Errors:
     """A name of any resource."""
     errors = [invalid(path, name, problem) for problem in names.qualified_name(name)]
     if errors or "/" in name or name in _STANDARD or name.removeprefix("requests.").startswith(_HUGE_PAGES):
@@ -91,21 +91,21 @@ def resource_name(path: str, name: str) -> Errors:
     return [invalid(path, name, "must be a standard resource type or fully qualified")]
 
 
-def container_resource_name(path: str, name: str) -> Errors:
+def validate_container_resource_name(path: str, name: str) -> Errors:
     if name in _OF_CONTAINERS:
         return []
-    errors = resource_name(path, name)
+    errors = validate_resource_name(path, name)
     if "/" not in name:
-        if name not in _OF_CONTAINERS and not is_huge_pages(name):
+        if name not in _OF_CONTAINERS and not is_huge_page_resource(name):
             errors.append(invalid(path, name, "must be a standard resource for containers"))
-    elif not is_native(name) and not is_extended(name):
+    elif not is_native_resource(name) and not is_extended(name):
         errors.append(invalid(path, name, "doesn't follow extended resource name standard"))
     return errors
 
 
 def _pod_resource_name(path: str, name: str) -> Errors:
-    errors = resource_name(path, name)
-    if not errors and not is_of_pods(name):
+    errors = validate_resource_name(path, name)
+    if not errors and not is_pod_level_resource(name):
         errors.append(not_supported(path, name, ("cpu", _HUGE_PAGES, "memory")))
     return errors
 
@@ -143,11 +143,11 @@ def _huge_pages_amount(path: str, name: str, value: Any) -> Errors:
 
 def requirements(path: str, value: Document, claims: Collection[str] = ()) -> Errors:
     """A container's ResourceRequirements; claims: the names of those that its pod has."""
-    return _requirements(path, value, claims, container_resource_name)
+    return _requirements(path, value, claims, validate_container_resource_name)
 
 
 def overhead(path: str, value: Document) -> Errors:
-    return _requirements(path, {"limits": value}, (), container_resource_name)
+    return _requirements(path, {"limits": value}, (), validate_container_resource_name)
 
 
 def _requirements(path: str, value: Document, claims: Collection[str], name_check: _NameCheck) -> Errors:
@@ -164,7 +164,7 @@ def _requirements(path: str, value: Document, claims: Collection[str], name_chec
             errors += amount(where, name, each)
             if field == "requests":
                 errors += _fits(path, name, each, limits)
-            if is_huge_pages(name):
+            if is_huge_page_resource(name):
                 has_huge_pages = True
                 errors += _huge_pages_amount(where, name, each)
     if has_huge_pages and _OF_ALL.isdisjoint(limits) and _OF_ALL.isdisjoint(requests):
@@ -250,7 +250,7 @@ def of_pod(path: str, spec: Document, claims: Collection[str]) -> Errors:
         errors.append(forbidden(f"{path}.claims", "claims cannot be set for Resources at pod-level"))
     errors += _requirements(path, resources, claims, _pod_resource_name)
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    for name, needed in sorted(of_all_containers(spec, "requests").items()):
+    for name, needed in sorted(total_of_containers(spec, "requests").items()):
         if needed > quantity_of(requests.get(name)):
             text = f"must be greater than or equal to aggregate container requests of {needed}"
             errors.append(invalid(f"{path}.requests[{name}]", requests.get(name, "0"), text))
@@ -262,7 +262,7 @@ def of_pod(path: str, spec: Document, claims: Collection[str]) -> Errors:
     return errors
 
 
-def of_all_containers(spec: Document, field: str) -> dict[str, Quantity]:
+def total_of_containers(spec: Document, field: str) -> dict[str, Quantity]:
     """What containers need together: those that run side by side, or the greediest of those that come first.
 
     field: `requests` or `limits`. Source: component-helpers, resource.AggregateContainerRequests.

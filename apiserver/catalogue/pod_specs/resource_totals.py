@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from apiserver.catalogue.pod_specs.resource_requirements import is_of_pods, of_all_containers
+from apiserver.catalogue.pod_specs.resource_requirements import is_pod_level_resource, total_of_containers
 from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.vocabulary import Document
 
@@ -33,6 +33,6 @@ def of_pod(spec: Document, field: str) -> dict[str, Quantity]:
     field: `requests` or `limits`.
     """
     own = (spec.get("resources") or {}).get(field)
-    return of_all_containers(spec, field) | {
-        name: needed for name, needed in quantities(own).items() if is_of_pods(name)
+    return total_of_containers(spec, field) | {
+        name: needed for name, needed in quantities(own).items() if is_pod_level_resource(name)
     }

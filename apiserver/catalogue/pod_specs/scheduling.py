@@ -76,7 +76,7 @@ def affinity(path: str, value: Document) -> Errors:
 def _node_affinity(path: str, value: Document) -> Errors:
     errors: Errors = []
     if _REQUIRED in value:
-        errors += node_selector(f"{path}.{_REQUIRED}", value[_REQUIRED])
+        errors += validate_node_selector(f"{path}.{_REQUIRED}", value[_REQUIRED])
     for where, preferred in items(value, _PREFERRED, path):
         errors += _weight(where, preferred)
         preference = preferred.get("preference") or {}
@@ -89,7 +89,7 @@ def _weight(path: str, value: Document) -> Errors:
     return [] if 0 < weight <= 100 else [invalid(f"{path}.weight", weight, "must be in the range 1-100")]
 
 
-def node_selector(path: str, selector: Document) -> Errors:
+def validate_node_selector(path: str, selector: Document) -> Errors:
     """A NodeSelector: terms of which one has to match."""
     if not selector.get("nodeSelectorTerms"):
         return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
@@ -199,7 +199,7 @@ def _label_keys(path: str, term: Document, selector: Document | None) -> Errors:
 _SPREAD_ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 
 
-def topology_spread(path: str, constraints: list[Document], *, are_keys_merged: bool) -> Errors:
+def validate_topology_spread(path: str, constraints: list[Document], *, are_keys_merged: bool) -> Errors:
     """are_keys_merged: what matchLabelKeys select has been put into the selectors: this is a pod."""
     errors: Errors = []
     last: dict[tuple[str, str], int] = {}
@@ -298,14 +298,14 @@ def _merge(term: Document, labels: Document) -> None:
 # ---- gates
 
 
-def readiness_gates(path: str, gates: Iterable[Document]) -> Errors:
+def validate_readiness_gates(path: str, gates: Iterable[Document]) -> Errors:
     errors: Errors = []
     for index, gate in enumerate(gates):
         errors += _label_name(f"{path}[{index}].conditionType", gate.get("conditionType", ""))
     return errors
 
 
-def scheduling_gates(path: str, gates: Iterable[Document]) -> Errors:
+def validate_scheduling_gates(path: str, gates: Iterable[Document]) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for index, gate in enumerate(gates):

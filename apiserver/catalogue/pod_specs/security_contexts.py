@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from apiserver.catalogue.pod_specs.volumes import descending_path
+from apiserver.catalogue.pod_specs.volumes import validate_descending_path
 from apiserver.field_errors import (
     duplicate,
     forbidden,
@@ -41,7 +41,7 @@ def _id(path: str, value: int | None) -> Errors:
 # ---- Pods
 
 
-def pod_context(path: str, spec: Document) -> Errors:
+def validate_pod_security_context(path: str, spec: Document) -> Errors:
     """path: of the pod spec."""
     context = spec.get("securityContext") or {}
     where = f"{path}.securityContext"
@@ -62,7 +62,7 @@ def pod_context(path: str, spec: Document) -> Errors:
     if "windowsOptions" in context:
         errors += _windows_options(f"{where}.windowsOptions", context["windowsOptions"])
     if "appArmorProfile" in context:
-        errors += app_armor(f"{where}.appArmorProfile", context["appArmorProfile"])
+        errors += validate_app_armor(f"{where}.appArmorProfile", context["appArmorProfile"])
     errors += _optional(where, context, "supplementalGroupsPolicy", ("Merge", "Strict"))
     return errors + _optional(where, context, "seLinuxChangePolicy", ("MountOption", "Recursive"))
 
@@ -105,7 +105,7 @@ def _dotted(name: str) -> str:
     return name.translate({46: 47, 47: 46}) if separator and separator[0] == "/" else name
 
 
-def host_users(path: str, spec: Document) -> Errors:
+def validate_host_users(path: str, spec: Document) -> Errors:
     """A pod with users of its own shares no other namespace with its host."""
     if spec.get("hostUsers", True):
         return []
@@ -119,7 +119,7 @@ def host_users(path: str, spec: Document) -> Errors:
 # ---- Containers
 
 
-def container_context(path: str, context: Document | None, *, has_host_users: bool) -> Errors:
+def validate_security_context(path: str, context: Document | None, *, has_host_users: bool) -> Errors:
     if context is None:
         return []
     errors: Errors = []
@@ -142,7 +142,7 @@ def container_context(path: str, context: Document | None, *, has_host_users: bo
     if "windowsOptions" in context:
         errors += _windows_options(f"{path}.windowsOptions", context["windowsOptions"])
     if "appArmorProfile" in context:
-        errors += app_armor(f"{path}.appArmorProfile", context["appArmorProfile"])
+        errors += validate_app_armor(f"{path}.appArmorProfile", context["appArmorProfile"])
     return errors
 
 
@@ -166,11 +166,11 @@ def _seccomp(path: str, profile: Document | None) -> Errors:
     elif local is None:
         errors.append(required(f"{path}.localhostProfile", "must be set when seccomp type is Localhost"))
     else:
-        errors += descending_path(f"{path}.localhostProfile", local)
+        errors += validate_descending_path(f"{path}.localhostProfile", local)
     return errors
 
 
-def app_armor(path: str, profile: Document | None) -> Errors:
+def validate_app_armor(path: str, profile: Document | None) -> Errors:
     if profile is None:
         return []
     kind, local, where = profile.get("type", ""), profile.get("localhostProfile"), f"{path}.localhostProfile"
@@ -247,7 +247,7 @@ def _user_problems(name: str) -> list[str]:
     return [text for text, is_wrong in checks.items() if is_wrong]
 
 
-def host_process(path: str, spec: Document) -> Errors:
+def validate_host_process(path: str, spec: Document) -> Errors:
     """Windows: processes of the host, in all containers or in none."""
     of_pod = at(spec, "securityContext", "windowsOptions", "hostProcess")
     errors: Errors = []
@@ -290,7 +290,7 @@ _NOT_FOR_WINDOWS_CONTAINERS: Final = (
 )
 
 
-def operating_system(path: str, spec: Document) -> Errors:
+def validate_operating_system(path: str, spec: Document) -> Errors:
     """What a pod asks for exists where it says that it runs."""
     if "os" not in spec:
         return []

@@ -23,7 +23,7 @@ _is_token_volume = re.compile(r"kube-api-access-[a-z0-9]{5}").fullmatch
 _ANY_TOKEN_VOLUME: Final = b'"\x00"'
 
 
-class SoundSpecs:
+class ValidSpecs:
     """Those of one kind: of pods, or of templates."""
 
     def __init__(self) -> None:

@@ -10,12 +10,12 @@ from typing import Final
 
 from apiserver.catalogue.pod_specs import resource_requirements, scheduling, security_contexts
 from apiserver.catalogue.pod_specs.containers import (
-    Surroundings,
+    PodContext,
     validate_containers,
     validate_ephemeral_containers,
     validate_init_containers,
 )
-from apiserver.catalogue.pod_specs.valid_specs import SoundSpecs, digest_of
+from apiserver.catalogue.pod_specs.valid_specs import ValidSpecs, digest_of
 from apiserver.catalogue.pod_specs.volumes import validate_volumes
 from apiserver.field_errors import duplicate, invalid, required
 from apiserver.meta import names, object_meta
@@ -27,8 +27,8 @@ _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "N
 _SECONDS_MAX: Final = (1 << 31) - 1
 
 
-_sound_pods: Final = SoundSpecs()
-_sound_templates: Final = SoundSpecs()
+_sound_pods: Final = ValidSpecs()
+_sound_templates: Final = ValidSpecs()
 
 
 def validate_spec(path: str, spec: Document, *, pod_name: str = "", is_pod: bool = False) -> Errors:
@@ -36,16 +36,16 @@ def validate_spec(path: str, spec: Document, *, pod_name: str = "", is_pod: bool
     sound, digest = _sound_pods if is_pod else _sound_templates, digest_of(spec)
     if digest is not None and digest in sound:
         return []
-    errors = errors_of(path, spec, pod_name, is_pod)
+    errors = spec_errors(path, spec, pod_name, is_pod)
     if digest is not None and not errors:
         sound.add(digest)
     return errors
 
 
-def errors_of(path: str, spec: Document, pod_name: str, is_pod: bool) -> Errors:
+def spec_errors(path: str, spec: Document, pod_name: str, is_pod: bool) -> Errors:
     """What is wrong with a spec, looked at whatever is known of it."""
     volumes, errors = validate_volumes(path, spec, pod_name, is_pod=is_pod)
-    pod = Surroundings(
+    pod = PodContext(
         volumes=volumes,
         claims={claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")},
         grace_s=spec.get("terminationGracePeriodSeconds"),
@@ -67,10 +67,10 @@ def errors_of(path: str, spec: Document, pod_name: str, is_pod: bool) -> Errors:
         errors += one_of(f"{path}.dnsPolicy", policy, _DNS_POLICIES, required_text="")
     if "nodeSelector" in spec:
         errors += object_meta.validate_labels(spec["nodeSelector"], f"{path}.nodeSelector")
-    errors += security_contexts.pod_context(path, spec)
+    errors += security_contexts.validate_pod_security_context(path, spec)
     errors += _scheduling(path, spec, is_pod)
-    errors += security_contexts.host_process(path, spec)
-    errors += security_contexts.host_users(path, spec)
+    errors += security_contexts.validate_host_process(path, spec)
+    errors += security_contexts.validate_host_users(path, spec)
     errors += _names(path, spec, ("serviceAccountName", "nodeName"))
     if "activeDeadlineSeconds" in spec:
         where = f"{path}.activeDeadlineSeconds"
@@ -91,7 +91,7 @@ def errors_of(path: str, spec: Document, pod_name: str, is_pod: bool) -> Errors:
         errors += one_of(f"{path}.preemptionPolicy", spec["preemptionPolicy"], policies, required_text="")
     if "overhead" in spec:
         errors += resource_requirements.overhead(f"{path}.overhead", spec["overhead"] or {})
-    return errors + security_contexts.operating_system(path, spec)
+    return errors + security_contexts.validate_operating_system(path, spec)
 
 
 def _names(path: str, spec: Document, fields: tuple[str, ...]) -> Errors:
@@ -108,12 +108,12 @@ def _scheduling(path: str, spec: Document, is_pod: bool) -> Errors:
         errors += scheduling.affinity(f"{path}.affinity", spec["affinity"] or {})
     errors += _dns_config(f"{path}.dnsConfig", spec)
     if gates := spec.get("readinessGates"):
-        errors += scheduling.readiness_gates(f"{path}.readinessGates", gates)
+        errors += scheduling.validate_readiness_gates(f"{path}.readinessGates", gates)
     if gates := spec.get("schedulingGates"):
-        errors += scheduling.scheduling_gates(f"{path}.schedulingGates", gates)
+        errors += scheduling.validate_scheduling_gates(f"{path}.schedulingGates", gates)
     if constraints := spec.get("topologySpreadConstraints"):
         where = f"{path}.topologySpreadConstraints"
-        errors += scheduling.topology_spread(where, constraints, are_keys_merged=is_pod)
+        errors += scheduling.validate_topology_spread(where, constraints, are_keys_merged=is_pod)
     return errors
 
 

@@ -9,7 +9,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from apiserver.catalogue.pod_specs.field_references import field_reference, resource_reference
+from apiserver.catalogue.pod_specs.field_references import (
+    validate_field_selector,
+    validate_resource_field_selector,
+)
 from apiserver.field_errors import (
     duplicate,
     forbidden,
@@ -150,19 +153,19 @@ def _file_mode(path: str, field: str, source: Document) -> Errors:
 # ---- paths
 
 
-def no_backsteps(path: str, value: str) -> Errors:
+def validate_no_backsteps(path: str, value: str) -> Errors:
     return [invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
 
 
-def descending_path(path: str, value: str) -> Errors:
+def validate_descending_path(path: str, value: str) -> Errors:
     """A relative path that never leaves where it begins."""
     errors = [invalid(path, value, "must be a relative path")] if value.startswith("/") else []
-    return errors + no_backsteps(path, value)
+    return errors + validate_no_backsteps(path, value)
 
 
-def local_path(path: str, value: str) -> Errors:
-    """Like `descending_path`, and does not begin like what kubelets keep for themselves."""
-    errors = descending_path(path, value)
+def validate_local_path(path: str, value: str) -> Errors:
+    """Like `validate_descending_path`, and does not begin like what kubelets keep for themselves."""
+    errors = validate_descending_path(path, value)
     if value.startswith("..") and not value.startswith("../"):
         errors.append(invalid(path, value, "must not start with '..'"))
     return errors
@@ -180,14 +183,14 @@ def _empty_dir(path: str, source: Document) -> Errors:
 def host_path(path: str, source: Document) -> Errors:
     if not source.get("path"):
         return [required(f"{path}.path")]
-    errors = no_backsteps(f"{path}.path", source["path"])
+    errors = validate_no_backsteps(f"{path}.path", source["path"])
     if "type" in source:
         errors += one_of(f"{path}.type", source["type"], _HOST_PATH_TYPES)
     return errors
 
 
 def _git_repo(path: str, source: Document) -> Errors:
-    return needs("repository")(path, source) + descending_path(
+    return needs("repository")(path, source) + validate_descending_path(
         f"{path}.directory", source.get("directory", "")
     )
 
@@ -204,18 +207,18 @@ _needs_key_and_path: Final = needs("key", "path")
 
 def _key_to_path(path: str, item: Document) -> Errors:
     errors = _needs_key_and_path(path, item)
-    errors += local_path(f"{path}.path", item.get("path", ""))
+    errors += validate_local_path(f"{path}.path", item.get("path", ""))
     return errors + _file_mode(path, "mode", item)
 
 
-def nfs(path: str, source: Document) -> Errors:
+def validate_nfs(path: str, source: Document) -> Errors:
     errors = needs("server", "path")(path, source)
     if not source.get("path", "").startswith("/"):
         errors.append(invalid(f"{path}.path", source.get("path", ""), "must be an absolute path"))
     return errors
 
 
-def iscsi(path: str, source: Document) -> Errors:
+def validate_iscsi(path: str, source: Document) -> Errors:
     errors = needs("targetPortal", "iqn")(path, source)
     if source.get("iqn"):
         errors += _iscsi_name(f"{path}.iqn", source["iqn"])
@@ -244,7 +247,7 @@ def _portal_length(path: str, name: str, source: Document) -> Errors:
     return [invalid(f"{path}.name", name, text)]
 
 
-def fc(path: str, source: Document) -> Errors:
+def validate_fc(path: str, source: Document) -> Errors:
     targets, ids = source.get("targetWWNs"), source.get("wwids")
     errors: Errors = []
     if not targets and not ids:
@@ -259,7 +262,7 @@ def fc(path: str, source: Document) -> Errors:
     return errors
 
 
-def flocker(path: str, source: Document) -> Errors:
+def validate_flocker(path: str, source: Document) -> Errors:
     name, uuid = source.get("datasetName", ""), source.get("datasetUUID", "")
     errors: Errors = []
     if not name and not uuid:
@@ -276,7 +279,7 @@ def flocker(path: str, source: Document) -> Errors:
 _PAIRS_TEXT: Final = "must be a host:port pair or multiple pairs separated by commas"
 
 
-def quobyte(path: str, source: Document) -> Errors:
+def validate_quobyte(path: str, source: Document) -> Errors:
     registry = source.get("registry", "")
     errors: Errors = []
     if not registry:
@@ -290,7 +293,7 @@ def quobyte(path: str, source: Document) -> Errors:
     return errors + needs("volume")(path, source)
 
 
-def flex_volume(path: str, source: Document) -> Errors:
+def validate_flex_volume(path: str, source: Document) -> Errors:
     errors = needs("driver")(path, source)
     for key in source.get("options") or ():
         owner = f".{key.partition('/')[0].lower()}"
@@ -300,7 +303,7 @@ def flex_volume(path: str, source: Document) -> Errors:
     return errors
 
 
-def azure_disk(path: str, source: Document) -> Errors:
+def validate_azure_disk(path: str, source: Document) -> Errors:
     errors = needs("diskName", "diskURI")(path, source)
     kind, uri = source.get("kind"), source.get("diskURI", "")
     if "cachingMode" in source:
@@ -322,7 +325,7 @@ def _storage_os(path: str, source: Document) -> Errors:
     return errors + _secret_name(path, source)
 
 
-def csi_driver_name(path: str, name: str) -> Errors:
+def validate_csi_driver_name(path: str, name: str) -> Errors:
     errors = [] if name else [required(path)]
     if len(name) > 63:
         errors.append(too_long(path, 63))
@@ -330,7 +333,7 @@ def csi_driver_name(path: str, name: str) -> Errors:
 
 
 def _csi(path: str, source: Document) -> Errors:
-    errors = csi_driver_name(f"{path}.driver", source.get("driver", ""))
+    errors = validate_csi_driver_name(f"{path}.driver", source.get("driver", ""))
     secret = source.get("nodePublishSecretRef")
     if secret is not None and not secret.get("name"):
         errors.append(required(f"{path}.nodePublishSecretRef.name"))
@@ -352,15 +355,15 @@ _DOWNWARD_FIELDS: Final = (
 
 
 def _downward_file(path: str, item: Document) -> Errors:
-    errors = needs("path")(path, item) + local_path(f"{path}.path", item.get("path", ""))
+    errors = needs("path")(path, item) + validate_local_path(f"{path}.path", item.get("path", ""))
     if "fieldRef" in item:
-        errors += field_reference(f"{path}.fieldRef", item["fieldRef"], _DOWNWARD_FIELDS)
+        errors += validate_field_selector(f"{path}.fieldRef", item["fieldRef"], _DOWNWARD_FIELDS)
         if "resourceFieldRef" in item:
             text = "fieldRef and resourceFieldRef can not be specified simultaneously"
             errors.append(invalid(path, "resource", text))
     elif "resourceFieldRef" in item:
         where = f"{path}.resourceFieldRef"
-        errors += resource_reference(where, item["resourceFieldRef"], needs_container=True)
+        errors += validate_resource_field_selector(where, item["resourceFieldRef"], needs_container=True)
     else:
         errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
     return errors + _file_mode(path, "mode", item)
@@ -414,7 +417,7 @@ def _account_token(path: str, where: str, token: Document) -> Errors:
     if seconds > 1 << 32:
         text = "may not specify a duration larger than 2^32 seconds"
         errors.append(invalid(f"{where}.expirationSeconds", seconds, text))
-    return errors + (local_path(f"{path}.path", file) if file else [required(f"{path}.path")])
+    return errors + (validate_local_path(f"{path}.path", file) if file else [required(f"{path}.path")])
 
 
 def _trust_bundle(path: str, bundle: Document) -> Errors:
@@ -434,7 +437,7 @@ def _trust_bundle(path: str, bundle: Document) -> Errors:
         errors += label_selector(f"{path}.labelSelector", selector)
     else:
         errors.append(required(path, "either name or signerName must be specified"))
-    return errors + needs("path")(path, bundle) + local_path(f"{path}.path", bundle.get("path", ""))
+    return errors + needs("path")(path, bundle) + validate_local_path(f"{path}.path", bundle.get("path", ""))
 
 
 # ---- claims made from a template
@@ -506,24 +509,24 @@ _SOURCES: Final[Mapping[str, _Check]] = {
     "gcePersistentDisk": _all_of(needs("pdName"), _partition),
     "awsElasticBlockStore": _all_of(needs("volumeID"), _partition),
     "secret": _all_of(needs("secretName"), _keys),
-    "nfs": nfs,
-    "iscsi": iscsi,
+    "nfs": validate_nfs,
+    "iscsi": validate_iscsi,
     "glusterfs": needs("endpoints", "path"),
-    "flocker": flocker,
+    "flocker": validate_flocker,
     "persistentVolumeClaim": needs("claimName"),
     "rbd": needs("monitors", "image"),
     "cinder": _all_of(needs("volumeID"), _secret_name),
     "cephfs": needs("monitors"),
-    "quobyte": quobyte,
+    "quobyte": validate_quobyte,
     "downwardAPI": _downward_api,
-    "fc": fc,
-    "flexVolume": flex_volume,
+    "fc": validate_fc,
+    "flexVolume": validate_flex_volume,
     "configMap": _all_of(needs("name"), _keys),
     "azureFile": needs("secretName", "shareName"),
     "vsphereVolume": needs("volumePath"),
     "photonPersistentDisk": needs("pdID"),
     "portworxVolume": needs("volumeID"),
-    "azureDisk": azure_disk,
+    "azureDisk": validate_azure_disk,
     "storageos": _storage_os,
     "projected": _projected,
     "scaleIO": needs("gateway", "system", "volumeName"),

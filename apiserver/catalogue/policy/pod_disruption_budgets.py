@@ -27,8 +27,8 @@ def validate_disruption_budget(document: Document) -> Errors:
         }
         errors.append(invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
     for bound in bounds:
-        errors += workloads.number_or_percent(f"spec.{bound}", spec.get(bound))
-        errors += workloads.at_most_all(f"spec.{bound}", spec.get(bound))
+        errors += workloads.validate_int_or_percent(f"spec.{bound}", spec.get(bound))
+        errors += workloads.validate_percent_at_most_100(f"spec.{bound}", spec.get(bound))
     errors += label_selector("spec.selector", spec.get("selector"))
     if "unhealthyPodEvictionPolicy" in spec:
         path, supported = "spec.unhealthyPodEvictionPolicy", ("AlwaysAllow", "IfHealthyBudget")

@@ -63,7 +63,7 @@ def _rbac(
         f"io.k8s.api.rbac.v1.{kind}",
         is_namespaced=is_namespaced,
         strategy=Strategy(
-            name_rule=names.path_segment, validate=validate, update=update, creates_on_update=True
+            name_rule=names.path_segment, validate=validate, update=update, allows_create_on_update=True
         ),
         columns=columns,
     )

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from apiserver.catalogue.pod_specs.resource_requirements import is_extended
-from apiserver.catalogue.pod_specs.scheduling import node_selector
-from apiserver.catalogue.pod_specs.volumes import csi_driver_name
+from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
+from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long, too_many
 from apiserver.meta import names, object_meta
@@ -21,7 +21,7 @@ from apiserver.validation.checks import Errors, immutable, in_turn, items, named
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.resource.v1."
-_LIST_MAX: Final = 32
+LIST_MAX: Final = 32
 _ALTERNATIVES_MAX: Final = 8
 _CONSUMERS_MAX: Final = 256
 _EXPRESSION_BYTES_MAX: Final = 10 * 1024
@@ -71,7 +71,7 @@ def validate_template_update(new: Document, old: Document) -> Errors:
 def validate_device_class(document: Document) -> Errors:
     spec = document.get("spec", {})
     errors = _selectors("spec", spec)
-    errors += _each("spec", spec, "config", _LIST_MAX, _configuration)
+    errors += _each("spec", spec, "config", LIST_MAX, _configuration)
     if (name := spec.get("extendedResourceName")) is not None and not is_extended(name):
         text = "must be a valid extended resource name"
         errors.append(invalid("spec.extendedResourceName", name, text))
@@ -81,21 +81,23 @@ def validate_device_class(document: Document) -> Errors:
 # ---- what a claim asks for
 
 # The names of requests, and those of their alternatives.
-_Names = Mapping[str, frozenset[str]]
+RequestNames = Mapping[str, frozenset[str]]
 
 
 def _claim_spec(path: str, spec: Document) -> Errors:
     devices, where = spec.get("devices", {}), f"{path}.devices"
-    known = _request_names(devices)
+    known = request_names(devices)
     return [
-        *_each(where, devices, "requests", _LIST_MAX, _request),
+        *_each(where, devices, "requests", LIST_MAX, _request),
         *_duplicates(where, devices, "requests", lambda request: request.get("name", "")),
-        *_each(where, devices, "constraints", _LIST_MAX, lambda at, each: _constraint(at, each, known)),
-        *_each(where, devices, "config", _LIST_MAX, lambda at, each: _claim_configuration(at, each, known)),
+        *_each(where, devices, "constraints", LIST_MAX, lambda at, each: _constraint(at, each, known)),
+        *_each(
+            where, devices, "config", LIST_MAX, lambda at, each: validate_claim_configuration(at, each, known)
+        ),
     ]
 
 
-def _request_names(devices: Document) -> _Names:
+def request_names(devices: Document) -> RequestNames:
     return {
         request.get("name", ""): frozenset(
             each.get("name", "") for each in request.get("firstAvailable") or ()
@@ -162,7 +164,7 @@ def _toleration(path: str, toleration: Document) -> Errors:
 
 
 def _selectors(path: str, value: Document) -> Errors:
-    return _each(path, value, "selectors", _LIST_MAX, _selector)
+    return _each(path, value, "selectors", LIST_MAX, _selector)
 
 
 def _selector(path: str, selector: Document) -> Errors:
@@ -174,7 +176,7 @@ def _selector(path: str, selector: Document) -> Errors:
     return []
 
 
-def _constraint(path: str, constraint: Document, known: _Names) -> Errors:
+def _constraint(path: str, constraint: Document, known: RequestNames) -> Errors:
     errors = _references(path, constraint, known)
     attributes = [field for field in ("matchAttribute", "distinctAttribute") if constraint.get(field)]
     if not attributes:
@@ -189,12 +191,12 @@ _REFERENCE_TEXT: Final = (
 )
 
 
-def _references(path: str, value: Document, known: _Names) -> Errors:
-    errors = _each(path, value, "requests", _LIST_MAX, lambda at, name: _reference(at, name, known))
+def _references(path: str, value: Document, known: RequestNames) -> Errors:
+    errors = _each(path, value, "requests", LIST_MAX, lambda at, name: _reference(at, name, known))
     return errors + _duplicates(path, value, "requests", lambda name: name)
 
 
-def _reference(path: str, name: str, known: _Names) -> Errors:
+def _reference(path: str, name: str, known: RequestNames) -> Errors:
     request, slash, alternative = name.partition("/")
     if "/" in alternative:
         return [invalid(path, name, _REFERENCE_TEXT)]
@@ -204,7 +206,7 @@ def _reference(path: str, name: str, known: _Names) -> Errors:
     return errors
 
 
-def _claim_configuration(path: str, value: Document, known: _Names) -> Errors:
+def validate_claim_configuration(path: str, value: Document, known: RequestNames) -> Errors:
     return _references(path, value, known) + _configuration(path, value)
 
 
@@ -212,7 +214,7 @@ def _configuration(path: str, value: Document) -> Errors:
     opaque = value.get("opaque")
     if opaque is None:
         return [required(f"{path}.opaque")]
-    errors = csi_driver_name(f"{path}.opaque.driver", opaque.get("driver", ""))
+    errors = validate_csi_driver_name(f"{path}.opaque.driver", opaque.get("driver", ""))
     if opaque.get("parameters") is None:
         errors.append(required(f"{path}.opaque.parameters"))
     return errors
@@ -237,7 +239,7 @@ def validate_claim_status_update(new: Document, old: Document) -> Errors:
     if allocation is not None and before.get("allocation") is not None:
         errors += immutable("status.allocation", allocation, before["allocation"])
     elif allocation is not None:
-        known = _request_names(new.get("spec", {}).get("devices", {}))
+        known = request_names(new.get("spec", {}).get("devices", {}))
         errors += _allocation("status.allocation", allocation, known)
     return errors
 
@@ -249,27 +251,27 @@ def _consumer(path: str, consumer: Document) -> Errors:
 _CONFIG_SOURCES: Final = ("FromClaim", "FromClass")
 
 
-def _allocation(path: str, allocation: Document, known: _Names) -> Errors:
+def _allocation(path: str, allocation: Document, known: RequestNames) -> Errors:
     devices, where = allocation.get("devices", {}), f"{path}.devices"
-    errors = _each(where, devices, "results", _LIST_MAX, lambda at, each: _result(at, each, known))
-    errors += _each(where, devices, "config", 2 * _LIST_MAX, lambda at, each: _allocated(at, each, known))
+    errors = _each(where, devices, "results", LIST_MAX, lambda at, each: _result(at, each, known))
+    errors += _each(where, devices, "config", 2 * LIST_MAX, lambda at, each: _allocated(at, each, known))
     if (selector := allocation.get("nodeSelector")) is not None:
-        errors += node_selector(f"{path}.nodeSelector", selector)
+        errors += validate_node_selector(f"{path}.nodeSelector", selector)
     return errors
 
 
-def _result(path: str, result: Document, known: _Names) -> Errors:
+def _result(path: str, result: Document, known: RequestNames) -> Errors:
     return [
         *_reference(f"{path}.request", result.get("request", ""), known),
-        *csi_driver_name(f"{path}.driver", result.get("driver", "")),
-        *pool_name(f"{path}.pool", result.get("pool", "")),
+        *validate_csi_driver_name(f"{path}.driver", result.get("driver", "")),
+        *validate_pool_name(f"{path}.pool", result.get("pool", "")),
         *label(f"{path}.device", result.get("device", "")),
     ]
 
 
-def _allocated(path: str, value: Document, known: _Names) -> Errors:
+def _allocated(path: str, value: Document, known: RequestNames) -> Errors:
     source = one_of(f"{path}.source", value.get("source"), _CONFIG_SOURCES, required_text="")
-    return source + _claim_configuration(path, value, known)
+    return source + validate_claim_configuration(path, value, known)
 
 
 # ---- names
@@ -288,25 +290,25 @@ def label(path: str, name: str) -> Errors:
     return [invalid(path, name, problem) for problem in names.dns_label(name)]
 
 
-def pool_name(path: str, name: str) -> Errors:
+def validate_pool_name(path: str, name: str) -> Errors:
     if not name:
         return [required(path)]
     errors: Errors = [too_long(path, _POOL_BYTES_MAX)] if byte_length(name) > _POOL_BYTES_MAX else []
     return errors + [
         invalid(path, part, problem)
-        for part in name.split("/")[:_LIST_MAX]
+        for part in name.split("/")[:LIST_MAX]
         for problem in names.dns_subdomain(part)
     ]
 
 
-def attribute_name(path: str, name: str) -> Errors:
+def validate_attribute_name(path: str, name: str) -> Errors:
     """`identifier` or `domain/identifier`."""
     domain, slash, identifier = name.rpartition("/")
     errors: Errors = []
     if slash and not domain:
         errors.append(invalid(path, "", "the domain must not be empty"))
     elif slash:
-        errors += csi_driver_name(path, domain)
+        errors += validate_csi_driver_name(path, domain)
     if slash and not identifier:
         return [*errors, invalid(path, "", "the name must not be empty")]
     if byte_length(identifier) > _ID_BYTES_MAX:
@@ -317,7 +319,7 @@ def attribute_name(path: str, name: str) -> Errors:
 
 
 def _full_attribute_name(path: str, name: str) -> Errors:
-    errors = attribute_name(path, name)
+    errors = validate_attribute_name(path, name)
     if "/" not in name:
         text = "a fully qualified name must be a domain and a name separated by a slash"
         errors.append(invalid(path, name, text))

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apiserver.catalogue.pod_specs.scheduling import node_selector
-from apiserver.catalogue.pod_specs.volumes import csi_driver_name
-from apiserver.catalogue.resource.device_requests import attribute_name, label, pool_name
+from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
+from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
+from apiserver.catalogue.resource.device_requests import label, validate_attribute_name, validate_pool_name
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.field_errors import duplicate, invalid, required, too_long, too_many
 from apiserver.meta import names
@@ -23,8 +23,8 @@ _VALUE_BYTES_MAX: Final = 64
 def validate_slice(document: Document) -> Errors:
     spec = document.get("spec", {})
     pool = spec.get("pool", {})
-    errors = csi_driver_name("spec.driver", spec.get("driver", ""))
-    errors += pool_name("spec.pool.name", pool.get("name", ""))
+    errors = validate_csi_driver_name("spec.driver", spec.get("driver", ""))
+    errors += validate_pool_name("spec.pool.name", pool.get("name", ""))
     if (count := pool.get("resourceSliceCount", 0)) <= 0:
         errors.append(invalid("spec.pool.resourceSliceCount", count, "must be greater than zero"))
     if (generation := pool.get("generation", 0)) < 0:
@@ -55,7 +55,7 @@ def _nodes(spec: Document) -> Errors:
     elif name is not None:
         errors += [invalid("spec.nodeName", name, problem) for problem in names.dns_subdomain(name)]
     if (selector := spec.get("nodeSelector")) is not None:
-        errors += node_selector("spec.nodeSelector", selector)
+        errors += validate_node_selector("spec.nodeSelector", selector)
         terms = selector.get("nodeSelectorTerms") or []
         if len(terms) != 1:
             path = "spec.nodeSelector.nodeSelectorTerms"
@@ -99,9 +99,9 @@ def _features(path: str, device: Document) -> Errors:
     errors: Errors = []
     for key, value in attributes.items():
         where = f"{path}.attributes[{key}]"
-        errors += attribute_name(where, key) + _attribute(where, value)
+        errors += validate_attribute_name(where, key) + _attribute(where, value)
     for key in capacity:
-        errors += attribute_name(f"{path}.capacity[{key}]", key)
+        errors += validate_attribute_name(f"{path}.capacity[{key}]", key)
     return errors
 
 

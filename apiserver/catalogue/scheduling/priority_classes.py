@@ -33,7 +33,7 @@ def validate_priority_class_create(document: Document) -> Errors:
     name, value = document["metadata"].get("name", ""), document.get("value", 0)
     errors: Errors = []
     if name.startswith(_SYSTEM_PREFIX):
-        if problem := _not_the_systems(document, name, value):
+        if problem := _system_class_problem(document, name, value):
             text = (
                 f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only. "
                 f"error: {problem}"
@@ -53,7 +53,7 @@ def validate_priority_class_update(new: Document, old: Document) -> Errors:
     return errors + immutable("preemptionPolicy", policy, old.get("preemptionPolicy"))
 
 
-def _not_the_systems(document: Document, name: str, value: int) -> str:
+def _system_class_problem(document: Document, name: str, value: int) -> str:
     """Why it is not one of the system's own classes; empty if it is."""
     expected = SYSTEM_CLASSES.get(name)
     if expected is None:

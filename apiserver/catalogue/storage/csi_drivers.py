@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apiserver.catalogue.pod_specs.volumes import csi_driver_name
+from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
 from apiserver.meta import names
@@ -114,7 +114,7 @@ def validate_csi_node(document: Document) -> Errors:
     seen: set[str] = set()
     for where, driver in items(document.get("spec", {}), "drivers", "spec"):
         name, node_id = driver.get("name", ""), driver.get("nodeID", "")
-        errors += csi_driver_name(f"{where}.name", name)
+        errors += validate_csi_driver_name(f"{where}.name", name)
         if not node_id:
             errors.append(required(f"{where}.nodeID"))
         elif byte_length(node_id) > _NODE_ID_BYTES_MAX:
@@ -202,7 +202,7 @@ def validate_volume_attachment(document: Document) -> Errors:
 def validate_volume_attachment_create(document: Document) -> Errors:
     spec = document.get("spec", {})
     volume = at(spec, "source", "persistentVolumeName")
-    errors = csi_driver_name("spec.attacher", spec.get("attacher", ""))
+    errors = validate_csi_driver_name("spec.attacher", spec.get("attacher", ""))
     if volume is not None:
         path = "spec.source.persistentVolumeName"
         errors += [invalid(path, volume, problem) for problem in names.dns_subdomain(volume)]

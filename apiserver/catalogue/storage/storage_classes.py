@@ -27,7 +27,7 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 _CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 
 
-def class_of(claim: Document) -> str | None:
+def storage_class_of(claim: Document) -> str | None:
     """The class that a claim asks for; empty for none, None if it does not say."""
     annotations = claim["metadata"].get("annotations") or {}
     named: str | None = annotations.get(_CLASS_ANNOTATION, claim["spec"].get("storageClassName"))
@@ -37,7 +37,7 @@ def class_of(claim: Document) -> str | None:
 def validate_storage_class_create(document: Document) -> Errors:
     policy, mode = document.get("reclaimPolicy"), document.get("volumeBindingMode")
     return [
-        *_provisioner("provisioner", document.get("provisioner", "")),
+        *validate_provisioner("provisioner", document.get("provisioner", "")),
         *_parameters(document.get("parameters") or {}),
         *(one_of("reclaimPolicy", policy, _POLICIES) if policy else ()),
         *one_of("volumeBindingMode", mode, _MODES),
@@ -95,7 +95,7 @@ def _repeated(path: str, values: list[str]) -> Errors:
 
 def validate_volume_attributes_class(document: Document) -> Errors:
     parameters = document.get("parameters") or {}
-    errors = _provisioner("driverName", document.get("driverName", "")) + _parameters(parameters)
+    errors = validate_provisioner("driverName", document.get("driverName", "")) + _parameters(parameters)
     if not parameters:
         errors.append(required("parameters", "must contain at least one key/value pair"))
     return errors
@@ -108,7 +108,7 @@ def validate_volume_attributes_class_update(new: Document, old: Document) -> Err
 # ---- both
 
 
-def _provisioner(path: str, name: str) -> Errors:
+def validate_provisioner(path: str, name: str) -> Errors:
     if not name:
         return [required(path)]
     return [invalid(path, name.lower(), problem) for problem in names.qualified_name(name.lower())]

@@ -16,7 +16,7 @@ from apiserver.authz.attributes import (
     forbidden,
 )
 from apiserver.authz.authorizer_modes import ALWAYS_ALLOW, ALWAYS_DENY, NODE, RBAC, authorization
-from apiserver.authz.fixed import authorize_masters, authorize_probes
+from apiserver.authz.fixed import authorize_health, authorize_masters
 from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleSet, all_rules
 from apiserver.errors import Forbidden
 from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo
@@ -58,7 +58,7 @@ def test_masters_may_do_everything(user: UserInfo, decision: Decision) -> None:
 @pytest.mark.parametrize("where", ["/healthz", "/livez", "/readyz"])
 def test_a_server_without_rules_yet_says_how_it_is(where: str) -> None:
     begun = False
-    ask = authorize_probes(lambda: begun)
+    ask = authorize_health(lambda: begun)
     assert ask(path(NOBODY, where)).decision is Decision.ALLOW
     assert ask(path(NOBODY, where, "post")) is NO_OPINION
     begun = True
@@ -67,9 +67,9 @@ def test_a_server_without_rules_yet_says_how_it_is(where: str) -> None:
 
 @pytest.mark.parametrize("where", ["/", "/version", "/metrics", "/livez/ping", "/healthz/", "/api"])
 def test_and_nothing_else(where: str) -> None:
-    assert authorize_probes(lambda: False)(path(BOB, where)) is NO_OPINION
+    assert authorize_health(lambda: False)(path(BOB, where)) is NO_OPINION
     resource = Attributes(BOB, "get", is_resource=True, path="/livez", resource="secrets")
-    assert authorize_probes(lambda: False)(resource) is NO_OPINION
+    assert authorize_health(lambda: False)(resource) is NO_OPINION
 
 
 # ---- modes: kube-apiserver's --authorization-mode

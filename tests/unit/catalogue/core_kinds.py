@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from apiserver.brand import Brand
 from apiserver.catalogue import core
-from apiserver.catalogue.core.services.allocation import ServicePools, service_pools
+from apiserver.catalogue.core.services.allocation import ServiceAllocator, service_allocator
 from apiserver.catalogue.rules.defaults import DEFAULTS
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Walks
@@ -23,13 +23,13 @@ class CoreKind(Kind):
     """families: of service addresses, as in `core.types`."""
 
     def __init__(self, kind: str, families: tuple[str, ...] = ("IPv4",)) -> None:
-        super().__init__(core.types(Brand(), event_ttl_s=3600, service_pools=_pools(families)), kind)
+        super().__init__(core.types(Brand(), event_ttl_s=3600, service_allocator=_pools(families)), kind)
         self._walk = _WALKS.of(_SCHEMAS.get(self.builtin.definition))
 
 
-def _pools(families: tuple[str, ...]) -> ServicePools:
+def _pools(families: tuple[str, ...]) -> ServiceAllocator:
     networks = {"IPv4": "10.0.0.0/16", "IPv6": "fd00::/112"}
-    return service_pools(
+    return service_allocator(
         [ipaddress.ip_network(networks[family]) for family in families],
         (30_000, 32_767),
         random.Random(0).randint,

@@ -11,7 +11,7 @@ import pytest
 
 from apiserver import EMULATED_VERSION
 from apiserver.brand import Brand
-from apiserver.catalogue.subresources import REPLICATION_CONTROLLER_SCALE, SCALE, WORKLOAD_SCALE, text_at
+from apiserver.catalogue.subresources import _SCALE, SCALE, SCALE_SUBRESOURCE, text_at
 from apiserver.errors import Invalid
 from apiserver.handlers.subresources.scale import scale_of
 from apiserver.handlers.virtual_kinds import spoken_types
@@ -28,10 +28,10 @@ CUSTOM: Final = ScaleFields(
     default=None,
     checks_replicas=False,
 )
-assert WORKLOAD_SCALE.scale is not None
-assert REPLICATION_CONTROLLER_SCALE.scale is not None
-WORKLOAD: Final = WORKLOAD_SCALE.scale
-CONTROLLER: Final = REPLICATION_CONTROLLER_SCALE.scale
+assert SCALE_SUBRESOURCE.scale is not None
+assert _SCALE.scale is not None
+WORKLOAD: Final = SCALE_SUBRESOURCE.scale
+CONTROLLER: Final = _SCALE.scale
 EXPRESSION: Final = {"key": "b", "operator": "In", "values": ["z", "y"]}
 
 # fields, spec, status -> replicas wanted, replicas there, selector

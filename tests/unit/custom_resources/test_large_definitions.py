@@ -14,7 +14,7 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.custom_resources.columns import MANY_COLUMNS
 from apiserver.custom_resources.resources import Served, Workshop, served
-from apiserver.custom_resources.schemas import Source
+from apiserver.custom_resources.schemas import DefinitionSource
 from apiserver.custom_resources.version_codec import Definitions
 from apiserver.endpoints.representation.form_cache import KeptForms
 from apiserver.endpoints.representation.json_forms import CELLS_AT_ONCE, TableEncoder
@@ -99,7 +99,7 @@ FORMS: Final = {
 @pytest.mark.parametrize("form", FORMS)
 def test_each_of_many_versions_is_found(form: str) -> None:
     document = _many_versions()
-    source = Source(StoredObject.of(Stored("/registry/definition", FORMS[form](document), 7, 7)))
+    source = DefinitionSource(StoredObject.of(Stored("/registry/definition", FORMS[form](document), 7, 7)))
     for each in document["spec"]["versions"][:20]:
         assert source.version(each["name"]) == (each, False)
     # Another text that says the same, in which all stand elsewhere.
@@ -112,7 +112,7 @@ def test_each_of_many_versions_is_found(form: str) -> None:
 def test_a_definition_of_many_versions_that_keeps_unknown_fields() -> None:
     document = _many_versions()
     document["spec"]["preserveUnknownFields"] = True
-    source = Source(_stored(document))
+    source = DefinitionSource(_stored(document))
     assert [source.version("v7")[1], source.version("v8")[1]] == [True, True]
 
 
@@ -123,7 +123,7 @@ def test_all_of_many_versions_cost_little_more_than_all_of_them_together() -> No
     for _ in range(20):
         found.document()
     decoded_20_times_s = time.thread_time() - started
-    source = Source(found)
+    source = DefinitionSource(found)
     started = time.thread_time()
     for number in range(VERSIONS):
         source.version(f"v{number}")

@@ -13,7 +13,7 @@ from apiserver.authz.rbac.defaults.notation import (
     Bindings,
     DefaultRole,
     Roles,
-    Row,
+    RuleRow,
     accounts,
     get_urls,
     groups,
@@ -27,17 +27,17 @@ from apiserver.vocabulary import AUTHENTICATED, MASTERS, UNAUTHENTICATED
 _HEALTH: Final = "/healthz /livez /readyz"
 
 _EVERYBODY: Final[Roles] = {
-    "cluster-admin": role(Row("*", "*", "*"), Row("*", urls="*")),
+    "cluster-admin": role(RuleRow("*", "*", "*"), RuleRow("*", urls="*")),
     "system:discovery": role(
         get_urls(f"{_HEALTH} /version /version/ /openapi /openapi/* /api /api/* /apis /apis/*")
     ),
     "system:monitoring": role(
         get_urls(f"{_HEALTH} /healthz/* /livez/* /readyz/* /metrics /metrics/slis"),
-        Row("get", "core", "nodes/metrics"),
+        RuleRow("get", "core", "nodes/metrics"),
     ),
     "system:basic-user": role(
-        Row("create", "authorization.", "selfsubjectaccessreviews selfsubjectrulesreviews"),
-        Row("create", "authentication.", "selfsubjectreviews"),
+        RuleRow("create", "authorization.", "selfsubjectaccessreviews selfsubjectrulesreviews"),
+        RuleRow("create", "authentication.", "selfsubjectreviews"),
     ),
     "system:public-info-viewer": role(get_urls(f"{_HEALTH} /version /version/")),
     "system:service-account-issuer-discovery": role(
@@ -58,82 +58,82 @@ _NAMESPACE_USERS: Final[Roles] = {
     "view": DefaultRole(is_aggregate=True, aggregated_to="edit"),
     "system:aggregate-to-admin": DefaultRole(
         (
-            Row("create", "authorization.", "localsubjectaccessreviews"),
-            Row(READ_WRITE, "rbac.authorization.", "roles rolebindings"),
+            RuleRow("create", "authorization.", "localsubjectaccessreviews"),
+            RuleRow(READ_WRITE, "rbac.authorization.", "roles rolebindings"),
         ),
         aggregated_to="admin",
     ),
     "system:aggregate-to-edit": DefaultRole(
         (
             # To read these is to become somebody else, which viewers must not.
-            Row(READ, "core", f"{_ENTERED} secrets services/proxy"),
-            Row("impersonate", "core", "serviceaccounts"),
-            Row(WRITE, "core", f"pods {_ENTERED}"),
-            Row("create", "core", "pods/eviction"),
-            Row(
+            RuleRow(READ, "core", f"{_ENTERED} secrets services/proxy"),
+            RuleRow("impersonate", "core", "serviceaccounts"),
+            RuleRow(WRITE, "core", f"pods {_ENTERED}"),
+            RuleRow("create", "core", "pods/eviction"),
+            RuleRow(
                 WRITE,
                 "core",
                 "replicationcontrollers replicationcontrollers/scale serviceaccounts services services/proxy "
                 "persistentvolumeclaims configmaps secrets events",
             ),
-            Row("create", "core", "serviceaccounts/token"),
-            Row(
+            RuleRow("create", "core", "serviceaccounts/token"),
+            RuleRow(
                 WRITE,
                 "apps",
                 "statefulsets statefulsets/scale daemonsets deployments deployments/scale "
                 "deployments/rollback replicasets replicasets/scale",
             ),
-            Row(WRITE, "autoscaling", "horizontalpodautoscalers"),
-            Row(WRITE, "batch", "jobs cronjobs"),
-            Row(
+            RuleRow(WRITE, "autoscaling", "horizontalpodautoscalers"),
+            RuleRow(WRITE, "batch", "jobs cronjobs"),
+            RuleRow(
                 WRITE,
                 "extensions",
                 "daemonsets deployments deployments/scale deployments/rollback ingresses replicasets "
                 "replicasets/scale replicationcontrollers/scale networkpolicies",
             ),
-            Row(WRITE, "policy", "poddisruptionbudgets"),
-            Row(WRITE, "networking.", "networkpolicies ingresses"),
-            Row(READ_WRITE, "coordination.", "leases"),
-            Row(WRITE, "resource.", "resourceclaims resourceclaimtemplates"),
+            RuleRow(WRITE, "policy", "poddisruptionbudgets"),
+            RuleRow(WRITE, "networking.", "networkpolicies ingresses"),
+            RuleRow(READ_WRITE, "coordination.", "leases"),
+            RuleRow(WRITE, "resource.", "resourceclaims resourceclaimtemplates"),
         ),
         aggregated_to="edit",
     ),
     "system:aggregate-to-view": DefaultRole(
         (
-            Row(
+            RuleRow(
                 READ,
                 "core",
                 "pods replicationcontrollers replicationcontrollers/scale serviceaccounts services "
                 "services/status endpoints persistentvolumeclaims persistentvolumeclaims/status configmaps",
             ),
-            Row(
+            RuleRow(
                 READ,
                 "core",
                 "limitranges resourcequotas bindings events pods/status resourcequotas/status "
                 "namespaces/status replicationcontrollers/status pods/log",
             ),
             # Held in one namespace, it is about that one.
-            Row(READ, "core", "namespaces"),
-            Row(READ, "discovery.", "endpointslices"),
-            Row(
+            RuleRow(READ, "core", "namespaces"),
+            RuleRow(READ, "discovery.", "endpointslices"),
+            RuleRow(
                 READ,
                 "apps",
                 "controllerrevisions statefulsets statefulsets/status statefulsets/scale daemonsets "
                 "daemonsets/status deployments deployments/status deployments/scale replicasets "
                 "replicasets/status replicasets/scale",
             ),
-            Row(READ, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
-            Row(READ, "batch", "jobs jobs/status cronjobs cronjobs/status"),
-            Row(
+            RuleRow(READ, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
+            RuleRow(READ, "batch", "jobs jobs/status cronjobs cronjobs/status"),
+            RuleRow(
                 READ,
                 "extensions",
                 "daemonsets daemonsets/status deployments deployments/scale deployments/status ingresses "
                 "ingresses/status replicasets replicasets/scale replicasets/status "
                 "replicationcontrollers/scale networkpolicies",
             ),
-            Row(READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
-            Row(READ, "networking.", "networkpolicies ingresses ingresses/status"),
-            Row(READ, "resource.", "resourceclaims resourceclaims/status resourceclaimtemplates"),
+            RuleRow(READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
+            RuleRow(READ, "networking.", "networkpolicies ingresses ingresses/status"),
+            RuleRow(READ, "resource.", "resourceclaims resourceclaims/status resourceclaimtemplates"),
         ),
         aggregated_to="view",
     ),
@@ -141,119 +141,119 @@ _NAMESPACE_USERS: Final[Roles] = {
 
 # ---- nodes
 
-_REQUESTS: Final = Row("create get list watch", "certificates.", "certificatesigningrequests")
+_REQUESTS: Final = RuleRow("create get list watch", "certificates.", "certificatesigningrequests")
 
 _NODES: Final[Roles] = {
     # Held by no one: what a node may do is the business of the Node authorizer.
     "system:node": role(
-        Row("create", "authentication.", "tokenreviews"),
-        Row("create", "authorization.", "subjectaccessreviews localsubjectaccessreviews"),
-        Row(READ, "core", "services"),
-        Row("create get list watch", "core", "nodes"),
-        Row("update patch", "core", "nodes/status"),
-        Row("update patch", "core", "nodes"),
-        Row("create update patch", "core", "events"),
-        Row(READ, "core", "pods"),
-        Row("create delete", "core", "pods"),
-        Row("update patch", "core", "pods/status"),
-        Row("create", "core", "pods/eviction"),
-        Row(READ, "core", "secrets configmaps"),
-        Row("get", "core", "persistentvolumeclaims persistentvolumes"),
-        Row("get", "core", "endpoints"),
+        RuleRow("create", "authentication.", "tokenreviews"),
+        RuleRow("create", "authorization.", "subjectaccessreviews localsubjectaccessreviews"),
+        RuleRow(READ, "core", "services"),
+        RuleRow("create get list watch", "core", "nodes"),
+        RuleRow("update patch", "core", "nodes/status"),
+        RuleRow("update patch", "core", "nodes"),
+        RuleRow("create update patch", "core", "events"),
+        RuleRow(READ, "core", "pods"),
+        RuleRow("create delete", "core", "pods"),
+        RuleRow("update patch", "core", "pods/status"),
+        RuleRow("create", "core", "pods/eviction"),
+        RuleRow(READ, "core", "secrets configmaps"),
+        RuleRow("get", "core", "persistentvolumeclaims persistentvolumes"),
+        RuleRow("get", "core", "endpoints"),
         _REQUESTS,
-        Row("get create update patch delete", "coordination.", "leases"),
-        Row("get", "storage.", "volumeattachments"),
-        Row("create", "core", "serviceaccounts/token"),
-        Row("get update patch", "core", "persistentvolumeclaims/status"),
-        Row(READ, "storage.", "csidrivers"),
-        Row("get create update patch delete", "storage.", "csinodes"),
-        Row(READ, "node.", "runtimeclasses"),
-        Row("get", "resource.", "resourceclaims"),
-        Row("deletecollection", "resource.", "resourceslices"),
-        Row("get", "core", "serviceaccounts"),
+        RuleRow("get create update patch delete", "coordination.", "leases"),
+        RuleRow("get", "storage.", "volumeattachments"),
+        RuleRow("create", "core", "serviceaccounts/token"),
+        RuleRow("get update patch", "core", "persistentvolumeclaims/status"),
+        RuleRow(READ, "storage.", "csidrivers"),
+        RuleRow("get create update patch delete", "storage.", "csinodes"),
+        RuleRow(READ, "node.", "runtimeclasses"),
+        RuleRow("get", "resource.", "resourceclaims"),
+        RuleRow("deletecollection", "resource.", "resourceslices"),
+        RuleRow("get", "core", "serviceaccounts"),
     ),
     "system:node-problem-detector": role(
-        Row("get", "core", "nodes"), Row("patch", "core", "nodes/status"), EVENTS
+        RuleRow("get", "core", "nodes"), RuleRow("patch", "core", "nodes/status"), EVENTS
     ),
     "system:node-bootstrapper": role(_REQUESTS),
     "system:node-proxier": role(
-        Row("list watch", "core", "services endpoints"),
-        Row(READ, "core", "nodes"),
+        RuleRow("list watch", "core", "services endpoints"),
+        RuleRow(READ, "core", "nodes"),
         EVENTS,
-        Row("list watch", "networking.", "servicecidrs"),
-        Row("list watch", "discovery.", "endpointslices"),
+        RuleRow("list watch", "networking.", "servicecidrs"),
+        RuleRow("list watch", "discovery.", "endpointslices"),
     ),
     "system:kubelet-api-admin": role(
-        Row(READ, "core", "nodes"),
-        Row("proxy", "core", "nodes"),
-        Row("*", "core", "nodes/proxy nodes/metrics nodes/stats nodes/log"),
-        Row("*", "core", "nodes/pods nodes/healthz nodes/configz"),
+        RuleRow(READ, "core", "nodes"),
+        RuleRow("proxy", "core", "nodes"),
+        RuleRow("*", "core", "nodes/proxy nodes/metrics nodes/stats nodes/log"),
+        RuleRow("*", "core", "nodes/pods nodes/healthz nodes/configz"),
     ),
 }
 
 # ---- the cluster's own programs
 
-_TOKEN_REVIEWS: Final = Row("create", "authentication.", "tokenreviews")
-_ACCESS_REVIEWS: Final = Row("create", "authorization.", "subjectaccessreviews")
+_TOKEN_REVIEWS: Final = RuleRow("create", "authentication.", "tokenreviews")
+_ACCESS_REVIEWS: Final = RuleRow("create", "authorization.", "subjectaccessreviews")
 
 _PROGRAMS: Final[Roles] = {
     "system:heapster": role(
-        Row(READ, "core", "events pods nodes namespaces"), Row(READ, "extensions", "deployments")
+        RuleRow(READ, "core", "events pods nodes namespaces"), RuleRow(READ, "extensions", "deployments")
     ),
     "system:auth-delegator": role(_TOKEN_REVIEWS, _ACCESS_REVIEWS),
-    "system:kube-aggregator": role(Row(READ, "core", "services endpoints")),
+    "system:kube-aggregator": role(RuleRow(READ, "core", "services endpoints")),
     "system:kube-controller-manager": role(
         EVENTS,
-        Row("create", "coordination.", "leases"),
-        Row("get update", "coordination.", "leases", names="kube-controller-manager"),
-        Row("create", "core", "secrets serviceaccounts"),
-        Row("delete", "core", "secrets"),
-        Row("get", "core", "namespaces secrets serviceaccounts configmaps"),
-        Row("update", "core", "secrets serviceaccounts"),
+        RuleRow("create", "coordination.", "leases"),
+        RuleRow("get update", "coordination.", "leases", names="kube-controller-manager"),
+        RuleRow("create", "core", "secrets serviceaccounts"),
+        RuleRow("delete", "core", "secrets"),
+        RuleRow("get", "core", "namespaces secrets serviceaccounts configmaps"),
+        RuleRow("update", "core", "secrets serviceaccounts"),
         _TOKEN_REVIEWS,
         _ACCESS_REVIEWS,
-        Row("list watch", "*", "*"),
-        Row("create", "core", "serviceaccounts/token"),
+        RuleRow("list watch", "*", "*"),
+        RuleRow("create", "core", "serviceaccounts/token"),
     ),
-    "system:kube-dns": role(Row("list watch", "core", "endpoints services")),
+    "system:kube-dns": role(RuleRow("list watch", "core", "endpoints services")),
     "system:persistent-volume-provisioner": role(
-        Row("get list watch create delete", "core", "persistentvolumes"),
-        Row("get list watch update", "core", "persistentvolumeclaims"),
-        Row(READ, "storage.", "storageclasses"),
-        Row("watch", "core", "events"),
+        RuleRow("get list watch create delete", "core", "persistentvolumes"),
+        RuleRow("get list watch update", "core", "persistentvolumeclaims"),
+        RuleRow(READ, "storage.", "storageclasses"),
+        RuleRow("watch", "core", "events"),
         EVENTS,
     ),
     "system:volume-scheduler": role(
-        Row(READ_UPDATE, "core", "persistentvolumes"),
-        Row(READ, "storage.", "storageclasses"),
-        Row(READ_UPDATE, "core", "persistentvolumeclaims"),
+        RuleRow(READ_UPDATE, "core", "persistentvolumes"),
+        RuleRow(READ, "storage.", "storageclasses"),
+        RuleRow(READ_UPDATE, "core", "persistentvolumeclaims"),
     ),
     "system:kube-scheduler": role(
         EVENTS,
-        Row("create", "coordination.", "leases"),
-        Row("get update list watch", "coordination.", "leases", names="kube-scheduler"),
-        Row(READ_WRITE, "coordination.", "leasecandidates"),
-        Row(READ, "core", "nodes"),
-        Row("get list watch delete", "core", "pods"),
-        Row("create", "core", "pods/binding bindings"),
-        Row("patch update", "core", "pods/status"),
-        Row(READ, "core", "services replicationcontrollers"),
-        Row(READ, "apps extensions", "replicasets"),
-        Row(READ, "apps", "statefulsets"),
-        Row(READ, "policy", "poddisruptionbudgets"),
-        Row(READ, "core", "persistentvolumeclaims persistentvolumes"),
+        RuleRow("create", "coordination.", "leases"),
+        RuleRow("get update list watch", "coordination.", "leases", names="kube-scheduler"),
+        RuleRow(READ_WRITE, "coordination.", "leasecandidates"),
+        RuleRow(READ, "core", "nodes"),
+        RuleRow("get list watch delete", "core", "pods"),
+        RuleRow("create", "core", "pods/binding bindings"),
+        RuleRow("patch update", "core", "pods/status"),
+        RuleRow(READ, "core", "services replicationcontrollers"),
+        RuleRow(READ, "apps extensions", "replicasets"),
+        RuleRow(READ, "apps", "statefulsets"),
+        RuleRow(READ, "policy", "poddisruptionbudgets"),
+        RuleRow(READ, "core", "persistentvolumeclaims persistentvolumes"),
         _TOKEN_REVIEWS,
         _ACCESS_REVIEWS,
-        Row(READ, "storage.", "csinodes"),
-        Row(READ, "storage.", "volumeattachments"),
-        Row(READ, "core", "namespaces"),
-        Row(READ, "storage.", "csidrivers"),
-        Row(READ, "storage.", "csistoragecapacities"),
-        Row(READ, "resource.", "deviceclasses"),
-        Row(READ_UPDATE, "resource.", "resourceclaims"),
-        Row(READ_UPDATE, "resource.", "resourceclaims/status"),
-        Row(READ_UPDATE, "core", "pods/finalizers"),
-        Row(READ, "resource.", "resourceslices"),
+        RuleRow(READ, "storage.", "csinodes"),
+        RuleRow(READ, "storage.", "volumeattachments"),
+        RuleRow(READ, "core", "namespaces"),
+        RuleRow(READ, "storage.", "csidrivers"),
+        RuleRow(READ, "storage.", "csistoragecapacities"),
+        RuleRow(READ, "resource.", "deviceclasses"),
+        RuleRow(READ_UPDATE, "resource.", "resourceclaims"),
+        RuleRow(READ_UPDATE, "resource.", "resourceclaims/status"),
+        RuleRow(READ_UPDATE, "core", "pods/finalizers"),
+        RuleRow(READ, "resource.", "resourceslices"),
     ),
 }
 
@@ -261,11 +261,11 @@ _PROGRAMS: Final[Roles] = {
 
 
 def _approver(signer: str) -> DefaultRole:
-    return role(Row("approve", "certificates.", "signers", names=f"kubernetes.io/{signer}"))
+    return role(RuleRow("approve", "certificates.", "signers", names=f"kubernetes.io/{signer}"))
 
 
 def _requester(kind: str) -> DefaultRole:
-    return role(Row("create", "certificates.", f"certificatesigningrequests/{kind}"))
+    return role(RuleRow("create", "certificates.", f"certificatesigningrequests/{kind}"))
 
 
 _CERTIFICATES: Final[Roles] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from apiserver.authz.rbac.defaults import cluster_roles, controller_roles, namespace_roles
-from apiserver.authz.rbac.defaults.notation import Bindings, DefaultRole, Roles, Row
+from apiserver.authz.rbac.defaults.notation import Bindings, DefaultRole, Roles, RuleRow
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Subject
 from apiserver.authz.rbac.rules import PolicyRule
 from apiserver.brand import Brand
@@ -19,10 +19,10 @@ def autoupdate_key(brand: Brand) -> str:
 
 def default_documents(brand: Brand) -> list[Document]:
     """All of them, anew each time: of the cluster first, roles before bindings."""
-    return list(_Writer(brand).documents())
+    return list(_Builder(brand).documents())
 
 
-class _Writer:
+class _Builder:
     def __init__(self, brand: Brand) -> None:
         self._brand = brand
         self._group = brand.group("rbac.authorization")
@@ -37,7 +37,7 @@ class _Writer:
         for namespace, bindings_there in namespace_roles.BINDINGS.items():
             for each in bindings_there:
                 document = self._document(ROLE_BINDING, namespace, each.name)
-                yield document | self._granting(ROLE, each.role, each.subjects)
+                yield document | self._role_ref_and_subjects(ROLE, each.role, each.subjects)
 
     def _roles(self, kind: str, namespace: str, roles: Roles) -> Iterator[Document]:
         for name, role in roles.items():
@@ -56,7 +56,7 @@ class _Writer:
     def _cluster_bindings(self, bindings: Bindings) -> Iterator[Document]:
         for name, subjects in bindings.items():
             document = self._document(CLUSTER_ROLE_BINDING, "", name)
-            yield document | self._granting(CLUSTER_ROLE, name, subjects)
+            yield document | self._role_ref_and_subjects(CLUSTER_ROLE, name, subjects)
 
     def _document(self, kind: str, namespace: str, name: str) -> Document:
         metadata: Document = {
@@ -68,7 +68,7 @@ class _Writer:
             metadata["namespace"] = namespace
         return {"apiVersion": f"{self._group}/v1", "kind": kind, "metadata": metadata}
 
-    def _granting(self, kind: str, role: str, subjects: tuple[Subject, ...]) -> Document:
+    def _role_ref_and_subjects(self, kind: str, role: str, subjects: tuple[Subject, ...]) -> Document:
         granted: Document = {"roleRef": {"apiGroup": self._group, "kind": kind, "name": role}}
         if subjects:
             granted["subjects"] = [self._subject(subject) for subject in subjects]
@@ -79,7 +79,7 @@ class _Writer:
             return {"kind": subject.kind, "name": subject.name, "namespace": subject.namespace}
         return {"kind": subject.kind, "apiGroup": self._group, "name": subject.name}
 
-    def _rule(self, row: Row) -> PolicyRule:
+    def _rule(self, row: RuleRow) -> PolicyRule:
         return PolicyRule(
             _words(row.verbs),
             tuple(sorted(self._full_group(group) for group in row.groups.split())),

@@ -13,7 +13,7 @@ from apiserver.authz.rbac.defaults.notation import (
     READ,
     DefaultRole,
     Roles,
-    Row,
+    RuleRow,
     accounts,
     role,
     users,
@@ -40,23 +40,23 @@ def _lock_of(program: str) -> str:
 
 
 _LEADER: Final[DefaultRole] = role(
-    Row("get watch list create update", "coordination.", "leases"),
-    Row("get watch list create update", "coordination.", "leasecandidates"),
+    RuleRow("get watch list create update", "coordination.", "leases"),
+    RuleRow("get watch list create update", "coordination.", "leasecandidates"),
 )
 
 ROLES: Final[Mapping[str, Roles]] = {
     KUBE_SYSTEM: {
-        _READER: role(Row(READ, "core", "configmaps", names="extension-apiserver-authentication")),
-        _SIGNER: role(Row(READ, "core", "secrets")),
-        _PROVIDER: role(Row("create get list watch", "core", "configmaps")),
-        _CLEANER: role(Row("get list watch delete", "core", "secrets"), EVENTS),
+        _READER: role(RuleRow(READ, "core", "configmaps", names="extension-apiserver-authentication")),
+        _SIGNER: role(RuleRow(READ, "core", "secrets")),
+        _PROVIDER: role(RuleRow("create get list watch", "core", "configmaps")),
+        _CLEANER: role(RuleRow("get list watch delete", "core", "secrets"), EVENTS),
         _lock_of(_MANAGER): _LEADER,
         _lock_of(_SCHEDULER): _LEADER,
     },
     KUBE_PUBLIC: {
         _SIGNER: role(
-            Row(READ, "core", "configmaps"),
-            Row("update", "core", "configmaps", names="cluster-info"),
+            RuleRow(READ, "core", "configmaps"),
+            RuleRow("update", "core", "configmaps", names="cluster-info"),
             EVENTS,
         )
     },

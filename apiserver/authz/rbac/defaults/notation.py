@@ -21,7 +21,7 @@ CONTROLLER_PREFIX: Final = "system:controller:"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RuleRow:
     """One rule, of resources or of `urls`; each a set of words."""
 
     verbs: str
@@ -35,7 +35,7 @@ class Row:
 class DefaultRole:
     """aggregated_to: the role that takes these rules over. is_aggregate: it takes over those of others."""
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[RuleRow, ...] = ()
     aggregated_to: str = ""
     is_aggregate: bool = False
 
@@ -45,15 +45,15 @@ Roles = Mapping[str, DefaultRole]
 # By the name of the binding, which is that of its role.
 Bindings = Mapping[str, tuple[Subject, ...]]
 
-EVENTS: Final = Row("create patch update", "core events.", "events")
+EVENTS: Final = RuleRow("create patch update", "core events.", "events")
 
 
-def role(*rows: Row) -> DefaultRole:
+def role(*rows: RuleRow) -> DefaultRole:
     return DefaultRole(rows)
 
 
-def get_urls(urls: str) -> Row:
-    return Row("get", urls=urls)
+def get_urls(urls: str) -> RuleRow:
+    return RuleRow("get", urls=urls)
 
 
 def groups(*names: str) -> tuple[Subject, ...]:

@@ -92,7 +92,7 @@ def validate_job(job: Document) -> Errors:
     if selector is None:
         errors.append(required("spec.selector"))
     malformed = label_selector("spec.selector", selector)
-    errors += malformed or workloads.validate_match(spec)
+    errors += malformed or workloads.validate_selector_matches_template(spec)
     completions = spec.get("completions") or 0
     if spec.get("completionMode") == "Indexed" and completions > 0:
         host = f"{meta.get('name', '')}-{completions - 1}"

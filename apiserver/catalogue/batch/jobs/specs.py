@@ -181,9 +181,13 @@ def _validate_failure_rule(
         errors += [invalid(f"{where}.type", kind, problem) for problem in names.qualified_name(kind)]
         errors += _one_of_listed(f"{where}.status", pattern.get("status"), ("False", "True", "Unknown"))
     if exit_codes is not None and conditions:
-        errors.append(invalid_whole(path, "specifying both OnExitCodes and OnPodConditions is not supported"))
+        errors.append(
+            invalid_structure(path, "specifying both OnExitCodes and OnPodConditions is not supported")
+        )
     if exit_codes is None and not conditions:
-        errors.append(invalid_whole(path, "specifying one of OnExitCodes and OnPodConditions is required"))
+        errors.append(
+            invalid_structure(path, "specifying one of OnExitCodes and OnPodConditions is required")
+        )
     return errors
 
 
@@ -262,7 +266,7 @@ def _one_of_listed(path: str, value: str | None, supported: tuple[str, ...]) -> 
     return one_of(path, value, supported, required_text=f"valid values: [{listed}]")
 
 
-def invalid_whole(path: str, text: str) -> FieldError:
+def invalid_structure(path: str, text: str) -> FieldError:
     """An error about a structure of which the message shows nothing."""
     return FieldError(path, "FieldValueInvalid", f"Invalid value: {text}")
 

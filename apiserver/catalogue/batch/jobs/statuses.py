@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, invalid_whole, parse_indexes
+from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, invalid_structure, parse_indexes
 from apiserver.catalogue.common import workloads
 from apiserver.field_errors import duplicate, invalid, required
 from apiserver.validation.checks import Errors
@@ -71,7 +71,7 @@ def _validate_conditions(held: frozenset[str], before: frozenset[str], spec: Doc
         texts.append("cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions")
     if "successPolicy" in spec and "Complete" in held and "SuccessCriteriaMet" not in held:
         texts.append("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
-    return [invalid_whole("status.conditions", text) for text in texts]
+    return [invalid_structure("status.conditions", text) for text in texts]
 
 
 def _validate_times(

@@ -124,10 +124,10 @@ def _summary(document: Document) -> _Summary:
         summary.reason = "SchedulingGated"
     summary.total = len(spec.get("containers") or ()) + len(sidecars)
     of_sidecars = _Summary("")
-    is_initializing = _look_at_init_containers(summary, of_sidecars, document, sidecars)
+    is_initializing = _add_init_containers(summary, of_sidecars, document, sidecars)
     if not is_initializing or conditions.get("Initialized", {}).get("status") == "True":
         summary.restarts, summary.last_restart = of_sidecars.restarts, of_sidecars.last_restart
-        has_running = _look_at_containers(summary, status.get("containerStatuses") or [])
+        has_running = _add_containers(summary, status.get("containerStatuses") or [])
         if summary.reason == "Completed" and has_running:
             is_ready = conditions.get("Ready", {}).get("status") == "True"
             summary.reason = "Running" if is_ready else "NotReady"
@@ -139,7 +139,7 @@ def _summary(document: Document) -> _Summary:
     return summary
 
 
-def _look_at_init_containers(
+def _add_init_containers(
     summary: _Summary, of_sidecars: _Summary, document: Document, sidecars: set[str | None]
 ) -> bool:
     """Whether the pod waits for one of them."""
@@ -166,7 +166,7 @@ def _look_at_init_containers(
     return False
 
 
-def _look_at_containers(summary: _Summary, statuses: Iterable[Document]) -> bool:
+def _add_containers(summary: _Summary, statuses: Iterable[Document]) -> bool:
     """Whether one of them runs and is ready. The first that has something to say is heard."""
     has_running = False
     for each in reversed([*statuses]):

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final
 
 from apiserver.catalogue.pod_specs import defaults, pod_annotations
-from apiserver.catalogue.pod_specs.containers import image_of_pod
+from apiserver.catalogue.pod_specs.containers import validate_pod_image
 from apiserver.catalogue.pod_specs.scheduling import merge_label_keys
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
 from apiserver.catalogue.pod_specs.validation import validate_spec
@@ -139,5 +139,5 @@ def validate_pod(pod: Document) -> Errors:
                     errors.append(forbidden(f"{where}.serviceAccountToken", text))
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
-            errors += image_of_pod(f"spec.{field}[{index}]", container)
+            errors += validate_pod_image(f"spec.{field}[{index}]", container)
     return errors

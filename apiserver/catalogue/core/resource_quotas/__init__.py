@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from apiserver.catalogue.pod_specs.resource_requirements import amount, resource_name
+from apiserver.catalogue.pod_specs.resource_requirements import amount, validate_resource_name
 from apiserver.field_errors import invalid, required
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
@@ -61,7 +61,7 @@ def _amounts(path: str, amounts: Mapping[str, Any] | None) -> Errors:
     errors: Errors = []
     for name, value in (amounts or {}).items():
         where = f"{path}[{name}]"
-        errors += resource_name(where, name)
+        errors += validate_resource_name(where, name)
         if "/" not in name and not _is_standard(name):
             errors.append(invalid(where, name, "must be a standard resource for quota"))
         errors += amount(where, name, value)

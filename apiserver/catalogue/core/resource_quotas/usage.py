@@ -12,9 +12,13 @@ from decimal import Decimal
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue.pod_specs.resource_requirements import is_extended, is_huge_pages, is_native
+from apiserver.catalogue.pod_specs.resource_requirements import (
+    is_extended,
+    is_huge_page_resource,
+    is_native_resource,
+)
 from apiserver.catalogue.pod_specs.resource_totals import of_pod, plus, quantities
-from apiserver.catalogue.storage.storage_classes import class_of
+from apiserver.catalogue.storage.storage_classes import storage_class_of
 from apiserver.meta import timestamps
 from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import Document, GroupResource
@@ -41,7 +45,7 @@ _REQUIRED: Final = frozenset(
 )
 
 
-class QuotaRefuses(Exception):
+class QuotaViolation(Exception):
     """The message is the client's."""
 
 
@@ -63,8 +67,8 @@ class Meter:
             is_prefixed = name.startswith("requests.")
             return (
                 name in _OF_PODS
-                or is_huge_pages(name.removeprefix("requests."))
-                or (is_prefixed and not is_native(name))
+                or is_huge_page_resource(name.removeprefix("requests."))
+                or (is_prefixed and not is_native_resource(name))
             )
         if self.resource == CLAIMS:
             class_suffixes = (
@@ -91,7 +95,7 @@ class Meter:
         elif self.resource == PODS and not _is_over(document, now):
             used |= {"pods": _ONE, **_compute(_requests(document["spec"]), _limits(document["spec"]))}
         elif self.resource == SERVICES:
-            used |= _of_service(document["spec"])
+            used |= _service_usage(document["spec"])
         elif self.resource == CLAIMS:
             used |= self._of_claim(document)
         return used
@@ -112,7 +116,7 @@ class Meter:
                 missing.setdefault(name, set()).add(container["name"])
         if missing:
             texts = (f"{name} for: {','.join(sorted(where))}" for name, where in sorted(missing.items()))
-            raise QuotaRefuses(f"must specify {'; '.join(texts)}")
+            raise QuotaViolation(f"must specify {'; '.join(texts)}")
 
     def is_in_scope(self, quota: Document, document: Document) -> bool:
         """Whether a quota is about objects like this one."""
@@ -135,7 +139,7 @@ class Meter:
             case "PriorityClass":
                 return _selects(scope, spec.get("priorityClassName"))
             case "CrossNamespacePodAffinity":
-                return _looks_abroad(spec)
+                return _selects_other_namespaces(spec)
             case _:
                 return False
 
@@ -154,7 +158,7 @@ class Meter:
         requests = quantities((claim["spec"].get("resources") or {}).get("requests"))
         if storage := requests.get("storage"):
             used["requests.storage"] = storage
-        if name := class_of(claim):
+        if name := storage_class_of(claim):
             used |= {f"{name}{self._class_suffix(field)}": value for field, value in used.items()}
         return used
 
@@ -181,7 +185,7 @@ def _compute(requests: Usage, limits: Usage) -> dict[str, Quantity]:
     """Requests and limits under the names that quotas have for them."""
     used: dict[str, Quantity] = {}
     for name, value in requests.items():
-        if name in _COMPUTE or is_huge_pages(name):
+        if name in _COMPUTE or is_huge_page_resource(name):
             used[name] = used[f"requests.{name}"] = value
         elif is_extended(name):
             used[f"requests.{name}"] = value
@@ -212,7 +216,7 @@ def _is_best_effort(spec: Document) -> bool:
     )
 
 
-def _looks_abroad(spec: Document) -> bool:
+def _selects_other_namespaces(spec: Document) -> bool:
     """It is drawn to, or kept away from, pods of other namespaces."""
     affinity = spec.get("affinity") or {}
     for side in (affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}):
@@ -240,7 +244,7 @@ def _selects(scope: Document, value: str | None) -> bool:
 # ---- services
 
 
-def _of_service(spec: Document) -> Usage:
+def _service_usage(spec: Document) -> Usage:
     ports = spec.get("ports") or ()
     node_ports = load_balancers = 0
     match spec.get("type"):
@@ -322,11 +326,11 @@ def charged(
         return None
     try:
         meter.require_complete(new, limited)
-    except QuotaRefuses as problem:
-        raise QuotaRefuses(f"failed quota: {name}: {problem}") from None
+    except QuotaViolation as problem:
+        raise QuotaViolation(f"failed quota: {name}: {problem}") from None
     used = quantities(status.get("used"))
     if any(each not in used for each in limited):
-        raise QuotaRefuses(f"status unknown for quota: {name}, resources: {','.join(sorted(limited))}")
+        raise QuotaViolation(f"status unknown for quota: {name}, resources: {','.join(sorted(limited))}")
     before = meter.usage(old, now) if old is not None else {}
     added = {
         each: Quantity(value.value - before[each].value, value.form) if each in before else value
@@ -340,7 +344,7 @@ def charged(
         requested, so_far, limit = (
             ",".join(f"{each}={amounts[each]}" for each in exceeded) for amounts in (added, used, hard)
         )
-        raise QuotaRefuses(
+        raise QuotaViolation(
             f"exceeded quota: {name}, requested: {requested}, used: {so_far}, limited: {limit}"
         )
     return {each: str(value) for each, value in after.items()} if added else None

@@ -12,8 +12,8 @@ from apiserver.catalogue.core.services.preparation import (
     IP_OUT_OF_RANGE,
     IP_TAKEN,
     PORT_TAKEN,
-    Claim,
-    Want,
+    Allocation,
+    AllocationRequest,
     assign,
     claims,
     port_out_of_range,
@@ -25,7 +25,7 @@ from apiserver.registry import allocations as registry_claims
 from apiserver.registry.allocations import HELD_MAX, Taken
 from apiserver.vocabulary import Document
 
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+IPNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # How often something is tried at random before the pool is gone through in order.
 RANDOM_ATTEMPTS_MAX: Final = 64
@@ -34,38 +34,38 @@ SEARCHED_MAX: Final = 1 << 16
 
 
 @dataclass(frozen=True)
-class ServicePools:
+class ServiceAllocator:
     """The `Holding` of Services.
 
     networks: by family, `IPv4` or `IPv6`. node_ports: the first and the last.
     randint: a random number between two, both included.
     """
 
-    networks: Mapping[str, Network]
+    networks: Mapping[str, IPNetwork]
     node_ports: tuple[int, int]
     randint: Callable[[int, int], int]
 
-    def claims(self, document: Document) -> Sequence[Claim]:
+    def claims(self, document: Document) -> Sequence[Allocation]:
         return claims(document)
 
-    def wants(self, document: Document, *, is_new: bool) -> Sequence[Want]:
+    def wants(self, document: Document, *, is_new: bool) -> Sequence[AllocationRequest]:
         return wants(document, is_new=is_new)
 
-    def assign(self, document: Document, want: Want, value: str) -> None:
+    def assign(self, document: Document, want: AllocationRequest, value: str) -> None:
         assign(document, want, value)
 
-    def choose(self, want: Want, taken: Container[Taken]) -> registry_claims.Claim | None:
+    def choose(self, want: AllocationRequest, taken: Container[Taken]) -> registry_claims.Allocation | None:
         """As kube-apiserver does, from the upper part of the range first: people ask for low numbers."""
         first, last = self._bounds(want)
-        upper = first + _kept_for_people(last - first + 1)
+        upper = first + _static_band_size(last - first + 1)
         for number in itertools.chain(self._candidates(upper, last), self._candidates(first, upper - 1)):
             value = self._text(want, number)
             if Taken(want.kind, value) not in taken:
-                return Claim(want.kind, value, "")
+                return Allocation(want.kind, value, "")
         return None
 
-    def not_to_be_had(self, document: Document, claim: registry_claims.Claim) -> FieldError | None:
-        asked = cast(Claim, claim)
+    def not_to_be_had(self, document: Document, claim: registry_claims.Allocation) -> FieldError | None:
+        asked = cast(Allocation, claim)
         if asked.kind == "nodeport":
             low, high = self.node_ports
             in_range = low <= int(asked.value) <= high
@@ -76,11 +76,11 @@ class ServicePools:
             return None
         return refused(document, asked, IP_OUT_OF_RANGE)
 
-    def is_taken(self, document: Document, claim: registry_claims.Claim) -> FieldError:
-        asked = cast(Claim, claim)
+    def is_taken(self, document: Document, claim: registry_claims.Allocation) -> FieldError:
+        asked = cast(Allocation, claim)
         return refused(document, asked, PORT_TAKEN if asked.kind == "nodeport" else IP_TAKEN)
 
-    def none_is_left(self, want: Want) -> FieldError:
+    def none_is_left(self, want: AllocationRequest) -> FieldError:
         if want.kind == "clusterip":
             return invalid("spec.clusterIPs", [], "failed to allocate a serviceIP: range is full")
         return invalid("spec.ports", 0, "failed to allocate a nodePort: range is full")
@@ -95,24 +95,24 @@ class ServicePools:
                 yield self.randint(low, high)
             yield from range(low, min(high + 1, low + SEARCHED_MAX))
 
-    def _bounds(self, want: Want) -> tuple[int, int]:
+    def _bounds(self, want: AllocationRequest) -> tuple[int, int]:
         """The first and the last number; of a network neither its own address nor the last one."""
         if want.kind == "nodeport":
             return self.node_ports
         network = self.networks.get(want.family)
         return (int(network[0]) + 1, int(network[-1]) - 1) if network is not None else (1, 0)
 
-    def _text(self, want: Want, number: int) -> str:
+    def _text(self, want: AllocationRequest, number: int) -> str:
         return str(number) if want.kind == "nodeport" else str(ipaddress.ip_address(number))
 
 
-def _kept_for_people(size: int) -> int:
+def _static_band_size(size: int) -> int:
     """How many of a range are chosen last. Source: KEP-3070, KEP-3668."""
     return min(max(16, size // 16), 256) if size > 16 else 0
 
 
-def service_pools(
-    networks: Iterable[Network], node_ports: tuple[int, int], randint: Callable[[int, int], int]
-) -> ServicePools:
+def service_allocator(
+    networks: Iterable[IPNetwork], node_ports: tuple[int, int], randint: Callable[[int, int], int]
+) -> ServiceAllocator:
     """networks: one of each family at most; the first is of the family that Services have by default."""
-    return ServicePools({f"IPv{network.version}": network for network in networks}, node_ports, randint)
+    return ServiceAllocator({f"IPv{network.version}": network for network in networks}, node_ports, randint)

@@ -26,7 +26,7 @@ def port_out_of_range(low: int, high: int) -> str:
     return f"provided port is not in the valid range. The range of valid ports is {low}-{high}"
 
 
-class Claim(NamedTuple):
+class Allocation(NamedTuple):
     """Something that one service has, and no other may have.
 
     value: `10.96.0.7`, or `30080`: as in Kubernetes, a port of nodes is one service's whatever the protocol.
@@ -38,7 +38,7 @@ class Claim(NamedTuple):
     field: str
 
 
-class Want(NamedTuple):
+class AllocationRequest(NamedTuple):
     """Something that has to be chosen.
 
     family: `IPv4` or `IPv6`, of an address. places: where it is to stand, for `assign`: indexes of
@@ -50,51 +50,53 @@ class Want(NamedTuple):
     places: tuple[int, ...]
 
 
-def claims(document: Document) -> tuple[Claim, ...]:
+def claims(document: Document) -> tuple[Allocation, ...]:
     """What the service holds; the same thing once, where it stands first."""
     spec = document.get("spec") or {}
-    found: dict[tuple[Kind, str], Claim] = {}
+    found: dict[tuple[Kind, str], Allocation] = {}
     for claim in _claims(spec):
         found.setdefault((claim.kind, claim.value), claim)
     return tuple(found.values())
 
 
-def _claims(spec: Document) -> Iterator[Claim]:
+def _claims(spec: Document) -> Iterator[Allocation]:
     if needs_cluster_ip(spec):
         for ip in cluster_ips(spec):
             if ip not in ("", HEADLESS):
-                yield Claim("clusterip", canonical_ip(ip), "spec.clusterIPs")
+                yield Allocation("clusterip", canonical_ip(ip), "spec.clusterIPs")
     if needs_node_ports(spec):
         for index, port in enumerate(spec.get("ports") or ()):
             if number := port.get("nodePort"):
-                yield Claim("nodeport", str(number), f"spec.ports[{index}].nodePort")
-    if needs_health_check(spec) and (number := spec.get("healthCheckNodePort")):
-        yield Claim("nodeport", str(number), "spec.healthCheckNodePort")
+                yield Allocation("nodeport", str(number), f"spec.ports[{index}].nodePort")
+    if needs_health_check_node_port(spec) and (number := spec.get("healthCheckNodePort")):
+        yield Allocation("nodeport", str(number), "spec.healthCheckNodePort")
 
 
-def wants(document: Document, *, is_new: bool) -> tuple[Want, ...]:
+def wants(document: Document, *, is_new: bool) -> tuple[AllocationRequest, ...]:
     """What has to be chosen for the service. Its IP families are set already.
 
     is_new: ports of a new service with the same number, as of DNS over TCP and UDP, share a node port.
     """
     spec = document.get("spec") or {}
-    found: list[Want] = []
+    found: list[AllocationRequest] = []
     ips = cluster_ips(spec)
     if needs_cluster_ip(spec) and ips[:1] != [HEADLESS]:
         families = list(spec.get("ipFamilies") or ())
-        found += [Want("clusterip", family, (i,)) for i, family in enumerate(families) if i >= len(ips)]
-    if chooses_node_ports(spec):
+        found += [
+            AllocationRequest("clusterip", family, (i,)) for i, family in enumerate(families) if i >= len(ips)
+        ]
+    if allocates_node_ports(spec):
         together: dict[int, list[int]] = {}
         for index, port in enumerate(spec.get("ports") or ()):
             if not port.get("nodePort"):
                 together.setdefault(port.get("port", 0) if is_new else index, []).append(index)
-        found += [Want("nodeport", "", tuple(indexes)) for indexes in together.values()]
-    if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
-        found.append(Want("nodeport", "", ()))
+        found += [AllocationRequest("nodeport", "", tuple(indexes)) for indexes in together.values()]
+    if needs_health_check_node_port(spec) and not spec.get("healthCheckNodePort"):
+        found.append(AllocationRequest("nodeport", "", ()))
     return tuple(found)
 
 
-def assign(document: Document, want: Want, value: str) -> None:
+def assign(document: Document, want: AllocationRequest, value: str) -> None:
     """Put in what has been chosen. Addresses come in the order of `wants`."""
     spec = document["spec"]
     if want.kind == "clusterip":
@@ -106,7 +108,7 @@ def assign(document: Document, want: Want, value: str) -> None:
         spec["ports"][index]["nodePort"] = int(value)
 
 
-def refused(document: Document, claim: Claim, reason: str) -> FieldError:
+def refused(document: Document, claim: Allocation, reason: str) -> FieldError:
     """The error for something that the service asks for and cannot have; reason: one of those above."""
     if claim.kind == "clusterip":
         ips = cluster_ips(document["spec"])
@@ -158,17 +160,17 @@ def needs_node_ports(spec: Document) -> bool:
     return spec.get("type") in ("NodePort", "LoadBalancer")
 
 
-def chooses_node_ports(spec: Document) -> bool:
+def allocates_node_ports(spec: Document) -> bool:
     """Ports that name no node port are given one."""
     is_balanced = spec.get("type") == "LoadBalancer"
     return spec.get("type") == "NodePort" or (is_balanced and bool(spec.get("allocateLoadBalancerNodePorts")))
 
 
-def needs_health_check(spec: Document) -> bool:
+def needs_health_check_node_port(spec: Document) -> bool:
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
-def is_reached_from_outside(spec: Document) -> bool:
+def is_externally_accessible(spec: Document) -> bool:
     return needs_node_ports(spec) or (spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
@@ -182,7 +184,7 @@ def carry_over(spec: Document, old: Document) -> None:
         _default(spec, old, "clusterIPs")
     if needs_node_ports(old) and needs_node_ports(spec):
         _carry_node_ports(spec, old)
-    if needs_health_check(old) and needs_health_check(spec):
+    if needs_health_check_node_port(old) and needs_health_check_node_port(spec):
         _default(spec, old, "healthCheckNodePort")
 
 
@@ -205,7 +207,7 @@ def _node_ports(spec: Document) -> list[int]:
     return [port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")]
 
 
-def match_cluster_ips(spec: Document, old: Document | None) -> None:
+def _match_cluster_ips(spec: Document, old: Document | None) -> None:
     """Let `clusterIP` and `clusterIPs` say the same, where a client has changed only one of them."""
     ip, ips = spec.get("clusterIP", ""), cluster_ips(spec)
     if old is None:
@@ -228,12 +230,12 @@ def release(spec: Document, old: Document) -> None:
     if needs_node_ports(old) and not needs_node_ports(spec) and {*_node_ports(spec)} <= {*_node_ports(old)}:
         for port in spec.get("ports") or ():
             port.pop("nodePort", None)
-    if needs_health_check(old) and not needs_health_check(spec):
+    if needs_health_check_node_port(old) and not needs_health_check_node_port(spec):
         _drop_if_same(spec, old, "healthCheckNodePort")
     if old.get("type") == "LoadBalancer" != spec.get("type"):
         for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
             _drop_if_same(spec, old, field)
-    if is_reached_from_outside(old) and not is_reached_from_outside(spec):
+    if is_externally_accessible(old) and not is_externally_accessible(spec):
         _drop_if_same(spec, old, "externalTrafficPolicy")
 
 
@@ -253,9 +255,9 @@ def _set(spec: Document, field: str, value: Any) -> None:
         spec[field] = value
 
 
-def share_node_ports(spec: Document) -> None:
+def _share_node_ports(spec: Document) -> None:
     """A new service: a node port that is asked for serves all ports with the same number."""
-    if not chooses_node_ports(spec):
+    if not allocates_node_ports(spec):
         return
     asked: dict[int, int] = {}
     for port in spec.get("ports") or ():

@@ -13,16 +13,16 @@ from typing import Any, Final, TypeAlias
 
 from apiserver.catalogue.core.services.preparation import (
     HEADLESS,
+    _match_cluster_ips,
+    _share_node_ports,
     address_of,
     carry_over,
     cluster_ips,
     family_of,
+    is_externally_accessible,
     is_headless,
-    is_reached_from_outside,
-    match_cluster_ips,
-    needs_health_check,
+    needs_health_check_node_port,
     release,
-    share_node_ports,
 )
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required
 from apiserver.meta import names, object_meta
@@ -42,12 +42,12 @@ _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _AFFINITIES: Final = ("ClientIP", "None")
 _TRAFFIC_POLICIES: Final = ("Cluster", "Local")
-_FAMILIES: Final = ("IPv4", "IPv6")
+IP_FAMILIES: Final = ("IPv4", "IPv6")
 _FAMILY_POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _DISTRIBUTIONS: Final = ("PreferClose", "PreferSameNode", "PreferSameZone")
 _IP_MODES: Final = ("Proxy", "VIP")
-_TOPOLOGY_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
-_TOPOLOGY_MODE: Final = "service.kubernetes.io/topology-mode"
+TOPOLOGY_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
+TOPOLOGY_MODE: Final = "service.kubernetes.io/topology-mode"
 _SOURCE_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _NOT_BALANCED: Final = "may only be used when `type` is 'LoadBalancer'"
 _MAY_NOT_CHANGE: Final = "may not change once set"
@@ -61,7 +61,7 @@ def _default_service(document: Document) -> None:
     checks.setting(sessionAffinity="None", type="ClusterIP")(spec)
     _default_affinity(spec)
     kind = spec["type"]
-    if is_reached_from_outside(spec):
+    if is_externally_accessible(spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if kind in ("ClusterIP", "NodePort", "LoadBalancer"):
         checks.setting(internalTrafficPolicy="Cluster")(spec)
@@ -98,9 +98,9 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
 def prepare_service_create(document: Document, *, families: Families = IPV4_ONLY) -> None:
     document["status"] = {"loadBalancer": {}}
     if spec := document.get("spec"):
-        match_cluster_ips(spec, None)
+        _match_cluster_ips(spec, None)
         _fill_families(spec, None, families)
-        share_node_ports(spec)
+        _share_node_ports(spec)
 
 
 def prepare_service_update(new: Document, old: Document, *, families: Families = IPV4_ONLY) -> None:
@@ -109,7 +109,7 @@ def prepare_service_update(new: Document, old: Document, *, families: Families =
     if not spec or not old_spec:
         return
     carry_over(spec, old_spec)
-    match_cluster_ips(spec, old_spec)
+    _match_cluster_ips(spec, old_spec)
     release(spec, old_spec)
     _fill_families(spec, old_spec, families)
     if spec.get("type") != "LoadBalancer" and checks.at(new, "status", "loadBalancer", "ingress"):
@@ -120,7 +120,7 @@ def _fill_families(spec: Document, old: Document | None, families: Families) -> 
     """Say what families of addresses the service has, and how many it wants; nothing if that is wrong."""
     if spec.get("type") == "ExternalName" or (old is not None and _prefers_what_it_has(spec, old)):
         return
-    takes_any = _takes_any_family(spec)
+    takes_any = takes_any_family(spec)
     policy = spec.get("ipFamilyPolicy") or (old or {}).get("ipFamilyPolicy")
     policy = spec["ipFamilyPolicy"] = policy or ("RequireDualStack" if takes_any else "SingleStack")
     if old is not None and policy == "SingleStack":
@@ -137,11 +137,11 @@ def _fill_families(spec: Document, old: Document | None, families: Families) -> 
         found.append(family)
     found = found or [families[0]]
     if len(found) == 1 and policy != "SingleStack" and (takes_any or len(families) == 2):
-        found += [family for family in _FAMILIES if family not in found][:1]
+        found += [family for family in IP_FAMILIES if family not in found][:1]
     spec["ipFamilies"] = found
 
 
-def _takes_any_family(spec: Document) -> bool:
+def takes_any_family(spec: Document) -> bool:
     """Somebody else makes the endpoints of a headless service without a selector, of whatever family."""
     return spec.get("clusterIP") == HEADLESS and not spec.get("selector")
 
@@ -179,11 +179,11 @@ def validate_service(document: Document, *, families: Families = IPV4_ONLY) -> E
 
 
 def _topology(annotations: Mapping[str, str]) -> Errors:
-    hints, mode = annotations.get(_TOPOLOGY_HINTS), annotations.get(_TOPOLOGY_MODE)
+    hints, mode = annotations.get(TOPOLOGY_HINTS), annotations.get(TOPOLOGY_MODE)
     if hints is None or mode is None or hints == mode:
         return []
-    text = f"must match annotations[{_TOPOLOGY_HINTS}] when both are specified"
-    return [invalid(f"metadata.annotations[{_TOPOLOGY_MODE}]", mode, text)]
+    text = f"must match annotations[{TOPOLOGY_HINTS}] when both are specified"
+    return [invalid(f"metadata.annotations[{TOPOLOGY_MODE}]", mode, text)]
 
 
 def _by_type(spec: Document) -> Errors:
@@ -253,9 +253,9 @@ def _addresses(spec: Document, families: Families) -> Errors:
     elif not ip and ips:
         errors.append(invalid("spec.clusterIPs", ips, "must be empty when `clusterIP` is not specified"))
     for index, family in enumerate(found):
-        errors += one_of(f"spec.ipFamilies[{index}]", family, _FAMILIES)
+        errors += one_of(f"spec.ipFamilies[{index}]", family, IP_FAMILIES)
         # There are two families: whoever names more of them names one twice.
-        if index and family in found[: min(index, len(_FAMILIES))]:
+        if index and family in found[: min(index, len(IP_FAMILIES))]:
             errors.append(duplicate(f"spec.ipFamilies[{index}]", family))
     if policy := spec.get("ipFamilyPolicy"):
         errors += one_of("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES)
@@ -270,7 +270,7 @@ def _addresses(spec: Document, families: Families) -> Errors:
         errors.append(invalid("spec.clusterIPs", ips, text))
     if not is_headless(spec):
         for index, (each, family) in enumerate(zip(ips, found, strict=False)):
-            if family in _FAMILIES and family_of(each) != family:
+            if family in IP_FAMILIES and family_of(each) != family:
                 text = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
                 errors.append(invalid(f"spec.clusterIPs[{index}]", each, text))
     return errors or _configured(spec, ips, found, families)
@@ -289,7 +289,7 @@ def _wrong_ips(ips: Sequence[str]) -> Errors:
 
 def _configured(spec: Document, ips: Sequence[str], found: Sequence[str], families: Families) -> Errors:
     """Whether the cluster has what is asked for."""
-    policy, takes_any = spec.get("ipFamilyPolicy"), _takes_any_family(spec)
+    policy, takes_any = spec.get("ipFamilyPolicy"), takes_any_family(spec)
     errors: Errors = []
     if policy == "SingleStack":
         for values, what in ((ips, "cluster IPs"), (found, "IP families")):
@@ -319,7 +319,7 @@ _SPECIAL: Final = (
 _LINK_LOCAL_MULTICAST: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 
 
-def not_special_ip(path: str, text: str) -> Errors:
+def validate_non_special_ip(path: str, text: str) -> Errors:
     """An address, known to be well-formed, that other nodes can use."""
     ip = address_of(text)
     errors = [invalid(path, text, problem) for attribute, problem in _SPECIAL if getattr(ip, attribute)]
@@ -334,7 +334,7 @@ def not_special_ip(path: str, text: str) -> Errors:
 def _external_ips(spec: Document) -> Errors:
     errors: Errors = []
     for path, ip in items(spec, "externalIPs", "spec"):
-        errors += checks.ip_address(path, ip) or not_special_ip(path, ip)
+        errors += checks.ip_address(path, ip) or validate_non_special_ip(path, ip)
     return errors
 
 
@@ -403,13 +403,13 @@ def _load_balancer(spec: Document) -> Errors:
 def _traffic(spec: Document) -> Errors:
     external, path = spec.get("externalTrafficPolicy", ""), "spec.externalTrafficPolicy"
     errors: Errors = []
-    if is_reached_from_outside(spec):
+    if is_externally_accessible(spec):
         errors += one_of(path, external, _TRAFFIC_POLICIES, required_text="")
     elif external:
         errors.append(invalid(path, external, "may only be set for externally-accessible services"))
     if port := spec.get("healthCheckNodePort"):
         path = "spec.healthCheckNodePort"
-        if needs_health_check(spec):
+        if needs_health_check_node_port(spec):
             errors += checks.port_number(path, port)
         else:
             text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
@@ -435,7 +435,7 @@ def validate_service_update(new: Document, old: Document) -> Errors:
         "loadBalancerClass"
     ):
         errors.append(invalid("spec.loadBalancerClass", balancer, _MAY_NOT_CHANGE))
-    if not needs_health_check(spec) or not needs_health_check(old_spec):
+    if not needs_health_check_node_port(spec) or not needs_health_check_node_port(old_spec):
         return errors
     if spec.get("healthCheckNodePort") != old_spec.get("healthCheckNodePort"):
         errors.append(forbidden("spec.healthCheckNodePort", IMMUTABLE))
@@ -464,10 +464,12 @@ def _changed_list(spec: Document, old_spec: Document, field: str, single: str) -
 
 
 def validate_service_status(new: Document, old: Document) -> Errors:
-    return load_balancer_status("status.loadBalancer", checks.at(new, "status", "loadBalancer") or {}, new)
+    return validate_load_balancer_status(
+        "status.loadBalancer", checks.at(new, "status", "loadBalancer") or {}, new
+    )
 
 
-def load_balancer_status(path: str, status: Document, service: Document) -> Errors:
+def validate_load_balancer_status(path: str, status: Document, service: Document) -> Errors:
     if checks.at(service, "spec", "type") != "LoadBalancer" and status.get("ingress"):
         return [forbidden(f"{path}.ingress", "may only be used when `spec.type` is 'LoadBalancer'")]
     errors: Errors = []
@@ -496,8 +498,8 @@ def warn_service(new: Document, old: Document | None) -> list[str]:
     headless = spec.get("type") == "ClusterIP" and spec.get("clusterIP") == HEADLESS
     external_ips, kind = spec.get("externalIPs") or (), spec.get("type")
     told: list[str] = []
-    if _TOPOLOGY_HINTS in (new["metadata"].get("annotations") or {}):
-        told.append(f"annotation {_TOPOLOGY_HINTS} is deprecated, please use {_TOPOLOGY_MODE} instead")
+    if TOPOLOGY_HINTS in (new["metadata"].get("annotations") or {}):
+        told.append(f"annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead")
     if not headless:
         told += warn_ips("spec.clusterIPs", cluster_ips(spec))
     else:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from apiserver.admission.chain import Operation
 from apiserver.admission.plugins.resource_quota import concerns
 from apiserver.brand import Brand
-from apiserver.catalogue.core.resource_quotas.usage import Meter, QuotaRefuses, charged
+from apiserver.catalogue.core.resource_quotas.usage import Meter, QuotaViolation, charged
 from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import GroupResource
 
@@ -246,7 +246,7 @@ def test_scopes_of_others() -> None:
 
 
 def refusal(quota: dict[str, Any], resource: GroupResource, new: dict[str, Any], old: Any = None) -> str:
-    with pytest.raises(QuotaRefuses) as raised:
+    with pytest.raises(QuotaViolation) as raised:
         charged(quota, meter(resource), new, old, NOW)
     return str(raised.value)
 
@@ -320,7 +320,7 @@ def test_never_more_than_the_limit(requests: list[int], limit: int) -> None:
     for request in requests:
         try:
             after = charged(there, meter(PODS), pod({"requests": {"cpu": f"{request}m"}}), None, NOW)
-        except QuotaRefuses:
+        except QuotaViolation:
             assert used + request > limit
         else:
             assert after is not None

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apiextensions.validation.custom_resource_definitions import DefinitionRules
+from apiserver.apiextensions.validation.custom_resource_definitions import DefinitionValidator
 from apiserver.brand import Brand
 from apiserver.catalogue.apiextensions import types
 from apiserver.field_errors import FieldError, forbidden
@@ -453,7 +453,7 @@ def test_a_missing_approval_may_stay_missing() -> None:
 
 def test_another_domain_protects_its_own_groups() -> None:
     brand = Brand(group_domain="acme.dev", vendor="acme")
-    checks = DefinitionRules(brand, partial(SCHEMAS.get, META), nothing_wrong, nothing_wrong)
+    checks = DefinitionValidator(brand, partial(SCHEMAS.get, META), nothing_wrong, nothing_wrong)
     document = DEFINITION.create().document
     document["metadata"]["name"], document["spec"]["group"] = "widgets.x.acme.dev", "x.acme.dev"
     assert [e.field for e in checks.validate_create(document)] == [
@@ -516,14 +516,14 @@ def test_rules_are_looked_at_with_what_there_was_before() -> None:
     old = definition(V1, with_schema({**V2, "name": "v0"}, other))
     errors = seen.strategy.update.validate(definition(V1, with_schema(V2, other)), old)
     assert [error.message for error in errors if "dear" in error.message] == ["Forbidden: too dear"] * 2
-    before: dict[str, Any] = {"stored": (SCHEMA, other), "unclean": frozenset()}
+    before: dict[str, Any] = {"stored": (SCHEMA, other), "invalid_paths": frozenset()}
     assert seen.asked == {
         PATHS[0]: {"old_schema": SCHEMA, **before},
         PATHS[1]: {"old_schema": None, **before},
     }
     seen.asked.clear()
     seen.strategy.validate_create(definition(V1))
-    before = {"old_schema": None, "stored": (), "unclean": frozenset()}
+    before = {"old_schema": None, "stored": (), "invalid_paths": frozenset()}
     assert seen.asked == {"spec.validation.openAPIV3Schema": before}
 
 
@@ -550,14 +550,14 @@ BAD_PLACES: Final[dict[str, tuple[dict[str, Any], set[str] | None]]] = {
 }
 
 
-@pytest.mark.parametrize(("fields", "unclean"), BAD_PLACES.values(), ids=BAD_PLACES)
+@pytest.mark.parametrize(("fields", "invalid_paths"), BAD_PLACES.values(), ids=BAD_PLACES)
 def test_where_rules_are_looked_at_beside_other_errors(
-    fields: dict[str, Any], unclean: set[str] | None
+    fields: dict[str, Any], invalid_paths: set[str] | None
 ) -> None:
     """Where the structure and the defaults are right, but not at or around what is wrong."""
     seen = Seen()
     new = definition(with_schema(V1, {"type": "object", "properties": fields}))
     assert seen.strategy.validate_create(new)
     root = "spec.validation.openAPIV3Schema"
-    expected = None if unclean is None else {f"{root}{place}" for place in unclean}
-    assert seen.asked.get(root, {}).get("unclean") == expected
+    expected = None if invalid_paths is None else {f"{root}{place}" for place in invalid_paths}
+    assert seen.asked.get(root, {}).get("invalid_paths") == expected

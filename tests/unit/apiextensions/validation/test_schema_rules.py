@@ -247,7 +247,7 @@ UNCLEAN: Final = f"{PATH}.properties[spec]"
 
 def test_rules_are_not_looked_at_where_something_else_is_wrong() -> None:
     schema = with_spec(ruled({"type": "object", "properties": {"n": ruled(INT, "bad1")}}, "bad2"))
-    found = check(schema, unclean={PATH, UNCLEAN})
+    found = check(schema, invalid_paths={PATH, UNCLEAN})
     assert [text.partition(":")[0].removeprefix(UNCLEAN) for text in found] == [
         ".properties[n].x-kubernetes-validations[0].rule"
     ]

@@ -135,7 +135,7 @@ def test_a_lease_keeps_nothing_of_coordinated_election() -> None:
     changes = {"spec.strategy": "OldestEmulationVersion", "spec.preferredHolder": "h"}
     assert LEASE.create(changes).document["spec"] == LEASE.valid["spec"]
     assert LEASE.update(changes).document["spec"] == LEASE.valid["spec"]
-    assert LEASE.resource.strategy.creates_on_update
+    assert LEASE.resource.strategy.allows_create_on_update
 
 
 def test_a_priority_class_has_one_generation() -> None:

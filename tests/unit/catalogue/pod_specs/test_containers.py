@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.catalogue.core.pods.validation import validate_pod_create
-from apiserver.catalogue.pod_specs.resource_requirements import of_all_containers
+from apiserver.catalogue.pod_specs.resource_requirements import total_of_containers
 from tests.unit.catalogue.valid_pods import Document, Expected, agrees, container, pod, shown
 
 C: Final = "spec.containers[0]"
@@ -315,4 +315,4 @@ NEEDS: Final = {
 
 @pytest.mark.parametrize(("spec", "cpu"), NEEDS.values(), ids=NEEDS)
 def test_what_containers_need_together(spec: Document, cpu: str) -> None:
-    assert str(of_all_containers(spec, "requests")["cpu"]) == cpu
+    assert str(total_of_containers(spec, "requests")["cpu"]) == cpu

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.catalogue.pod_specs import valid_specs, validation
-from apiserver.catalogue.pod_specs.valid_specs import SoundSpecs, digest_of
+from apiserver.catalogue.pod_specs.valid_specs import ValidSpecs, digest_of
 
 Document = dict[str, Any]
 
@@ -70,7 +70,7 @@ def test_what_cannot_be_told_from_the_spec(counts: Document) -> None:
 
 def test_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(valid_specs, "REMEMBERED_MAX", 3)
-    sound = SoundSpecs()
+    sound = ValidSpecs()
     for number in range(4):
         sound.add(b"%d" % number)
     assert [b"%d" % number in sound for number in range(4)] == [False, False, False, True]
@@ -125,6 +125,6 @@ def test_the_answer_does_not_depend_on_what_came_before(specs: list[Document], i
     for each in specs:
         written = orjson.dumps(each)
         told = validation.validate_spec("spec", each, pod_name="p", is_pod=is_pod)
-        alone = validation.errors_of("spec", each, "p", is_pod)
+        alone = validation.spec_errors("spec", each, "p", is_pod)
         assert told == alone
         assert orjson.dumps(each) == written, "looking changes nothing"

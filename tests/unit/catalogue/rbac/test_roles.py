@@ -29,7 +29,7 @@ def test_the_least_object_is_valid_and_put_creates_it(kind: str) -> None:
     """Row A03: RBAC's types are created by PUT; names only have to fit into a URL (B02)."""
     served = KINDS[kind]
     assert served.create({"metadata.name": "system:A_b"}).errors == []
-    assert served.resource.strategy.creates_on_update
+    assert served.resource.strategy.allows_create_on_update
 
 
 def test_a_role_without_rules_shows_null() -> None:

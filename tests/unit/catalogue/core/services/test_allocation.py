@@ -13,8 +13,8 @@ from apiserver.catalogue.core.services.preparation import (
     IP_OUT_OF_RANGE,
     IP_TAKEN,
     PORT_TAKEN,
-    Claim,
-    Want,
+    Allocation,
+    AllocationRequest,
     assign,
     claims,
     port_out_of_range,
@@ -38,16 +38,16 @@ def service(kind: CoreKind = SERVICE, **spec: Any) -> Document:
     return kind.created(least("Service", spec={"ports": [{"port": 80}], **spec})).document
 
 
-HOLDS: Final[dict[str, tuple[dict[str, Any], list[Claim]]]] = {
+HOLDS: Final[dict[str, tuple[dict[str, Any], list[Allocation]]]] = {
     "nothing yet": ({}, []),
-    "an address": ({"clusterIP": "10.96.0.7"}, [Claim("clusterip", "10.96.0.7", "spec.clusterIPs")]),
+    "an address": ({"clusterIP": "10.96.0.7"}, [Allocation("clusterip", "10.96.0.7", "spec.clusterIPs")]),
     "however it is written": (
         {"clusterIP": "FD00::1", "clusterIPs": ["FD00::1"]},
-        [Claim("clusterip", "fd00::1", "spec.clusterIPs")],
+        [Allocation("clusterip", "fd00::1", "spec.clusterIPs")],
     ),
     "also in the other family's form": (
         {"clusterIP": "::ffff:10.96.0.7"},
-        [Claim("clusterip", "10.96.0.7", "spec.clusterIPs")],
+        [Allocation("clusterip", "10.96.0.7", "spec.clusterIPs")],
     ),
     "none is no address": ({"clusterIP": "None"}, []),
     "a node port, once for both protocols": (
@@ -58,29 +58,29 @@ HOLDS: Final[dict[str, tuple[dict[str, Any], list[Claim]]]] = {
                 {"name": "b", "port": 53, "nodePort": 30053, "protocol": "UDP"},
             ],
         },
-        [Claim("nodeport", "30053", "spec.ports[0].nodePort")],
+        [Allocation("nodeport", "30053", "spec.ports[0].nodePort")],
     ),
     "the port of the health check": (
         {**LOCAL, "healthCheckNodePort": 30081},
-        [Claim("nodeport", "30081", "spec.healthCheckNodePort")],
+        [Allocation("nodeport", "30081", "spec.healthCheckNodePort")],
     ),
     "a name elsewhere": ({"type": "ExternalName", "externalName": "a"}, []),
 }
 
 
 @pytest.mark.parametrize(("spec", "expected"), HOLDS.values(), ids=HOLDS)
-def test_what_a_service_holds(spec: dict[str, Any], expected: list[Claim]) -> None:
+def test_what_a_service_holds(spec: dict[str, Any], expected: list[Allocation]) -> None:
     assert list(claims(service(**spec))) == expected
 
 
-WANTS: Final[dict[str, tuple[dict[str, Any], list[Want]]]] = {
-    "an address": ({}, [Want("clusterip", "IPv4", (0,))]),
+WANTS: Final[dict[str, tuple[dict[str, Any], list[AllocationRequest]]]] = {
+    "an address": ({}, [AllocationRequest("clusterip", "IPv4", (0,))]),
     "which it has": ({"clusterIP": "10.96.0.7"}, []),
     "or does not want": ({"clusterIP": "None"}, []),
     "a name elsewhere": ({"type": "ExternalName", "externalName": "a"}, []),
     "node ports; the same for the same number": (
         {"type": "NodePort", "clusterIP": "10.96.0.7", "ports": DNS},
-        [Want("nodeport", "", (0, 1)), Want("nodeport", "", (2,))],
+        [AllocationRequest("nodeport", "", (0, 1)), AllocationRequest("nodeport", "", (2,))],
     ),
     "a load balancer without": (
         {"type": "LoadBalancer", "clusterIP": "10.96.0.7", "allocateLoadBalancerNodePorts": False},
@@ -88,13 +88,15 @@ WANTS: Final[dict[str, tuple[dict[str, Any], list[Want]]]] = {
     ),
     "a health check": (
         {**LOCAL, "clusterIP": "10.96.0.7", "ports": [{"port": 80, "nodePort": 30080}]},
-        [Want("nodeport", "", ())],
+        [AllocationRequest("nodeport", "", ())],
     ),
 }
 
 
 @pytest.mark.parametrize(("spec", "expected"), WANTS.values(), ids=WANTS)
-def test_what_has_to_be_chosen_for_a_new_service(spec: dict[str, Any], expected: list[Want]) -> None:
+def test_what_has_to_be_chosen_for_a_new_service(
+    spec: dict[str, Any], expected: list[AllocationRequest]
+) -> None:
     assert list(wants(service(**spec), is_new=True)) == expected
 
 
