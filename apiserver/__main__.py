@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for warning in config.warnings:
         log.warning("%s", warning)
     gc.set_threshold(*GC_THRESHOLDS)
-    _take_all_files()
+    _raise_open_files_limit()
     # Imported late, so that --help and mistakes are answered at once.
     from apiserver.serving.listening import CannotStart
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_FAILURE
 
 
-def _take_all_files() -> None:
+def _raise_open_files_limit() -> None:
     """Each connection is an open file, and what shells give is 1,024. What may be had, Go takes, too."""
     try:
         import resource

@@ -17,7 +17,7 @@ from benchmarks.processes import Measured
 from benchmarks.report import Result
 from benchmarks.workloads import (
     CONFIGMAPS,
-    Requests,
+    RequestsFor,
     Settings,
     Side,
     beside,
@@ -43,7 +43,7 @@ def apply(target: str, name: str, body: bytes, manager: str) -> bytes:
     return load.request("PATCH", f"{target}/{name}?fieldManager={manager}&force=true", body, headers=_APPLY)
 
 
-def applies(target: str, body: Body) -> Requests:
+def applies(target: str, body: Body) -> RequestsFor:
     """Each changes one field of one of the objects."""
     turns = itertools.count(1)
 
@@ -55,7 +55,7 @@ def applies(target: str, body: Body) -> Requests:
     return lambda for_s: load.made(made, for_s=for_s)
 
 
-def applies_of_the_same(target: str, body: Body) -> Requests:
+def applies_of_the_same(target: str, body: Body) -> RequestsFor:
     """What has been applied last is applied again, by its manager."""
     turns = itertools.count(1)
 
@@ -111,7 +111,7 @@ async def _tracked(settings: Settings, measured: Measured, target: str) -> Async
     )
 
 
-def _puts(target: str, prefix: str) -> Requests:
+def _puts(target: str, prefix: str) -> RequestsFor:
     turns = itertools.count(1)
 
     def made() -> bytes:

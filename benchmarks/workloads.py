@@ -133,16 +133,16 @@ async def rate_on(
 
 
 # Makes requests for so many seconds.
-Requests = Callable[[float], load.NextRequest]
+RequestsFor = Callable[[float], load.NextRequest]
 
 
-def repeatedly(target: str, headers: Mapping[str, str] = load.NO_HEADERS) -> Requests:
+def repeatedly(target: str, headers: Mapping[str, str] = load.NO_HEADERS) -> RequestsFor:
     """The same GET."""
     request = load.request("GET", target, headers=headers)
     return lambda for_s: load.repeated(request, for_s=for_s)
 
 
-def posts(target: str, body: Callable[[str], bytes]) -> Requests:
+def posts(target: str, body: Callable[[str], bytes]) -> RequestsFor:
     """Creates of objects with names that nobody had before."""
     numbers = itertools.count()
     return lambda for_s: load.made(
@@ -154,7 +154,7 @@ class Side(NamedTuple):
     """Who is asked, and what."""
 
     measured: Measured
-    requests: Requests
+    requests: RequestsFor
 
 
 async def beside(

@@ -21,7 +21,7 @@ SHARED_S_MAX: Final = 60
 KEYS_MAX: Final = 1_000
 
 
-class LeasePool:
+class LeaseManager:
     """Hands out leases of the ages that are asked for."""
 
     def __init__(self, store: Storage, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -16,7 +16,7 @@ class InvalidRevision(ValueError):
     """The text is no resourceVersion; the message is the one that Go's strconv gives."""
 
 
-def parse_revision(text: str) -> int:
+def parse_resource_version(text: str) -> int:
     """`"42"` -> 42; an empty text, which stands for no version, is 0. Raises InvalidRevision."""
     if not text:
         return 0

@@ -26,7 +26,7 @@ def condition(definition: Document, kind: str) -> Document | None:
     return next((each for each in conditions if each.get("type") == kind), None)
 
 
-def has_condition(definition: Document, kind: str) -> bool:
+def is_condition_true(definition: Document, kind: str) -> bool:
     """It is there, and true."""
     found = condition(definition, kind)
     return found is not None and found.get("status") == "True"

@@ -13,7 +13,7 @@ from typing import Final
 from apiserver.apiextensions.approval import approval_of, is_protected
 from apiserver.apiextensions.definition_conditions import (
     ESTABLISHED,
-    has_condition,
+    is_condition_true,
     remove_definition_condition,
     set_condition,
 )
@@ -70,7 +70,7 @@ def updated(definition: Document, taken: Taken, now: str, *, brand: Brand) -> Do
     names, accepted = _names(new, taken)
     status["acceptedNames"] = names
     set_condition(new, accepted, now)
-    if not has_condition(new, ESTABLISHED):
+    if not is_condition_true(new, ESTABLISHED):
         set_condition(new, _established(is_accepted=accepted["status"] == "True"), now)
     _set_or_remove(new, NON_STRUCTURAL, _non_structural(new), now)
     _set_or_remove(new, API_APPROVED, _approval(new, brand), now)

@@ -18,13 +18,13 @@ from apiserver import EMULATED_VERSION
 from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugins import builtin_plugins
-from apiserver.admission.plugins.privilege_escalation import Escalation
+from apiserver.admission.plugins.privilege_escalation import PrivilegeEscalationCheck
 from apiserver.apiextensions import definitions
 from apiserver.apiextensions.schema_rules.validator import evaluate_defaults
 from apiserver.apiextensions.validation.schema_rules import check_rules
 from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain
-from apiserver.authn.token_file import TokenAuthenticator, TokenFileError, read_token_file
+from apiserver.authn.token_file import TokenFileAuthenticator, TokenFileError, read_token_file
 from apiserver.authn.token_review import TokenReviewer
 from apiserver.authz.authorizer_modes import Authorizers, authorization
 from apiserver.catalogue.builtins import builtin_resources
@@ -33,39 +33,39 @@ from apiserver.catalogue.rbac import GROUP as RBAC_GROUP
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQUEST
 from apiserver.cli.command_line import Config
-from apiserver.controllers.bootstrap import Beginning, beginnings
+from apiserver.controllers.bootstrap import BootstrapHook, bootstrap_hooks
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from apiserver.controllers.namespace_default_objects import (
-    Content,
-    NamespaceContents,
-    default_account,
+    DefaultObject,
+    NamespaceDefaultObjects,
+    default_service_account,
     root_ca,
 )
 from apiserver.controllers.namespaces import NamespaceController
-from apiserver.controllers.rbac_bootstrap import RbacDefaults, rbac_beginnings
-from apiserver.controllers.rbac_policy import PolicyFollower
+from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
+from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
-from apiserver.custom_resources.conversion_webhooks import Webhook, Webhooks
-from apiserver.custom_resources.definition_controller import CustomResources
-from apiserver.custom_resources.resources import Workshop
+from apiserver.custom_resources.conversion_webhooks import Webhook, WebhookClient
+from apiserver.custom_resources.definition_controller import DefinitionController
+from apiserver.custom_resources.resources import CustomResourceFactory
 from apiserver.endpoints import middleware
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.discovery import Discovery
-from apiserver.endpoints.health import Health, StartHook, cache_check
+from apiserver.endpoints.health import Health, PostStartHook, cache_check
 from apiserver.endpoints.impersonation import impersonate
 from apiserver.endpoints.openapi import OpenApi
-from apiserver.endpoints.representation import MetaMessages, Statuses
-from apiserver.endpoints.representation.form_cache import Budget
+from apiserver.endpoints.representation import MetaV1Encoders, StatusEncoder
+from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.request_handler import entry_of
 from apiserver.endpoints.routes import Routes, VerbHandlers
-from apiserver.endpoints.watch_stream import Streams
+from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.handlers.apply import Applier
 from apiserver.handlers.apply_bodies import APPLY
 from apiserver.handlers.create import create_handler
 from apiserver.handlers.decoding import Decoder
-from apiserver.handlers.delete import OptionsReader, delete_collection_handler, delete_handler
+from apiserver.handlers.delete import DeleteOptionsReader, delete_collection_handler, delete_handler
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import get_handler
 from apiserver.handlers.list import list_handler
@@ -79,13 +79,13 @@ from apiserver.handlers.subresources.eviction import eviction_handlers
 from apiserver.handlers.subresources.scale import scale_handlers
 from apiserver.handlers.subresources.token import token_handlers
 from apiserver.handlers.update import update_handler
-from apiserver.handlers.virtual_kinds import Speech, spoken_types
+from apiserver.handlers.virtual_kinds import VirtualKinds, spoken_types
 from apiserver.handlers.watch import watch_handler
 from apiserver.metrics.exposition import (
     Exposition,
+    MetricsCollector,
     ObservedStorage,
     RequestMetrics,
-    StateCollector,
     StorageMetrics,
     resources_of_keys,
 )
@@ -97,18 +97,18 @@ from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving import pki
 from apiserver.serving.listening import (
     CannotStart,
-    cannot_listen,
     kubeconfig_path,
+    listen_error,
     make_certificates,
     read_optional,
     tls_context,
     url,
     write_kubeconfig,
 )
-from apiserver.serving.service_account_tokens import ServiceAccounts, finder, service_accounts
+from apiserver.serving.service_account_tokens import ServiceAccountTokens, finder, service_accounts
 from apiserver.vocabulary import UserInfo
 from apiserver.wire.media_types import media_types
-from apiserver.workers.worker import WorkerPart
+from apiserver.workers.worker import SupervisorClient
 from storage.auto_compaction import AutoCompactor
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageError
@@ -134,7 +134,7 @@ class App:
     worker: if the server is one of several processes on one port.
     """
 
-    def __init__(self, config: Config, worker: WorkerPart | None = None) -> None:
+    def __init__(self, config: Config, worker: SupervisorClient | None = None) -> None:
         self._config = config
         self._worker = worker
         self._listeners: list[asyncio.Server] = []
@@ -173,7 +173,7 @@ class App:
                 serve_snapshots=config.list_from_cache_snapshot,
             )
             registry = Registry(observed, cache, brand=config.brand, prefix=config.etcd_prefix)
-            self._webhooks = Webhooks()
+            self._webhooks = WebhookClient()
             stack.push_async_callback(self._webhooks.close)
             self._build(registry, cache, observed, certificates)
             context = tls_context(config, certificates)
@@ -216,14 +216,14 @@ class App:
         """Those that are to run, by their names."""
         config = self._config
 
-        def contents(*contents: Content) -> Coroutine[None, None, None]:
+        def contents(*contents: DefaultObject) -> Coroutine[None, None, None]:
             check = self._lifecycle.check_create
-            return NamespaceContents(registry, lambda: self._table, check, contents).run()
+            return NamespaceDefaultObjects(registry, lambda: self._table, check, contents).run()
 
         if config.runs_controller(name := "namespace-controller"):
             yield name, NamespaceController(registry, lambda: self._table).run()
         if config.runs_controller(name := "serviceaccount-controller"):
-            yield name, contents(default_account())
+            yield name, contents(default_service_account())
         if config.runs_controller(name := "root-ca-certificate-publisher-controller"):
             yield name, contents(root_ca(certificates.ca_cert.read_text()))
         if config.runs_controller(name := "resourcequota-controller"):
@@ -245,7 +245,7 @@ class App:
         """Raises CannotStart."""
         config, brand = self._config, self._config.brand
         schemas = BuiltinSchemas(EMULATED_VERSION, brand.vendor)
-        meta = MetaMessages(schemas.get)
+        meta = MetaV1Encoders(schemas.get)
         self._table = builtin_resources(
             brand,
             schemas,
@@ -267,33 +267,33 @@ class App:
         )
         hook = self._health.hook("crd-informer-synced")
         self._custom_synced = partial(setattr, hook, "is_done", True)
-        self._custom = CustomResources(
+        self._custom = DefinitionController(
             registry,
             self._table,
             self._serve,
-            Workshop(
+            CustomResourceFactory(
                 brand,
                 partial(schemas.get, _OBJECT_META),
                 cache,
-                Budget(CONVERTED_BYTES_MAX, nullcontext()),
+                FormCache(CONVERTED_BYTES_MAX, nullcontext()),
                 partial(Webhook, self._webhooks, definitions.group_of(brand)),
             ),
         )
-        made: list[Beginning | RbacDefaults] = [
-            *beginnings(self._table, brand),
-            *rbac_beginnings(self._table, brand),
+        made: list[BootstrapHook | RbacBootstrapHook] = [
+            *bootstrap_hooks(self._table, brand),
+            *rbac_bootstrap_hooks(self._table, brand),
         ]
         self._beginnings = [(self._health.hook(each.hook), each) for each in made]
-        self._streams = Streams(self.metrics)
+        self._streams = WatchStreams(self.metrics)
         self._deadlines = middleware.Deadlines(config.request_timeout_s, self._loop)
         rbac_group = brand.group(RBAC_GROUP)
-        roles_made = [hook for hook, each in self._beginnings if isinstance(each, RbacDefaults)]
+        rbac_hooks = [hook for hook, each in self._beginnings if isinstance(each, RbacBootstrapHook)]
         authorized = authorization(
-            config.authorization_mode, rbac_group, lambda: all(hook.is_done for hook in roles_made)
+            config.authorization_mode, rbac_group, lambda: all(hook.is_done for hook in rbac_hooks)
         )
-        self._roles: PolicyFollower | None = None
+        self._roles: RbacPolicyInformer | None = None
         if authorized.policy is not None:
-            self._roles = PolicyFollower(registry, self._table, rbac_group, authorized.policy)
+            self._roles = RbacPolicyInformer(registry, self._table, rbac_group, authorized.policy)
         accounts = service_accounts(config, certificates, finder(registry, lambda: self._table), time.time)
         authentication = self._authentication(accounts)
         reviewer = TokenReviewer(authentication, accounts.authenticator, accounts.audiences)
@@ -315,7 +315,7 @@ class App:
         handle: Handler = routes
         for wrap in reversed(chain):
             handle = wrap(handle)
-        statuses = Statuses(brand, meta, has_cbor=config.cbor)
+        statuses = StatusEncoder(brand, meta, has_cbor=config.cbor)
         follows_item_watch = config.deviations.item_watch
         self._server = Server(
             entry_of(handle, self._loop.time, statuses, follows_item_watch=follows_item_watch)
@@ -325,15 +325,15 @@ class App:
         """Replace what is served. gone: what is so no more, or otherwise."""
         self._table = table
         if gone:
-            self._streams.end_of(frozenset(gone))
+            self._streams.end_all_of(frozenset(gone))
 
     def _routes(
         self,
         registry: Registry,
         schemas: BuiltinSchemas,
-        meta: MetaMessages,
+        meta: MetaV1Encoders,
         authorized: Authorizers,
-        accounts: ServiceAccounts,
+        accounts: ServiceAccountTokens,
         reviewer: TokenReviewer,
     ) -> Routes:
         config, brand, deviations = self._config, self._config.brand, self._config.deviations
@@ -347,16 +347,20 @@ class App:
             )
         ]
         if (policy := authorized.policy) is not None:  # asked after all that change what is written
-            plugins.append(Escalation(brand, policy, authorized.chain, registry, lambda: self._table))
+            plugins.append(
+                PrivilegeEscalationCheck(brand, policy, authorized.chain, registry, lambda: self._table)
+            )
         admission = AdmissionChain(plugins)
         ownership = Ownership(lambda: self._table, deviations, time.time)
-        decoder = Decoder(brand, has_cbor=config.cbor, spell_out=ownership.spell_out)
+        decoder = Decoder(brand, has_cbor=config.cbor, before_schema=ownership.before_schema)
         applier = Applier(
             *(registry, brand, lifecycle, admission, authorized.chain, deviations, ownership),
             has_cbor=config.cbor,
         )
-        speech = Speech(decoder, encoders, admission, brand, deviations)
-        options_reader = OptionsReader(brand, schemas.get(_DELETE_OPTIONS), deviations, has_cbor=config.cbor)
+        virtual = VirtualKinds(decoder, encoders, admission, brand, deviations)
+        options_reader = DeleteOptionsReader(
+            brand, schemas.get(_DELETE_OPTIONS), deviations, has_cbor=config.cbor
+        )
         verbs = VerbHandlers(
             get=get_handler(registry, encoders),
             list=list_handler(registry, encoders, brand),
@@ -395,9 +399,9 @@ class App:
             metrics=self._exposition(registry),
             delegated=DelegatedVersions(registry, lambda: self._table, brand.group("apiregistration")).has,
             spoken={
-                **self._subresources(registry, schemas, speech, lifecycle, accounts, ownership, applier),
+                **self._subresources(registry, schemas, virtual, lifecycle, accounts, ownership, applier),
                 **review_handlers(
-                    speech, all_reviews(authorized.chain, authorized.rules, reviewer, time.time)
+                    virtual, all_reviews(authorized.chain, authorized.rules, reviewer, time.time)
                 ),
             },
             connect=connect_handler(registry),
@@ -407,26 +411,26 @@ class App:
         self,
         registry: Registry,
         schemas: BuiltinSchemas,
-        speech: Speech,
+        virtual: VirtualKinds,
         lifecycle: NamespaceLifecycle,
-        accounts: ServiceAccounts,
+        accounts: ServiceAccountTokens,
         ownership: Ownership,
         applier: Applier,
     ) -> dict[str, Mapping[str, Handler]]:
         """What answers each verb on those that speak a kind of their own, by its definition."""
-        spoken = spoken_types(schemas, speech.brand)
+        spoken = spoken_types(schemas, virtual.brand)
 
         def table() -> ResourceTable:
             return self._table
 
         return {
-            SCALE: scale_handlers(registry, speech, spoken[SCALE], ownership, applier),
-            BINDING: binding_handlers(registry, table, speech, spoken[BINDING], lifecycle, time.time),
-            EVICTION: eviction_handlers(registry, table, speech, spoken[EVICTION], lifecycle, time.time),
+            SCALE: scale_handlers(registry, virtual, spoken[SCALE], ownership, applier),
+            BINDING: binding_handlers(registry, table, virtual, spoken[BINDING], lifecycle, time.time),
+            EVICTION: eviction_handlers(registry, table, virtual, spoken[EVICTION], lifecycle, time.time),
             TOKEN_REQUEST: token_handlers(
                 registry,
                 table,
-                speech,
+                virtual,
                 spoken[TOKEN_REQUEST],
                 lifecycle,
                 accounts.issuer,
@@ -438,7 +442,7 @@ class App:
 
     def _exposition(self, registry: Registry) -> Callable[[], Awaitable[bytes]]:
         exposition = Exposition(
-            StateCollector(
+            MetricsCollector(
                 self.metrics,
                 self._storage_metrics,
                 registry.cache,
@@ -447,7 +451,7 @@ class App:
         )
         worker = self._worker
         if worker is not None:
-            worker.shows_metrics(exposition.text)
+            worker.report_metrics(exposition.text)
             return worker.all_metrics
 
         async def own() -> bytes:
@@ -455,7 +459,7 @@ class App:
 
         return own
 
-    def _authentication(self, accounts: ServiceAccounts) -> AuthenticationChain:
+    def _authentication(self, accounts: ServiceAccountTokens) -> AuthenticationChain:
         users: Mapping[bytes, UserInfo] = {}
         if self._config.token_auth_file is not None:
             try:
@@ -463,7 +467,7 @@ class App:
             except (OSError, TokenFileError) as error:
                 raise CannotStart(f"--token-auth-file: {error}") from None
         # Who knows the fewest tokens is last, and refuses those that nobody knows.
-        authenticators = (client_cert.authenticate, accounts.authenticator, TokenAuthenticator(users))
+        authenticators = (client_cert.authenticate, accounts.authenticator, TokenFileAuthenticator(users))
         return AuthenticationChain(authenticators, allows_anonymous=self._config.anonymous_auth)
 
     def _history_limits(self, resource_prefix: str) -> HistoryLimits:
@@ -507,7 +511,7 @@ class App:
                         await serve(self._server, sock=bound, ssl=context, backlog=BACKLOG)
                     )
         except OSError as error:
-            raise cannot_listen(config, error) from None
+            raise listen_error(config, error) from None
         self.port = self._listeners[0].sockets[0].getsockname()[1]
 
     def _close_listeners(self) -> None:
@@ -525,7 +529,7 @@ class App:
         on_ready(url(self._config, self.port), kubeconfig_path(self._config))
 
     async def _begin(self, registry: Registry) -> None:
-        async def make(hook: StartHook, beginning: Beginning | RbacDefaults) -> None:
+        async def make(hook: PostStartHook, beginning: BootstrapHook | RbacBootstrapHook) -> None:
             await beginning.make(registry)
             if self._roles is not None:
                 await self._roles.wait_until_complete()

@@ -27,7 +27,7 @@ def text_of(document: Document, manager: str) -> str | None:
     return text if isinstance(text, str) and text else None
 
 
-def taken_over(live: Document, text: str, version: Version) -> FieldSet:
+def allowed_conflicts(live: Document, text: str, version: Version) -> FieldSet:
     """What a client-side apply has set, and is as it was. text: what it has left."""
     try:
         applied = orjson.loads(text)
@@ -47,7 +47,7 @@ def annotation_for(wanted: Document) -> str:
     return text.decode() + "\n"
 
 
-def keep_up(document: Document, wanted: Document) -> None:
+def set_annotation(document: Document, wanted: Document) -> None:
     """Have the next client-side apply find what is wanted now, if there is room for that."""
     annotations = document["metadata"]["annotations"]
     annotations[LAST_APPLIED] = annotation_for(wanted)

@@ -23,7 +23,7 @@ OUTLINES_MAX: Final = 128
 OUTLINE_NAMES_MAX: Final = 32
 OUTLINE_TEXT_MAX: Final = 500
 
-What = Literal["ignored", "scalar", "struct", "map", "list", "items", "set", "free"]
+TypeDefKind = Literal["ignored", "scalar", "struct", "map", "list", "items", "set", "free"]
 _SCALARS: Final[Mapping[Kind, str]] = {
     Kind.STRING: "string",
     Kind.BYTES: "string",
@@ -87,8 +87,8 @@ class TypeDef:
         "what",
     )
 
-    def __init__(self, what: What, *, is_whole: bool = False, scalar: str = "") -> None:
-        self.what: What = what
+    def __init__(self, what: TypeDefKind, *, is_whole: bool = False, scalar: str = "") -> None:
+        self.what: TypeDefKind = what
         self.container: type[Any] = list if what in ("items", "set") else dict
         self.is_whole = is_whole or what in ("scalar", "list")
         self.scalar = scalar
@@ -162,7 +162,7 @@ class _OpenFields(dict[str, tuple[str, TypeDef]]):
         return _OpenFields(self)
 
 
-class Shapes:
+class TypeDefs:
     """Shapes of schemas that share definitions: each is worked out once.
 
     key_defaults: by definition, what absent keys of a list's items mean.
@@ -217,7 +217,7 @@ class Shapes:
         return shape
 
     def _list(self, schema: Schema) -> TypeDef:
-        what: What = "list"
+        what: TypeDefKind = "list"
         if schema.list_type == "set":
             what = "set"
         elif schema.list_type == "map" and schema.list_map_keys:

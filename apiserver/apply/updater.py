@@ -221,7 +221,7 @@ def is_reset(entries: Any) -> bool:
     return bool(entries == [{}])
 
 
-def owners_of(document: Document) -> ManagedFields:
+def decode_stored(document: Document) -> ManagedFields:
     """The owners of a stored object; none if its entries cannot be understood."""
     try:
         return read(document["metadata"].get("managedFields"), is_own=True)
@@ -387,7 +387,7 @@ def apply(
     *,
     force: bool = False,
     wanted: FieldSet | None = None,
-    taken_over: FieldSet = LEAF,
+    allowed_conflicts: FieldSet = LEAF,
 ) -> Applied:
     """The object and its owners once `applied` is what the manager wants. Rows F08-F15, F24-F26.
 
@@ -413,7 +413,7 @@ def apply(
         merged = merge(_without_given_up(merged, last, owned, version), applied, version.shape)
     comparisons = _Comparisons(before, merged, version)
     if not force:
-        _require_no_conflict(owners, comparisons, manager, taken_over)
+        _require_no_conflict(owners, comparisons, manager, allowed_conflicts)
     left = _without(owners, comparisons, keep=manager.identity)
     own = comparisons.of(version.api_version)
     left.pop(manager.identity, None)
@@ -498,7 +498,7 @@ def _converted_back(document: Document, api_version: str, version: Version) -> D
 
 
 def _require_no_conflict(
-    owners: ManagedFields, comparisons: _Comparisons, manager: FieldManager, taken_over: FieldSet
+    owners: ManagedFields, comparisons: _Comparisons, manager: FieldManager, allowed_conflicts: FieldSet
 ) -> None:
     collisions: list[FieldConflict] = []
     for identity in sorted(owners):
@@ -506,7 +506,7 @@ def _require_no_conflict(
         found = comparisons.of(owner.manager.api_version)
         if identity == manager.identity or not found:
             continue
-        conflicting = difference(intersection(owner.fields, found.changed), taken_over)
+        conflicting = difference(intersection(owner.fields, found.changed), allowed_conflicts)
         for path in field_set.paths(conflicting):
             collisions.append(FieldConflict(owner.manager, path))
             if len(collisions) == CONFLICTS_MAX:

@@ -77,7 +77,7 @@ class Identity(NamedTuple):
 
 
 # (resource of the core group, namespace, name, whether only the newest state will do) -> the object, or None
-Find: TypeAlias = Callable[[str, str, str, bool], Awaitable[Document | None]]
+ObjectGetter: TypeAlias = Callable[[str, str, str, bool], Awaitable[Document | None]]
 
 
 # ---- keys
@@ -184,7 +184,7 @@ class ServiceAccountAuthenticator:
         audiences: Sequence[str],
         claim: str,
         extra_prefix: str,
-        find: Find,
+        find: ObjectGetter,
         clock: Callable[[], float],
     ) -> None:
         self._keys = {_key_id(key): (key, _algorithm(key)) for key in keys}

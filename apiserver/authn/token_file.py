@@ -39,7 +39,7 @@ def read_token_file(path: Path) -> Mapping[bytes, UserInfo]:
     return users
 
 
-class TokenAuthenticator:
+class TokenFileAuthenticator:
     """Looks tokens up by their digest, so that the time it takes tells nothing about the token."""
 
     def __init__(self, users: Mapping[bytes, UserInfo]) -> None:

@@ -43,7 +43,7 @@ from apiserver.catalogue.rules.defaults import DEFAULTS
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.registry.served_resource import ConversionCodec, ResourceTable, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import Walks
+from apiserver.schema.compile import SchemaCompiler
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 
 EVENT_TTL_S: Final = 3600
@@ -98,7 +98,7 @@ def builtin_resources(
 def _served(
     types: Iterable[BuiltinType], brand: Brand, schemas: BuiltinSchemas, runtime_config: RuntimeConfig
 ) -> Iterable[ServedResource]:
-    walks = Walks({**DEFAULTS, **rbac_rules.defaults(brand.group(rbac.GROUP))})
+    schema_compiler = SchemaCompiler({**DEFAULTS, **rbac_rules.defaults(brand.group(rbac.GROUP))})
     first: dict[tuple[str, str], BuiltinType] = {}
     for builtin in types:
         group = _full_group(builtin.group, brand)
@@ -132,7 +132,7 @@ def _served(
             conversion=_conversion(stored_as, brand) if stored_as else None,
             definition=builtin.definition,
             deprecation=builtin.deprecation,
-            walks=walks,
+            schema_compiler=schema_compiler,
         )
 
 

@@ -107,7 +107,7 @@ _REFUSED: Final = {
     "authorization-config": "nobody would ask those that it names",
     "encryption-provider-config": "objects would be stored unencrypted",
 }
-_NO_NODES: Final = "--authorization-mode: Node gives nobody anything on this server; nodes need roles"
+_NODE_WARNING: Final = "--authorization-mode: Node gives nobody anything on this server; nodes need roles"
 
 
 def parse(arguments: Sequence[str]) -> Config:
@@ -118,13 +118,13 @@ def parse(arguments: Sequence[str]) -> Config:
     parser = _parser()
     given, unknown = parser.parse_known_args(arguments)
     values = {name: value for name, value in vars(given).items() if value is not None}
-    file_path = values.pop("config", None)
+    unneeded = values.pop("config", None)
     warnings: list[str] = []
-    if file_path is not None:
-        values = {**_from_file(parser, Path(file_path), warnings), **values}
+    if unneeded is not None:
+        values = {**_read_file(parser, Path(unneeded), warnings), **values}
     _check_unknown(unknown, warnings)
     brand = Brand(values.pop("group_domain", Brand.group_domain), values.pop("vendor", Brand.vendor))
-    _check_words(brand)
+    _check_brand(brand)
     gates = values.pop("feature_gates", {})
     if values.pop("strict_kube_compat", False):
         values["deviations"] = KUBERNETES
@@ -139,7 +139,7 @@ def parse(arguments: Sequence[str]) -> Config:
             # What is left of the gates is not known.
             *(f"feature gate {name} is not known to this server" for name in gates),
             *_idle_plugins(values),
-            *(_NO_NODES for mode in values.get("authorization_mode", ()) if mode == NODE),
+            *(_NODE_WARNING for mode in values.get("authorization_mode", ()) if mode == NODE),
         ),
     )
     _check(config)
@@ -516,7 +516,7 @@ def _check_not_needed(name: str, warnings: list[str]) -> None:
     warnings.append(f"--{name} has no effect on this server")
 
 
-def _from_file(parser: argparse.ArgumentParser, path: Path, warnings: list[str]) -> dict[str, Any]:
+def _read_file(parser: argparse.ArgumentParser, path: Path, warnings: list[str]) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError) as error:
@@ -540,7 +540,7 @@ def _from_file(parser: argparse.ArgumentParser, path: Path, warnings: list[str])
     return {name: value for name, value in vars(given).items() if value is not None and name != "config"}
 
 
-def _check_words(brand: Brand) -> None:
+def _check_brand(brand: Brand) -> None:
     if not re.fullmatch(
         r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+", brand.group_domain
     ):

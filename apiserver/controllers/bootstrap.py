@@ -34,11 +34,11 @@ _DESCRIPTIONS: Final = {
     "system-cluster-critical": "For pods of the system that must run, on whatever node they do.",
 }
 # By this Kubernetes knows objects that it may bring up to date, and other tools whose they are.
-_OURS: Final = {"apf.kubernetes.io/autoupdate-spec": "true"}
+_AUTOUPDATED: Final = {"apf.kubernetes.io/autoupdate-spec": "true"}
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class BootstrapHook:
     """Objects that are there when a start hook is done."""
 
     hook: str
@@ -49,11 +49,14 @@ class Beginning:
         await registry.cache.wait_until_filled()
         async with asyncio.TaskGroup() as tasks:
             for resource, document in self.objects:
-                if registry.cache.peek(registry.key(resource, "", document["metadata"]["name"])) is None:
+                if (
+                    registry.cache.get_cached(registry.key(resource, "", document["metadata"]["name"]))
+                    is None
+                ):
                     tasks.create_task(_make(registry, resource, document))
 
 
-def beginnings(table: ResourceTable, brand: Brand) -> Iterator[Beginning]:
+def bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[BootstrapHook]:
     """Those of what is served."""
     flow_control = brand.group("flowcontrol.apiserver")
     namespaces: dict[str, Document] = {name: {} for name in SYSTEM_NAMESPACES}
@@ -63,8 +66,8 @@ def beginnings(table: ResourceTable, brand: Brand) -> Iterator[Beginning]:
             (brand.group("scheduling"), "priorityclasses", _priority_classes()),
         ),
         "priority-and-fairness-config-producer": (
-            (flow_control, "flowschemas", _ours(MANDATORY_FLOW_SCHEMAS)),
-            (flow_control, "prioritylevelconfigurations", _ours(MANDATORY_PRIORITY_LEVELS)),
+            (flow_control, "flowschemas", _autoupdated(MANDATORY_FLOW_SCHEMAS)),
+            (flow_control, "prioritylevelconfigurations", _autoupdated(MANDATORY_PRIORITY_LEVELS)),
         ),
     }
     for hook, resources in hooks.items():
@@ -75,7 +78,7 @@ def beginnings(table: ResourceTable, brand: Brand) -> Iterator[Beginning]:
             for name, fields in by_name.items()
         )
         if objects:
-            yield Beginning(hook, objects)
+            yield BootstrapHook(hook, objects)
 
 
 def _priority_classes() -> dict[str, Document]:
@@ -85,8 +88,8 @@ def _priority_classes() -> dict[str, Document]:
     }
 
 
-def _ours(specs: Mapping[str, Document]) -> dict[str, Document]:
-    return {name: {"metadata": {"annotations": _OURS}, "spec": spec} for name, spec in specs.items()}
+def _autoupdated(specs: Mapping[str, Document]) -> dict[str, Document]:
+    return {name: {"metadata": {"annotations": _AUTOUPDATED}, "spec": spec} for name, spec in specs.items()}
 
 
 def _document(resource: ServedResource, name: str, fields: Document) -> Document:

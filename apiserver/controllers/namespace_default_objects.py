@@ -29,7 +29,7 @@ RETRY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class DefaultObject:
     """One object that every namespace has. document: without its namespace; made anew each time.
 
     is_kept: given the object as it is, whether it may stay like that; where not, it is set right.
@@ -41,11 +41,11 @@ class Content:
     is_kept: Callable[[Document], bool] = lambda document: True
 
 
-def default_account() -> Content:
-    return Content("serviceaccounts", "default", lambda: {"metadata": {"name": "default"}})
+def default_service_account() -> DefaultObject:
+    return DefaultObject("serviceaccounts", "default", lambda: {"metadata": {"name": "default"}})
 
 
-def root_ca(certificates: str) -> Content:
+def root_ca(certificates: str) -> DefaultObject:
     """certificates: of the CA, in PEM."""
     name, data = "kube-root-ca.crt", {"ca.crt": certificates}
     annotations = {
@@ -54,7 +54,7 @@ def root_ca(certificates: str) -> Content:
             "addresses inside of a cluster. No other usage is guaranteed across distributions."
         )
     }
-    return Content(
+    return DefaultObject(
         "configmaps",
         name,
         lambda: {"metadata": {"name": name, "annotations": dict(annotations)}, "data": dict(data)},
@@ -62,7 +62,7 @@ def root_ca(certificates: str) -> Content:
     )
 
 
-class NamespaceContents:
+class NamespaceDefaultObjects:
     """Keeps objects of the core group in all namespaces.
 
     may_create: whether, and while what holds, a resource's object may be created in a namespace; raises
@@ -74,7 +74,7 @@ class NamespaceContents:
         registry: Registry,
         table: Callable[[], ResourceTable],
         may_create: Callable[[ServedResource, str, str], Awaitable[Guard | None]],
-        contents: Sequence[Content],
+        contents: Sequence[DefaultObject],
     ) -> None:
         self._registry = registry
         self._table = table
@@ -104,7 +104,9 @@ class NamespaceContents:
         if found is not None:
             self._look_at(key.rpartition("/")[2])
 
-    def _watching(self, content: Content, prefix_length: int) -> Callable[[str, StoredObject | None], None]:
+    def _watching(
+        self, content: DefaultObject, prefix_length: int
+    ) -> Callable[[str, StoredObject | None], None]:
         def on_object(key: str, found: StoredObject | None) -> None:
             namespace, _, name = key[prefix_length:].partition("/")
             if name == content.name:
@@ -128,7 +130,7 @@ class NamespaceContents:
             self._look_at(namespace)
             await asyncio.sleep(RETRY_S)
 
-    async def _keep(self, content: Content, namespace: str) -> None:
+    async def _keep(self, content: DefaultObject, namespace: str) -> None:
         """Raises NotFound or Forbidden where the namespace takes no objects."""
         resource = self._resource(content.resource)
         wanted = {**content.document(), "apiVersion": resource.api_version, "kind": resource.kind}

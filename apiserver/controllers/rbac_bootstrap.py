@@ -19,7 +19,7 @@ from apiserver.authz.rbac import reconciliation
 from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
 from apiserver.authz.rbac.rule_coverage import TooManyRules
 from apiserver.brand import Brand
-from apiserver.controllers.bootstrap import Beginning
+from apiserver.controllers.bootstrap import BootstrapHook
 from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource
@@ -44,8 +44,8 @@ _RESOURCES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class RbacDefaults:
-    """A `Beginning` that also sets right what is there already.
+class RbacBootstrapHook:
+    """A `BootstrapHook` that also sets right what is there already.
 
     objects: by the namespace that they are in, which is made for them; the empty one is the cluster.
     namespaces: makes a namespace, by its name.
@@ -54,7 +54,7 @@ class RbacDefaults:
 
     hook: str
     objects: Mapping[str, tuple[tuple[ServedResource, Document], ...]]
-    namespaces: Mapping[str, Beginning]
+    namespaces: Mapping[str, BootstrapHook]
     autoupdate: str
 
     async def make(self, registry: Registry) -> None:
@@ -62,22 +62,22 @@ class RbacDefaults:
         await registry.cache.wait_until_filled()
         async with asyncio.TaskGroup() as tasks:
             for namespace, objects in self.objects.items():
-                tasks.create_task(self._make_in(registry, namespace, objects))
+                tasks.create_task(self._reconcile_namespace(registry, namespace, objects))
 
-    async def _make_in(
+    async def _reconcile_namespace(
         self, registry: Registry, namespace: str, objects: Iterable[tuple[ServedResource, Document]]
     ) -> None:
         if namespace:
             await self.namespaces[namespace].make(registry)
         async with asyncio.TaskGroup() as tasks:
             for resource, default in objects:
-                if not self._is_fine(registry, resource, default):
+                if not self._is_reconciled(registry, resource, default):
                     tasks.create_task(_Reconciliation(registry, resource, default, self.autoupdate).run())
 
-    def _is_fine(self, registry: Registry, resource: ServedResource, default: Document) -> bool:
+    def _is_reconciled(self, registry: Registry, resource: ServedResource, default: Document) -> bool:
         """Whether the cache knows that there is nothing to do."""
         meta = default["metadata"]
-        found = registry.cache.peek(registry.key(resource, meta.get("namespace", ""), meta["name"]))
+        found = registry.cache.get_cached(registry.key(resource, meta.get("namespace", ""), meta["name"]))
         if found is None or found.value is None or not found.value.head:
             return False
         try:
@@ -87,10 +87,10 @@ class RbacDefaults:
             is_complete = reconciliation.completed(stored, default) == stored
         except Exception:  # Whatever it is, it is told where it cannot be set right.
             return False
-        return is_complete and not reconciliation.must_be_remade(stored, default)
+        return is_complete and not reconciliation.must_be_recreated(stored, default)
 
 
-def rbac_beginnings(table: ResourceTable, brand: Brand) -> Iterator[RbacDefaults]:
+def rbac_bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[RbacBootstrapHook]:
     """One, if something of it is served."""
     group, namespaces = brand.group("rbac.authorization"), table.find("", "v1", "namespaces")
     served = {kind: table.find(group, "v1", resource) for kind, resource in _RESOURCES.items()}
@@ -101,11 +101,11 @@ def rbac_beginnings(table: ResourceTable, brand: Brand) -> Iterator[RbacDefaults
     if not objects:
         return
     assert namespaces is not None
-    yield RbacDefaults(
+    yield RbacBootstrapHook(
         HOOK,
         {namespace: tuple(those) for namespace, those in objects.items()},
         {
-            name: Beginning(
+            name: BootstrapHook(
                 HOOK, ((namespaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),)
             )
             for name in filter(None, objects)
@@ -149,7 +149,7 @@ class _Reconciliation:
         registry, resource = self.registry, self.resource
         meta = self.default["metadata"]
         namespace, name = meta.get("namespace", ""), meta["name"]
-        if registry.cache.peek(registry.key(resource, namespace, name)) is None:
+        if registry.cache.get_cached(registry.key(resource, namespace, name)) is None:
             try:
                 await self._create()
             except AlreadyExists:
@@ -159,7 +159,7 @@ class _Reconciliation:
         stored = (await registry.get(resource, namespace, name, MOST_RECENT)).document()
         if reconciliation.is_protected(stored, self.autoupdate):
             return
-        if reconciliation.must_be_remade(stored, self.default):
+        if reconciliation.must_be_recreated(stored, self.default):
             await registry.delete(resource, namespace, name, DeleteOptions(uid=stored["metadata"]["uid"]))
             await self._create()
             log.info("%s was made anew: it granted another role", self)

@@ -24,7 +24,7 @@ _KINDS: Final = {
 }
 
 
-class PolicyFollower:
+class RbacPolicyInformer:
     """Keeps a `Policy` as the store has it, as soon as the watch cache knows."""
 
     def __init__(self, registry: Registry, table: ResourceTable, group: str, policy: Policy) -> None:

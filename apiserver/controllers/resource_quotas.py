@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue.core.resource_quotas.usage import Measurement, Meter, uncounted
+from apiserver.catalogue.core.resource_quotas.usage import QuotaEvaluator, UsageCalculation, uncounted
 from apiserver.controllers.informer import follow_for_ever
 from apiserver.errors import ApiError, Conflict, NotFound
 from apiserver.meta.options import WriteOptions
@@ -59,7 +59,7 @@ class ResourceQuotaController:
         self._clock = clock
         # What each quota limits, by namespace and name.
         self._limits: dict[str, dict[str, frozenset[str]]] = {}
-        self._followed: set[str] = set()  # prefixes of resources that some quota counts
+        self._informed: set[str] = set()  # prefixes of resources that some quota counts
         self._due: set[str] = set()  # namespaces
         self._is_due = asyncio.Event()
 
@@ -73,7 +73,7 @@ class ResourceQuotaController:
                 self._on_quota(tasks, namespace, name, found)
 
             tasks.create_task(follow_for_ever(cache, prefix, on_quota))
-            tasks.create_task(self._measure_now_and_then(tasks))
+            tasks.create_task(self._resync(tasks))
             while True:
                 await self._is_due.wait()
                 self._is_due.clear()
@@ -112,18 +112,20 @@ class ResourceQuotaController:
 
     def _follow(self, tasks: asyncio.TaskGroup, names: frozenset[str]) -> None:
         """Follow the resources that quotas with such limits count."""
-        for meter, prefix in self._meters():
-            if prefix not in self._followed and any(map(meter.measures, names)):
-                self._followed.add(prefix)
-                on_object = self._counting(meter, len(prefix))
+        for evaluator, prefix in self._evaluators():
+            if prefix not in self._informed and any(map(evaluator.measures, names)):
+                self._informed.add(prefix)
+                on_object = self._counting(evaluator, len(prefix))
                 tasks.create_task(follow_for_ever(self._registry.cache, prefix, on_object, only_changes=True))
 
-    def _counting(self, meter: Meter, prefix_length: int) -> Callable[[str, StoredObject | None], None]:
+    def _counting(
+        self, evaluator: QuotaEvaluator, prefix_length: int
+    ) -> Callable[[str, StoredObject | None], None]:
         def on_object(key: str, found: StoredObject | None) -> None:
             namespace = key[prefix_length:].partition("/")[0]
             if namespace in self._due:
                 return
-            if any(any(map(meter.measures, names)) for names in self._limits.get(namespace, {}).values()):
+            if any(any(map(evaluator.measures, names)) for names in self._limits.get(namespace, {}).values()):
                 self._look_at(namespace)
 
         return on_object
@@ -132,7 +134,7 @@ class ResourceQuotaController:
         self._due.add(namespace)
         self._is_due.set()
 
-    async def _measure_now_and_then(self, tasks: asyncio.TaskGroup) -> None:
+    async def _resync(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             await asyncio.sleep(RESYNC_S)
             for namespace, quotas in self._limits.items():
@@ -144,7 +146,7 @@ class ResourceQuotaController:
 
     async def _measure(self, namespaces: set[str]) -> None:
         """Raises the storage's errors."""
-        waiting: dict[str, list[Measurement]] = {}
+        waiting: dict[str, list[UsageCalculation]] = {}
         for namespace in namespaces:
             begun = await self._begin(namespace)
             # Nothing can have been admitted to what has no limits yet.
@@ -154,22 +156,22 @@ class ResourceQuotaController:
                 waiting[namespace] = rest
         if waiting:
             await asyncio.sleep(SETTLE_S)
-        for namespace, measurements in waiting.items():
-            await self._try_finish(namespace, measurements)
+        for namespace, calculations in waiting.items():
+            await self._try_finish(namespace, calculations)
 
-    async def _begin(self, namespace: str) -> list[Measurement]:
+    async def _begin(self, namespace: str) -> list[UsageCalculation]:
         prefix = self._registry.prefix_of(self._quotas())
         listing = await self._registry.cache.list(prefix_range(f"{prefix}{namespace}/"), ANY)
         return [
-            Measurement(version.value.document())
+            UsageCalculation(version.value.document())
             for version in listing.versions
             if version.value is not None and version.value.head
         ]
 
-    async def _try_finish(self, namespace: str, measurements: Sequence[Measurement]) -> None:
+    async def _try_finish(self, namespace: str, calculations: Sequence[UsageCalculation]) -> None:
         """Raises the storage's errors."""
         try:
-            await self._finish(namespace, measurements)
+            await self._finish(namespace, calculations)
         except (ApiError, CorruptObject) as error:
             log.warning("quotas of namespace %s cannot be measured: %s", namespace, error)
         except StorageError:
@@ -177,11 +179,11 @@ class ResourceQuotaController:
         except Exception:  # An object that breaks us must not stop the other measurements, or the server.
             log.exception("quotas of namespace %s cannot be measured", namespace)
 
-    async def _finish(self, namespace: str, measurements: Sequence[Measurement]) -> None:
-        for meter, prefix in self._meters():
-            if asking := [(each, names) for each in measurements if (names := each.begin(meter))]:
-                await self._count(meter, f"{prefix}{namespace}/", asking)
-        for each in measurements:
+    async def _finish(self, namespace: str, calculations: Sequence[UsageCalculation]) -> None:
+        for evaluator, prefix in self._evaluators():
+            if asking := [(each, names) for each in calculations if (names := each.begin(evaluator))]:
+                await self._count(evaluator, f"{prefix}{namespace}/", asking)
+        for each in calculations:
             if (status := each.status()) is None:
                 continue
             try:
@@ -192,15 +194,15 @@ class ResourceQuotaController:
                 pass  # It is gone.
 
     async def _count(
-        self, meter: Meter, folder: str, asking: Sequence[tuple[Measurement, list[str]]]
+        self, evaluator: QuotaEvaluator, folder: str, asking: Sequence[tuple[UsageCalculation, list[str]]]
     ) -> None:
         versions = (await self._registry.cache.list(prefix_range(folder))).versions
         closely = []
-        for measurement, names in asking:
-            if meter.only_counts(names) and not measurement.has_scopes:
-                measurement.add_objects(len(versions), names)
+        for calculation, names in asking:
+            if evaluator.only_counts(names) and not calculation.has_scopes:
+                calculation.add_objects(len(versions), names)
             else:
-                closely.append((measurement, names))
+                closely.append((calculation, names))
         if not closely:
             return
         now = self._clock()
@@ -209,10 +211,10 @@ class ResourceQuotaController:
                 await asyncio.sleep(0)
             assert version.value is not None
             document = version.value.document()
-            usage = meter.usage(document, now)
-            for measurement, names in closely:
-                if meter.is_in_scope(measurement.quota, document):
-                    measurement.add(usage, names)
+            usage = evaluator.usage(document, now)
+            for calculation, names in closely:
+                if evaluator.is_in_scope(calculation.quota, document):
+                    calculation.add(usage, names)
 
     async def _write(self, namespace: str, quota: Document, status: Document) -> None:
         """Raises Conflict if the quota has changed since."""
@@ -234,7 +236,7 @@ class ResourceQuotaController:
 
     # ---- what there is
 
-    def _meters(self) -> list[tuple[Meter, str]]:
+    def _evaluators(self) -> list[tuple[QuotaEvaluator, str]]:
         """For each type that can be counted, and its prefix."""
         left_out = uncounted(self._brand)
         by_name = {
@@ -243,7 +245,7 @@ class ResourceQuotaController:
             if each.is_namespaced and set(each.verbs) >= _VERBS and each.stored_group_resource not in left_out
         }
         return [
-            (Meter(name, self._brand), self._registry.prefix_of(resource))
+            (QuotaEvaluator(name, self._brand), self._registry.prefix_of(resource))
             for name, resource in by_name.items()
         ]
 

@@ -55,7 +55,7 @@ class Protection:
     is_used: Callable[[Document, Container[Use]], bool]
 
 
-def _of_pod(pod: Document) -> Iterable[Use]:
+def _uses_of_pod(pod: Document) -> Iterable[Use]:
     """The claims of a pod that has a node: no node begins to run a pod whose claims are being deleted."""
     meta, spec = pod["metadata"], pod["spec"]
     if not spec.get("nodeName"):
@@ -90,7 +90,7 @@ CLAIMS: Final = Protection(
     "kubernetes.io/pvc-protection",
     "pods",
     b'"volumes":',
-    _of_pod,
+    _uses_of_pod,
     _is_claim_used,
 )
 VOLUMES: Final = Protection(
@@ -200,7 +200,7 @@ class StorageProtection:
         uses, revision = await self._uses(namespace)
         for name in list(names):
             try:
-                if await self._try_let_go(namespace, name, uses):
+                if await self._try_release(namespace, name, uses):
                     names.discard(name)
             except NotFound:
                 names.discard(name)
@@ -208,7 +208,7 @@ class StorageProtection:
                 log.warning("%s %s cannot be let go: %s", self._protection.resource, name, error)
         return revision
 
-    async def _try_let_go(self, namespace: str, name: str, uses: Container[Use]) -> bool:
+    async def _try_release(self, namespace: str, name: str, uses: Container[Use]) -> bool:
         """False if it is used. Raises NotFound."""
         resource, finalizer = self._resource(self._protection.resource), self._protection.finalizer
         is_used = False

@@ -23,7 +23,7 @@ _NO_DATES: Final = frozenset({"", "null", "0001-01-01T00:00:00Z"})
 
 
 # Of more, the paths are read before the first of them is needed, aside: that takes long.
-MANY_COLUMNS: Final = 200
+COMPILED_INLINE_MAX: Final = 200
 
 
 def columns_of(described: Sequence[Document]) -> Columns:
@@ -72,7 +72,7 @@ def _nothing(document: Document) -> Iterator[Any]:
     return iter(())
 
 
-class ManyPaths:
+class ColumnPreparation:
     """The paths of very many columns. As `registry.served_resource.Preparation`."""
 
     def __init__(self, columns: Columns) -> None:

@@ -20,7 +20,7 @@ _KIND: Final = "ConversionReview"
 _CONVERTED_META: Final = ("labels", "annotations")
 
 
-class BadAnswer(Exception):
+class WebhookError(Exception):
     """A webhook has answered what it must not. The message is for the client."""
 
 
@@ -45,16 +45,16 @@ def converted(
     subject = f"conversion webhook for {gvk(objects[0])}"
     try:
         given = _given(answer, group, version, uid)
-    except BadAnswer as error:
-        raise BadAnswer(f"{subject} failed: {error}") from None
+    except WebhookError as error:
+        raise WebhookError(f"{subject} failed: {error}") from None
     if len(given) != len(objects):
-        raise BadAnswer(f"{subject} returned {len(given)} objects, expected {len(objects)}")
+        raise WebhookError(f"{subject} returned {len(given)} objects, expected {len(objects)}")
     documents = []
     for index, (original, each) in enumerate(zip(objects, given, strict=True)):
         try:
             documents.append(_checked(original, each, desired))
-        except BadAnswer as error:
-            raise BadAnswer(
+        except WebhookError as error:
+            raise WebhookError(
                 f"{subject} returned invalid converted object at index {index}: {error}"
             ) from None
     return documents
@@ -67,46 +67,46 @@ def gvk(document: Document) -> str:
 
 def _given(answer: Any, group: str, version: str, uid: str) -> list[Any]:
     if not isinstance(answer, dict):
-        raise BadAnswer("couldn't get version/kind; json parse error: the answer is not an object")
+        raise WebhookError("couldn't get version/kind; json parse error: the answer is not an object")
     expected = {"apiVersion": f"{group}/{version}", "kind": _KIND}
     if version == "v1" and (answer.get("apiVersion"), answer.get("kind")) != tuple(expected.values()):
-        raise BadAnswer(f"expected webhook response of {gvk(expected)}, got {gvk(answer)}")
+        raise WebhookError(f"expected webhook response of {gvk(expected)}, got {gvk(answer)}")
     response = answer.get("response")
     if not isinstance(response, dict):
-        raise BadAnswer("no response provided")
+        raise WebhookError("no response provided")
     if version == "v1" and response.get("uid") != uid:
-        raise BadAnswer(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
+        raise WebhookError(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
     result = response.get("result")
     result = result if isinstance(result, dict) else {}
     if result.get("status") != "Success":
         said = result.get("message")
         status = result.get("status", "")
-        raise BadAnswer(str(said) if said else f"response.result.status was '{status}', not 'Success'")
+        raise WebhookError(str(said) if said else f"response.result.status was '{status}', not 'Success'")
     given = response.get("convertedObjects") or []
     if not isinstance(given, list):
-        raise BadAnswer("response.convertedObjects is not a list")
+        raise WebhookError("response.convertedObjects is not a list")
     return given
 
 
 def _checked(original: Document, given: Any, desired: str) -> Document:
     """The converted object with the metadata that it may have. Raises BadAnswer."""
     if not isinstance(given, dict):
-        raise BadAnswer(f"it is no object but {json_type(given)}")
+        raise WebhookError(f"it is no object but {json_type(given)}")
     if given.get("apiVersion") != desired:
         received = given.get("apiVersion", "")
-        raise BadAnswer(f"invalid groupVersion (expected {desired}, received {received})")
+        raise WebhookError(f"invalid groupVersion (expected {desired}, received {received})")
     if given.get("kind") != original["kind"]:
-        raise BadAnswer(f"invalid kind (expected {original['kind']}, received {given.get('kind', '')})")
+        raise WebhookError(f"invalid kind (expected {original['kind']}, received {given.get('kind', '')})")
     meta = given.get("metadata")
     if meta is None:
-        raise BadAnswer("missing metadata in converted object")
+        raise WebhookError("missing metadata in converted object")
     if not isinstance(meta, dict):
-        raise BadAnswer(f"invalid metadata of type {json_type(meta)} in converted object")
+        raise WebhookError(f"invalid metadata of type {json_type(meta)} in converted object")
     own = original["metadata"]
     for field in ("name", "namespace", "uid"):
         if (expected := own.get(field) or "") != (found := meta.get(field) or ""):
             shown = field.upper() if field == "uid" else field
-            raise BadAnswer(f"must have the same {shown}: {expected} != {found}")
+            raise WebhookError(f"must have the same {shown}: {expected} != {found}")
     kept = {key: value for key, value in own.items() if key not in _CONVERTED_META}
     for field in _CONVERTED_META:
         if (texts := _texts(field, meta.get(field), own.get(field) or {})) is not None:
@@ -120,10 +120,10 @@ def _texts(field: str, given: Any, own: dict[str, str]) -> dict[str, str] | None
     if given is None:
         return None
     if not isinstance(given, dict):
-        raise BadAnswer(f"invalid metadata.{field} of type {json_type(given)} in converted object")
+        raise WebhookError(f"invalid metadata.{field} of type {json_type(given)} in converted object")
     for key, value in given.items():
         if not isinstance(value, str):
-            raise BadAnswer(
+            raise WebhookError(
                 f"metadata.{field}[{key}] must be a string, but is {json_type(value)} in converted object"
             )
     if given != own:
@@ -133,5 +133,5 @@ def _texts(field: str, given: Any, own: dict[str, str]) -> dict[str, str] | None
             else object_meta.validate_annotations(given)
         )
         if check:
-            raise BadAnswer(", ".join(dict.fromkeys(map(str, check))))
+            raise WebhookError(", ".join(dict.fromkeys(map(str, check))))
     return given or None

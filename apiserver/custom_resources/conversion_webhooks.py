@@ -17,20 +17,20 @@ import aiohttp
 import orjson
 
 from apiserver.custom_resources import conversion_reviews
-from apiserver.custom_resources.conversion_reviews import BadAnswer
+from apiserver.custom_resources.conversion_reviews import WebhookError
 from apiserver.errors import ServiceUnavailable
 from apiserver.registry import offload
 from apiserver.vocabulary import Document
 
 TIMEOUT_S: Final = 30
 # Of one question and of one answer. More objects are asked about one after the other.
-QUESTION_OBJECTS_MAX: Final = 500
+REQUEST_OBJECTS_MAX: Final = 500
 QUESTION_BYTES_MAX: Final = 2 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 # To one webhook. How many there are to others is nothing to it.
 CONNECTIONS_MAX: Final = 100
 # Of what a webhook says of its failure, that much is passed on.
-REFUSAL_LENGTH_MAX: Final = 8_192
+ERROR_LENGTH_MAX: Final = 8_192
 _READ_BYTES: Final = 64 * 1024
 
 
@@ -41,7 +41,7 @@ class ConversionFailed(ServiceUnavailable):
     """
 
 
-class Webhooks:
+class WebhookClient:
     """Whoever asks webhooks shares their connections."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Webhooks:
 class Webhook:
     """The conversion webhook of one definition. group: of definitions."""
 
-    def __init__(self, webhooks: Webhooks, group: str, described: Document) -> None:
+    def __init__(self, webhooks: WebhookClient, group: str, described: Document) -> None:
         """described: as `spec.conversion.webhook` has it."""
         self._webhooks = webhooks
         self._group = group
@@ -90,13 +90,13 @@ class Webhook:
             question = conversion_reviews.review(self._group, version, uid, batch, desired)
             try:
                 answer = await self._ask(question)
-            except BadAnswer as error:
+            except WebhookError as error:
                 raise ConversionFailed(
                     f"conversion webhook for {conversion_reviews.gvk(batch[0])} failed: {error}"
                 ) from None
             try:
                 given += conversion_reviews.converted(answer, self._group, version, uid, batch, desired)
-            except BadAnswer as error:
+            except WebhookError as error:
                 raise ConversionFailed(str(error)) from None
         return given
 
@@ -106,7 +106,7 @@ class Webhook:
         try:
             data = orjson.dumps(question)
         except orjson.JSONEncodeError:
-            raise BadAnswer("an object is nested too deeply to be sent") from None
+            raise WebhookError("an object is nested too deeply to be sent") from None
         try:
             async with self._webhooks.session().post(
                 url,
@@ -117,15 +117,15 @@ class Webhook:
             ) as response:
                 body = await _read(response.content)
                 if response.status >= 300:
-                    raise BadAnswer(_refusal(response.status, body))
+                    raise WebhookError(_error_message(response.status, body))
         except TimeoutError:
-            raise BadAnswer(f'Post "{url}": context deadline exceeded') from None
+            raise WebhookError(f'Post "{url}": context deadline exceeded') from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise BadAnswer(f'Post "{url}": {error}') from None
+            raise WebhookError(f'Post "{url}": {error}') from None
         try:
             return await offload.run(len(body) > offload.LARGE_BYTES, orjson.loads, body)
         except orjson.JSONDecodeError as error:
-            raise BadAnswer(f"the answer is not JSON: {error}") from None
+            raise WebhookError(f"the answer is not JSON: {error}") from None
 
     def _tls(self) -> ssl.SSLContext:
         """Raises BadAnswer."""
@@ -134,7 +134,7 @@ class Webhook:
                 authorities = base64.b64decode(self._ca_bundle).decode() if self._ca_bundle else None
                 self._context = ssl.create_default_context(cadata=authorities)
             except (binascii.Error, ValueError, ssl.SSLError) as error:
-                raise BadAnswer(f"unable to load root certificates: {error}") from None
+                raise WebhookError(f"unable to load root certificates: {error}") from None
         return self._context
 
 
@@ -149,7 +149,7 @@ def _batches(objects: Sequence[Document]) -> Sequence[Sequence[Document]]:
     size = 0
     for each in objects:
         length = len(orjson.dumps(each))
-        is_full = len(batches[-1]) == QUESTION_OBJECTS_MAX or size + length > QUESTION_BYTES_MAX
+        is_full = len(batches[-1]) == REQUEST_OBJECTS_MAX or size + length > QUESTION_BYTES_MAX
         if batches[-1] and is_full:
             batches.append([])
             size = 0
@@ -164,17 +164,17 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
     async for piece in content.iter_chunked(_READ_BYTES):
         size += len(piece)
         if size > ANSWER_BYTES_MAX:
-            raise BadAnswer(f"the answer is longer than {ANSWER_BYTES_MAX} bytes")
+            raise WebhookError(f"the answer is longer than {ANSWER_BYTES_MAX} bytes")
         pieces.append(piece)
         await asyncio.sleep(0)
     return b"".join(pieces)
 
 
-def _refusal(status: int, body: bytes) -> str:
+def _error_message(status: int, body: bytes) -> str:
     try:
         said = orjson.loads(body).get("message")
     except (orjson.JSONDecodeError, AttributeError):
         said = None
     if not said:
         return f"the server answered with the status code {status}"
-    return str(said)[:REFUSAL_LENGTH_MAX]
+    return str(said)[:ERROR_LENGTH_MAX]

@@ -13,11 +13,11 @@ from typing import Final
 import orjson
 
 from apiserver.apiextensions import definitions, status
-from apiserver.apiextensions.definition_conditions import ESTABLISHED, has_condition
+from apiserver.apiextensions.definition_conditions import ESTABLISHED, is_condition_true
 from apiserver.apiextensions.status import Taken
 from apiserver.controllers.informer import RETRY_S
-from apiserver.custom_resources.definition_finalizer import Deletion
-from apiserver.custom_resources.resources import Served, Workshop, served
+from apiserver.custom_resources.definition_finalizer import DefinitionFinalizer
+from apiserver.custom_resources.resources import CustomResourceFactory, ServedKind, served
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.options import WriteOptions
@@ -41,7 +41,7 @@ _BY_SERVER: Final = UpdateStrategy()
 
 
 @dataclass(slots=True)
-class _Defined:
+class _KnownDefinition:
     """One definition, as it was seen last.
 
     names: those it has been given. signature: tells whether its resources are still what it says.
@@ -52,18 +52,18 @@ class _Defined:
     names: Document
     waits_for_names: bool
     signature: bytes | None = None
-    served: Served | None = None
+    served: ServedKind | None = None
 
 
 @dataclass(slots=True)
-class _Change:
+class _TableChange:
     """What has to be done to the table."""
 
     gone: dict[ServedResource, None] = field(default_factory=dict)
     new: dict[ServedResource, None] = field(default_factory=dict)
 
 
-class CustomResources:
+class DefinitionController:
     """All definitions of a store.
 
     table: what is served without them; definitions of the same resources are not served.
@@ -75,7 +75,7 @@ class CustomResources:
         registry: Registry,
         table: ResourceTable,
         publish: Publish,
-        workshop: Workshop,
+        workshop: CustomResourceFactory,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -85,19 +85,19 @@ class CustomResources:
         self._registry = registry
         self._table = table
         self._publish = publish
-        self._workshop = workshop
+        self._factory = workshop
         self._clock = clock
         self._builtin = {GroupResource(*each.stored_group_resource) for each in table.resources}
         self._prefix = registry.prefix_of(resource)
-        self._defined: dict[str, _Defined] = {}  # by key
+        self._defined: dict[str, _KnownDefinition] = {}  # by key
         self._groups: dict[str, dict[str, None]] = {}  # the keys of each group's
         self._taken: dict[str, Taken] = {}
-        self._change = _Change()
+        self._change = _TableChange()
         # Definitions whose names and conditions are to be looked at, each once, in order.
         self._due: dict[str, None] = {}
         self._is_due = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
-        self._deletion = Deletion(registry, resource, workshop.brand, self._stored_resource, clock)
+        self._deletion = DefinitionFinalizer(registry, resource, workshop.brand, self._stored_resource, clock)
 
     async def run(self, on_synced: Callable[[], None]) -> None:
         """Serve definitions until cancelled. on_synced: called when all there are have been looked at."""
@@ -164,11 +164,11 @@ class CustomResources:
         known = self._defined.get(key)
         names, group = definitions.accepted_names(definition), definition["spec"]["group"]
         if known is None:
-            known = self._defined[key] = _Defined(revision, group, {}, waits_for_names=False)
+            known = self._defined[key] = _KnownDefinition(revision, group, {}, waits_for_names=False)
             self._groups.setdefault(group, {})[key] = None
         self._rename(known, names)
         known.revision = revision
-        known.waits_for_names = not has_condition(definition, definitions.NAMES_ACCEPTED)
+        known.waits_for_names = not is_condition_true(definition, definitions.NAMES_ACCEPTED)
         self._serve(known, found, definition)
         if definitions.is_deleted(definition):
             assert self._tasks is not None
@@ -176,9 +176,9 @@ class CustomResources:
         else:
             self._make_due(key)
 
-    def _serve(self, known: _Defined, found: StoredObject, definition: Document) -> None:
+    def _serve(self, known: _KnownDefinition, found: StoredObject, definition: Document) -> None:
         """Have the table hold what the definition says, if it says something else than before."""
-        is_established = has_condition(definition, ESTABLISHED)
+        is_established = is_condition_true(definition, ESTABLISHED)
         plural = definition["spec"]["names"]["plural"]
         if not is_established or GroupResource(known.group, plural) in self._builtin:
             signature = None
@@ -190,13 +190,13 @@ class CustomResources:
             if known.served is not None:
                 known.served.source.found = found
             return
-        now = served(found, definition, self._workshop) if signature is not None else None
+        now = served(found, definition, self._factory) if signature is not None else None
         self._withdraw(known)
         known.signature, known.served = signature, now
         if now is not None:
             self._change.new |= dict.fromkeys(now.resources)
 
-    def _withdraw(self, known: _Defined) -> None:
+    def _withdraw(self, known: _KnownDefinition) -> None:
         if known.served is None:
             return
         for each in known.served.resources:
@@ -219,7 +219,7 @@ class CustomResources:
             self._taken.pop(known.group, None)
 
     def _replace_table(self) -> None:
-        change, self._change = self._change, _Change()
+        change, self._change = self._change, _TableChange()
         if change.gone or change.new:
             self._table = self._table.changed(change.gone, change.new)
             self._publish(self._table, tuple(change.gone))
@@ -231,7 +231,7 @@ class CustomResources:
 
     # ---- names and conditions
 
-    def _rename(self, known: _Defined, names: Document) -> None:
+    def _rename(self, known: _KnownDefinition, names: Document) -> None:
         """Note which names a definition has now. Others of its group may have waited for those it had."""
         if names == known.names:
             return
@@ -273,7 +273,7 @@ class CustomResources:
         known = self._defined.get(key)
         if known is None:
             return
-        seen = self._registry.cache.peek(key)
+        seen = self._registry.cache.get_cached(key)
         if seen is not None and seen.value is not None and seen.revision >= known.revision:
             document = seen.value.document()
             if self._settled(document, known).get("status") == document.get("status"):
@@ -294,9 +294,9 @@ class CustomResources:
             self._due.pop(key, None)
             self._replace_table()
 
-    def _settled(self, definition: Document, known: _Defined) -> Document:
+    def _settled(self, definition: Document, known: _KnownDefinition) -> Document:
         if definitions.is_deleted(definition):
             return definition
         taken = self._taken.setdefault(known.group, Taken())
         now = timestamps.to_text(self._clock())
-        return status.updated(definition, taken, now, brand=self._workshop.brand)
+        return status.updated(definition, taken, now, brand=self._factory.brand)

@@ -16,7 +16,7 @@ from apiserver.apiextensions.definition_conditions import (
     ESTABLISHED,
     TERMINATING,
     cleanup_finalizer,
-    has_condition,
+    is_condition_true,
     set_condition,
 )
 from apiserver.brand import Brand
@@ -59,7 +59,7 @@ _NEVER_ESTABLISHED: Final = {
 }
 
 
-class Deletion:
+class DefinitionFinalizer:
     """resource: that of definitions. stored: what the objects of a definition are stored as, by its name."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Deletion:
         definition = (await self._registry.get(self._resource, "", name)).document()
         if not self._is_ours(definition):
             return True
-        if not has_condition(definition, ESTABLISHED):
+        if not is_condition_true(definition, ESTABLISHED):
             await self._write(name, _NEVER_ESTABLISHED, is_done=True)
             return True
         await self._write(name, _IN_PROGRESS, is_done=False)

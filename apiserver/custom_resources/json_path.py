@@ -37,7 +37,7 @@ class InvalidPath(ValueError):
     """The text is no path."""
 
 
-class _Spent(Exception):
+class _BudgetExhausted(Exception):
     """So much has been looked at that the search ends."""
 
 
@@ -50,7 +50,7 @@ class _Budget:
     def spend(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise _Spent
+            raise _BudgetExhausted
 
 
 # Values come and go through a step one by one: only the first that is found is shown.
@@ -71,7 +71,7 @@ def compile_path(text: str) -> Callable[[Any], Iterator[Any]]:
     def find(document: Any) -> Iterator[Any]:
         try:
             yield from _found(steps, document, _Budget())
-        except _Spent:
+        except _BudgetExhausted:
             return
 
     return find

@@ -13,10 +13,16 @@ from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import field as field_at
 from apiserver.catalogue.subresources import scale, text_at
 from apiserver.custom_resources import schemas
-from apiserver.custom_resources.columns import MANY_COLUMNS, ManyPaths, columns_of
+from apiserver.custom_resources.columns import COMPILED_INLINE_MAX, ColumnPreparation, columns_of
 from apiserver.custom_resources.schemas import DefinitionSource, VersionSchema
-from apiserver.custom_resources.strategies import VersionRules
-from apiserver.custom_resources.version_codec import Converter, Definitions, Family, Room, VersionKeeping
+from apiserver.custom_resources.strategies import CustomResourceStrategies
+from apiserver.custom_resources.version_codec import (
+    Converter,
+    CustomResourceCodec,
+    DefinitionReader,
+    Family,
+    ViewCache,
+)
 from apiserver.registry.served_resource import FieldGetter, ScaleFields, ServedResource, Subresource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.structural import Schema
@@ -27,7 +33,7 @@ VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", 
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class CustomResourceFactory:
     """What it takes to serve definitions.
 
     meta: gets the schema of metadata. definitions: where these are looked for.
@@ -37,13 +43,13 @@ class Workshop:
 
     brand: Brand
     meta: Callable[[], Schema]
-    definitions: Definitions
-    room: Room
+    definitions: DefinitionReader
+    room: ViewCache
     webhook: Callable[[Document], Converter]
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedKind:
     """A definition's resources.
 
     resources: of the versions that are served. stored: of the version that is stored, served or not.
@@ -54,7 +60,7 @@ class Served:
     stored: ServedResource
 
 
-def served(found: StoredObject, definition: Document, workshop: Workshop) -> Served:
+def served(found: StoredObject, definition: Document, workshop: CustomResourceFactory) -> ServedKind:
     """What a definition is served as. found: its stored form, of which schemas are read when they are needed.
 
     Raises LookupError for one that stores no version.
@@ -72,7 +78,7 @@ def served(found: StoredObject, definition: Document, workshop: Workshop) -> Ser
         group,
         kind,
         plural,
-        {name: schema.refresh for name, schema in compiled.items()},
+        {name: schema.prune_and_default for name, schema in compiled.items()},
         stored=definitions.storage_version(spec),
         webhook=_webhook(conversion, workshop),
         key=found.key,
@@ -84,7 +90,7 @@ def served(found: StoredObject, definition: Document, workshop: Workshop) -> Ser
         schema = compiled[version["name"]]
         subresources, strategies = _subresources(version, schema)
         columns = columns_of(version.get("additionalPrinterColumns") or ())
-        has_many = len(columns.columns) > MANY_COLUMNS
+        has_many = len(columns.columns) > COMPILED_INLINE_MAX
         warning = definitions.deprecation_warning(spec, version) if version.get("deprecated") else ""
         return ServedResource(
             group_version=GroupVersion(group, version["name"]),
@@ -102,15 +108,19 @@ def served(found: StoredObject, definition: Document, workshop: Workshop) -> Ser
             columns=columns,
             selectable_fields=_selectable_fields(version.get("selectableFields") or ()),
             storage_version=family.stored,
-            keeping=VersionKeeping(family, version["name"]),
+            keeping=CustomResourceCodec(family, version["name"]),
             deprecation=Deprecation("", text=warning) if warning else None,
             walk=lambda: schema.check,
-            preparations=(schema, compiled[family.stored], *([ManyPaths(columns)] if has_many else [])),
+            preparations=(
+                schema,
+                compiled[family.stored],
+                *([ColumnPreparation(columns)] if has_many else []),
+            ),
             openapi=partial(schemas.openapi, schema, GroupVersion(group, version["name"]), kind),
         )
 
     stored = resource(by_name[family.stored])
-    return Served(
+    return ServedKind(
         source,
         tuple(
             stored if each["name"] == family.stored else resource(each)
@@ -120,7 +130,7 @@ def served(found: StoredObject, definition: Document, workshop: Workshop) -> Ser
     )
 
 
-def _webhook(conversion: Mapping[str, Any], workshop: Workshop) -> Converter | None:
+def _webhook(conversion: Mapping[str, Any], workshop: CustomResourceFactory) -> Converter | None:
     if conversion.get("strategy") != "Webhook":
         return None
     return workshop.webhook(conversion.get("webhook") or {})
@@ -131,11 +141,13 @@ def _webhook(conversion: Mapping[str, Any], workshop: Workshop) -> Converter | N
 
 def _subresources(
     version: Mapping[str, Any], schema: VersionSchema
-) -> tuple[dict[str, Subresource], VersionRules]:
+) -> tuple[dict[str, Subresource], CustomResourceStrategies]:
     asked = version.get("subresources") or {}
     fields = _scale_fields(asked["scale"]) if asked.get("scale") is not None else None
     has_status = asked.get("status") is not None
-    rules = VersionRules(lambda: schema.custom, lambda: schema.rules, has_status=has_status, scale=fields)
+    rules = CustomResourceStrategies(
+        lambda: schema.custom, lambda: schema.rules, has_status=has_status, scale=fields
+    )
     subresources = {}
     if fields is not None:
         subresources["scale"] = scale(fields)

@@ -20,7 +20,7 @@ from apiserver.vocabulary import Document, GroupVersion
 # Of smaller ones all is made within a few milliseconds.
 LARGE_DEFINITION_BYTES: Final = 32 * 1024
 # So many are decoded together sooner than looked for.
-FEW_VERSIONS: Final = 8
+DECODED_TOGETHER_MAX: Final = 8
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 # What a published schema may say. All else is told to nobody: what is deprecated, or means nothing here.
 _PUBLISHED: Final = frozenset(
@@ -58,7 +58,7 @@ _PUBLISHED: Final = frozenset(
 )
 # What is not told where anything goes: clients of v2 would take it for all there is.
 _SHAPE: Final = ("items", "properties", "type")
-_TYPE_TEXTS: Final = {
+_TYPE_META_DESCRIPTIONS: Final = {
     "apiVersion": "The version of the schema that this object is written in, with its group.",
     "kind": "What this object is. It cannot be changed.",
 }
@@ -74,7 +74,7 @@ class DefinitionSource:
 
     def __init__(self, found: StoredObject) -> None:
         self.found = found
-        self._places: _Places | None = None
+        self._places: _VersionOffsets | None = None
 
     def version(self, name: str) -> tuple[Document, bool]:
         """A version as the definition has it, decoded anew, and whether all of them keep unknown fields.
@@ -89,13 +89,13 @@ class DefinitionSource:
         spec = found.document()["spec"]
         # Only definitions of other servers, or of long ago, say so.
         keeps_unknown = spec.get("preserveUnknownFields") is True
-        if len(spec["versions"]) > FEW_VERSIONS:
+        if len(spec["versions"]) > DECODED_TOGETHER_MAX:
             of_versions = _places(found.tail, spec["versions"])
-            self._places = _Places(found.resource_version, keeps_unknown, of_versions)
+            self._places = _VersionOffsets(found.resource_version, keeps_unknown, of_versions)
         return next(each for each in spec["versions"] if each["name"] == name), keeps_unknown
 
 
-class _Places(NamedTuple):
+class _VersionOffsets(NamedTuple):
     """Where in the text of a definition, as of a revision, its versions begin and end."""
 
     revision: str
@@ -163,9 +163,9 @@ class VersionSchema:
     def check(self) -> Check:
         return self.custom.walk
 
-    def refresh(self, document: Document) -> bool:
+    def prune_and_default(self, document: Document) -> bool:
         """Prune a stored document and give it its defaults. Returns whether it has changed."""
-        return self.custom.refresh(document)
+        return self.custom.prune_and_default(document)
 
     @cached_property
     def rules(self) -> Rules | None:
@@ -205,7 +205,7 @@ def openapi(schema: VersionSchema, group_version: GroupVersion, kind: str, is_v2
 def _head(document: Document) -> Document:
     """The fields that all objects have."""
     own = (document.get("properties") or {}).get("metadata") or {}
-    texts = {name: {"type": "string", "description": text} for name, text in _TYPE_TEXTS.items()}
+    texts = {name: {"type": "string", "description": text} for name, text in _TYPE_META_DESCRIPTIONS.items()}
     reference = {"$ref": f"#/components/schemas/{_OBJECT_META}"}
     text = own.get("description") or "Standard object metadata."
     return {**texts, "metadata": {"allOf": [reference], "description": text}}

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.apiextensions.schema_rules.validator import Rules, prevented
+from apiserver.apiextensions.schema_rules.validator import Rules, blocking_error
 from apiserver.field_errors import FieldError, invalid
 from apiserver.meta import object_meta
 from apiserver.registry.served_resource import ScaleFields
@@ -31,7 +31,7 @@ _INT32_MAX: Final = (1 << 31) - 1
 OBJECT_CHECKS: Final = 2
 
 
-def only_custom_status(new: Document, old: Document) -> None:
+def _keep_all_but_status(new: Document, old: Document) -> None:
     """Update of the status subresource: nothing but the status changes, not even labels."""
     status, meta = new.get("status"), new["metadata"]
     new.clear()
@@ -45,7 +45,7 @@ def only_custom_status(new: Document, old: Document) -> None:
         new["status"] = status
 
 
-class VersionRules:
+class CustomResourceStrategies:
     """The rules of one version.
 
     schema, rules: get what they are about; called when it is first needed. There may be no rules.
@@ -79,8 +79,8 @@ class VersionRules:
             warn=self._warn,
             has_generation=True,
             # A status that is an ordinary field counts like any other.
-            no_generation=frozenset({"metadata", "status"} if self._has_status else {"metadata"}),
-            is_updated_blindly=False,
+            generation_ignores=frozenset({"metadata", "status"} if self._has_status else {"metadata"}),
+            allows_unconditional_update=False,
             allows_unqualified_finalizers=True,
             takes_long=takes_long,
         )
@@ -88,16 +88,16 @@ class VersionRules:
     def status(self) -> UpdateStrategy:
         """Of the status subresource."""
         return UpdateStrategy(
-            prepare=only_custom_status, validate=self._validate_status, object_checks=OBJECT_CHECKS
+            prepare=_keep_all_but_status, validate=self._validate_status, object_checks=OBJECT_CHECKS
         )
 
     def _validate_create(self, document: Document) -> list[FieldError]:
         errors = self._schema().validate_values(document)
-        return self._with_rules(document, None, errors + self._counts(document))
+        return self._validate_structure(document, None, errors + self._validate_replicas(document))
 
     def _validate_update(self, new: Document, old: Document) -> list[FieldError]:
         errors = self._schema().validate_values(new, old)
-        return self._with_rules(new, old, errors + self._counts(new))
+        return self._validate_structure(new, old, errors + self._validate_replicas(new))
 
     def _validate_status(self, new: Document, old: Document) -> list[FieldError]:
         errors = []
@@ -105,16 +105,18 @@ class VersionRules:
             errors = self._schema().validate_status(new["status"], old.get("status"))
         if self._scale is not None:
             errors += _count(new, self._scale.status_replicas)
-        return self._with_rules(new, old, errors)
+        return self._validate_structure(new, old, errors)
 
-    def _with_rules(self, new: Document, old: Document | None, errors: list[FieldError]) -> list[FieldError]:
+    def _validate_structure(
+        self, new: Document, old: Document | None, errors: list[FieldError]
+    ) -> list[FieldError]:
         """`errors` of values, and what else there is."""
         schema = self._schema()
         errors += schema.validate_embedded(new) + schema.validate_lists(new, old)
         rules = self._rules()
         if rules is None:
             return errors
-        if (instead := prevented(errors)) is not None:
+        if (instead := blocking_error(errors)) is not None:
             return [*errors, instead]
         found = rules.validate_soon(new, old) if others_wait.get() else rules.validate(new, old)
         if found is None:
@@ -135,7 +137,7 @@ class VersionRules:
         ]
         return bare + self._told.pop(id(new), [])
 
-    def _counts(self, document: Document) -> list[FieldError]:
+    def _validate_replicas(self, document: Document) -> list[FieldError]:
         if self._scale is None:
             return []
         paths = (self._scale.replicas, self._scale.status_replicas)

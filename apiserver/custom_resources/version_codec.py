@@ -37,10 +37,10 @@ _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 
-Refresh = Callable[[Document], bool]
+PruneAndDefault = Callable[[Document], bool]
 
 
-class Room(Protocol):
+class ViewCache(Protocol):
     """Where what is made of objects is kept beside them."""
 
     def keep(self, found: StoredObject, key: object, form: Any, size: int) -> None: ...
@@ -50,10 +50,10 @@ class Converter(Protocol):
     async def convert(self, objects: Sequence[Document], desired: str) -> list[Document]: ...
 
 
-class Definitions(Protocol):
+class DefinitionReader(Protocol):
     """Where a definition is looked for, by its key: what is at hand, and what is stored."""
 
-    def peek(self, key: str) -> Version[StoredObject] | None: ...
+    def get_cached(self, key: str) -> Version[StoredObject] | None: ...
 
     async def get(self, key: str) -> Version[StoredObject] | None: ...
 
@@ -72,13 +72,13 @@ class Family:
         group: str,
         kind: str,
         resource: str,
-        refresh: Mapping[str, Refresh],
+        prune_and_default: Mapping[str, PruneAndDefault],
         *,
         stored: str,
         webhook: Converter | None,
         key: str,
-        definitions: Definitions,
-        room: Room,
+        definitions: DefinitionReader,
+        room: ViewCache,
     ) -> None:
         self.kind = kind
         self.group_resource = GroupResource(group, resource)
@@ -87,8 +87,8 @@ class Family:
         self.room = room
         self._key = key
         self._definitions = definitions
-        self._refresh = refresh
-        self.api_versions = {version: str(GroupVersion(group, version)) for version in refresh}
+        self._refresh = prune_and_default
+        self.api_versions = {version: str(GroupVersion(group, version)) for version in prune_and_default}
         self.heads = {version: head_of(text, kind) for version, text in self.api_versions.items()}
         self._versions = {head: version for version, head in self.heads.items()}
 
@@ -112,7 +112,7 @@ class Family:
         async def look() -> Condition:
             return self._condition(await self._definitions.get(self._key), name)
 
-        seen = self._definitions.peek(self._key)
+        seen = self._definitions.get_cached(self._key)
         return Guard(self._condition(seen, name) if seen is not None else await look(), look)
 
     def _condition(self, seen: Version[StoredObject] | None, name: str) -> Condition:
@@ -128,8 +128,8 @@ class Family:
         return Condition(seen.key, seen.revision)
 
 
-class VersionKeeping:
-    """How clients of one version see what is stored. See `registry.served_resource.Keeping`."""
+class CustomResourceCodec:
+    """How clients of one version see what is stored. See `registry.served_resource.VersionCodec`."""
 
     def __init__(self, family: Family, version: str) -> None:
         self._family = family
@@ -176,7 +176,7 @@ class VersionKeeping:
         if not self._family.complete(self._version, document):
             found.conforms_to = self._number
             return found
-        shown = self._view(found, document)
+        shown = self._view_of(found, document)
         self._family.room.keep(found, self._key, shown, len(shown.tail))
         return shown
 
@@ -191,11 +191,11 @@ class VersionKeeping:
     def _keep(self, found: StoredObject, document: Document) -> StoredObject:
         """What `found` is shown as, given its document in this version."""
         self._family.complete(self._version, document)
-        shown = self._view(found, document)
+        shown = self._view_of(found, document)
         self._family.room.keep(found, self._key, shown, len(shown.tail))
         return shown
 
-    def _view(self, found: StoredObject, document: Document) -> StoredObject:
+    def _view_of(self, found: StoredObject, document: Document) -> StoredObject:
         revision = document["metadata"].get("resourceVersion")  # What was not stored (a dry run) has none.
         rest = encode(document, self._head)[len(self._head) :]
         view = StoredObject(found.key, self._head, with_revision(rest, int(revision)) if revision else rest)

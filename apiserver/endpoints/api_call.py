@@ -9,7 +9,7 @@ from typing import TypeAlias, cast
 from aiohttp import web
 
 from apiserver.endpoints.connection import Connection
-from apiserver.endpoints.representation import Statuses
+from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_info import RequestInfo
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Query, UserInfo
@@ -38,10 +38,10 @@ class Call:
     resource: ServedResource | None = None
     warnings: list[str] = field(default_factory=list)
     status: int = 0
-    closes: bool = False
+    closes_connection: bool = False
     has_read_body: bool = False
-    is_late: bool = False
-    statuses: Statuses | None = None
+    has_timed_out: bool = False
+    statuses: StatusEncoder | None = None
 
     @property
     def connection(self) -> Connection:

@@ -32,10 +32,10 @@ async def read_body(call: Call) -> bytes:
     """
     request = call.request
     if (request.content_length or 0) > BODY_BYTES_MAX:
-        call.closes = True  # What is on its way is not worth reading.
+        call.closes_connection = True  # What is on its way is not worth reading.
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
     if request.headers.get(hdrs.TRANSFER_ENCODING, "chunked").lower() != "chunked":
-        call.closes = True
+        call.closes_connection = True
         raise BadRequest("the only transfer coding that is supported is chunked")
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise UnsupportedMediaType("the body of the request is compressed, which is not supported")
@@ -52,10 +52,10 @@ async def read_body(call: Call) -> bytes:
         # A body that came together with the head is there already; asking for it costs a tenth of waiting.
         body = request.content.read_nowait() if request.content.is_eof() else await request.read()
     except web.HTTPRequestEntityTooLarge:
-        call.closes = True
+        call.closes_connection = True
         raise RequestEntityTooLarge(BODY_BYTES_MAX) from None
     except web.RequestPayloadError as error:
-        call.closes = True
+        call.closes_connection = True
         raise BadRequest(f"the body of the request cannot be read: {error}") from None
     if len(body) > BODY_BYTES_MAX:
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
@@ -83,7 +83,7 @@ class Parsed(NamedTuple):
     repeated: Callable[[], list[str]]
 
 
-def _nothing_repeated() -> list[str]:
+def _no_duplicates() -> list[str]:
     return []
 
 
@@ -104,18 +104,18 @@ class BodyParser:
         try:
             if media_type == JSON:
                 document = orjson.loads(body)
-                return Parsed(document, lambda: _repeated_in_json(body, document))
+                return Parsed(document, lambda: _duplicates_in_json(body, document))
             if media_type not in self.accepted:
                 raise UnsupportedMediaType.none_of(self.accepted)
             if media_type == YAML:
                 document, lines = yaml.load(body)
-                return Parsed(document, lambda: _repeated_in_yaml(lines))
+                return Parsed(document, lambda: _duplicates_in_yaml(lines))
             if media_type == CBOR:
-                return Parsed(_from_cbor(body), _nothing_repeated)
+                return Parsed(_from_cbor(body), _no_duplicates)
             envelope = open_envelope(body)
             message = from_protobuf(envelope.raw)
             document = {"apiVersion": envelope.api_version, "kind": envelope.kind, **message}
-            return Parsed(document, _nothing_repeated)
+            return Parsed(document, _no_duplicates)
         except orjson.JSONDecodeError as error:
             raise MalformedBody(
                 f"couldn't get version/kind; json parse error: {describe(error, body)}"
@@ -139,11 +139,11 @@ def _from_cbor(body: bytes) -> Any:
     return document
 
 
-def _repeated_in_json(body: bytes, document: Any) -> list[str]:
+def _duplicates_in_json(body: bytes, document: Any) -> list[str]:
     return [f'duplicate field "{path}"' for path in duplicate_fields(body, document)]
 
 
-def _repeated_in_yaml(lines: list[str]) -> list[str]:
+def _duplicates_in_yaml(lines: list[str]) -> list[str]:
     """In the words of Go's reader, which tells of all in one."""
     return ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
 

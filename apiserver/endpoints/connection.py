@@ -40,7 +40,7 @@ _ERROR_HEAD: Final = (
 )
 
 
-class _Sent(web.StreamResponse):
+class _AlreadySent(web.StreamResponse):
     """Tells aiohttp that the answer is out already, and whether the connection stays open."""
 
     def __init__(self, *, keeps_alive: bool) -> None:
@@ -58,8 +58,8 @@ class _Sent(web.StreamResponse):
         return None
 
 
-SENT: Final = _Sent(keeps_alive=True)
-SENT_LAST: Final = _Sent(keeps_alive=False)
+SENT: Final = _AlreadySent(keeps_alive=True)
+SENT_LAST: Final = _AlreadySent(keeps_alive=False)
 
 
 class Connection(web.RequestHandler):
@@ -71,7 +71,7 @@ class Connection(web.RequestHandler):
     def __init__(self, manager: Server, **options: Any) -> None:
         super().__init__(manager, **options)
         self.user: UserInfo | None = None
-        self.has_looked_for_user = False
+        self.is_user_known = False
         self.is_last_answer = False
         # Called, once, when the transport takes data again.
         self.on_writable: Callable[[], None] | None = None
@@ -102,11 +102,11 @@ class Connection(web.RequestHandler):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._tell_writable()
+        self._call_on_writable()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
-        self._tell_writable()
+        self._call_on_writable()
 
     async def drain(self) -> None:
         """Wait until the client has taken enough of what was written.
@@ -126,7 +126,7 @@ class Connection(web.RequestHandler):
         if self.transport is None:
             raise ConnectionResetError("the client is gone")
 
-    def _tell_writable(self) -> None:
+    def _call_on_writable(self) -> None:
         callback, self.on_writable = self.on_writable, None
         if callback is not None:
             callback()
@@ -198,15 +198,15 @@ class Server(web.Server):
     async def drain(self, timeout_s: float) -> None:
         """Take no new requests, finish those under way, then close what is left after `timeout_s`."""
         self._is_draining = True
-        for connection in self._connections_now():
+        for connection in self._open_connections():
             connection.finish()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while any(each.is_answering for each in self._connections_now()):  # noqa: ASYNC110
+                while any(each.is_answering for each in self._open_connections()):  # noqa: ASYNC110
                     await asyncio.sleep(DRAIN_POLL_S)
         await self.shutdown(CLOSE_WITHIN_S)
 
-    def _connections_now(self) -> list[Connection]:
+    def _open_connections(self) -> list[Connection]:
         return cast(list[Connection], self.connections)
 
     def _request(

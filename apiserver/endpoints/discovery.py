@@ -19,7 +19,7 @@ from aiohttp import hdrs
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.negotiation import Negotiator, Target
-from apiserver.endpoints.representation import MetaMessages, writer
+from apiserver.endpoints.representation import MetaV1Encoders, writer
 from apiserver.endpoints.representation.discovery_schema import KIND as AGGREGATED_KIND
 from apiserver.endpoints.responses import is_pretty, json_text, send, send_document
 from apiserver.errors import BadRequest, NotAcceptable
@@ -29,10 +29,10 @@ from apiserver.vocabulary import Document, GroupVersion
 from apiserver.wire.media_types import JSON, media_types
 
 # Of groups and versions; more than the built-in ones have in all their forms.
-KEPT_FORMS_MAX: Final = 256
+CACHED_DOCUMENTS_MAX: Final = 256
 
 
-class _Which(NamedTuple):
+class _DocumentKey(NamedTuple):
     """A document. of: what it is about, which tells those of a kind apart."""
 
     kind: str
@@ -49,7 +49,7 @@ class Discovery:
         self,
         brand: Brand,
         table: Callable[[], ResourceTable],
-        meta: MetaMessages,
+        meta: MetaV1Encoders,
         *,
         has_cbor: bool = False,
     ) -> None:
@@ -66,8 +66,8 @@ class Discovery:
         # The part of each group, and what it was made of: a new table has few new groups.
         self._groups: dict[str, tuple[object, bytes]] = {}
         # By document and media type, made of one table. Who came first leaves first.
-        self._kept: dict[tuple[_Which, str], bytes] = {}
-        self._kept_of: ResourceTable | None = None
+        self._kept: dict[tuple[_DocumentKey, str], bytes] = {}
+        self._cached_table: ResourceTable | None = None
 
     async def core(self, call: Call) -> None:
         """/api. Raises NotAcceptable, BadRequest."""
@@ -95,15 +95,15 @@ class Discovery:
         if (media_type := self._aggregated_type(call)) is not None:
             await self._send_aggregated(call, "named", media_type)
         else:
-            await self._send(call, _Which("APIGroupList"), _group_list, _VARY)
+            await self._send(call, _DocumentKey("APIGroupList"), _group_list, _VARY)
 
     async def group(self, call: Call, name: str) -> None:
         """/apis/{group}; the group is known to be served. Raises NotAcceptable."""
-        await self._send(call, _Which("APIGroup", name), lambda table: _group_document(table, name))
+        await self._send(call, _DocumentKey("APIGroup", name), lambda table: _group_document(table, name))
 
     async def version(self, call: Call, group_version: GroupVersion) -> None:
         """/api/v1 and /apis/{group}/{version}; the version is known to be served. Raises NotAcceptable."""
-        which = _Which("APIResourceList", str(group_version))
+        which = _DocumentKey("APIResourceList", str(group_version))
         await self._send(call, which, lambda table: _resource_list(table, group_version))
 
     # ---- forms
@@ -123,18 +123,18 @@ class Discovery:
     async def _send(
         self,
         call: Call,
-        which: _Which,
+        which: _DocumentKey,
         make: Callable[[ResourceTable], Document],
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Raises NotAcceptable."""
         media_type = self._plain_type(call)
         table = self._table()
-        kept = self._kept_forms(table)
+        kept = self._cache_for(table)
         text = kept.get((which, JSON))
         if text is None:
             text = kept[which, JSON] = json_text(make(table))
-            _forget_first(kept)
+            _evict_oldest(kept)
         if media_type == JSON and is_pretty(call):
             await send_document(call, orjson.loads(text), headers=headers)
         else:
@@ -149,14 +149,14 @@ class Discovery:
         if call.request.headers.get(hdrs.IF_NONE_MATCH) == etag:
             await send(call, 304, b"", content_type, headers)
         else:
-            body = await self._in_form(media_type, _Which(AGGREGATED_KIND, which), text)
+            body = await self._in_form(media_type, _DocumentKey(AGGREGATED_KIND, which), text)
             await send(call, 200, body, content_type, headers)
 
-    async def _in_form(self, media_type: str, which: _Which, text: bytes) -> bytes:
+    async def _in_form(self, media_type: str, which: _DocumentKey, text: bytes) -> bytes:
         """What the table of the moment says in JSON, in any form."""
         if media_type == JSON:
             return text
-        kept = self._kept_forms(self._table())
+        kept = self._cache_for(self._table())
         body = kept.get((which, media_type))
         if body is None:
             write = writer(which.kind, media_type, self._meta)
@@ -168,13 +168,13 @@ class Discovery:
                 return kept.setdefault((which, media_type), write(orjson.loads(text)))
 
             body = await offload.run(is_large, made)
-            _forget_first(kept)
+            _evict_oldest(kept)
         return body
 
-    def _kept_forms(self, table: ResourceTable) -> dict[tuple[_Which, str], bytes]:
+    def _cache_for(self, table: ResourceTable) -> dict[tuple[_DocumentKey, str], bytes]:
         """Another dict for another table: what is still being made of the last one does no harm."""
-        if table is not self._kept_of:
-            self._kept_of, self._kept = table, {}
+        if table is not self._cached_table:
+            self._cached_table, self._kept = table, {}
         return self._kept
 
     # ---- all at once
@@ -219,10 +219,10 @@ class Discovery:
 _VARY: Final = {"Vary": "Accept"}
 
 
-def _forget_first(kept: dict[tuple[_Which, str], bytes]) -> None:
+def _evict_oldest(kept: dict[tuple[_DocumentKey, str], bytes]) -> None:
     """All beyond the bound."""
-    if len(kept) > KEPT_FORMS_MAX:
-        for key in list(kept)[:-KEPT_FORMS_MAX]:
+    if len(kept) > CACHED_DOCUMENTS_MAX:
+        for key in list(kept)[:-CACHED_DOCUMENTS_MAX]:
             kept.pop(key, None)
 
 

@@ -31,7 +31,7 @@ Check = Callable[[], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class StartHook:
+class PostStartHook:
     """Something that has to be done once after the start; a check until it is."""
 
     name: str
@@ -54,15 +54,15 @@ class Health:
     cache: Check
     live_grace_s: float
     clock: Callable[[], float]
-    hooks: list[StartHook] = field(default_factory=list)
+    hooks: list[PostStartHook] = field(default_factory=list)
     is_shutting_down: bool = False
 
     def __post_init__(self) -> None:
         self._started_at = self.clock()
 
-    def hook(self, name: str) -> StartHook:
+    def hook(self, name: str) -> PostStartHook:
         """A start hook that has to be finished before the server is ready."""
-        hook = StartHook(f"poststarthook/{name}")
+        hook = PostStartHook(f"poststarthook/{name}")
         self.hooks.append(hook)
         return hook
 
@@ -86,7 +86,7 @@ class Health:
         results = await _run(self.checks("readyz"))
         return not any(results.values())
 
-    def _within_grace(self, hook: StartHook) -> Check:
+    def _within_grace(self, hook: PostStartHook) -> Check:
         async def check() -> None:
             if self.clock() - self._started_at > self.live_grace_s:
                 await hook.check()
@@ -140,7 +140,7 @@ async def answer(call: Call, endpoint: str, checks: Mapping[str, Check]) -> None
         await send(call, 200, b"ok", TEXT, _HEADERS)
 
 
-async def answer_one(call: Call, check: Check) -> None:
+async def respond_one(call: Call, check: Check) -> None:
     """The answer to /livez/ping and its like."""
     reason = (await _run({"": check}))[""]
     if reason:

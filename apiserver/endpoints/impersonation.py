@@ -20,21 +20,21 @@ def impersonate(chain: AuthorizationChain, brand: Brand) -> Middleware:
 
     def middleware(handle: Handler) -> Handler:
         # No coroutine of its own: nearly all requests just pass.
-        def as_wanted(call: Call) -> Awaitable[None]:
+        def impersonating(call: Call) -> Awaitable[None]:
             headers = call.request.raw_headers
             if is_impersonating(headers) and (wanted := wanted_user(headers)) is not None:
                 assert call.user is not None
-                for needed in _needed(call.user, wanted, reviews_group):
+                for needed in _required_permissions(call.user, wanted, reviews_group):
                     chain.require(needed)
                 call.user = impersonated(wanted)
             return handle(call)
 
-        return as_wanted
+        return impersonating
 
     return middleware
 
 
-def _needed(caller: UserInfo, wanted: UserInfo, reviews_group: str) -> Iterator[Attributes]:
+def _required_permissions(caller: UserInfo, wanted: UserInfo, reviews_group: str) -> Iterator[Attributes]:
     """What the caller must be allowed, one thing after another."""
 
     def to_be(group: str, resource: str, name: str, namespace: str = "", subresource: str = "") -> Attributes:

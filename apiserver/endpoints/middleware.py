@@ -59,7 +59,7 @@ def errors_to_status() -> Middleware:
             except ConnectionError:
                 raise  # Nobody is there to be told.
             except asyncio.CancelledError:
-                if not call.is_late:
+                if not call.has_timed_out:
                     raise  # The client is gone, or the server stops.
                 asyncio.current_task().uncancel()  # type: ignore[union-attr]
                 await _answer(call, Timeout.of_request())
@@ -76,7 +76,7 @@ async def _answer(call: Call, error: ApiError) -> None:
         await send_error(call, error)
         return
     # The answer has begun and cannot be taken back; cutting it off tells the client.
-    call.closes = True
+    call.closes_connection = True
     if call.request.transport is not None:
         call.request.transport.abort()
 
@@ -132,8 +132,8 @@ def authenticate(chain: AuthenticationChain) -> Middleware:
 
 def _certificate_user(connection: Connection) -> UserInfo | None:
     """Looked up once for a connection: its certificate does not change."""
-    if not connection.has_looked_for_user and connection.transport is not None:
-        connection.has_looked_for_user = True
+    if not connection.is_user_known and connection.transport is not None:
+        connection.is_user_known = True
         connection.user = client_cert.user_of(connection.transport.get_extra_info("peercert"))
     return connection.user
 
@@ -207,8 +207,8 @@ class Deadlines:
             for call, task in self._under_way.items():
                 if call.received_at > began_before:
                     break
-                if not call.is_late and task is not None:
-                    call.is_late = True
+                if not call.has_timed_out and task is not None:
+                    call.has_timed_out = True
                     task.cancel()
 
 

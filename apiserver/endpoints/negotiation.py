@@ -101,14 +101,14 @@ class Negotiator:
     def _form_for(self, accept: str) -> Form:
         if not accept.strip():
             return FULL
-        is_any_known = False
+        is_any_supported = False
         for clause in _clauses(accept):
             parameters = clause.parameters
             for media_type in self._media_types:
                 # kube-apiserver does not take `application/*`.
                 if clause.media_type not in (media_type, "*/*"):
                     continue
-                is_any_known = True
+                is_any_supported = True
                 if self._can_become(media_type, parameters):
                     return Form(
                         media_type,
@@ -116,7 +116,7 @@ class Negotiator:
                         parameters["v"] if "as" in parameters else "v1",
                         parameters.get("drop") == MANAGED_FIELDS,
                     )
-        if not is_any_known:
+        if not is_any_supported:
             # Kubernetes' router turns these away before anybody looks at parameters.
             available = ", ".join(self._media_types)
             raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {available}", details={})

@@ -9,7 +9,7 @@ from aiohttp import HttpVersion11, web
 
 from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.middleware import new_audit_id
-from apiserver.endpoints.representation import Statuses
+from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target
 from apiserver.endpoints.responses import send_error, sent
 from apiserver.errors import BadRequest
@@ -17,7 +17,7 @@ from apiserver.meta.options import is_true
 
 
 def entry_of(
-    handle: Handler, clock: Callable[[], float], statuses: Statuses, *, follows_item_watch: bool
+    handle: Handler, clock: Callable[[], float], statuses: StatusEncoder, *, follows_item_watch: bool
 ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     """The server's handler: makes the record of a request, and hands it down the chain.
 
@@ -44,7 +44,7 @@ def entry_of(
         audit_id = request.headers.get("Audit-Id") or new_audit_id()
         call = Call(request, info, query, audit_id, clock(), statuses=statuses)
         if malformed:
-            call.closes = True
+            call.closes_connection = True
             await send_error(call, BadRequest(malformed))
         else:
             await handle(call)

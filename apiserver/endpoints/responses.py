@@ -50,12 +50,12 @@ _GZIP_HEADERS: Final = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
 
 def sent(call: Call) -> web.StreamResponse:
     """What the server's handler returns when the answer has been written."""
-    return SENT_LAST if call.closes or call.connection.is_last_answer else SENT
+    return SENT_LAST if call.closes_connection or call.connection.is_last_answer else SENT
 
 
 def _keeps_alive(call: Call) -> bool:
     request = call.request
-    if not request.keep_alive or call.closes or call.connection.is_last_answer:
+    if not request.keep_alive or call.closes_connection or call.connection.is_last_answer:
         return False
     # Who asked whether to send a body, and was refused, may or may not send it: what comes next is unclear.
     return call.has_read_body or not request.body_exists or hdrs.EXPECT not in request.headers
@@ -64,7 +64,7 @@ def _keeps_alive(call: Call) -> bool:
 def _connection(call: Call) -> str:
     """What the head says about the connection: nothing where all is as HTTP/1.1 has it."""
     if not _keeps_alive(call):
-        call.closes = True
+        call.closes_connection = True
         return "close"
     return "" if call.request.version >= (1, 1) else "keep-alive"
 
@@ -157,7 +157,7 @@ def _compressed(slices: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     yield compressor.flush()
 
 
-class Slices(Protocol):
+class ResponseBody(Protocol):
     """A body of any size. Making it costs nobody else anything: slices are made one by one.
 
     takes_long: one slice may. It is then made in the thread that others need not wait for.
@@ -180,7 +180,7 @@ class QuickSlices:
         return iter(self._slices)
 
 
-async def send_slices(call: Call, slices: Slices, content_type: str = JSON, status: int = 200) -> None:
+async def send_slices(call: Call, slices: ResponseBody, content_type: str = JSON, status: int = 200) -> None:
     """Write a body of any size with no more of it in memory than the connection takes.
 
     What it is made of must not change while it is sent: slices are made between awaits. Empty ones are not
@@ -238,7 +238,7 @@ class Stream:
         self._connection = call.connection
         self._is_chunked = call.request.version >= (1, 1)
         if not self._is_chunked:
-            call.closes = True
+            call.closes_connection = True
         self._write_raw(
             _head(call, status, content_type, headers)
             + (b"Transfer-Encoding: chunked\r\n\r\n" if self._is_chunked else b"\r\n")

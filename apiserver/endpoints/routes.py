@@ -73,13 +73,13 @@ class Routes:
         self._handlers: Mapping[str, Handler] = {
             verb.name: getattr(verbs, verb.name) for verb in fields(VerbHandlers)
         }
-        self._spoken = spoken
+        self._virtual = spoken
         self._connect = connect
         self._discovery = discovery
         self._openapi = openapi
         self._health = health
         self._metrics = metrics
-        self._delegated = delegated
+        self._is_delegated = delegated
         self._fixed: Mapping[str, Callable[[Call], Awaitable[None]]] = {
             "": self._index,
             "api": discovery.core,
@@ -105,12 +105,12 @@ class Routes:
             await self._no_such_path(call)
             return
         resource = self._table().find(info.group, info.version, info.resource)
-        if resource is None or not _has_its_scope(call, resource):
+        if resource is None or not _matches_scope(call, resource):
             if self._table().is_custom(info.group):
                 await self._no_such_path(call)
                 return
             raise NoSuchEndpoint
-        if info.rest and not _leads_on(resource, info.subresource):
+        if info.rest and not _has_paths_below(resource, info.subresource):
             raise NoSuchEndpoint
         for each in resource.preparations:
             if each.is_due:
@@ -136,20 +136,20 @@ class Routes:
             subresource = resource.subresources.get(info.subresource)
             if subresource is None and resource.keeping is not None:
                 raise NotFound(resource.group_resource, info.name)
-            return self._of_subresource(info.method, subresource)
+            return self._subresource_handler(info.method, subresource)
         verb = _supported(verbs, info.method, resource.verbs)
-        if verb == "create" and resource.definition in self._spoken:
-            return self._spoken[resource.definition][verb]
+        if verb == "create" and resource.definition in self._virtual:
+            return self._virtual[resource.definition][verb]
         return self._handlers[verb]
 
-    def _of_subresource(self, method: str, subresource: Subresource | None) -> Handler:
+    def _subresource_handler(self, method: str, subresource: Subresource | None) -> Handler:
         if subresource is None:
             raise NoSuchEndpoint
         verb = _supported(_SUBRESOURCE, method, subresource.verbs)
         if subresource.update is not None:
             return self._handlers[verb]
         if subresource.definition:
-            return self._spoken[subresource.definition][verb]
+            return self._virtual[subresource.definition][verb]
         if self._connect is None:
             raise NoSuchEndpoint
         return self._connect
@@ -183,7 +183,7 @@ class Routes:
                     await self._no_such_path(call)
                     return
                 self._require_get(call)
-                await health.answer_one(call, check)
+                await health.respond_one(call, check)
             case ["openapi", "v3", *rest]:
                 self._require_get(call)
                 if not await self._openapi.group_version(call, "/".join(rest)):
@@ -223,13 +223,13 @@ class Routes:
 
     async def _no_such_path(self, call: Call) -> None:
         match call.info.path.split("/"):
-            case ["", "apis", group, version, *_] if self._delegated(group, version):
+            case ["", "apis", group, version, *_] if self._is_delegated(group, version):
                 await send(call, 503, b"service unavailable\n", TEXT, {"X-Content-Type-Options": "nosniff"})
                 return
         await send(call, 404, b"404 page not found\n", TEXT, {"X-Content-Type-Options": "nosniff"})
 
 
-def _has_its_scope(call: Call, resource: ServedResource) -> bool:
+def _matches_scope(call: Call, resource: ServedResource) -> bool:
     """Namespaced objects are found in their namespaces only, others outside of any."""
     info = call.info
     if resource.is_namespaced:
@@ -238,7 +238,7 @@ def _has_its_scope(call: Call, resource: ServedResource) -> bool:
     return not info.namespace or info.is_namespace_itself
 
 
-def _leads_on(resource: ServedResource, name: str) -> bool:
+def _has_paths_below(resource: ServedResource, name: str) -> bool:
     """Whether paths may go on below the subresource."""
     subresource = resource.subresources.get(name)
     return subresource is not None and subresource.has_paths

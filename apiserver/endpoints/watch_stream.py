@@ -31,7 +31,7 @@ LAST_BOOKMARK_BEFORE_END_S: Final = 2.0
 STALLED_S: Final = 60.0
 # What is written in one turn of the loop, about, and how many events are made before that is looked at.
 FLUSH_BYTES_MAX: Final = 256 * 1024
-TAKEN_AT_ONCE: Final = 16
+BATCH_EVENTS: Final = 16
 
 
 class Iteration:
@@ -100,7 +100,7 @@ class WatchStream:
         self._stream: Stream | None = None
         self._watcher: Watcher[StoredObject] | None = None
         # Taken from the watcher, and waiting to be converted by somebody else.
-        self._unshown: Sequence[Delivery[StoredObject]] = ()
+        self._unconverted: Sequence[Delivery[StoredObject]] = ()
         self._showing: asyncio.Task[None] | None = None
         # What has been converted for these, should there be no room to keep it elsewhere.
         self._views: dict[StoredObject, StoredObject] = {}
@@ -131,7 +131,7 @@ class WatchStream:
         watcher: Watcher[StoredObject],
         initial: list[Version[StoredObject]],
         *,
-        bookmark_initial: int | None,
+        initial_bookmark: int | None,
         revision: Callable[[], int],
         sends_bookmarks: bool,
     ) -> None:
@@ -151,12 +151,12 @@ class WatchStream:
             stream.finish()
             return
         initial.clear()
-        if bookmark_initial is not None:
-            stream.write(self._encoder.bookmark(bookmark_initial, ends_initial_events=True))
+        if initial_bookmark is not None:
+            stream.write(self._encoder.bookmark(initial_bookmark, ends_initial_events=True))
         self._is_live = True
         self.flush()
         try:
-            await self._wait(revision if sends_bookmarks else None)
+            await self._wait_for_end(revision if sends_bookmarks else None)
         finally:
             self._is_live = False
             if self._showing is not None:
@@ -207,7 +207,7 @@ class WatchStream:
             return
         if watcher.is_overrun:
             # It has not read for a long time; waiting until it takes the rest would help nobody.
-            self._call.closes = True
+            self._call.closes_connection = True
             stream.abort()
             self.end()
         elif self._showing is not None:
@@ -234,10 +234,12 @@ class WatchStream:
         """In one write, and no more than others can wait for."""
         encoded = self._encoded
         pieces = [encoded(delivery) for delivery in self._take(watcher)]
-        if len(watcher) and not self._unshown:
+        if len(watcher) and not self._unconverted:
             size = sum(map(len, pieces))
             turn_ends = monotonic() + TURN_S
-            while len(watcher) and not self._unshown and size < FLUSH_BYTES_MAX and monotonic() < turn_ends:
+            while (
+                len(watcher) and not self._unconverted and size < FLUSH_BYTES_MAX and monotonic() < turn_ends
+            ):
                 more = [encoded(delivery) for delivery in self._take(watcher)]
                 size += sum(map(len, more))
                 pieces += more
@@ -248,16 +250,16 @@ class WatchStream:
     def _take(self, watcher: Watcher[StoredObject]) -> Sequence[Delivery[StoredObject]]:
         """What is next and can be shown. What cannot yet is seen to, and comes before all else then."""
         if self.resource.keeping is None:
-            return watcher.take(TAKEN_AT_ONCE)
-        if not self._unshown:
+            return watcher.take(BATCH_EVENTS)
+        if not self._unconverted:
             self._views = {}
-        taken, self._unshown = self._unshown or watcher.take(TAKEN_AT_ONCE), ()
+        taken, self._unconverted = self._unconverted or watcher.take(BATCH_EVENTS), ()
         for index, delivery in enumerate(taken):
             found = _object_of(delivery)
-            is_at_hand = found in self._views or self.resource.view_at_hand(found) is not None
-            if not is_at_hand or not (self._selects is None or self._can_tell(delivery)):
-                self._unshown = taken[index:]
-                self._showing = self._loop.create_task(self._show(self._unshown))
+            has_view = found in self._views or self.resource.view_at_hand(found) is not None
+            if not has_view or not (self._selects is None or self._has_views(delivery)):
+                self._unconverted = taken[index:]
+                self._showing = self._loop.create_task(self._convert(self._unconverted))
                 taken = taken[:index]
                 break
         if self._selects is None:
@@ -271,7 +273,7 @@ class WatchStream:
             return (_object_of(delivery),)
         return (_object_of(delivery), _object_of(Delivery(EventType.DELETED, change)))
 
-    def _can_tell(self, delivery: Delivery[StoredObject]) -> bool:
+    def _has_views(self, delivery: Delivery[StoredObject]) -> bool:
         """Whether all is at hand; it is held on to, as its room elsewhere may be taken by what comes next."""
         for found in self._concerned(delivery):
             view = self._views.get(found) or self.resource.view_at_hand(found)
@@ -285,7 +287,7 @@ class WatchStream:
     ) -> Delivery[StoredObject] | None:
         """What a change is, once both states of the object can be shown; None if neither is meant."""
         kind, change = delivery
-        held = [selects(self._view(found)) for found in self._concerned(delivery)]
+        held = [selects(self._view_of(found)) for found in self._concerned(delivery)]
         if kind is not EventType.MODIFIED:
             return delivery if held[0] else None
         match held:
@@ -295,10 +297,10 @@ class WatchStream:
                 return Delivery(EventType.DELETED, change)
         return delivery if held[0] else None
 
-    def _view(self, found: StoredObject) -> StoredObject:
+    def _view_of(self, found: StoredObject) -> StoredObject:
         return self._views.get(found) or self.resource.view(found)
 
-    async def _show(self, deliveries: Sequence[Delivery[StoredObject]]) -> None:
+    async def _convert(self, deliveries: Sequence[Delivery[StoredObject]]) -> None:
         """Have what is waiting converted. The same change is converted once for all who watch."""
         failure: ApiError | None = None
         try:
@@ -342,15 +344,15 @@ class WatchStream:
             found = change.previous.value
             assert found is not None
             found.require_sound()
-            found = self._view(found)
+            found = self._view_of(found)
             return self._event(kind.value, found, found.at_revision(change.revision))
         found = change.version.value
         assert found is not None
         found.require_sound()
-        found = self._view(found)
+        found = self._view_of(found)
         return self._event(kind.value, found, found.tail)
 
-    async def _wait(self, revision: Callable[[], int] | None) -> None:
+    async def _wait_for_end(self, revision: Callable[[], int] | None) -> None:
         """Until the stream has to end; with bookmarks now and then, if `revision` tells theirs."""
         while True:
             now = self._clock()
@@ -373,7 +375,7 @@ class WatchStream:
         watcher, stream = self._watcher, self._stream
         if watcher is None or stream is None or not stream.can_write:
             return
-        if len(watcher) or self._unshown:
+        if len(watcher) or self._unconverted:
             return
         if revision > watcher.after:
             stream.write(self._encoder.bookmark(revision, ends_initial_events=False))
@@ -389,7 +391,7 @@ def _object_of(delivery: Delivery[StoredObject]) -> StoredObject:
     return version.value
 
 
-class Streams:
+class WatchStreams:
     """All watches that are open, so that they can be ended together."""
 
     def __init__(self, metrics: RequestMetrics) -> None:
@@ -397,13 +399,13 @@ class Streams:
         self.turns = Iteration()
         self._open: set[WatchStream] = set()
         self._is_closing = False
-        self._gone: WeakSet[ServedResource] = WeakSet()
+        self._withdrawn: WeakSet[ServedResource] = WeakSet()
 
     @contextmanager
     def open(self, stream: WatchStream) -> Iterator[None]:
         self._open.add(stream)
         self._metrics.watches += 1
-        if self._is_closing or stream.resource in self._gone:
+        if self._is_closing or stream.resource in self._withdrawn:
             stream.end()
         try:
             yield
@@ -411,12 +413,12 @@ class Streams:
             self._open.discard(stream)
             self._metrics.watches -= 1
 
-    def end_of(self, resources: Collection[ServedResource]) -> None:
+    def end_all_of(self, resources: Collection[ServedResource]) -> None:
         """End the watches of resources that are served no more, or otherwise: their clients begin again.
 
         Those of them that are about to begin end at once.
         """
-        self._gone.update(resources)
+        self._withdrawn.update(resources)
         for stream in list(self._open):
             if stream.resource in resources:
                 stream.end()

@@ -71,7 +71,7 @@ class Applier:
         *,
         speaks: ServedResource | None = None,
         part: Callable[[Document], Document] | None = None,
-        check_whole: Callable[[Document], object] | None = None,
+        check_object: Callable[[Document], object] | None = None,
     ) -> tuple[StoredObject, HTTPStatus]:
         """The object as it is after the apply, and whether it is a new one.
 
@@ -93,9 +93,9 @@ class Applier:
         large = len(body) > offload.LARGE_BYTES
         if large:
             resource.compile()
-        said = Said(body, content_type, speaks or resource, part, check_whole)
+        said = Said(body, content_type, speaks or resource, part, check_object)
         write = ApplyWrite(call, resource, self._ownership, options, said, self._settled)
-        current = self._registry.cache.peek(self._registry.key(resource, info.namespace, info.name))
+        current = self._registry.cache.get_cached(self._registry.key(resource, info.namespace, info.name))
         if current is None or not write.is_settled(current.value):
             is_slow = large or (len(body) > bodies.YAML_LARGE_BYTES and not looks_like_json(body))
             await offload.run(is_slow, write.read)

@@ -38,7 +38,7 @@ class Said(NamedTuple):
     content_type: str
     speaks: ServedResource
     part: Callable[[Document], Document] | None
-    check_whole: Callable[[Document], object] | None
+    check_object: Callable[[Document], object] | None
 
 
 class ApplyWrite:
@@ -122,7 +122,7 @@ class ApplyWrite:
             self._entries = live["metadata"].get("managedFields", [])
             return live
         applied = self._applied(live, live)
-        if applied.document is live and self._is_remembered(live):
+        if applied.document is live and self._is_last_applied(live):
             # It has passed the schema already.
             self._entries = owning.write(applied.owners)
             return live
@@ -146,16 +146,18 @@ class ApplyWrite:
             new["metadata"]["managedFields"] = self._entries
 
     def _applied(self, live: Document | None, source: Document) -> Applied:
-        owners = owning.owners_of(source) if source else {}
+        owners = owning.decode_stored(source) if source else {}
         try:
             arguments = (live, self.wanted, owners, self._manager, self._version, self._now)
             try:
                 return owning.apply(*arguments, force=bool(self._options.force), wanted=self._to_field_set)
             except owning.ApplyConflict:
-                taken_over = self._taken_over(live)
-                if not taken_over:
+                allowed_conflicts = self._allowed_conflicts(live)
+                if not allowed_conflicts:
                     raise
-                return owning.apply(*arguments, wanted=self._to_field_set, taken_over=taken_over)
+                return owning.apply(
+                    *arguments, wanted=self._to_field_set, allowed_conflicts=allowed_conflicts
+                )
         except owning.ApplyConflict as conflict:
             causes = [
                 {
@@ -173,12 +175,12 @@ class ApplyWrite:
         except TooDeep as error:
             raise BadRequest(str(error)) from None
 
-    def _taken_over(self, live: Document | None) -> FieldSet:
+    def _allowed_conflicts(self, live: Document | None) -> FieldSet:
         """What is no conflict, since the same applier has set it without the server's knowing."""
         text = None if live is None else last_applied.text_of(live, self._manager.name)
-        return last_applied.taken_over(live, text, self._version) if live and text else LEAF
+        return last_applied.allowed_conflicts(live, text, self._version) if live and text else LEAF
 
-    def _is_remembered(self, live: Document) -> bool:
+    def _is_last_applied(self, live: Document) -> bool:
         """Would the next client-side apply find what is wanted now?"""
         text = last_applied.text_of(live, self._manager.name)
         return text is None or text == last_applied.annotation_for(self.wanted)
@@ -192,7 +194,7 @@ class ApplyWrite:
         except TypeError:
             raise BadRequest("the object is nested too deeply") from None
         if last_applied.text_of(document, self._manager.name) is not None:
-            last_applied.keep_up(document, self.wanted)
+            last_applied.set_annotation(document, self.wanted)
         resource = self._resource
         try:
             check(document, resource, field_validation="Ignore", warnings=[])
@@ -201,8 +203,8 @@ class ApplyWrite:
                 f"failed to convert the merged object ({self._subject()}): {mismatch}"
             ) from None
         require_size(document)
-        if self._said.check_whole is not None:
-            self._said.check_whole(document)
+        if self._said.check_object is not None:
+            self._said.check_object(document)
         warn_of_duplicate_owners(self._call, document)
         return document
 

@@ -18,7 +18,7 @@ from apiserver.vocabulary import Document
 from storage.interface import VALUE_BYTES_MAX
 
 # So much of a body that cannot be understood is shown.
-SHOWN_BYTES: Final = 30
+QUOTED_BYTES: Final = 30
 # Of a document with its defaults. Not all of what is sent need be stored.
 DOCUMENT_BYTES_MAX: Final = 2 * VALUE_BYTES_MAX
 
@@ -31,11 +31,11 @@ class Decoder:
         brand: Brand,
         *,
         has_cbor: bool = False,
-        spell_out: Callable[[Document], None] = lambda document: None,
+        before_schema: Callable[[Document], None] = lambda document: None,
     ) -> None:
         """spell_out: puts into words what the schema would lose, as the difference of empty and absent."""
         self._parser = BodyParser(brand, has_cbor=has_cbor)
-        self._spell_out = spell_out
+        self._before_schema = before_schema
 
     async def read(
         self,
@@ -82,7 +82,7 @@ class Decoder:
         except MalformedBody as error:
             raise _unrecognized(resource, str(error), body) from None
         document = _require_kind(parsed.document, resource)
-        self._spell_out(document)
+        self._before_schema(document)
         repeated = parsed.repeated() if field_validation != "Ignore" else []
         try:
             check(
@@ -114,9 +114,9 @@ def _summary(body: bytes) -> str:
     """The beginning of a body, as text if it looks like JSON."""
     if not body:
         return "<empty>"
-    shown = body[:SHOWN_BYTES]
+    shown = body[:QUOTED_BYTES]
     text = shown.decode("utf-8", "replace") if body.startswith(b"{") else shown.hex()
-    return text if len(body) <= SHOWN_BYTES else f"{text} ..."
+    return text if len(body) <= QUOTED_BYTES else f"{text} ..."
 
 
 def _require_kind(document: Any, resource: ServedResource) -> Document:

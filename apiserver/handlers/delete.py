@@ -36,7 +36,7 @@ WORKERS: Final = 16
 def delete_handler(
     registry: Registry,
     encoders: Encoders,
-    options_reader: OptionsReader,
+    options_reader: DeleteOptionsReader,
     lifecycle: NamespaceLifecycle,
     admission: AdmissionChain,
 ) -> Handler:
@@ -57,7 +57,7 @@ def delete_handler(
         if not deleted.is_removed or resource.strategy.returns_deleted:
             await send_object(call, encoder, deleted.found)
             return
-        await send_status(call, _success(resource, info.name, deleted.uid))
+        await send_status(call, _success_status(resource, info.name, deleted.uid))
 
     return delete
 
@@ -65,7 +65,7 @@ def delete_handler(
 def delete_collection_handler(
     registry: Registry,
     encoders: Encoders,
-    options_reader: OptionsReader,
+    options_reader: DeleteOptionsReader,
     brand: Brand,
     admission: AdmissionChain,
 ) -> Handler:
@@ -105,14 +105,14 @@ async def _all(workers: Iterable[Coroutine[None, None, None]]) -> None:
             task.cancel()
 
 
-class OptionsReader:
+class DeleteOptionsReader:
     """Gets DeleteOptions from the body if there is one, else from the query (row G09)."""
 
     def __init__(
         self, brand: Brand, schema: Schema, deviations: Deviations, *, has_cbor: bool = False
     ) -> None:
         """schema: of DeleteOptions."""
-        self._takes_bare_dry_run = deviations.empty_dry_run
+        self._allows_empty_dry_run = deviations.empty_dry_run
         self._brand = brand
         self._check = Walk(schema)
         self._from_protobuf = Decoder(schema)
@@ -125,11 +125,11 @@ class OptionsReader:
             content_type = call.request.headers.get(hdrs.CONTENT_TYPE, "")
             document = await offload.run(is_large(body, content_type), self._decode, body, content_type)
             options = DeleteOptions.from_body(
-                document, self._brand.meta_group, allows_empty_dry_run=self._takes_bare_dry_run
+                document, self._brand.meta_group, allows_empty_dry_run=self._allows_empty_dry_run
             )
         else:
             options = DeleteOptions.from_query(
-                call.query, self._brand.meta_group, allows_empty_dry_run=self._takes_bare_dry_run
+                call.query, self._brand.meta_group, allows_empty_dry_run=self._allows_empty_dry_run
             )
         call.warnings += options.warnings
         return options
@@ -151,7 +151,7 @@ class OptionsReader:
         return document
 
 
-def _success(resource: ServedResource, name: str, uid: str) -> Document:
+def _success_status(resource: ServedResource, name: str, uid: str) -> Document:
     return {
         "kind": "Status",
         "apiVersion": "v1",

@@ -10,7 +10,7 @@ from aiohttp import hdrs
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.negotiation import Form, Negotiator, object_targets
-from apiserver.endpoints.representation import Encoder, KeptForms, MetaMessages, encoder_for
+from apiserver.endpoints.representation import Encoder, FormCaches, MetaV1Encoders, encoder_for
 from apiserver.meta.options import first
 from apiserver.registry.served_resource import ServedResource
 from apiserver.wire.media_types import JSON, YAML, media_types
@@ -20,13 +20,13 @@ class Encoders:
     """Chooses by the Accept header; keeps encoders, which have no state of their own."""
 
     def __init__(
-        self, brand: Brand, clock: Callable[[], float], meta: MetaMessages, *, has_cbor: bool = False
+        self, brand: Brand, clock: Callable[[], float], meta: MetaV1Encoders, *, has_cbor: bool = False
     ) -> None:
         """meta: the messages that kinds share in protobuf."""
         self._brand = brand
         self._clock = clock
         self._meta = meta
-        self._kept = KeptForms(lock=Lock())  # What is large is made in a thread of its own.
+        self._kept = FormCaches(lock=Lock())  # What is large is made in a thread of its own.
         self._negotiators = {
             (has_protobuf, streams): _negotiator(
                 brand, has_protobuf=has_protobuf, has_cbor=has_cbor, streams=streams

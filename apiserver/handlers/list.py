@@ -13,7 +13,14 @@ import orjson
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import Call, Handler
 from apiserver.endpoints.representation import Encoder
-from apiserver.endpoints.responses import Slices, accepts_gzip, gzipped, is_pretty, send_body, send_slices
+from apiserver.endpoints.responses import (
+    ResponseBody,
+    accepts_gzip,
+    gzipped,
+    is_pretty,
+    send_body,
+    send_slices,
+)
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.shared_lists import SharedLists
@@ -48,7 +55,7 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handle
 
     async def shared_body(
         resource: ServedResource, namespace: str, options: ListOptions, encoder: Encoder, gzip: bool
-    ) -> Slices:
+    ) -> ResponseBody:
         """All that is asked for at one revision is the same, whoever asks."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             at = ReadAt.exactly(await cache.revision_at(options.at))

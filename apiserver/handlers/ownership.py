@@ -10,7 +10,7 @@ from aiohttp import hdrs
 
 from apiserver.apply import updater as owning
 from apiserver.apply.field_set import InvalidFieldSet
-from apiserver.apply.type_defs import KEY_DEFAULTS, Shapes
+from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDefs
 from apiserver.apply.typed_value import TooDeep
 from apiserver.apply.updater import UPDATE, FieldManager, ManagedFields, Version, updater_name
 from apiserver.deviations import Deviations
@@ -20,7 +20,7 @@ from apiserver.meta import timestamps
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.write_stages import Track
-from apiserver.schema.compile import TypeMismatch, Walks, empty
+from apiserver.schema.compile import SchemaCompiler, TypeMismatch, empty
 from apiserver.vocabulary import Document
 
 STATUS: Final = "status"
@@ -61,15 +61,15 @@ class Ownership:
         self._table = table
         self._deviations = deviations
         self._clock = clock
-        self._shapes = Shapes(KEY_DEFAULTS)
+        self._shapes = TypeDefs(KEY_DEFAULTS)
         # What is absent stays so: that somebody else's default changes is nobody's doing.
-        self._bare = Walks()
+        self._bare = SchemaCompiler()
 
     def now(self, call: Call) -> str:
         """Who changes an object through its scale has no time in Kubernetes, since a scale has no owners."""
         return "" if call.info.subresource == SCALE else timestamps.to_text(self._clock())
 
-    def spell_out(self, document: Document) -> None:
+    def before_schema(self, document: Document) -> None:
         """An empty list strips all ownership in kube-apiserver (row F22); the schema drops what is empty."""
         if not self._deviations.empty_list_keeps_owners:
             meta = document.get("metadata")
@@ -103,7 +103,7 @@ class Ownership:
 
     def _alone(self, resource: ServedResource) -> Version:
         is_custom = not resource.definition
-        shapes = Shapes() if is_custom else self._shapes
+        shapes = TypeDefs() if is_custom else self._shapes
         document = {} if is_custom else empty(resource.schema())
         document |= {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}}
         return Version(
@@ -188,10 +188,10 @@ class Ownership:
             if owning.is_reset(said):
                 return {} if self._deviations.reset_writer_owns else None
             try:
-                return owning.read(said, is_own=False) or owning.owners_of(old) or None
+                return owning.read(said, is_own=False) or owning.decode_stored(old) or None
             except InvalidFieldSet:
                 pass  # Who does not understand owners shall not take them away.
-        return owning.owners_of(old) or None
+        return owning.decode_stored(old) or None
 
 
 def _is_same(new: Document, old: Document | None) -> bool:

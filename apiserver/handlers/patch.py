@@ -107,7 +107,7 @@ def patch_handler(
                 raise Conflict(resource.group_resource, info.name)
             warnings: list[str] = []
             document = apply_patch(
-                patch, current.document(), resource, options, warnings, spell_out=ownership.spell_out
+                patch, current.document(), resource, options, warnings, before_schema=ownership.before_schema
             )
             require_name(document, info.name)
             require_namespace(document, info.namespace)
@@ -218,7 +218,7 @@ def apply_patch(
     options: WriteOptions,
     warnings: list[str],
     *,
-    spell_out: Callable[[Document], None] = lambda document: None,
+    before_schema: Callable[[Document], None] = lambda document: None,
 ) -> Document:
     """The document, which may be changed, with the patch applied, and checked against the schema.
 
@@ -237,7 +237,7 @@ def apply_patch(
                 raise TypeMismatch(
                     f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
                 )
-        spell_out(patched)
+        before_schema(patched)
         check(
             patched,
             resource,

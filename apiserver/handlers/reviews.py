@@ -20,7 +20,7 @@ from apiserver.catalogue.authorization.access_reviews import (
 )
 from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import BadRequest, Invalid, Unauthorized
-from apiserver.handlers.virtual_kinds import Speech, send_spoken
+from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual
 from apiserver.meta import timestamps
 from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document, GroupKind, UserInfo
@@ -30,19 +30,21 @@ Review: TypeAlias = Callable[[Call, Document], Awaitable[Document]]
 _BAD_TOKEN: Final = "invalid bearer token"  # noqa: S105  a message
 
 
-def review_handlers(speech: Speech, reviews: Mapping[str, Review]) -> Mapping[str, Mapping[str, Handler]]:
+def review_handlers(
+    virtual: VirtualKinds, reviews: Mapping[str, Review]
+) -> Mapping[str, Mapping[str, Handler]]:
     """What answers POST on each virtual type. reviews: by definition."""
 
     def handler(review: Review) -> Handler:
         async def create(call: Call) -> None:
             resource = call.resource
             assert resource is not None
-            encoder = speech.encoder(call, resource)
-            options = speech.options(call, "CreateOptions")
-            document = await speech.read(call, resource, options)
-            await speech.admit(call, document["metadata"].get("name", ""), document, options)
+            encoder = virtual.encoder(call, resource)
+            options = virtual.options(call, "CreateOptions")
+            document = await virtual.read(call, resource, options)
+            await virtual.admit(call, document["metadata"].get("name", ""), document, options)
             answered = await review(call, document)
-            await send_spoken(call, encoder, resource, answered, HTTPStatus.CREATED)
+            await send_virtual(call, encoder, resource, answered, HTTPStatus.CREATED)
 
         return create
 

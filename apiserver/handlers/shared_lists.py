@@ -14,19 +14,19 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Final
 from weakref import WeakValueDictionary
 
-from apiserver.endpoints.responses import Slices
+from apiserver.endpoints.responses import ResponseBody
 from apiserver.registry.results import ObjectList
 
 SHARED_BYTES_MAX: Final = 16 * 1024 * 1024
 ALL_SHARED_BYTES_MAX: Final = 64 * 1024 * 1024
 # A body is as long as its objects; looking at some tells how long that is.
-LOOKED_AT_MAX: Final = 100
+SAMPLES_MAX: Final = 100
 
 
 class SharedBody:
     """The slices of one body, made once, by whoever gets to them first: all of them in one thread."""
 
-    def __init__(self, slices: Slices) -> None:
+    def __init__(self, slices: ResponseBody) -> None:
         self.takes_long = slices.takes_long
         self._source = iter(slices)
         self._made: list[bytes] = []
@@ -50,18 +50,18 @@ class SharedBody:
             index += 1
 
 
-class _NoBody(enum.Enum):
+class _NotShared(enum.Enum):
     """Why those who waited for whoever was first got no body of it."""
 
     TOO_MUCH = "the list is not one to be shared, now"
-    GIVEN_UP = "whoever was first went away"
+    CANCELLED = "whoever was first went away"
 
 
 class SharedLists:
     """Those that are being answered now."""
 
     def __init__(self) -> None:
-        self._found: dict[Hashable, asyncio.Future[SharedBody | _NoBody]] = {}
+        self._found: dict[Hashable, asyncio.Future[SharedBody | _NotShared]] = {}
         self._bodies: WeakValueDictionary[Hashable, SharedBody] = WeakValueDictionary()
         self._bytes: dict[Hashable, int] = {}
 
@@ -69,8 +69,8 @@ class SharedLists:
         self,
         key: Hashable,
         find: Callable[[], Awaitable[ObjectList]],
-        encode: Callable[[ObjectList], Slices],
-    ) -> Slices:
+        encode: Callable[[ObjectList], ResponseBody],
+    ) -> ResponseBody:
         """The body of the list that `key` stands for: the same objects at the same revision in one form.
 
         Raises what `find` and `encode` raise, to everybody who waited for the same: it would be told each.
@@ -85,7 +85,7 @@ class SharedLists:
             found = await asyncio.shield(finding)
             if isinstance(found, SharedBody):
                 return found
-            if found is _NoBody.TOO_MUCH:
+            if found is _NotShared.TOO_MUCH:
                 # It would be so for the next one, too: nobody waits a second time.
                 return encode(await find())
             # One client's going away says nothing about us: one of us takes its place, the others wait on.
@@ -94,15 +94,15 @@ class SharedLists:
         self,
         key: Hashable,
         find: Callable[[], Awaitable[ObjectList]],
-        encode: Callable[[ObjectList], Slices],
-    ) -> Slices:
+        encode: Callable[[ObjectList], ResponseBody],
+    ) -> ResponseBody:
         finding = self._found[key] = asyncio.get_running_loop().create_future()
-        outcome: SharedBody | _NoBody = _NoBody.GIVEN_UP
+        outcome: SharedBody | _NotShared = _NotShared.CANCELLED
         try:
             found = await find()
             slices, size = encode(found), _estimated_bytes(found)
             if not self._has_room(size):
-                outcome = _NoBody.TOO_MUCH
+                outcome = _NotShared.TOO_MUCH
                 return slices
             outcome = self._bodies[key] = SharedBody(slices)
             self._bytes[key] = size
@@ -123,5 +123,5 @@ class SharedLists:
 
 def _estimated_bytes(found: ObjectList) -> int:
     objects = found.objects
-    some = objects[:: max(1, len(objects) // LOOKED_AT_MAX)]
+    some = objects[:: max(1, len(objects) // SAMPLES_MAX)]
     return sum(len(each.tail) for each in some) * len(objects) // max(1, len(some))

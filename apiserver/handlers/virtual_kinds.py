@@ -29,7 +29,7 @@ from apiserver.meta.table import AGE, Column, Columns, columns, path
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, with_revision
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import Walks
+from apiserver.schema.compile import SchemaCompiler
 from apiserver.vocabulary import Document, GroupVersion
 
 _SCALE_COLUMNS: Final = columns(
@@ -50,7 +50,7 @@ _SCALE_COLUMNS: Final = columns(
 
 
 @dataclass(frozen=True, slots=True)
-class Speech:
+class VirtualKinds:
     """What it takes to read documents of kinds that are not kept, and to answer with them."""
 
     decoder: Decoder
@@ -93,11 +93,11 @@ class Speech:
         return self.encoders.of(call, spoken)
 
 
-async def send_spoken(
+async def send_virtual(
     call: Call, encoder: Encoder, spoken: ServedResource, document: Document, status: int = HTTPStatus.OK
 ) -> None:
     """Answer with a document that is kept nowhere."""
-    await send_object(call, encoder, unstored(spoken, document), status)
+    await send_object(call, encoder, virtual_object(spoken, document), status)
 
 
 async def send_success(call: Call) -> None:
@@ -112,7 +112,7 @@ async def send_success(call: Call) -> None:
     await send_status(call, status, HTTPStatus.CREATED)
 
 
-def unstored(spoken: ServedResource, document: Document) -> StoredObject:
+def virtual_object(spoken: ServedResource, document: Document) -> StoredObject:
     """A document as encoders take objects; it is checked and completed first."""
     spoken.check(document)
     version = document["metadata"].get("resourceVersion")
@@ -122,7 +122,7 @@ def unstored(spoken: ServedResource, document: Document) -> StoredObject:
 
 def spoken_types(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedResource]:
     """The kinds that subresources speak, by definition."""
-    walks = Walks(token_requests.DEFAULTS)
+    schema_compiler = SchemaCompiler(token_requests.DEFAULTS)
 
     def spoken(
         definition: str, group_version: GroupVersion, shown: Columns = table.DEFAULT
@@ -136,7 +136,7 @@ def spoken_types(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedRe
             schema=partial(schemas.get, definition),
             columns=shown,
             definition=definition,
-            walks=walks,
+            schema_compiler=schema_compiler,
         )
 
     types = (

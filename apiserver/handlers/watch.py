@@ -8,7 +8,7 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import Call, Handler
-from apiserver.endpoints.watch_stream import Streams, WatchStream
+from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.meta.options import ListOptions
@@ -27,7 +27,7 @@ def watch_handler(
     encoders: Encoders,
     brand: Brand,
     metrics: RequestMetrics,
-    streams: Streams,
+    streams: WatchStreams,
     *,
     min_request_timeout_s: float,
     clock: Callable[[], float],
@@ -82,7 +82,7 @@ def watch_handler(
                 await stream.run(
                     watcher,
                     initial,
-                    bookmark_initial=after if options.ends_initial_events_with_bookmark else None,
+                    initial_bookmark=after if options.ends_initial_events_with_bookmark else None,
                     revision=lambda: cache.revision,
                     sends_bookmarks=options.allow_bookmarks,
                 )

@@ -17,7 +17,7 @@ def set_condition(document: Document, condition: Document, now: str) -> None:
     conditions.append({**condition, "lastTransitionTime": now})
 
 
-def has_condition(document: Document, kind: str) -> bool:
+def is_condition_true(document: Document, kind: str) -> bool:
     """Whether the condition is there, and true."""
     conditions = document.get("status", {}).get("conditions") or ()
     return any(each.get("type") == kind and each.get("status") == "True" for each in conditions)

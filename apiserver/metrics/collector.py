@@ -16,7 +16,7 @@ from storage.watch_cache import WatchCache
 _RESOURCE: Final = ("group", "resource")
 
 
-class StateCollector(Collector):
+class MetricsCollector(Collector):
     """States, read when /metrics is asked for."""
 
     def __init__(

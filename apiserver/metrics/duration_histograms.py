@@ -16,10 +16,10 @@ from prometheus_client.core import HistogramMetricFamily
 BUCKETS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
 )
-_BOUNDS: Final = (*map(str, map(float, BUCKETS)), "+Inf")
+_INFINITE: Final = (*map(str, map(float, BUCKETS)), "+Inf")
 
 
-class Durations:
+class DurationHistogram:
     """Durations of one set of labels.
 
     buckets: how many took no longer than each of BUCKETS, but longer than the one before it, and at last how
@@ -38,7 +38,10 @@ class Durations:
 
 
 def family(
-    name: str, text: str, labels: Sequence[str], by_labels: Mapping[tuple[str, ...], Iterable[Durations]]
+    name: str,
+    text: str,
+    labels: Sequence[str],
+    by_labels: Mapping[tuple[str, ...], Iterable[DurationHistogram]],
 ) -> HistogramMetricFamily:
     """The histogram of some durations; those with the same labels are added up."""
     metric = HistogramMetricFamily(name, text, labels=labels)
@@ -46,6 +49,6 @@ def family(
         members = list(group)
         counts = itertools.accumulate(map(sum, zip(*(each.buckets for each in members), strict=True)))
         metric.add_metric(
-            values, list(zip(_BOUNDS, counts, strict=True)), sum(each.seconds for each in members)
+            values, list(zip(_INFINITE, counts, strict=True)), sum(each.seconds for each in members)
         )
     return metric

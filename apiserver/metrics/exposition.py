@@ -12,16 +12,16 @@ from typing import Final
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.registry import Collector
 
-from apiserver.metrics.collector import StateCollector
+from apiserver.metrics.collector import MetricsCollector
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.metrics.storage import ObservedStorage, StorageMetrics, resources_of_keys
 
 __all__ = [
     "CONTENT_TYPE",
     "Exposition",
+    "MetricsCollector",
     "ObservedStorage",
     "RequestMetrics",
-    "StateCollector",
     "StorageMetrics",
     "resources_of_keys",
 ]

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from apiserver.endpoints.api_call import Call
-from apiserver.metrics.duration_histograms import Durations, family
+from apiserver.metrics.duration_histograms import DurationHistogram, family
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import GroupVersion
 
@@ -28,9 +28,9 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 
 # What is served may be served otherwise later on, under the same labels.
-_Name: TypeAlias = tuple[GroupVersion, str]
+_ResourceName: TypeAlias = tuple[GroupVersion, str]
 # verb, dry_run, resource, subresource, scope, code
-_Key: TypeAlias = tuple[str, str, _Name | None, str, str, int]
+_Key: TypeAlias = tuple[str, str, _ResourceName | None, str, str, int]
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class _Requests:
     labels: tuple[str, ...]
     code: str
     count: int = 0
-    durations: Durations = field(default_factory=Durations)
+    durations: DurationHistogram = field(default_factory=DurationHistogram)
 
 
 class RequestMetrics:
@@ -58,9 +58,9 @@ class RequestMetrics:
         self.in_flight = InFlight()
         self.watches = 0
         self._requests: dict[_Key, _Requests] = {}
-        self._watch_events: dict[_Name, int] = {}
+        self._watch_events: dict[_ResourceName, int] = {}
         # Row S07: by resource and subresource, when it will be gone.
-        self._removed_in: dict[tuple[_Name, str], str] = {}
+        self._removed_in: dict[tuple[_ResourceName, str], str] = {}
 
     def observe(self, call: Call, seconds: float) -> None:
         """Count a request that has been answered."""
@@ -94,7 +94,7 @@ class RequestMetrics:
         total = CounterMetricFamily(
             "apiserver_request_total", "Requests by verb, resource and code.", labels=(*_LABELS, "code")
         )
-        durations: dict[tuple[str, ...], list[Durations]] = {}
+        durations: dict[tuple[str, ...], list[DurationHistogram]] = {}
         for requests in self._requests.values():
             total.add_metric((*requests.labels, requests.code), requests.count)
             if requests.labels[0] != "WATCH":

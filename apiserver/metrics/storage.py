@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client.core import Metric
 
-from apiserver.metrics.duration_histograms import Durations, family
+from apiserver.metrics.duration_histograms import DurationHistogram, family
 from storage.interface import (
     MOST_RECENT,
     NO_LEASE,
@@ -45,14 +45,14 @@ class StorageMetrics:
 
     def __init__(self, resource_of: Callable[[str], tuple[str, str]]) -> None:
         self._resource_of = resource_of
-        self._durations: dict[tuple[str, ...], Durations] = {}
+        self._durations: dict[tuple[str, ...], DurationHistogram] = {}
 
     def observe(self, operation: str, key: str, began: float) -> None:
         """Note a call that began at `began`, in seconds of perf_counter, and has ended."""
         labels = (operation, *self._resource_of(key))
         durations = self._durations.get(labels)
         if durations is None:
-            durations = self._durations[labels] = Durations()
+            durations = self._durations[labels] = DurationHistogram()
         durations.observe(time.perf_counter() - began)
 
     def families(self) -> Iterable[Metric]:

@@ -19,7 +19,7 @@ from storage.keys import INTERNAL_GROUP, prefix_range
 BLIND_ATTEMPTS_MAX: Final = 4
 ATTEMPTS_MAX: Final = 8
 # The object itself, its namespace, and something to spare.
-HELD_MAX: Final = TRANSACTION_WRITES_MAX - 8
+ALLOCATIONS_MAX: Final = TRANSACTION_WRITES_MAX - 8
 
 
 class Allocation(Protocol):
@@ -43,7 +43,7 @@ class Taken(NamedTuple):
     value: str
 
 
-class Holding(Protocol):
+class Allocator(Protocol):
     """How objects of one resource hold things. Pure; documents are in stored form.
 
     A want is something that has to be chosen for an object; what it is made of is its maker's business.
@@ -53,7 +53,7 @@ class Holding(Protocol):
         """What an object holds."""
         ...
 
-    def wants(self, document: Document, *, is_new: bool) -> Sequence[Any]:
+    def allocation_requests(self, document: Document, *, is_new: bool) -> Sequence[Any]:
         """What has to be chosen for it."""
         ...
 
@@ -71,7 +71,7 @@ class Holding(Protocol):
         """The error for something that another object has."""
         ...
 
-    def none_is_left(self, want: Any) -> FieldError: ...
+    def exhausted(self, want: Any) -> FieldError: ...
 
     def too_many(self, document: Document) -> FieldError:
         """The error for an object that holds more than HELD_MAX."""
@@ -85,7 +85,7 @@ class Change(NamedTuple):
     writes: tuple[Put | Delete, ...] = ()
 
 
-NO_CHANGE: Final = Change()
+NO_EXTRA_WRITES: Final = Change()
 
 
 class Refused(Exception):
@@ -96,15 +96,15 @@ class Refused(Exception):
         self.error = error
 
 
-class Holder:
+class ObjectAllocations:
     """One object on its way to what it wants, through the attempts of one write.
 
     prefix: of all keys. owner: the object's key.
     """
 
-    def __init__(self, store: Storage, holding: Holding, *, prefix: str, owner: str) -> None:
+    def __init__(self, store: Storage, allocator: Allocator, *, prefix: str, owner: str) -> None:
         self._store = store
-        self._holding = holding
+        self._allocator = allocator
         self._prefix = f"{prefix}/{INTERNAL_GROUP}/claims"
         self._owner = owner
         self._attempts = 0
@@ -118,39 +118,39 @@ class Holder:
 
         Raises Refused, and the storage's errors.
         """
-        holding = self._holding
-        named = holding.claims(document)
-        had = {self._key(claim) for claim in holding.claims(old)} if old is not None else set()
+        allocator = self._allocator
+        named = allocator.claims(document)
+        had = {self._key(claim) for claim in allocator.claims(old)} if old is not None else set()
         for claim in named:
             # What it has it keeps, though the pool may be another by now.
-            if self._key(claim) not in had and (error := holding.not_to_be_had(document, claim)):
+            if self._key(claim) not in had and (error := allocator.not_to_be_had(document, claim)):
                 raise Refused(error)
         self._asked = {self._key(claim) for claim in named}
         own = {Taken(claim.kind, claim.value) for claim in named}
-        for want in holding.wants(document, is_new=old is None):
-            chosen = holding.choose(want, self._taken | own)
+        for want in allocator.allocation_requests(document, is_new=old is None):
+            chosen = allocator.choose(want, self._taken | own)
             if chosen is None:
-                raise Refused(holding.none_is_left(want))
-            holding.assign(document, want, chosen.value)
+                raise Refused(allocator.exhausted(want))
+            allocator.assign(document, want, chosen.value)
             own.add(Taken(chosen.kind, chosen.value))
-        held = {self._key(claim): claim for claim in holding.claims(document)}
-        if len(held) + len(had) > HELD_MAX:
-            raise Refused(holding.too_many(document))
+        held = {self._key(claim): claim for claim in allocator.claims(document)}
+        if len(held) + len(had) > ALLOCATIONS_MAX:
+            raise Refused(allocator.too_many(document))
         self._document = document
         self._added = {key: claim for key, claim in held.items() if key not in had}
         if is_dry_run:
             for key, claim in self._added.items():
                 if key in self._asked and (await self._store.get(key)).stored is not None:
-                    raise Refused(holding.is_taken(document, claim))
+                    raise Refused(allocator.is_taken(document, claim))
         return Change(
             tuple(Condition(key, 0) for key in self._added),
             (
                 *(Put(key, self._owner.encode("utf-8", "surrogateescape")) for key in self._added),
-                *self._letting_go(had - held.keys()),
+                *self._deletes(had - held.keys()),
             ),
         )
 
-    async def has_lost(self, key: str) -> bool:
+    async def may_retry(self, key: str) -> bool:
         """Whether a write failed because somebody else has `key`: then it may try again with another choice.
 
         Raises Refused if the object asks for that one, or has no luck; and the storage's errors.
@@ -160,7 +160,7 @@ class Holder:
             return False
         self._attempts += 1
         if key in self._asked or self._attempts == ATTEMPTS_MAX:
-            raise Refused(self._holding.is_taken(self._document, claim))
+            raise Refused(self._allocator.is_taken(self._document, claim))
         self._taken.add(Taken(claim.kind, claim.value))
         if self._attempts >= BLIND_ATTEMPTS_MAX:
             folder = f"{self._prefix}/{claim.kind}/"
@@ -170,10 +170,10 @@ class Holder:
 
     def release(self, document: Document) -> tuple[Delete, ...]:
         """What goes with the removal of `document`."""
-        return self._letting_go({self._key(claim) for claim in self._holding.claims(document)})
+        return self._deletes({self._key(claim) for claim in self._allocator.claims(document)})
 
     def _key(self, claim: Allocation) -> str:
         return f"{self._prefix}/{claim.kind}/{claim.value}"
 
-    def _letting_go(self, keys: set[str]) -> tuple[Delete, ...]:
+    def _deletes(self, keys: set[str]) -> tuple[Delete, ...]:
         return tuple(Delete(key) for key in sorted(keys))

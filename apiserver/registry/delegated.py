@@ -24,7 +24,7 @@ class DelegatedVersions:
         services = self._table().find(self._group, "v1", "apiservices")
         if services is None:
             return False
-        found = self._registry.cache.peek(self._registry.key(services, "", f"{version}.{group}"))
+        found = self._registry.cache.get_cached(self._registry.key(services, "", f"{version}.{group}"))
         if found is None or found.value is None or not found.value.head:
             return False
         return bool(found.value.document().get("spec", {}).get("service"))

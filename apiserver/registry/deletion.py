@@ -46,7 +46,7 @@ def marked(resource: ServedResource, document: Document, options: DeleteOptions,
     """
     strategy, meta = resource.strategy, document["metadata"]
     finalizers = object_meta.finalizers(document)
-    if strategy.heeds_policy:
+    if strategy.has_dependents:
         finalizers = options.finalizers(document, orphans_by_default=strategy.orphans_dependents)
     if finalizers:
         meta["finalizers"] = finalizers

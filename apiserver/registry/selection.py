@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from apiserver.meta.selectors import FieldSelector, LabelSelector
-from apiserver.registry.served_resource import Keeping, ServedResource
+from apiserver.registry.served_resource import ServedResource, VersionCodec
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from storage.interface import KeyRange
 from storage.keys import after, object_key, prefix_range
@@ -59,7 +59,7 @@ def select(
     return Selection(keys, scope, _predicate(resource, prefix, labels, fields))
 
 
-def _of_views(keeping: Keeping, selects: Predicate | None) -> Predicate:
+def _of_views(keeping: VersionCodec, selects: Predicate | None) -> Predicate:
     assert selects is not None
 
     def test(found: StoredObject) -> bool:

@@ -14,7 +14,7 @@ from apiserver.meta.table import Columns
 from apiserver.registry.guard import Guard
 from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy
-from apiserver.schema.compile import Walks
+from apiserver.schema.compile import SchemaCompiler
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion
 from apiserver.wire.protobuf import Decoder, Encoder
@@ -84,7 +84,7 @@ class ConversionCodec:
         return head_of(self.api_version, self.kind)
 
 
-class Keeping(Protocol):
+class VersionCodec(Protocol):
     """How objects are kept whose rules are about the version that clients see, as custom resources' are.
 
     They may be stored in any version, and under a schema that has changed since. To show them may take I/O.
@@ -162,10 +162,10 @@ class ServedResource:
     selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
     storage_version: str = ""
     conversion: ConversionCodec | None = None
-    keeping: Keeping | None = None
+    keeping: VersionCodec | None = None
     definition: str = ""  # the schema's name in OpenAPI
     deprecation: Deprecation | None = None
-    walks: Walks = field(default_factory=Walks)
+    schema_compiler: SchemaCompiler = field(default_factory=SchemaCompiler)
     walk: Callable[[], Check] | None = None
     preparations: tuple[Preparation, ...] = ()
     openapi: Callable[[bool], Document] | None = None
@@ -256,7 +256,7 @@ class ServedResource:
     @cached_property
     def check(self) -> Check:
         """Checks and prunes a document; compiled when the first one comes."""
-        return self.walk() if self.walk is not None else self.walks.of(self.schema())
+        return self.walk() if self.walk is not None else self.schema_compiler.of(self.schema())
 
     def compile(self) -> None:
         """Make now what a thread would need first: made in the event loop, it is made once."""

@@ -17,7 +17,7 @@ from apiserver.errors import AlreadyExists, Conflict, NotFound
 from apiserver.meta import names, object_meta, timestamps
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
 from apiserver.registry import chunks, conversion_codec, deletion, offload, write_stages
-from apiserver.registry.allocations import NO_CHANGE, Change, Refused
+from apiserver.registry.allocations import NO_EXTRA_WRITES, Change, Refused
 from apiserver.registry.guard import Guard
 from apiserver.registry.results import Deleted, ObjectList
 from apiserver.registry.selection import Selection, select
@@ -26,7 +26,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.transactions import Commits
 from apiserver.registry.uids import UidSource
-from apiserver.registry.viewed_lists import list_viewed
+from apiserver.registry.viewed_lists import _list_views
 from apiserver.registry.write_stages import Admit, Track, Writer
 from apiserver.vocabulary import Document, UserInfo
 from storage.errors import KeyExists, RevisionCompacted, RevisionMismatch
@@ -40,7 +40,7 @@ NAME_ATTEMPTS_MAX: Final = 8
 LIST_TURN_OBJECTS: Final = 10_000
 
 Transform = Callable[[StoredObject], Document]
-Found = Version[StoredObject]
+SchemaFindings = Version[StoredObject]
 # Texts for the client, added to by whoever has one.
 Warnings: TypeAlias = list[str]
 
@@ -74,7 +74,7 @@ class Registry:
         key = self.key(resource, namespace, name)
         # What is cached answers a read that takes anything; no other may be answered without asking.
         takes_cached = at is ANY and self.cache.is_filled
-        version = self.cache.peek(key) if takes_cached else await self.cache.get(key, at)
+        version = self.cache.get_cached(key) if takes_cached else await self.cache.get(key, at)
         if version is None or version.value is None:
             raise NotFound(resource.group_resource, name)
         version.value.require_sound()
@@ -90,7 +90,7 @@ class Registry:
         try:
             if selection.predicate is not None and selection.is_of_views:
                 selects = selection.predicate
-                found = await list_viewed(self.cache, resource, selects, keys, at, options.limit)
+                found = await _list_views(self.cache, resource, selects, keys, at, options.limit)
             else:
                 found = await self.cache.list(keys, at, limit=options.limit, predicate=selection.predicate)
         except RevisionCompacted:
@@ -190,7 +190,7 @@ class Registry:
         key = self.key(resource, namespace, name)
         holder = self._commits.holder(resource, key)
         if holder is None:
-            return await self._put_new(resource, key, document, options, guard, NO_CHANGE)
+            return await self._put_new(resource, key, document, options, guard, NO_EXTRA_WRITES)
         try:
             while True:
                 filled = copy.deepcopy(document)
@@ -198,7 +198,7 @@ class Registry:
                 try:
                     return await self._put_new(resource, key, filled, options, guard, change)
                 except KeyExists as error:
-                    if not await holder.has_lost(error.key):
+                    if not await holder.may_retry(error.key):
                         raise
         except Refused as refused:
             raise write_stages.refusal(resource, name, [refused.error]) from None
@@ -292,9 +292,9 @@ class Registry:
     ) -> StoredObject:
         """Returns the object as it is stored. told: takes the warnings of the last attempt."""
         key = self.key(resource, namespace, name)
-        holder, change = self._commits.holder(resource, key), NO_CHANGE
+        holder, change = self._commits.holder(resource, key), NO_EXTRA_WRITES
         # A dry run has no write that would find out that the cached copy is an old one.
-        current, is_fresh = None if options.dry_run else self.cache.peek(key), False
+        current, is_fresh = None if options.dry_run else self.cache.get_cached(key), False
         unchanged_at = 0  # the revision of a copy that the write would leave as it is
         while True:
             if current is None:
@@ -353,7 +353,7 @@ class Registry:
             except KeyExists as error:
                 assert holder is not None  # Nothing else of an update creates a key.
                 try:
-                    await holder.has_lost(error.key)
+                    await holder.may_retry(error.key)
                 except Refused as refused:
                     raise write_stages.refusal(resource, name, [refused.error]) from None
                 current = None
@@ -404,7 +404,7 @@ class Registry:
         Raises NotFound, Conflict (preconditions), what `admit` raises, and the storage's errors.
         """
         key = self.key(resource, namespace, name)
-        current, is_fresh = None if options.dry_run else self.cache.peek(key), False
+        current, is_fresh = None if options.dry_run else self.cache.get_cached(key), False
         while True:
             if current is None:
                 current, is_fresh = await self._fresh(resource, key, name), True
@@ -469,7 +469,7 @@ class Registry:
 
     # ---- inside
 
-    async def _fresh(self, resource: ServedResource, key: str, name: str) -> Found:
+    async def _fresh(self, resource: ServedResource, key: str, name: str) -> SchemaFindings:
         """Raises NotFound."""
         current = await self.cache.get(key)
         if current is None:
@@ -486,7 +486,7 @@ def _random_suffix() -> str:
     return "".join(secrets.choice(names.GENERATED_ALPHABET) for _ in range(names.GENERATED_SUFFIX_LENGTH))
 
 
-def _is_terminating(version: Found | None) -> bool:
+def _is_terminating(version: SchemaFindings | None) -> bool:
     if version is None or version.value is None:
         return False
     return "deletionTimestamp" in version.value.document()["metadata"]

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from apiserver.field_errors import FieldError
 from apiserver.meta import names, object_meta
 from apiserver.meta.names import NameRule
-from apiserver.registry.allocations import Holding
+from apiserver.registry.allocations import Allocator
 from apiserver.vocabulary import Document, UserInfo
 
 
@@ -31,7 +31,7 @@ def _no_warnings(new: Document, old: Document | None) -> list[str]:
     return []
 
 
-class Stamp(NamedTuple):
+class WriteContext(NamedTuple):
     """What a write has beside its documents.
 
     user: None if the server itself writes. now: as documents have it.
@@ -56,7 +56,7 @@ class UpdateStrategy:
     validate: Callable[[Document, Document], list[FieldError]] = _no_errors
     change_checks: int = 2
     object_checks: int = 4
-    stamp: Callable[[Stamp, Document, Document], None] | None = None
+    stamp: Callable[[WriteContext, Document, Document], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Strategy:
     validate: what is wrong with an object about to be stored, beside its metadata.
     validate_create: what is wrong with a new object only.
     warn: (new, old, None for a new object): what the client should know, though it is allowed.
-    has_generation: metadata.generation counts changes of everything but `no_generation`.
+    has_generation: metadata.generation counts changes of everything but `generation_ignores`.
     is_updated_blindly: an update need not say which version it replaces.
     takes_bare_finalizers: the names of finalizers need no domain.
     creates_on_update: PUT of an absent object creates it.
@@ -86,24 +86,24 @@ class Strategy:
 
     name_rule: NameRule = names.dns_subdomain
     prepare_create: Callable[[Document], None] = _nothing
-    stamp_create: Callable[[Stamp, Document], None] | None = None
+    stamp_create: Callable[[WriteContext, Document], None] | None = None
     validate: Callable[[Document], list[FieldError]] = _no_errors
     validate_create: Callable[[Document], list[FieldError]] = _no_errors
     warn: Callable[[Document, Document | None], list[str]] = _no_warnings
     update: UpdateStrategy = UpdateStrategy()
     has_generation: bool = False
-    no_generation: frozenset[str] = frozenset({"metadata", "status"})
-    is_updated_blindly: bool = True
+    generation_ignores: frozenset[str] = frozenset({"metadata", "status"})
+    allows_unconditional_update: bool = True
     allows_unqualified_finalizers: bool = False
     allows_create_on_update: bool = False
     grace_period_s: Callable[[Document, int | None], int] | None = None
     mark_deleted: Callable[[Document, str], None] | None = None
     blockers: Callable[[Document], Sequence[str]] = object_meta.finalizers
     orphans_dependents: bool = False
-    heeds_policy: bool = True
+    has_dependents: bool = True
     returns_deleted: bool = False
     ttl_s: int | None = None
-    holding: Holding | None = None
+    allocator: Allocator | None = None
     delete_warning: str = ""
     takes_long: bool = False
 

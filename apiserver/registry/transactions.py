@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from apiserver.registry.allocations import Change, Holder
+from apiserver.registry.allocations import Change, ObjectAllocations
 from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
 from storage.errors import LeaseNotFound, RevisionMismatch
 from storage.interface import NO_LEASE, Condition, Delete, Put, Storage
-from storage.lease_manager import LeasePool
+from storage.lease_manager import LeaseManager
 
 
 class Commits:
@@ -22,14 +22,14 @@ class Commits:
     def __init__(self, store: Storage, *, prefix: str) -> None:
         self._store = store
         self._prefix = prefix
-        self._leases = LeasePool(store)
+        self._leases = LeaseManager(store)
 
-    def holder(self, resource: ServedResource, key: str) -> Holder | None:
+    def holder(self, resource: ServedResource, key: str) -> ObjectAllocations | None:
         """What finds for an object what it is to hold; None where objects hold nothing."""
-        holding = resource.strategy.holding
-        if holding is None:
+        allocator = resource.strategy.allocator
+        if allocator is None:
             return None
-        return Holder(self._store, holding, prefix=self._prefix, owner=key)
+        return ObjectAllocations(self._store, allocator, prefix=self._prefix, owner=key)
 
     async def create(
         self, resource: ServedResource, key: str, value: bytes, guards: Sequence[Guard], change: Change

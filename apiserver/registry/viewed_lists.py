@@ -15,7 +15,7 @@ from storage.watch_cache import Listing, Version, WatchCache
 VIEWED_AT_ONCE: Final = 500
 
 
-async def list_viewed(
+async def _list_views(
     cache: WatchCache[StoredObject],
     resource: ServedResource,
     selects: Predicate,

@@ -16,9 +16,9 @@ from apiserver.errors import BadRequest, Conflict, Invalid
 from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.meta import object_meta
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.strategy import Stamp, UpdateStrategy
+from apiserver.registry.strategy import UpdateStrategy, WriteContext
 from apiserver.vocabulary import Document, GroupKind, UserInfo
-from storage.resource_version import InvalidRevision, parse_revision
+from storage.resource_version import InvalidRevision, parse_resource_version
 
 GENERATION_MAX: Final = (1 << 63) - 1
 # Nobody reads more, and a body may have a million things wrong.
@@ -74,7 +74,7 @@ def prepare_create(resource: ServedResource, document: Document, writer: Writer,
         document["metadata"]["generation"] = 1
     strategy.prepare_create(document)
     if strategy.stamp_create is not None:
-        strategy.stamp_create(Stamp(writer.user, now), document)
+        strategy.stamp_create(WriteContext(writer.user, now), document)
     if writer.track is not None:
         writer.track(document, None, None)
 
@@ -112,16 +112,16 @@ def prepare_update(
         meta["namespace"] = meta.get("namespace") or old_meta["namespace"]
     else:
         meta.pop("namespace", None)
-    said_of_owners = meta.get("managedFields")
+    sent_managed_fields = meta.get("managedFields")
     object_meta.prepare_update(meta, old_meta)
     rules.prepare(new, old)
     if rules.stamp is not None:
-        rules.stamp(Stamp(writer.user, now), new, old)
+        rules.stamp(WriteContext(writer.user, now), new, old)
     if writer.track is not None:
-        writer.track(new, old, said_of_owners)
+        writer.track(new, old, sent_managed_fields)
     elif "managedFields" in old_meta:
         meta["managedFields"] = old_meta["managedFields"]
-    if resource.strategy.has_generation and _differs(new, old, resource.strategy.no_generation):
+    if resource.strategy.has_generation and _differs(new, old, resource.strategy.generation_ignores):
         meta["generation"] = next_generation(old_meta)
     return is_same(new, old)
 
@@ -152,7 +152,7 @@ def _require_expected(
     if expected and expected != old_meta["resourceVersion"]:
         _require_revision(expected)
         raise Conflict(resource.group_resource, name)
-    if not expected and not resource.strategy.is_updated_blindly:
+    if not expected and not resource.strategy.allows_unconditional_update:
         # Kubernetes names the resource where it names the kind otherwise.
         problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise Invalid(GroupKind(*resource.group_resource), name, [problem])
@@ -167,7 +167,7 @@ def _require_expected(
 def _require_revision(text: str) -> None:
     """Row J11: what is no version is no conflict, either."""
     try:
-        parse_revision(text)
+        parse_resource_version(text)
     except InvalidRevision as error:
         raise BadRequest(
             f"invalid resource version: metadata.resourceVersion: Invalid value: {quote(text)}: {error}"

@@ -78,7 +78,7 @@ class TypeMismatch(Exception):
     """A value is not of the type that its field has; the message is the client's."""
 
 
-class Walks:
+class SchemaCompiler:
     """Walks of schemas that share definitions: what is compiled for one serves all.
 
     defaults: by definition, as `io.k8s.api.core.v1.Container`.

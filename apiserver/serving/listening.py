@@ -76,7 +76,7 @@ def url(config: Config, port: int) -> str:
     return f"https://{host}:{port}"
 
 
-def bind(config: Config, port: int, *, joins: bool) -> list[socket.socket]:
+def bind(config: Config, port: int, *, reuse_port: bool) -> list[socket.socket]:
     """A socket for each address that --bind-address stands for, all on one port, none listening yet.
 
     port: 0 for a free one.
@@ -89,7 +89,7 @@ def bind(config: Config, port: int, *, joins: bool) -> list[socket.socket]:
             for family, address in _addresses(config.bind_address, port):
                 bound = stack.enter_context(socket.socket(family))
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if joins:
+                if reuse_port:
                     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 if family == socket.AF_INET6:
                     bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -97,7 +97,7 @@ def bind(config: Config, port: int, *, joins: bool) -> list[socket.socket]:
                 port = bound.getsockname()[1]
                 sockets.append(bound)
         except OSError as error:
-            raise cannot_listen(config, error) from None
+            raise listen_error(config, error) from None
         stack.pop_all()
     return sockets
 
@@ -108,7 +108,7 @@ def share(sockets: Sequence[socket.socket]) -> None:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
-def cannot_listen(config: Config, error: OSError) -> CannotStart:
+def listen_error(config: Config, error: OSError) -> CannotStart:
     """Why, without the address that asyncio's own text repeats."""
     is_of_names = isinstance(error, socket.gaierror) or not error.errno
     reason = (error.strerror or str(error)) if is_of_names else os.strerror(error.errno or errno.EINVAL)

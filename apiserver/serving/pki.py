@@ -31,8 +31,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from apiserver.vocabulary import MASTERS
 
-AUTHORITY_LIFE: Final = timedelta(days=3650)
-CERTIFICATE_LIFE: Final = timedelta(days=365)
+CA_LIFETIME: Final = timedelta(days=3650)
+CERTIFICATE_LIFETIME: Final = timedelta(days=365)
 RENEW_BEFORE: Final = timedelta(days=30)
 # Clocks of clients may be a little behind.
 BACKDATE: Final = timedelta(minutes=5)
@@ -99,9 +99,9 @@ def _ensure(directory: Path, addresses: Sequence[str]) -> Pki:
     )
     now = datetime.now(UTC)
     ca_key_file = directory / "ca.key"
-    authority = _read_authority(pki.ca_cert)
-    if authority is None or _ends_soon(authority, now):
-        key = _new_key()
+    authority = _read_ca(pki.ca_cert)
+    if authority is None or _expires_soon(authority, now):
+        key = _generate_key()
         authority = _authority(key, now)
         _write(ca_key_file, _private_pem(key))
         _write(pki.ca_cert, _pem(authority))
@@ -110,10 +110,10 @@ def _ensure(directory: Path, addresses: Sequence[str]) -> Pki:
         (pki.serving_cert, pki.serving_key, _serving(names)),
         (pki.admin_cert, pki.admin_key, _admin()),
     ):
-        if not _is_good(cert, key_file, request, authority, now):
-            _issue(cert, key_file, request, authority, _read_authority_key(ca_key_file, authority), now)
+        if not _is_valid(cert, key_file, request, authority, now):
+            _issue(cert, key_file, request, authority, _read_ca_key(ca_key_file, authority), now)
     if not pki.service_account_key.exists():
-        key = _new_key()
+        key = _generate_key()
         _write(pki.service_account_key, _private_pem(key))
         _write(directory / "sa.pub", _public_pem(key))
     return pki
@@ -186,18 +186,18 @@ def _names(addresses: Sequence[str]) -> list[x509.GeneralName]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _CertificateRequest:
     name: x509.Name
     usage: x509.ObjectIdentifier
     names: Sequence[x509.GeneralName] = ()
 
 
-def _serving(names: Sequence[x509.GeneralName]) -> _Request:
-    return _Request(_name("apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, names)
+def _serving(names: Sequence[x509.GeneralName]) -> _CertificateRequest:
+    return _CertificateRequest(_name("apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
 
-def _admin() -> _Request:
-    return _Request(_name(ADMIN_NAME, MASTERS), ExtendedKeyUsageOID.CLIENT_AUTH)
+def _admin() -> _CertificateRequest:
+    return _CertificateRequest(_name(ADMIN_NAME, MASTERS), ExtendedKeyUsageOID.CLIENT_AUTH)
 
 
 def _name(common_name: str, organization: str = "") -> x509.Name:
@@ -216,7 +216,7 @@ def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certifica
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - BACKDATE)
-        .not_valid_after(now + AUTHORITY_LIFE)
+        .not_valid_after(now + CA_LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -227,12 +227,12 @@ def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certifica
 def _issue(
     cert_file: Path,
     key_file: Path,
-    request: _Request,
+    request: _CertificateRequest,
     authority: x509.Certificate,
     signer: ec.EllipticCurvePrivateKey,
     now: datetime,
 ) -> None:
-    key = _new_key()
+    key = _generate_key()
     builder = (
         x509.CertificateBuilder()
         .subject_name(request.name)
@@ -240,7 +240,7 @@ def _issue(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - BACKDATE)
-        .not_valid_after(min(now + CERTIFICATE_LIFE, authority.not_valid_after_utc))
+        .not_valid_after(min(now + CERTIFICATE_LIFETIME, authority.not_valid_after_utc))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([request.usage]), critical=False)
@@ -269,7 +269,7 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _read_authority(path: Path) -> x509.Certificate | None:
+def _read_ca(path: Path) -> x509.Certificate | None:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except FileNotFoundError:
@@ -278,7 +278,7 @@ def _read_authority(path: Path) -> x509.Certificate | None:
         raise UnusableFile(path, "is not a certificate") from None
 
 
-def _read_authority_key(path: Path, authority: x509.Certificate) -> ec.EllipticCurvePrivateKey:
+def _read_ca_key(path: Path, authority: x509.Certificate) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -288,8 +288,8 @@ def _read_authority_key(path: Path, authority: x509.Certificate) -> ec.EllipticC
     return key
 
 
-def _is_good(
-    cert_file: Path, key_file: Path, request: _Request, authority: x509.Certificate, now: datetime
+def _is_valid(
+    cert_file: Path, key_file: Path, request: _CertificateRequest, authority: x509.Certificate, now: datetime
 ) -> bool:
     """Whether a certificate is there with its key, is the authority's, names what it should, and lasts."""
     try:
@@ -298,7 +298,7 @@ def _is_good(
         certificate.verify_directly_issued_by(authority)
     except (FileNotFoundError, ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
         return False
-    if _ends_soon(certificate, now) or certificate.public_key() != key.public_key():
+    if _expires_soon(certificate, now) or certificate.public_key() != key.public_key():
         return False
     if not request.names:
         return True
@@ -309,14 +309,14 @@ def _is_good(
     return set(request.names) <= set(extension.value)
 
 
-def _ends_soon(certificate: x509.Certificate, now: datetime) -> bool:
+def _expires_soon(certificate: x509.Certificate, now: datetime) -> bool:
     return certificate.not_valid_after_utc < now + RENEW_BEFORE
 
 
 # ---- files
 
 
-def _new_key() -> ec.EllipticCurvePrivateKey:
+def _generate_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 

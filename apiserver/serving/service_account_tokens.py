@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from apiserver.authn.service_account import (
-    Find,
+    ObjectGetter,
     PublicKey,
     ServiceAccountAuthenticator,
     TokenIssuer,
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceAccounts:
+class ServiceAccountTokens:
     """audiences: for which the server's own tokens are meant."""
 
     issuer: TokenIssuer
@@ -38,8 +38,8 @@ class ServiceAccounts:
 
 
 def service_accounts(
-    config: Config, certificates: Pki, find: Find, clock: Callable[[], float]
-) -> ServiceAccounts:
+    config: Config, certificates: Pki, find: ObjectGetter, clock: Callable[[], float]
+) -> ServiceAccountTokens:
     """clock: seconds since 1970. Raises CannotStart."""
     signing_file = config.service_account_signing_key_file or certificates.service_account_key
     signing_key = _read(signing_file, read_private_key)
@@ -58,7 +58,7 @@ def service_accounts(
         find=find,
         clock=clock,
     )
-    return ServiceAccounts(
+    return ServiceAccountTokens(
         TokenIssuer(signing_key, issuer=issuers[0], claim=claim), authenticator, tuple(audiences)
     )
 
@@ -70,7 +70,7 @@ def _read(path: Path, read: Callable[[bytes], T]) -> T:
         raise CannotStart(f"{path} cannot be used for service account tokens: {error}") from None
 
 
-def finder(registry: Registry, table: Callable[[], ResourceTable]) -> Find:
+def finder(registry: Registry, table: Callable[[], ResourceTable]) -> ObjectGetter:
     """Looks objects of the core group up: in the cache, or in their newest state."""
 
     async def find(resource: str, namespace: str, name: str, is_fresh: bool) -> Document | None:

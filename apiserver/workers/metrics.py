@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 # Of these gauges each worker's value is about the same thing. The others' are added up.
-_GAUGES: Final[dict[str, Callable[[float, float], float]]] = {
+_SHARED_GAUGES: Final[dict[str, Callable[[float, float], float]]] = {
     "apiserver_storage_objects": max,
     "apiserver_watch_cache_resource_version": min,  # the worker that lags most
     "process_start_time_seconds": min,
@@ -62,7 +62,7 @@ def combined(sources: Iterable[dict[str, Family]]) -> dict[str, Family]:
             into = result.get(name)
             if into is None:
                 into = result[name] = Family(family.head, family.kind)
-            choose = _GAUGES.get(name, float.__add__)
+            choose = _SHARED_GAUGES.get(name, float.__add__)
             for key, value in family.samples.items():
                 known = into.samples.get(key)
                 into.samples[key] = value if known is None else choose(known, value)

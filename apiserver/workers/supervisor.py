@@ -52,7 +52,7 @@ from apiserver.serving import listening
 from apiserver.serving.listening import CannotStart
 from apiserver.workers import metrics
 from apiserver.workers.metrics import Family
-from apiserver.workers.worker import Kind, WorkerPart, message, take_messages
+from apiserver.workers.worker import Kind, SupervisorClient, message, take_messages
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ def supervise(config: Config, on_ready: Callable[[str, Path], None], loop_factor
             with contextlib.suppress(ImportError):  # uvloop need not be there
                 importlib.import_module(library)
     certificates = listening.make_certificates(config)
-    reserved = listening.bind(config, config.secure_port, joins=False)
+    reserved = listening.bind(config, config.secure_port, reuse_port=False)
     port = reserved[0].getsockname()[1]
     if _SPREADS_BY_PORT:
         listening.share(reserved)
@@ -113,7 +113,7 @@ def supervise(config: Config, on_ready: Callable[[str, Path], None], loop_factor
         supervisor.kill_all()
 
 
-class _Worker:
+class WorkerSlot:
     """One place among the workers, and the process that has it now.
 
     restarts: of this place. starts_at: when the next process is to be forked, if there is none.
@@ -124,7 +124,7 @@ class _Worker:
         self.pid = 0
         self.line: socket.socket | None = None
         self.received, self.unsent = bytearray(), bytearray()
-        self.is_line_open = self.is_listening_to_us = self.is_ready = False
+        self.is_line_open = self.is_connected = self.is_ready = False
         self.scrapes_owed = 0
         self.metrics: dict[str, Family] = {}
         self.restarts = 0
@@ -141,7 +141,7 @@ class _Worker:
         self.starts_at = now + self.wait_s
         self.wait_s = min(self.wait_s * 2, RESTART_MAX_S)
         self.line, self.scrapes_owed = None, 0
-        self.is_line_open = self.is_listening_to_us = self.is_ready = False
+        self.is_line_open = self.is_connected = self.is_ready = False
         self.metrics = {}
         self.received.clear()
         self.unsent.clear()
@@ -158,22 +158,22 @@ class _Supervisor(Collector):
     ) -> None:
         self._config, self._port, self._reserved = config, port, reserved
         self._on_ready, self._loop_factory = on_ready, loop_factory
-        self._workers = [_Worker(number) for number in range(1, config.workers + 1)]
+        self._workers = [WorkerSlot(number) for number in range(1, config.workers + 1)]
         self._is_announced = self._is_stopping = False
         self._code = 0
         self._selector = selectors.DefaultSelector()
-        self._signals, self._signalled = socket.socketpair()
+        self._signals, self._signal_writer = socket.socketpair()
         # /metrics: whom the round under way answers, who asked since, until when it waits for answers.
-        self._asking: list[_Worker] = []
-        self._asking_next: list[_Worker] = []
-        self._round_ends_at = 0.0
+        self._asking: list[WorkerSlot] = []
+        self._scrapes: list[WorkerSlot] = []
+        self.end_if_due = 0.0
         self._departed: dict[str, Family] = {}
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
 
     def run(self) -> int:
-        self._hear_signals()
+        self._handle_signals()
         for worker in self._workers:
             self._start(worker)
         while True:
@@ -185,14 +185,14 @@ class _Supervisor(Collector):
                         self._start(worker)
             elif not any(worker.pid for worker in self._workers):
                 return self._code
-            if self._asking and self._round_ends_at <= now:
+            if self._asking and self.end_if_due <= now:
                 self._end_round()
             for key, events in self._selector.select(self._until_next(now)):
                 if key.data is None:
                     for number in self._signals.recv(_READ_BYTES):
                         self._on_signal(signal.Signals(number))
                 else:
-                    self._on_line(key.data, events)
+                    self._on_channel_ready(key.data, events)
 
     def kill_all(self) -> None:
         """Leave none behind."""
@@ -218,11 +218,11 @@ class _Supervisor(Collector):
 
     # ---- processes
 
-    def _start(self, worker: _Worker) -> None:
+    def _start(self, worker: WorkerSlot) -> None:
         sockets = self._reserved
         if _SPREADS_BY_PORT:
             try:
-                sockets = listening.bind(self._config, self._port, joins=True)
+                sockets = listening.bind(self._config, self._port, reuse_port=True)
             except CannotStart as error:
                 if not self._is_announced:
                     raise
@@ -247,7 +247,7 @@ class _Supervisor(Collector):
         worker.is_line_open = True
 
     def _become_worker(
-        self, worker: _Worker, ours: socket.socket, theirs: socket.socket, sockets: list[socket.socket]
+        self, worker: WorkerSlot, ours: socket.socket, theirs: socket.socket, sockets: list[socket.socket]
     ) -> None:
         """In the child. Never returns."""
         code = EXIT_FAILURE
@@ -262,13 +262,13 @@ class _Supervisor(Collector):
             for sibling in self._workers:
                 if sibling.line is not None:
                     sibling.line.close()
-            for inherited in (ours, self._signals, self._signalled):
+            for inherited in (ours, self._signals, self._signal_writer):
                 inherited.close()
             if sockets is not self._reserved:
                 for bound in self._reserved:
                     bound.close()
-            _name_log(worker.number)
-            part = WorkerPart(theirs, sockets, listens_when_ready=self._is_announced)
+            _name_log_records(worker.number)
+            part = SupervisorClient(theirs, sockets, listens_when_ready=self._is_announced)
             with asyncio.Runner(loop_factory=self._loop_factory()) as runner:
                 code = runner.run(_serve(self._config, part))
         except BaseException:
@@ -286,9 +286,9 @@ class _Supervisor(Collector):
                     worker.pid = 0
                     self._on_death(worker, pid, os.waitstatus_to_exitcode(status))
 
-    def _on_death(self, worker: _Worker, pid: int, code: int) -> None:
+    def _on_death(self, worker: WorkerSlot, pid: int, code: int) -> None:
         assert worker.line is not None
-        self._hear_line(worker)  # its last words
+        self._receive(worker)  # its last words
         self._end_line(worker)
         worker.line.close()
         self._departed = metrics.combined([self._departed, metrics.counted(worker.metrics)])
@@ -306,18 +306,18 @@ class _Supervisor(Collector):
         else:
             raise CannotStart(f"worker {worker.number} ended {how} before it was ready")
         self._asking = [each for each in self._asking if each is not worker]
-        self._asking_next = [each for each in self._asking_next if each is not worker]
+        self._scrapes = [each for each in self._scrapes if each is not worker]
         if self._asking:
             self._end_round_if_complete()
-        elif self._asking_next:
+        elif self._scrapes:
             self._begin_round()
 
     # ---- signals
 
-    def _hear_signals(self) -> None:
+    def _handle_signals(self) -> None:
         self._signals.setblocking(False)
-        self._signalled.setblocking(False)
-        signal.set_wakeup_fd(self._signalled.fileno())
+        self._signal_writer.setblocking(False)
+        signal.set_wakeup_fd(self._signal_writer.fileno())
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)  # the number arrives in `_signals`
         self._selector.register(self._signals, selectors.EVENT_READ)
@@ -339,13 +339,13 @@ class _Supervisor(Collector):
 
     # ---- lines
 
-    def _on_line(self, worker: _Worker, events: int) -> None:
+    def _on_channel_ready(self, worker: WorkerSlot, events: int) -> None:
         if events & selectors.EVENT_READ:
-            self._hear_line(worker)
+            self._receive(worker)
         if events & selectors.EVENT_WRITE:
             self._send(worker)
 
-    def _hear_line(self, worker: _Worker) -> None:
+    def _receive(self, worker: WorkerSlot) -> None:
         """Take what there is. A line that ends says no more; the death itself comes as a signal."""
         if worker.line is None or not worker.is_line_open:
             return
@@ -361,24 +361,24 @@ class _Supervisor(Collector):
         for kind, text in take_messages(worker.received):
             self._on_message(worker, kind, text)
 
-    def _end_line(self, worker: _Worker) -> None:
+    def _end_line(self, worker: WorkerSlot) -> None:
         assert worker.line is not None
         if worker.is_line_open:
             self._selector.unregister(worker.line)
         worker.is_line_open = False
 
-    def _on_message(self, worker: _Worker, kind: Kind, text: bytes) -> None:
+    def _on_message(self, worker: WorkerSlot, kind: Kind, text: bytes) -> None:
         match kind:
             case Kind.HELLO:
-                worker.is_listening_to_us = True
+                worker.is_connected = True
             case Kind.READY:
                 self._on_worker_ready(worker)
             case Kind.CANNOT_START if not self._is_announced:
                 raise CannotStart(text.decode())
             case Kind.CANNOT_START:
                 log.error("worker %d: %s", worker.number, text.decode())
-            case Kind.ASK:
-                self._asking_next.append(worker)
+            case Kind.GET_ALL_METRICS:
+                self._scrapes.append(worker)
                 if not self._asking:
                     self._begin_round()
             case Kind.OWN_METRICS:
@@ -386,7 +386,7 @@ class _Supervisor(Collector):
                 worker.metrics = metrics.parse(text)
                 self._end_round_if_complete()
 
-    def _on_worker_ready(self, worker: _Worker) -> None:
+    def _on_worker_ready(self, worker: WorkerSlot) -> None:
         worker.is_ready = True
         if self._is_announced:
             log.warning("worker %d is back, as process %d", worker.number, worker.pid)
@@ -394,11 +394,11 @@ class _Supervisor(Collector):
             self._is_announced = True
             self._on_ready()
 
-    def _say(self, worker: _Worker, kind: Kind, text: bytes = b"") -> None:
+    def _say(self, worker: WorkerSlot, kind: Kind, text: bytes = b"") -> None:
         worker.unsent += message(kind, text)
         self._send(worker)
 
-    def _send(self, worker: _Worker) -> None:
+    def _send(self, worker: WorkerSlot) -> None:
         """As much as the line takes; the rest when it takes more."""
         if worker.line is None or not worker.is_line_open:
             return
@@ -416,12 +416,12 @@ class _Supervisor(Collector):
 
     def _begin_round(self) -> None:
         """Ask all for their numbers. Who asks from now on waits for the next round, for numbers from then."""
-        self._asking, self._asking_next = self._asking_next, []
-        self._round_ends_at = time.monotonic() + SCRAPE_WITHIN_S
+        self._asking, self._scrapes = self._scrapes, []
+        self.end_if_due = time.monotonic() + SCRAPE_WITHIN_S
         for worker in self._workers:
-            if worker.is_listening_to_us and not worker.scrapes_owed:
+            if worker.is_connected and not worker.scrapes_owed:
                 worker.scrapes_owed += 1
-                self._say(worker, Kind.SCRAPE)
+                self._say(worker, Kind.GET_OWN_METRICS)
         self._end_round_if_complete()
 
     def _end_round_if_complete(self) -> None:
@@ -435,12 +435,12 @@ class _Supervisor(Collector):
         asking, self._asking = self._asking, []
         for worker in asking:
             self._say(worker, Kind.ALL_METRICS, text)
-        if self._asking_next:
+        if self._scrapes:
             self._begin_round()
 
     def _until_next(self, now: float) -> float | None:
         """How long there is nothing to do but to listen."""
-        times = [self._round_ends_at] if self._asking else []
+        times = [self.end_if_due] if self._asking else []
         if not self._is_stopping:
             times += [worker.starts_at for worker in self._workers if not worker.pid]
         return max(0.0, min(times) - now) if times else None
@@ -449,7 +449,7 @@ class _Supervisor(Collector):
 # ---- the worker's side
 
 
-async def _serve(config: Config, part: WorkerPart) -> int:
+async def _serve(config: Config, part: SupervisorClient) -> int:
     from apiserver.app.server import App
 
     app = App(config, part)
@@ -467,7 +467,7 @@ async def _serve(config: Config, part: WorkerPart) -> int:
     return 0
 
 
-def _name_log(number: int) -> None:
+def _name_log_records(number: int) -> None:
     """Records of this process say which worker they are of."""
 
     def rename(record: logging.LogRecord) -> bool:

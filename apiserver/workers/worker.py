@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 EXIT_ORPHANED: Final = 3
 # The supervisor waits for the workers less long (`apiserver.workers.supervisor.SCRAPE_WITHIN_S`).
-METRICS_WITHIN_S: Final = 4.0
+METRICS_TIMEOUT_S: Final = 4.0
 _READ_BYTES: Final = 65_536
 _HEAD: Final = struct.Struct(">BI")
 
@@ -34,11 +34,11 @@ class Kind(enum.IntEnum):
     HELLO = 1  # it listens to the line
     READY = 2
     CANNOT_START = 3  # text: why
-    ASK = 4  # for everybody's metrics
+    GET_ALL_METRICS = 4  # for everybody's metrics
     OWN_METRICS = 5  # text: the exposition
     # the supervisor's
     STOP = 6
-    SCRAPE = 7  # asks for OWN_METRICS, once each
+    GET_OWN_METRICS = 7  # asks for OWN_METRICS, once each
     ALL_METRICS = 8  # text: the exposition; answers one ASK
 
 
@@ -58,7 +58,7 @@ def take_messages(received: bytearray) -> Iterator[tuple[Kind, bytes]]:
         yield Kind(kind), text
 
 
-class WorkerPart:
+class SupervisorClient:
     """What makes a server one of several processes on one port.
 
     sockets: bound; to listen on.
@@ -99,7 +99,7 @@ class WorkerPart:
                 match kind:
                     case Kind.STOP:
                         stop()
-                    case Kind.SCRAPE:
+                    case Kind.GET_OWN_METRICS:
                         self.say(Kind.OWN_METRICS, self._own_metrics())
                     case Kind.ALL_METRICS:
                         asking = self._asking.popleft()
@@ -108,7 +108,7 @@ class WorkerPart:
         log.error("the supervisor is gone; so is this worker")
         os._exit(EXIT_ORPHANED)
 
-    def shows_metrics(self, own: Callable[[], bytes]) -> None:
+    def report_metrics(self, own: Callable[[], bytes]) -> None:
         self._own_metrics = own
 
     async def all_metrics(self) -> bytes:
@@ -118,9 +118,9 @@ class WorkerPart:
         """
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._asking.append(answer)
-        self.say(Kind.ASK)
+        self.say(Kind.GET_ALL_METRICS)
         try:
-            async with asyncio.timeout(METRICS_WITHIN_S):
+            async with asyncio.timeout(METRICS_TIMEOUT_S):
                 return await answer
         except TimeoutError:
             raise ServiceUnavailable("the supervisor of the workers does not answer") from None

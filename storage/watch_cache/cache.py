@@ -181,7 +181,7 @@ class WatchCache(Generic[T]):
 
     # ---- reads
 
-    def peek(self, key: str) -> Version[T] | None:
+    def get_cached(self, key: str) -> Version[T] | None:
         """The newest known version of `key`, if it has a value; None says nothing before `is_filled`."""
         resource = self._resources.get(resource_of(self._prefix, key) or "")
         return resource.snapshots.newest(key) if resource is not None else None
@@ -218,7 +218,7 @@ class WatchCache(Generic[T]):
         if not await self._reach(at):
             return await self._get_from_store(key, at)
         if at.consistency is not Consistency.EXACT:
-            return self.peek(key)
+            return self.get_cached(key)
         resource = self._snapshots_at(key, at.revision)
         if resource is None:
             return await self._get_from_store(key, at)

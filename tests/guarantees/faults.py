@@ -35,7 +35,7 @@ from storage.etcd import EtcdClient, EtcdStore
 from storage.interface import Put
 from tests.guarantees import small_disk
 from tests.guarantees.checkers import OF_MISSED_EVENTS, check
-from tests.guarantees.history import End
+from tests.guarantees.history import WatchEnd
 from tests.guarantees.proxy import Proxy
 from tests.guarantees.recorder import LIGHT, REQUEST_TIMEOUT_S, Recorder
 from tests.guarantees.timeline import Timeline
@@ -202,7 +202,7 @@ def _judge(row: RuleRow, fault: Fault, recorder: Recorder, directory: Path) -> N
     history = recorder.history
     found = check(history)
     if not fault.forgets:
-        gone = [watch for watch in history.watches if watch.end is End.GONE]
+        gone = [watch for watch in history.watches if watch.end is WatchEnd.GONE]
         if gone:
             found["410 where nothing is gone"] = [f"{watch.client} from {watch.start}" for watch in gone]
     row.lost += len(Timeline(history).lost)

@@ -125,7 +125,7 @@ class Event(NamedTuple):
     state: State | None = None  # None for bookmarks
 
 
-class End(StrEnum):
+class WatchEnd(StrEnum):
     OPEN = "open"  # at the end of the recording
     FINISHED = "finished"  # by the server, in order
     BROKEN = "broken"
@@ -145,7 +145,7 @@ class Watch:
     start: int
     resumes: bool = False
     events: list[Event] = field(default_factory=list)
-    end: End = End.OPEN
+    end: WatchEnd = WatchEnd.OPEN
     reaches: int = 0
 
     @property
@@ -244,5 +244,5 @@ def _read(data: dict[str, Any]) -> Read:
 def _watch(data: dict[str, Any]) -> Watch:
     events = [Event(EventType(kind), revision, _state(state)) for kind, revision, state in data["events"]]
     return Watch(
-        **{**data, "selector": _selector(data["selector"]), "events": events, "end": End(data["end"])}
+        **{**data, "selector": _selector(data["selector"]), "events": events, "end": WatchEnd(data["end"])}
     )

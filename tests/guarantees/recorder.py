@@ -20,7 +20,6 @@ from tests.guarantees.history import (
     EVERYTHING,
     Answer,
     Cut,
-    End,
     Event,
     EventType,
     History,
@@ -32,6 +31,7 @@ from tests.guarantees.history import (
     State,
     Verb,
     Watch,
+    WatchEnd,
     Write,
 )
 from tests.support.server_process import ServerProcess
@@ -360,7 +360,7 @@ class Recorder:
         """List and watch, or watch with initial events; resume where the stream ended, as informers do."""
         before: Watch | None = None
         while True:
-            if before is None or before.end is End.GONE:
+            if before is None or before.end is WatchEnd.GONE:
                 if number % 2:
                     before = await self._watch_initial(client, selector)
                 else:
@@ -368,14 +368,14 @@ class Recorder:
                     before = await self._watch(client, selector, read.revision) if read else None
             else:
                 before = await self._watch(client, selector, before.last, resumes=True)
-            if before is None or before.end is not End.FINISHED:
+            if before is None or before.end is not WatchEnd.FINISHED:
                 await asyncio.sleep(PAUSE_S)
 
     async def _watch(self, client: str, selector: Selector, start: int, *, resumes: bool = False) -> Watch:
         watch = Watch(client, selector, start, resumes=resumes)
         self.history.watches.append(watch)
         query: dict[str, str | int] = {**selector.query, "resourceVersion": start}
-        watch.end = End.BROKEN
+        watch.end = WatchEnd.BROKEN
         async for event in self._events(watch, query):
             watch.events.append(event)
         return watch
@@ -414,7 +414,7 @@ class Recorder:
         asked = {**query, "watch": 1, "allowWatchBookmarks": "true", "timeoutSeconds": WATCH_S}
         timeout = aiohttp.ClientTimeout(total=WATCH_S + HUNG_AFTER_S)
         began, status, cut, is_status = time.monotonic(), 0, None, True
-        watch.end = End.BROKEN
+        watch.end = WatchEnd.BROKEN
         try:
             async with self._request(server, "GET", self._path, None, asked, timeout) as response:
                 status = response.status
@@ -422,17 +422,17 @@ class Recorder:
                     answer = _parsed(await response.read())
                     is_status = isinstance(answer, dict) and answer.get("code") == status
                     if status == 410:
-                        watch.end = End.GONE
+                        watch.end = WatchEnd.GONE
                     return
-                watch.end = End.OPEN
+                watch.end = WatchEnd.OPEN
                 async for line in response.content:
                     event = orjson.loads(line)
                     if event["type"] == "ERROR":
                         status = event["object"]["code"]
-                        watch.end = End.GONE if status == 410 else End.BROKEN
+                        watch.end = WatchEnd.GONE if status == 410 else WatchEnd.BROKEN
                         return
                     yield _event(event)
-                watch.end = End.FINISHED
+                watch.end = WatchEnd.FINISHED
         except aiohttp.ClientConnectorError:
             cut = Cut.NOT_SENT
         except TimeoutError:
@@ -441,7 +441,7 @@ class Recorder:
             cut = Cut.BROKEN  # Or in the middle of an event.
         finally:
             if cut:
-                watch.end = End.BROKEN
+                watch.end = WatchEnd.BROKEN
             if cut or status != 200:
                 text = f"watch {dict(query)}"
                 ended = time.monotonic()
@@ -470,7 +470,7 @@ class Recorder:
         current = {watch.client: watch for watch in self.history.watches}
         for client, goal in goals.items():
             if client not in current:
-                current[client] = Watch(client, EVERYTHING, 0, end=End.BROKEN)
+                current[client] = Watch(client, EVERYTHING, 0, end=WatchEnd.BROKEN)
                 self.history.watches.append(current[client])
             current[client].reaches = goal
         # Reads of watchers that list anew may have come after it.

@@ -17,7 +17,6 @@ from tests.guarantees.history import (
     NEVER,
     Answer,
     Cut,
-    End,
     Event,
     EventType,
     History,
@@ -29,6 +28,7 @@ from tests.guarantees.history import (
     State,
     Verb,
     Watch,
+    WatchEnd,
     Write,
 )
 from tests.guarantees.linearizability import Operation, Step, Value, first_contradiction
@@ -117,7 +117,7 @@ SOUND: Final[dict[str, History]] = {
         watched("+y1@8", selector=Selector(name="y"), reaches=10),
     ),
     "a watch ends, and its next one goes on": history(
-        *WRITES, watched("+x1@5 ~x2@6", end=End.BROKEN), watched("-x2@7 +y1@8", start=6, resumes=True)
+        *WRITES, watched("+x1@5 ~x2@6", end=WatchEnd.BROKEN), watched("-x2@7 +y1@8", start=6, resumes=True)
     ),
     "a bookmark moves on where nothing is selected": history(
         *WRITES, watched("=8", selector=B), watched("+x3b@9 -x3b@10 =10", start=8, selector=B, resumes=True)

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from tests.guarantees.checkers import check
-from tests.guarantees.history import End, EventType, History, Kind, Outcome
+from tests.guarantees.history import EventType, History, Kind, Outcome, WatchEnd
 from tests.guarantees.recorder import REQUEST_TIMEOUT_S, Recorder
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.required import missing
@@ -76,7 +76,9 @@ async def test_all_guarantees_hold_under_load(setup: Setup, tmp_path: Path) -> N
     history = recorder.history
     assert_sound(history, tmp_path)
     assert not [answer for answer in history.answers if answer.cut or answer.status >= 500]
-    assert {watch.end for watch in history.watches} == {End.OPEN, End.FINISHED}, "nothing was forgotten"
+    assert {watch.end for watch in history.watches} == {WatchEnd.OPEN, WatchEnd.FINISHED}, (
+        "nothing was forgotten"
+    )
     # A run in which nothing happened proves nothing.
     assert recorder.answered_writes > 50
     assert {read.kind for read in history.reads} == set(Kind)

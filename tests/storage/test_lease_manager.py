@@ -13,7 +13,7 @@ from storage.embedded.database import Database
 from storage.errors import StorageUnavailable
 from storage.interface import Put
 from storage.keys import prefix_range
-from storage.lease_manager import KEYS_MAX, SHARED_PART, SHARED_S_MAX, LeasePool
+from storage.lease_manager import KEYS_MAX, SHARED_PART, SHARED_S_MAX, LeaseManager
 
 HOUR_S = 3_600
 
@@ -54,7 +54,7 @@ async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Granting]:
 
 
 async def test_a_lease_that_is_no_more_is_not_handed_out(store: Granting, clock: Clock) -> None:
-    pool = LeasePool(store, clock=clock)
+    pool = LeaseManager(store, clock=clock)
     lease = await pool.lease_for(HOUR_S)
     await store.revoke_lease(lease)
     pool.forget(lease)
@@ -77,7 +77,7 @@ TIMES = {
 async def test_how_long_a_lease_is_shared(store: Granting, clock: Clock, ttl_s: int, extra_s: int) -> None:
     """A key outlives its time by a twentieth of it, or by a minute if that is less."""
     assert extra_s == min(SHARED_S_MAX, max(1, int(ttl_s * SHARED_PART)))
-    pool = LeasePool(store, clock=clock)
+    pool = LeaseManager(store, clock=clock)
     first = await pool.lease_for(ttl_s)
     assert store.ends[first] == clock.now + ttl_s + extra_s
     clock.now += extra_s
@@ -91,7 +91,7 @@ async def test_how_long_a_lease_is_shared(store: Granting, clock: Clock, ttl_s: 
 async def test_no_key_lives_shorter_than_it_was_promised(store: Granting, clock: Clock) -> None:
     """Also when the store takes its time to grant a lease: that runs from the grant, not from the answer."""
     store.takes_s = 2.0
-    pool = LeasePool(store, clock=clock)
+    pool = LeaseManager(store, clock=clock)
     for ttl_s in (10, 60, HOUR_S):
         for _ in range(100):
             asked_at = clock.now
@@ -100,26 +100,26 @@ async def test_no_key_lives_shorter_than_it_was_promised(store: Granting, clock:
 
 
 async def test_different_times_have_different_leases(store: Granting, clock: Clock) -> None:
-    pool = LeasePool(store, clock=clock)
+    pool = LeaseManager(store, clock=clock)
     assert len({await pool.lease_for(ttl_s) for ttl_s in (60, 61, HOUR_S)}) == 3
     assert len(store.ends) == 3
 
 
 async def test_a_lease_has_no_more_keys_than_can_be_deleted_together(store: Granting, clock: Clock) -> None:
-    pool = LeasePool(store, clock=clock)
+    pool = LeaseManager(store, clock=clock)
     leases = [await pool.lease_for(HOUR_S) for _ in range(2 * KEYS_MAX + 1)]
     assert [leases.count(lease) for lease in store.ends] == [KEYS_MAX, KEYS_MAX, 1]
 
 
 async def test_many_who_ask_at_once_share_a_lease(store: Granting, clock: Clock) -> None:
-    pool = LeasePool(store, clock=clock)
+    pool = LeaseManager(store, clock=clock)
     leases = await asyncio.gather(*(pool.lease_for(HOUR_S) for _ in range(100)))
     assert set(leases) == set(store.ends)
     assert len(store.ends) == 1
 
 
 async def test_one_who_gives_up_holds_nobody_back(store: Granting, clock: Clock) -> None:
-    pool = LeasePool(store, clock=clock)
+    pool = LeaseManager(store, clock=clock)
     asking = [asyncio.create_task(pool.lease_for(HOUR_S)) for _ in range(3)]
     await asyncio.sleep(0)
     asking[0].cancel()
@@ -129,7 +129,7 @@ async def test_one_who_gives_up_holds_nobody_back(store: Granting, clock: Clock)
 
 
 async def test_the_leases_are_good_for_keys(store: Granting, clock: Clock) -> None:
-    lease = await LeasePool(store, clock=clock).lease_for(HOUR_S)
+    lease = await LeaseManager(store, clock=clock).lease_for(HOUR_S)
     await store.transact([], [Put(f"/registry/core/events/{n}", b"", lease) for n in range(3)])
     await store.revoke_lease(lease)
     assert await store.count(prefix_range("/registry/")) == 0
@@ -138,4 +138,4 @@ async def test_the_leases_are_good_for_keys(store: Granting, clock: Clock) -> No
 async def test_a_store_that_cannot_grant_says_so(store: Granting, clock: Clock) -> None:
     await store.close()
     with pytest.raises(StorageUnavailable):
-        await LeasePool(store, clock=clock).lease_for(HOUR_S)
+        await LeaseManager(store, clock=clock).lease_for(HOUR_S)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.resource_version import REVISION_MAX, InvalidRevision, parse_revision
+from storage.resource_version import REVISION_MAX, InvalidRevision, parse_resource_version
 
 READ = {
     "no text stands for no version": ("", 0),
@@ -25,7 +25,7 @@ READ = {
 
 @pytest.mark.parametrize(("text", "revision"), READ.values(), ids=READ)
 def test_what_is_a_version(text: str, revision: int) -> None:
-    assert parse_revision(text) == revision
+    assert parse_resource_version(text) == revision
 
 
 REFUSED = {
@@ -48,7 +48,7 @@ REFUSED = {
 @pytest.mark.parametrize(("text", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_is_no_version(text: str, why: str) -> None:
     with pytest.raises(InvalidRevision, match=r"^strconv\.ParseUint: parsing ") as refused:
-        parse_revision(text)
+        parse_resource_version(text)
     assert str(refused.value).endswith(f": {why}")
 
 
@@ -68,19 +68,19 @@ QUOTED = {
 @pytest.mark.parametrize(("text", "quoted"), QUOTED.values(), ids=QUOTED)
 def test_the_message_quotes_the_text_as_go_does(text: str, quoted: str) -> None:
     with pytest.raises(InvalidRevision) as refused:
-        parse_revision(text)
+        parse_resource_version(text)
     assert str(refused.value) == f"strconv.ParseUint: parsing {quoted}: invalid syntax"
 
 
 @given(st.integers(0, REVISION_MAX))
 def test_every_revision_is_read_back(revision: int) -> None:
-    assert parse_revision(str(revision)) == revision
+    assert parse_resource_version(str(revision)) == revision
 
 
 @given(st.text())
 def test_any_text_is_a_revision_or_refused(text: str) -> None:
     try:
-        revision = parse_revision(text)
+        revision = parse_resource_version(text)
     except InvalidRevision:
         assert not text or not (text.isascii() and text.isdecimal()) or int(text) > 2**64 - 1
     else:

@@ -587,7 +587,7 @@ async def test_a_list_that_breaks_off_leaves_nothing_behind(tmp_path: Path) -> N
     assert first is not None
     await store.compare_and_delete(first.key, expected=first.mod_revision)
     await starting
-    assert cached.cache.peek(first.key) is None
+    assert cached.cache.get_cached(first.key) is None
     assert len((await cached.cache.list(ALL)).versions) == PAGE_KEYS + 9
     await cached.close()
 
@@ -619,7 +619,7 @@ async def test_while_the_store_is_away_old_state_is_served_and_fresh_state_refus
     await cached.get(P + "a")
     store.is_down = True
     await store.watches[-1].close()
-    assert cached.cache.peek(P + "a") is not None
+    assert cached.cache.get_cached(P + "a") is not None
     with pytest.raises(StorageUnavailable):
         await cached.get(P + "a", MOST_RECENT)
     await eventually(lambda: cached.cache.failure is not None)

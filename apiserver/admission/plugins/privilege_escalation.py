@@ -40,7 +40,7 @@ _ALL_PERMISSIONS: Final = (
 _GC_METADATA: Final = frozenset({"ownerReferences", "finalizers", "selfLink", "managedFields"})
 
 
-class Escalation(Plugin):
+class PrivilegeEscalationCheck(Plugin):
     """policy: what callers hold. authorize: whether they may `escalate` or `bind`."""
 
     def __init__(

@@ -21,7 +21,7 @@ from apiserver.catalogue.core.resource_quotas.usage import (
     CLAIMS,
     PODS,
     SERVICES,
-    Meter,
+    QuotaEvaluator,
     QuotaViolation,
     charged,
     uncounted,
@@ -76,10 +76,10 @@ class ResourceQuota(Plugin):
         found = await self._quotas.all(write.namespace) or await self._stored(write.namespace)
         if not found:
             return
-        meter, now = Meter(write.resource.group_resource, self._brand), self._clock()
+        evaluator, now = QuotaEvaluator(write.resource.group_resource, self._brand), self._clock()
 
         def charge(quota: Document) -> dict[str, str] | None:
-            return charged(quota, meter, new, old, now)
+            return charged(quota, evaluator, new, old, now)
 
         try:
             names = [

@@ -45,7 +45,7 @@ class Findings(NamedTuple):
     warnings: list[FieldError]
 
 
-def prevented(errors: Iterable[FieldError]) -> FieldError | None:
+def blocking_error(errors: Iterable[FieldError]) -> FieldError | None:
     """What is said instead of evaluating rules for an object with these errors; None if they allow it."""
     if all(error.reason not in _BLOCKING for error in errors):
         return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.apiextensions.approval import annotation, approval_of, is_protected
-from apiserver.apiextensions.definition_conditions import ESTABLISHED, has_condition
+from apiserver.apiextensions.definition_conditions import ESTABLISHED, is_condition_true
 from apiserver.apiextensions.validation.conversion import (
     has_known_review_version,
     has_valid_ca_bundle,
@@ -203,7 +203,7 @@ class DefinitionValidator:
     def validate_update(self, new: Document, old: Document) -> Errors:
         demands = _Requirements(
             known_review_version=has_known_review_version(old),
-            valid_ca_bundle=has_condition(old, ESTABLISHED) and has_valid_ca_bundle(old),
+            valid_ca_bundle=is_condition_true(old, ESTABLISHED) and has_valid_ca_bundle(old),
         )
         errors = self._spec(new, old, demands)
         if errors and not validate_extent(_schemas_in_place(old)):
@@ -211,7 +211,7 @@ class DefinitionValidator:
             if fewer != demands:
                 errors = self._spec(new, old, fewer)
         spec, old_spec = new.get("spec", {}), old.get("spec", {})
-        if has_condition(old, ESTABLISHED):
+        if is_condition_true(old, ESTABLISHED):
             errors += immutable("spec.scope", spec.get("scope"), old_spec.get("scope"))
             kind, old_kind = at(spec, "names", "kind"), at(old_spec, "names", "kind")
             errors += immutable("spec.names.kind", kind, old_kind)

@@ -60,7 +60,7 @@ class SchemaRequirements:
 ALL: Final = SchemaRequirements()
 
 
-class Found(NamedTuple):
+class SchemaFindings(NamedTuple):
     """unclean: the paths of the schemas at which, or inside of which, there are errors."""
 
     errors: Errors
@@ -74,10 +74,10 @@ def validate_json_schema(
     demands: SchemaRequirements = ALL,
     *,
     is_supported: bool,
-) -> Found:
+) -> SchemaFindings:
     """is_supported: paths can be looked up in the schema; else what hinders it is told instead."""
     check = _Check(extensions, demands, is_supported)
-    return Found(check.schema(path, schema, _ROOT), frozenset(check.invalid_paths))
+    return SchemaFindings(check.schema(path, schema, _ROOT), frozenset(check.invalid_paths))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ def is_protected(stored: Document, autoupdate_key: str) -> bool:
     return bool(annotations.get(autoupdate_key) == "false")
 
 
-def must_be_remade(stored: Document, default: Document) -> bool:
+def must_be_recreated(stored: Document, default: Document) -> bool:
     """Does a binding grant another role? Which one it grants can never be changed."""
     return bool(stored.get("roleRef") != default.get("roleRef"))
 

@@ -166,8 +166,8 @@ class _Held:
         self._resources = self._index([rule.resources for rule in rules], resources)
         self._names = self._index([rule.resource_names for rule in rules], names)
         self._urls = self._index([rule.urls for rule in rules], urls)
-        beginnings = [[url.rstrip(ANY) for url in rule.urls if url.endswith(ANY)] for rule in rules]
-        self._beginnings = self._index(beginnings, None)
+        bootstrap_hooks = [[url.rstrip(ANY) for url in rule.urls if url.endswith(ANY)] for rule in rules]
+        self._beginnings = self._index(bootstrap_hooks, None)
         self._lengths = sorted({len(each) for each in self._beginnings})
         self.unnamed = self._bits([n for n, rule in enumerate(rules) if not rule.resource_names])
 

@@ -57,7 +57,7 @@ def types(
                 allows_unqualified_finalizers=True,
                 blockers=definition_conditions.blockers,
                 mark_deleted=definition_conditions.mark_deleted(brand),
-                heeds_policy=False,
+                has_dependents=False,
             ),
             columns=table.DEFAULT,
         ),

@@ -18,7 +18,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
 from apiserver.meta import names
-from apiserver.registry.strategy import Stamp, UpdateStrategy
+from apiserver.registry.strategy import UpdateStrategy, WriteContext
 from apiserver.validation.checks import Errors, at, items
 from apiserver.vocabulary import Document
 from storage.quoting import go_quote
@@ -71,7 +71,7 @@ def prepare_certificate_request_create(document: Document) -> None:
     document["status"] = {}
 
 
-def stamp_request(stamp: Stamp, document: Document) -> None:
+def stamp_request(stamp: WriteContext, document: Document) -> None:
     """Write into a new request who asks."""
     if (user := stamp.user) is None:
         return
@@ -226,7 +226,7 @@ def _conditions(document: Document) -> list[Document]:
     return found
 
 
-def date_conditions(stamp: Stamp, new: Document, old: Document) -> None:
+def date_conditions(stamp: WriteContext, new: Document, old: Document) -> None:
     """Write into conditions when they were last seen, and when they became what they are, if nobody says so.
 
     Source: populateConditionTimestamps.

@@ -296,7 +296,7 @@ def _services(pools: ServiceAllocator) -> BuiltinType:
             ),
             allows_create_on_update=True,
             returns_deleted=True,
-            holding=pools,
+            allocator=pools,
         ),
         columns=core_columns.SERVICES,
         selectable_fields=fields("spec.clusterIP", "spec.type"),

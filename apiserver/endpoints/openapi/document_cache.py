@@ -34,7 +34,7 @@ _PART_LEVEL: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class CompressedDocument:
     """A document as bytes.
 
     digest: of its JSON, whatever the form: the hash of its URL. compressed: by gzip.
@@ -48,7 +48,7 @@ class Published:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CachedDocument:
     """source: what the document was made of. forms: compressed, by media type."""
 
     source: object
@@ -57,7 +57,7 @@ class _Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class _KeptPart:
+class _CachedPart:
     """A part of the document of v2: what stands between braces there, compressed.
 
     source: what it was made of.
@@ -67,7 +67,7 @@ class _KeptPart:
     compressed: tuple[bytes, bytes]
 
     @classmethod
-    def of(cls, source: object, part: V2Part) -> _KeptPart:
+    def of(cls, source: object, part: V2Part) -> _CachedPart:
         paths, definitions = (zlib.compress(orjson.dumps(each)[1:-1], _PART_LEVEL) for each in part)
         return cls(source, (paths, definitions))
 
@@ -78,42 +78,44 @@ class _KeptPart:
         return zlib.decompress(self.compressed[1])
 
 
-class Publisher:
+class DocumentCache:
     def __init__(self, brand: Brand, schemas: BuiltinSchemas, operations: Operations) -> None:
         self._brand = brand
         self._schemas = schemas
         self._operations = operations
-        self._versions: dict[GroupVersion, _Kept] = {}
-        self._all: _Kept | None = None
+        self._versions: dict[GroupVersion, _CachedDocument] = {}
+        self._all: _CachedDocument | None = None
         # Of the document of v2; None has all that is not custom.
-        self._parts: dict[GroupVersion | None, _KeptPart] = {}
-        self._making = asyncio.Lock()
+        self._parts: dict[GroupVersion | None, _CachedPart] = {}
+        self._building = asyncio.Lock()
 
     async def digests(self, table: ResourceTable) -> Mapping[str, str]:
         """The digest of every version's document, by its name."""
-        if not self._knows(table):
-            async with self._making:
-                await asyncio.to_thread(self._make_versions, table)
+        if not self._is_current(table):
+            async with self._building:
+                await asyncio.to_thread(self._build_versions, table)
         return {version_key(each): self._versions[each].digest for each in table.group_versions}
 
-    async def version(self, table: ResourceTable, group_version: GroupVersion, form: str) -> Published:
+    async def version(
+        self, table: ResourceTable, group_version: GroupVersion, form: str
+    ) -> CompressedDocument:
         """OpenAPI v3 of one version that the table serves. form: a media type."""
         resources = table.group_versions[group_version]
-        async with self._making:
+        async with self._building:
             kept = self._versions.get(group_version)
             if kept is None or kept.source != resources:
-                kept = await asyncio.to_thread(self._make_version, group_version, resources)
+                kept = await asyncio.to_thread(self._build_version, group_version, resources)
             return await _in_form(kept, form, gnostic.to_v3)
 
-    async def everything(self, table: ResourceTable, form: str) -> Published:
+    async def everything(self, table: ResourceTable, form: str) -> CompressedDocument:
         """OpenAPI v2 of all versions. form: a media type."""
-        async with self._making:
+        async with self._building:
             if self._all is None or self._all.source is not table:
                 self._all = None  # Never two of them.
-                self._all = await asyncio.to_thread(self._make_all, table)
+                self._all = await asyncio.to_thread(self._build_v2, table)
             return await _in_form(self._all, form, gnostic.to_v2)
 
-    def _knows(self, table: ResourceTable) -> bool:
+    def _is_current(self, table: ResourceTable) -> bool:
         versions = table.group_versions
         return self._versions.keys() == versions.keys() and all(
             kept.source == versions[each] for each, kept in self._versions.items()
@@ -124,20 +126,22 @@ class Publisher:
     def _documents(self) -> Documents:
         return Documents(self._schemas.definitions(), self._brand, self._operations)
 
-    def _make_versions(self, table: ResourceTable) -> None:
+    def _build_versions(self, table: ResourceTable) -> None:
         for gone in self._versions.keys() - table.group_versions.keys():
             del self._versions[gone]
         for group_version, resources in table.group_versions.items():
             kept = self._versions.get(group_version)
             if kept is None or kept.source != resources:
-                self._make_version(group_version, resources)
+                self._build_version(group_version, resources)
 
-    def _make_version(self, group_version: GroupVersion, resources: tuple[ServedResource, ...]) -> _Kept:
+    def _build_version(
+        self, group_version: GroupVersion, resources: tuple[ServedResource, ...]
+    ) -> _CachedDocument:
         kept = _keep(resources, self._documents().v3(group_version, resources))
         self._versions[group_version] = kept
         return kept
 
-    def _make_all(self, table: ResourceTable) -> _Kept:
+    def _build_v2(self, table: ResourceTable) -> _CachedDocument:
         """Put together from parts: those of custom versions change alone."""
         fixed: dict[GroupVersion, tuple[ServedResource, ...]] = {}
         custom: dict[GroupVersion, tuple[ServedResource, ...]] = {}
@@ -166,10 +170,10 @@ class Publisher:
 
     def _part(
         self, key: GroupVersion | None, source: object, make: Callable[[Documents], V2Part]
-    ) -> _KeptPart:
+    ) -> _CachedPart:
         kept = self._parts.get(key)
         if kept is None or kept.source != source:
-            kept = self._parts[key] = _KeptPart.of(source, make(self._documents()))
+            kept = self._parts[key] = _CachedPart.of(source, make(self._documents()))
         return kept
 
 
@@ -179,19 +183,21 @@ def _custom_part(
     return documents.v2_custom_part(group_version, resources)
 
 
-def _keep(source: object, document: Document) -> _Kept:
+def _keep(source: object, document: Document) -> _CachedDocument:
     return _keep_text(source, orjson.dumps(document))
 
 
-def _keep_text(source: object, text: bytes) -> _Kept:
+def _keep_text(source: object, text: bytes) -> _CachedDocument:
     digest = hashlib.sha256(text).hexdigest().upper()
-    return _Kept(source, digest, {JSON: gzip.compress(text, _LEVEL, mtime=0)})
+    return _CachedDocument(source, digest, {JSON: gzip.compress(text, _LEVEL, mtime=0)})
 
 
-async def _in_form(kept: _Kept, form: str, to_protobuf: Callable[[Document], bytes]) -> Published:
+async def _in_form(
+    kept: _CachedDocument, form: str, to_protobuf: Callable[[Document], bytes]
+) -> CompressedDocument:
     if form not in kept.forms:
         kept.forms[form] = await asyncio.to_thread(_protobuf, kept.forms[JSON], to_protobuf)
-    return Published(kept.digest, kept.forms[form])
+    return CompressedDocument(kept.digest, kept.forms[form])
 
 
 def _protobuf(compressed: bytes, to_protobuf: Callable[[Document], bytes]) -> bytes:

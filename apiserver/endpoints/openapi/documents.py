@@ -177,7 +177,7 @@ def _operation_v2(operation: Document) -> Document:
     converted["schemes"] = ["https"]
     converted["consumes"] = list(body.get("content", {"*/*": None}))
     converted["produces"] = list(operation["responses"]["200"]["content"])
-    converted["responses"] = {code: _answer_v2(each) for code, each in operation["responses"].items()}
+    converted["responses"] = {code: _response_v2(each) for code, each in operation["responses"].items()}
     parameters = [_parameter_v2(each) for each in operation.get("parameters", ())]
     if body:
         parameter = {"name": "body", "in": "body", "schema": _schema_of(body["content"])}
@@ -192,7 +192,7 @@ def _parameter_v2(parameter: Document) -> Document:
     return {**rest, **parameter["schema"]}
 
 
-def _answer_v2(answer: Document) -> Document:
+def _response_v2(answer: Document) -> Document:
     converted = {"description": answer["description"]}
     if content := answer.get("content"):
         converted["schema"] = _schema_of(content)

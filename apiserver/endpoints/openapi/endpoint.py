@@ -20,7 +20,7 @@ from aiohttp import hdrs
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import Call
 from apiserver.endpoints.openapi import gnostic
-from apiserver.endpoints.openapi.document_cache import Published, Publisher
+from apiserver.endpoints.openapi.document_cache import CompressedDocument, DocumentCache
 from apiserver.endpoints.openapi.documents import version_key
 from apiserver.endpoints.openapi.operations import JSON, Operations
 from apiserver.endpoints.responses import TEXT, accepts_gzip, send
@@ -63,7 +63,7 @@ class OpenApi:
     ) -> None:
         self._table = table
         operations = Operations(brand, types or media_types(brand), patch_types)
-        self._publisher = Publisher(brand, schemas, operations)
+        self._publisher = DocumentCache(brand, schemas, operations)
 
     async def index(self, call: Call) -> None:
         """/openapi/v3"""
@@ -83,7 +83,7 @@ class OpenApi:
         group_version = _named(key, table.group_versions)
         if group_version is None:
             return False
-        form = _form(call, _V3_FORMS)
+        form = _negotiated(call, _V3_FORMS)
         if form is None:
             await _not_acceptable(call)
             return True
@@ -102,7 +102,7 @@ class OpenApi:
 
     async def everything(self, call: Call) -> None:
         """/openapi/v2"""
-        form = _form(call, _V2_FORMS)
+        form = _negotiated(call, _V2_FORMS)
         if form is None:
             await _not_acceptable(call)
         else:
@@ -110,7 +110,7 @@ class OpenApi:
 
 
 async def _send(
-    call: Call, published: Published, form: str, caching: Mapping[str, str] | None = None
+    call: Call, published: CompressedDocument, form: str, caching: Mapping[str, str] | None = None
 ) -> None:
     etag = _quoted(published.digest)
     headers = {"ETag": etag, "Vary": _VARY, **(caching or {})}
@@ -144,7 +144,7 @@ def _has(call: Call, etag: str) -> bool:
     return asked == "*" or etag in (each.strip().removeprefix("W/") for each in asked.split(","))
 
 
-def _form(call: Call, forms: Mapping[str, str]) -> str | None:
+def _negotiated(call: Call, forms: Mapping[str, str]) -> str | None:
     """The media type to send, of those that can be asked for."""
     accept = call.request.headers.get(hdrs.ACCEPT, "") or "*/*"
     for asked in _by_preference(accept):

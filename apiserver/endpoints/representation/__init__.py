@@ -10,18 +10,18 @@ passes it in.
 
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.factory import encoder_for, writer
-from apiserver.endpoints.representation.form_cache import KeptForms
+from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES
-from apiserver.endpoints.representation.protobuf import MetaMessages
-from apiserver.endpoints.representation.status import Statuses
+from apiserver.endpoints.representation.protobuf import MetaV1Encoders
+from apiserver.endpoints.representation.status import StatusEncoder
 
 __all__ = [
     "BATCH_OBJECTS",
     "SLICE_BYTES",
     "Encoder",
-    "KeptForms",
-    "MetaMessages",
-    "Statuses",
+    "FormCaches",
+    "MetaV1Encoders",
+    "StatusEncoder",
     "encoder_for",
     "writer",
 ]

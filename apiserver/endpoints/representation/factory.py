@@ -8,7 +8,7 @@ from typing import Final
 from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import Form
 from apiserver.endpoints.representation.encoder import Encoder
-from apiserver.endpoints.representation.form_cache import KeptForms
+from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.json_forms import (
     JsonEncoder,
     PartialEncoder,
@@ -17,17 +17,22 @@ from apiserver.endpoints.representation.json_forms import (
     whole,
     without_managed_fields,
 )
-from apiserver.endpoints.representation.protobuf import MetaMessages, ProtobufEncoder
-from apiserver.endpoints.representation.transcoding import CborWriting, DocumentEncoder, Writing, YamlWriting
+from apiserver.endpoints.representation.protobuf import MetaV1Encoders, ProtobufEncoder
+from apiserver.endpoints.representation.transcoding import (
+    CborFormat,
+    SerializationFormat,
+    TranscodingEncoder,
+    YamlFormat,
+)
 from apiserver.errors import BadRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
 from apiserver.wire.media_types import CBOR, YAML
 
-_WRITINGS: Final[dict[str, Writing]] = {YAML: YamlWriting(), CBOR: CborWriting()}
+_WRITINGS: Final[dict[str, SerializationFormat]] = {YAML: YamlFormat(), CBOR: CborFormat()}
 
 
-def writer(kind: str, media_type: str, meta: MetaMessages) -> Callable[[Document], bytes]:
+def writer(kind: str, media_type: str, meta: MetaV1Encoders) -> Callable[[Document], bytes]:
     """What writes documents of a kind that is no resource in another form than JSON.
 
     kind: a Status, or what discovery answers.
@@ -43,8 +48,8 @@ def encoder_for(
     *,
     include_object: str,
     now: Callable[[], float],
-    kept: KeptForms,
-    meta: MetaMessages,
+    kept: FormCaches,
+    meta: MetaV1Encoders,
 ) -> Encoder:
     """include_object: what rows of a table carry of their objects: None, Metadata, Object or "".
 
@@ -72,4 +77,4 @@ def encoder_for(
     writing = _WRITINGS.get(form.media_type)
     if writing is None:
         return shape
-    return DocumentEncoder(shape, writing, kept=kept, key=(resource.token, brand.meta_group))
+    return TranscodingEncoder(shape, writing, kept=kept, key=(resource.token, brand.meta_group))

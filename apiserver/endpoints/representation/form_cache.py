@@ -10,14 +10,14 @@ from weakref import ref
 from apiserver.registry.stored_object import StoredObject
 
 # Enough for some forty thousand objects in protobuf, and little beside the objects themselves.
-KEPT_BYTES_MAX: Final = 48 * 1024 * 1024
+OBJECT_FORMS_BYTES_MAX: Final = 48 * 1024 * 1024
 # For runs of lists: a list that is longer must not push out what is kept of single objects.
-KEPT_RUNS_BYTES_MAX: Final = 16 * 1024 * 1024
+SEGMENTS_BYTES_MAX: Final = 16 * 1024 * 1024
 # Of a kept form beside its own bytes: an entry here, a weak reference, the object's dict.
-OVERHEAD_BYTES: Final = 400
+ENTRY_OVERHEAD_BYTES: Final = 400
 
 
-class Budget:
+class FormCache:
     """One budget for many forms. Who came first leaves first.
 
     A form is kept by its object, and goes with it; here is only told how much there is.
@@ -38,12 +38,12 @@ class Budget:
             is_new = key not in forms
             forms[key] = form
             if is_new:
-                self._entries.append((ref(found), key, size + OVERHEAD_BYTES))
-                self.bytes += size + OVERHEAD_BYTES
+                self._entries.append((ref(found), key, size + ENTRY_OVERHEAD_BYTES))
+                self.bytes += size + ENTRY_OVERHEAD_BYTES
                 while self._entries and self.bytes > self._bytes_max:
-                    self._forget_first()
+                    self._evict_oldest()
 
-    def _forget_first(self) -> None:
+    def _evict_oldest(self) -> None:
         reference, key, size = self._entries.popleft()
         self.bytes -= size
         found = reference()
@@ -51,17 +51,17 @@ class Budget:
             found.forms.pop(key, None)
 
 
-class KeptForms(Budget):
+class FormCaches(FormCache):
     """The forms of all objects. runs: those of runs of lists, beside the first object of each."""
 
     def __init__(
         self,
-        bytes_max: int = KEPT_BYTES_MAX,
+        bytes_max: int = OBJECT_FORMS_BYTES_MAX,
         *,
-        runs_bytes_max: int = KEPT_RUNS_BYTES_MAX,
+        segments_bytes_max: int = SEGMENTS_BYTES_MAX,
         lock: AbstractContextManager[Any] | None = None,
     ) -> None:
         """lock: held for every change, if more than one thread makes forms."""
         lock = lock or nullcontext()
         super().__init__(bytes_max, lock)
-        self.runs = Budget(runs_bytes_max, lock)
+        self.runs = FormCache(segments_bytes_max, lock)

@@ -12,20 +12,20 @@ import orjson
 
 from apiserver.brand import Brand
 from apiserver.endpoints.representation.encoder import Encoder
-from apiserver.endpoints.representation.form_cache import KeptForms
-from apiserver.endpoints.representation.list_segments import kept_runs, runs
+from apiserver.endpoints.representation.form_cache import FormCaches
+from apiserver.endpoints.representation.list_segments import cached_segments, runs
 from apiserver.endpoints.representation.lists import (
     BATCH_OBJECTS,
     bookmark_object,
     custom_list_metadata,
-    joined_slices,
     list_metadata,
-    made_slices,
     opening,
     require_list_kind,
     require_object_kind,
+    slices_of_segments,
+    slices_of_tails,
 )
-from apiserver.endpoints.representation.table_cells import Cells, cells_of
+from apiserver.endpoints.representation.table_cells import EncodedCells, cells_of
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
@@ -33,7 +33,7 @@ from apiserver.vocabulary import Document
 from apiserver.wire.media_types import JSON
 
 # What is shown of an object: the object itself, or one that lacks something.
-Shown = Callable[[StoredObject], StoredObject]
+Projection = Callable[[StoredObject], StoredObject]
 
 
 class TypeDef(Encoder, Protocol):
@@ -42,7 +42,7 @@ class TypeDef(Encoder, Protocol):
     is_lasting: an object's item is always the same.
     """
 
-    is_lasting: bool
+    has_stable_items: bool
 
     def frame(self, found: ObjectList) -> tuple[Document, str]:
         """A list without its items, and the name of the field that they stand in."""
@@ -71,7 +71,7 @@ def without_managed_fields(found: StoredObject) -> StoredObject:
     return shown
 
 
-def _metadata(objects: Sequence[StoredObject], shown: Shown) -> list[bytes]:
+def _metadata(objects: Sequence[StoredObject], shown: Projection) -> list[bytes]:
     """The metadata of each."""
     if shown is not whole:
         return [shown(each).metadata() for each in objects]
@@ -89,7 +89,7 @@ def _event(kind: str, encoded: bytes) -> bytes:
 class _JsonForm:
     media_type = JSON
     stream_type = JSON
-    is_lasting = True
+    has_stable_items = True
 
     def error(self, status: Document) -> bytes:
         return _event("ERROR", orjson.dumps(status))
@@ -98,7 +98,7 @@ class _JsonForm:
 class JsonEncoder(_JsonForm):
     """Objects as they are."""
 
-    def __init__(self, resource: ServedResource, brand: Brand, shown: Shown = whole) -> None:
+    def __init__(self, resource: ServedResource, brand: Brand, shown: Projection = whole) -> None:
         self.key: object = ("json", shown)
         self._resource = resource
         self._brand = brand
@@ -115,9 +115,9 @@ class JsonEncoder(_JsonForm):
     def list(self, found: ObjectList) -> Iterator[bytes]:
         begun = self._list_opening + orjson.dumps(self._list_metadata(found)) + b',"items":['
         if self._shown is whole:
-            return joined_slices(begun, self._item_opening, [each.tail for each in found.objects])
+            return slices_of_tails(begun, self._item_opening, [each.tail for each in found.objects])
         made = (b",".join(self.items(run)) for run in runs(found.objects))
-        return made_slices(begun, made, b"]}\n", separator=b",")
+        return slices_of_segments(begun, made, b"]}\n", separator=b",")
 
     def frame(self, found: ObjectList) -> tuple[Document, str]:
         resource = self._resource
@@ -155,8 +155,8 @@ class PartialEncoder(_JsonForm):
         kind: str,
         version: str,
         *,
-        kept: KeptForms,
-        shown: Shown = whole,
+        kept: FormCaches,
+        shown: Projection = whole,
     ) -> None:
         self.key: object = ("partial", version, shown)
         self._kept = kept
@@ -166,7 +166,7 @@ class PartialEncoder(_JsonForm):
         self._kind = kind
         self._api_version = f"{brand.meta_group}/{version}"
         self._opening = partial_opening(self._api_version)
-        self._run_key = (resource.token, self._api_version, self.key)
+        self._segment_key = (resource.token, self._api_version, self.key)
 
     def object(self, found: StoredObject) -> bytes:
         require_object_kind(self._kind, self._resource)
@@ -175,8 +175,8 @@ class PartialEncoder(_JsonForm):
     def list(self, found: ObjectList) -> Iterator[bytes]:
         require_list_kind(self._kind, self._resource)
         begun = opening("PartialObjectMetadataList", self._api_version) + orjson.dumps(list_metadata(found))
-        made = kept_runs(found.objects, self._run, self._kept.runs, self._run_key)
-        return made_slices(begun + b',"items":[', made, b"]}\n", separator=b",")
+        made = cached_segments(found.objects, self._run, self._kept.runs, self._segment_key)
+        return slices_of_segments(begun + b',"items":[', made, b"]}\n", separator=b",")
 
     def _run(self, objects: Sequence[StoredObject]) -> tuple[bytes, float]:
         between = b"}," + self._opening
@@ -211,7 +211,7 @@ def partial_opening(api_version: str) -> bytes:
 
 _CELLS: Final = "cells"
 # As many as a run of rows may have: a few milliseconds' worth. Types have about ten columns.
-CELLS_AT_ONCE: Final = 2_000
+SEGMENT_CELLS_MAX: Final = 2_000
 
 
 class TableEncoder(_JsonForm):
@@ -220,7 +220,7 @@ class TableEncoder(_JsonForm):
     include_object: what rows carry of their objects: None, Metadata or Object.
     """
 
-    is_lasting = False
+    has_stable_items = False
 
     def __init__(
         self,
@@ -230,8 +230,8 @@ class TableEncoder(_JsonForm):
         include_object: str,
         *,
         now: Callable[[], float],
-        kept: KeptForms,
-        shown: Shown = whole,
+        kept: FormCaches,
+        shown: Projection = whole,
     ) -> None:
         self.key: object = ("table", version, include_object, shown)
         self._resource = resource
@@ -248,7 +248,7 @@ class TableEncoder(_JsonForm):
             self._included_opening += partial_opening(self._api_version)
             self._row_end = b"}}"
         self._cells_key = (resource.token, _CELLS)
-        self._run_key = (resource.token, self._api_version, self.key)
+        self._segment_key = (resource.token, self._api_version, self.key)
 
     def object(self, found: StoredObject) -> bytes:
         return self._table(found, has_definitions=True) + b"\n"
@@ -259,9 +259,11 @@ class TableEncoder(_JsonForm):
         begun += b',"columnDefinitions":' + definitions + b',"rows":['
         now = self._now()
         make = partial(self._run, now)
-        objects_max = max(1, min(BATCH_OBJECTS, CELLS_AT_ONCE // len(self._resource.columns.columns)))
-        made = kept_runs(found.objects, make, self._kept.runs, self._run_key, now, objects_max=objects_max)
-        return made_slices(begun, made, b"]}\n", separator=b",")
+        objects_max = max(1, min(BATCH_OBJECTS, SEGMENT_CELLS_MAX // len(self._resource.columns.columns)))
+        made = cached_segments(
+            found.objects, make, self._kept.runs, self._segment_key, now, objects_max=objects_max
+        )
+        return slices_of_segments(begun, made, b"]}\n", separator=b",")
 
     def frame(self, found: ObjectList) -> tuple[Document, str]:
         return {
@@ -312,10 +314,10 @@ class TableEncoder(_JsonForm):
         pieces = [b'{"cells":[']
         for found, included in zip(objects, self._included(objects), strict=False):
             forms = found.forms
-            cells: Cells | None = forms.get(key) if forms is not None else None
-            if cells is None or not cells.told_at <= now < cells.told_until:
+            cells: EncodedCells | None = forms.get(key) if forms is not None else None
+            if cells is None or not cells.text_since <= now < cells.text_until:
                 cells = self._cells_at(now, found, cells)
-            until = min(until, cells.told_until)
+            until = min(until, cells.text_until)
             pieces += (cells.text, opening, included, between)
         pieces[-1] = end
         return b"".join(pieces), until
@@ -329,7 +331,7 @@ class TableEncoder(_JsonForm):
                 return [self._shown(each).json for each in objects]
         return repeat(b"null")
 
-    def _cells_at(self, now: float, found: StoredObject, cells: Cells | None) -> Cells:
+    def _cells_at(self, now: float, found: StoredObject, cells: EncodedCells | None) -> EncodedCells:
         """cells: those that are kept, if any."""
         if cells is None or now >= cells.until:
             cells = cells_of(self._resource.columns.columns, found.document(), now)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from apiserver.endpoints.representation.form_cache import Budget
+from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES
 from apiserver.registry.stored_object import StoredObject
 
@@ -19,7 +19,7 @@ Make = Callable[[Sequence[StoredObject]], tuple[bytes, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _Segment:
     """rest: all its objects but the first, which keeps it; it must not hold itself.
 
     made: as it is from `since` to before `until`. size: of what would be free without it, at most.
@@ -38,15 +38,15 @@ class _Run:
 def runs(objects: Sequence[StoredObject]) -> Iterator[Sequence[StoredObject]]:
     start = 0
     while start < len(objects):
-        run = _run_at(start, objects)
+        run = _segment_at(start, objects)
         yield run
         start += len(run)
 
 
-def kept_runs(
+def cached_segments(
     objects: Sequence[StoredObject],
     make: Make,
-    kept: Budget,
+    kept: FormCache,
     key: object,
     now: float = 0.0,
     *,
@@ -56,9 +56,9 @@ def kept_runs(
     start = 0
     while start < len(objects):
         first = objects[start]
-        run: _Run | None = first.forms.get(key) if first.forms is not None else None
+        run: _Segment | None = first.forms.get(key) if first.forms is not None else None
         if run is None or not run.is_good(now, objects[start + 1 : start + 1 + len(run.rest)]):
-            known, run = run, _made(_run_at(start, objects, objects_max), make, now)
+            known, run = run, _made(_segment_at(start, objects, objects_max), make, now)
             # The last one may have ended early: in a longer list it would still be good, but too short.
             if run.until > now and start + 1 + len(run.rest) < len(objects):
                 if known is not None and first.forms is not None and run.size > known.size:
@@ -68,14 +68,14 @@ def kept_runs(
         start += 1 + len(run.rest)
 
 
-def _made(objects: Sequence[StoredObject], make: Make, now: float) -> _Run:
+def _made(objects: Sequence[StoredObject], make: Make, now: float) -> _Segment:
     made, until = make(objects)
     rest = objects[1:]
     # Versions that everybody else has forgotten live on in it.
-    return _Run(rest, made, now, until, len(made) + sum([len(each.tail) for each in rest]))
+    return _Segment(rest, made, now, until, len(made) + sum([len(each.tail) for each in rest]))
 
 
-def _run_at(
+def _segment_at(
     start: int, objects: Sequence[StoredObject], objects_max: int = BATCH_OBJECTS
 ) -> Sequence[StoredObject]:
     """None takes more than decoding its objects, so that their length tells how long that may be."""

@@ -37,7 +37,7 @@ def custom_list_metadata(found: ObjectList) -> Document:
     return {"continue": "", **list_metadata(found)}
 
 
-def joined_slices(begun: bytes, item_opening: bytes, tails: Sequence[bytes]) -> Iterator[bytes]:
+def slices_of_tails(begun: bytes, item_opening: bytes, tails: Sequence[bytes]) -> Iterator[bytes]:
     """A list whose items are an opening and a tail each. Joining is all that is done with them."""
     separator = b"," + item_opening
     lead = begun + item_opening
@@ -63,7 +63,7 @@ def _batches(tails: Sequence[bytes]) -> Iterator[list[bytes]]:
             length *= 2
 
 
-def made_slices(
+def slices_of_segments(
     begun: bytes, made: Iterable[bytes], end: bytes, *, separator: bytes = b""
 ) -> Iterator[bytes]:
     """A list whose items are made while it is sent.

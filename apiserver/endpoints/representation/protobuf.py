@@ -8,15 +8,15 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.endpoints.representation import discovery_schema
-from apiserver.endpoints.representation.form_cache import KeptForms
-from apiserver.endpoints.representation.json_forms import Shown, whole
+from apiserver.endpoints.representation.form_cache import FormCaches
+from apiserver.endpoints.representation.json_forms import Projection, whole
 from apiserver.endpoints.representation.list_segments import runs
 from apiserver.endpoints.representation.lists import (
     bookmark_object,
     list_metadata,
-    made_slices,
     require_list_kind,
     require_object_kind,
+    slices_of_segments,
 )
 from apiserver.errors import NotAcceptable
 from apiserver.registry.results import ObjectList
@@ -26,17 +26,17 @@ from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
 from apiserver.wire.protobuf import Encoder, NotEncodable, event_frame, seal
 from apiserver.wire.protobuf.envelope import ENVELOPE_END, envelope_start
-from apiserver.wire.protobuf.wire_format import BYTES, content_of, delimited, key
+from apiserver.wire.protobuf.wire_format import BYTES, delimited, key, undelimited
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _FIRST: Final = key(1, BYTES)
 _SECOND: Final = key(2, BYTES)
 # The length of a list comes before its items. Up to here they are held while that is found out; those of
 # longer lists are made twice.
-HELD_BYTES_MAX: Final = 16 * 1024 * 1024
+BUFFERED_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
-class MetaMessages:
+class MetaV1Encoders:
     """The messages that are the same for all kinds, and those of documents that are no resources.
 
     They are compiled when the first one is asked for. schemas: by the name of the definition.
@@ -84,9 +84,9 @@ class ProtobufEncoder:
         kind: str,
         version: str,
         *,
-        meta: MetaMessages,
-        kept: KeptForms,
-        shown: Shown = whole,
+        meta: MetaV1Encoders,
+        kept: FormCaches,
+        shown: Projection = whole,
     ) -> None:
         """Raises LookupError for kinds without a form in protobuf."""
         self.media_type = brand.protobuf_media_type
@@ -94,7 +94,7 @@ class ProtobufEncoder:
         self.key: object = ("protobuf", bool(kind), version, shown)
         self._resource = resource
         self._brand = brand
-        self._asked_for = kind
+        self._requested_kind = kind
         self._meta = meta
         self._kept = kept
         self._shown = shown
@@ -109,18 +109,18 @@ class ProtobufEncoder:
             self._api_version = resource.api_version
 
     def object(self, found: StoredObject) -> bytes:
-        require_object_kind(self._asked_for, self._resource)
-        return self._sealed(found)
+        require_object_kind(self._requested_kind, self._resource)
+        return self._enveloped(found)
 
     def list(self, found: ObjectList) -> Iterator[bytes]:
-        require_list_kind(self._asked_for, self._resource)
+        require_list_kind(self._requested_kind, self._resource)
         return self._slices(found)
 
     def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
         if tail is not found.tail:
-            return event_frame(kind, self._sealed(StoredObject(found.key, found.head, tail)))
+            return event_frame(kind, self._enveloped(StoredObject(found.key, found.head, tail)))
         # As an item of a list it is kept: whoever lists or watches next will want it, too.
-        raw = content_of(self._item(found))
+        raw = undelimited(self._item(found))
         return event_frame(kind, seal(self._api_version, self._kind, raw))
 
     def bookmark(self, revision: int, *, ends_initial_events: bool) -> bytes:
@@ -130,7 +130,7 @@ class ProtobufEncoder:
     def error(self, status: Document) -> bytes:
         return event_frame("ERROR", self._meta.sealing("Status")(status))
 
-    def _sealed(self, found: StoredObject) -> bytes:
+    def _enveloped(self, found: StoredObject) -> bytes:
         return seal(self._api_version, self._kind, self._message(found))
 
     def _message(self, found: StoredObject) -> bytes:
@@ -147,11 +147,11 @@ class ProtobufEncoder:
             size += len(items)
             if held is not None:
                 held.append(items)
-                if size > HELD_BYTES_MAX:
+                if size > BUFFERED_BYTES_MAX:
                     held = None
             yield b""
         begun = envelope_start(self._api_version, self._list_kind, size) + metadata
-        yield from made_slices(begun, self._made(found) if held is None else held, ENVELOPE_END)
+        yield from slices_of_segments(begun, self._made(found) if held is None else held, ENVELOPE_END)
 
     def _made(self, found: ObjectList) -> Iterator[bytes]:
         return (b"".join([self._item(each) for each in run]) for run in runs(found.objects))

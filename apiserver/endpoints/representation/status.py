@@ -5,16 +5,16 @@ from __future__ import annotations
 from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import Negotiator
 from apiserver.endpoints.representation.factory import writer
-from apiserver.endpoints.representation.protobuf import MetaMessages
+from apiserver.endpoints.representation.protobuf import MetaV1Encoders
 from apiserver.errors import NotAcceptable
 from apiserver.vocabulary import Document
 from apiserver.wire.media_types import JSON, media_types
 
 
-class Statuses:
+class StatusEncoder:
     """Writes a Status in the form that the client understands."""
 
-    def __init__(self, brand: Brand, meta: MetaMessages, *, has_cbor: bool = False) -> None:
+    def __init__(self, brand: Brand, meta: MetaV1Encoders, *, has_cbor: bool = False) -> None:
         self._meta = meta
         self._negotiator = Negotiator((), media_types(brand, has_cbor=has_cbor))
 

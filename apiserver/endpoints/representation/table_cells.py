@@ -15,12 +15,12 @@ from apiserver.vocabulary import Document
 
 
 @dataclass(slots=True)
-class Cells:
+class EncodedCells:
     """The cells of a row, encoded.
 
     before, after: around the age, where there is one. since: the moment from which that age counts.
     until: the moment from which they may be others, but for the age.
-    text: all of them, as they are from `told_at` to before `told_until`.
+    text: all of them, as they are from `text_since` to before `text_until`.
     """
 
     before: bytes
@@ -28,17 +28,17 @@ class Cells:
     after: bytes
     until: float
     text: bytes = b""
-    told_at: float = math.inf
-    told_until: float = -math.inf
+    text_since: float = math.inf
+    text_until: float = -math.inf
 
     def at(self, now: float) -> bytes:
-        if not self.told_at <= now < self.told_until:
-            self.told_at, self.told_until = now, self.until
+        if not self.text_since <= now < self.text_until:
+            self.text_since, self.text_until = now, self.until
             if self.since is None:
                 self.text = self.before
             else:
                 self.text = self.before + _age(int(now - self.since)) + self.after
-                self.told_until = min(self.until, changes_at(self.since, now))
+                self.text_until = min(self.until, age_changes_at(self.since, now))
         return self.text
 
 
@@ -47,55 +47,55 @@ def _age(seconds: int) -> bytes:
     return orjson.dumps(duration(seconds))
 
 
-class _Moment(float):
+class _TracedTime(float):
     """The time as cells get it. It notes from what moments they reckon, and whether they do anything else."""
 
-    __slots__ = ("is_looked_at", "since")
+    __slots__ = ("is_inspected", "since")
 
     def __init__(self, now: float) -> None:
         self.since: list[float] = []
-        self.is_looked_at = False
+        self.is_inspected = False
 
     def __sub__(self, then: float, /) -> float:
         self.since.append(float(then))
         return float.__sub__(self, then)
 
 
-def _looking(name: str) -> Any:
+def _inspecting(name: str) -> Any:
     operation = getattr(float, name)
 
-    def method(self: _Moment, *others: Any) -> Any:
-        self.is_looked_at = True
+    def method(self: _TracedTime, *others: Any) -> Any:
+        self.is_inspected = True
         return operation(self, *others)
 
     return method
 
 
 for _name in ("rsub", "add", "radd", "mul", "truediv", "mod", "lt", "le", "gt", "ge", "int", "float"):
-    setattr(_Moment, f"__{_name}__", _looking(f"__{_name}__"))
+    setattr(_TracedTime, f"__{_name}__", _inspecting(f"__{_name}__"))
 
 
-def cells_of(columns: Sequence[Column], document: Document, now: float) -> Cells:
+def cells_of(columns: Sequence[Column], document: Document, now: float) -> EncodedCells:
     """The cells of an object's row, and how long they are good for."""
     cells: list[Any] = []
     age_at, since, until = -1, None, math.inf
-    moment = _Moment(now)
+    moment = _TracedTime(now)
     for index, column in enumerate(columns):
         cell = column.cell(document, moment)
         cells.append(cell)
-        if not (moment.is_looked_at or moment.since):
+        if not (moment.is_inspected or moment.since):
             continue
-        if moment.is_looked_at:
+        if moment.is_inspected:
             until = now
         elif age_at < 0 and len(moment.since) == 1 and cell == duration(now - moment.since[0]):
             age_at, since = index, moment.since[0]
         else:
-            until = min(until, *(changes_at(then, now) for then in moment.since))
-        moment = _Moment(now)
+            until = min(until, *(age_changes_at(then, now) for then in moment.since))
+        moment = _TracedTime(now)
     if since is None:
-        return Cells(_joined(cells), None, b"", until)
+        return EncodedCells(_joined(cells), None, b"", until)
     before, after = _joined(cells[:age_at]), _joined(cells[age_at + 1 :])
-    return Cells(before and before + b",", since, after and b"," + after, until)
+    return EncodedCells(before and before + b",", since, after and b"," + after, until)
 
 
 def _joined(cells: Sequence[Any]) -> bytes:
@@ -103,7 +103,7 @@ def _joined(cells: Sequence[Any]) -> bytes:
     return orjson.dumps(cells)[1:-1]
 
 
-def changes_at(then: float, now: float) -> float:
+def age_changes_at(then: float, now: float) -> float:
     """The first moment at which the age since `then` may be told otherwise than now."""
     seconds = math.floor(now - then)
     # The smallest unit that ages of this length show.

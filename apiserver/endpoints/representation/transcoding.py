@@ -7,9 +7,9 @@ from typing import Protocol
 
 import orjson
 
-from apiserver.endpoints.representation.form_cache import KeptForms
+from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.json_forms import TypeDef
-from apiserver.endpoints.representation.lists import made_slices
+from apiserver.endpoints.representation.lists import slices_of_segments
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
@@ -17,7 +17,7 @@ from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import CBOR, CBOR_SEQUENCE, YAML
 
 
-class Writing(Protocol):
+class SerializationFormat(Protocol):
     media_type: str
     stream_type: str
 
@@ -32,7 +32,7 @@ class Writing(Protocol):
         ...
 
 
-class YamlWriting:
+class YamlFormat:
     media_type = YAML
     stream_type = YAML  # never sent: negotiation knows no streams of it
 
@@ -48,14 +48,14 @@ class YamlWriting:
             return iter([yaml.dump({**frame, name: []})])
         before = {field: value for field, value in frame.items() if field < name}
         after = {field: value for field, value in frame.items() if field > name}
-        return made_slices(
+        return slices_of_segments(
             yaml.dump(before) + b"%b:\n" % name.encode(),
             items,
             yaml.dump(after) if after else b"",
         )
 
 
-class CborWriting:
+class CborFormat:
     media_type = CBOR
     stream_type = CBOR_SEQUENCE
 
@@ -70,20 +70,22 @@ class CborWriting:
         list_key = cbor.item(name)
         begun = cbor.SELF_DESCRIBED + cbor.map_head(len(frame) + 1)
         begun += b"".join(key + value for key, value in encoded if key < list_key)
-        return made_slices(
+        return slices_of_segments(
             begun + list_key + cbor.array_head(count),
             items,
             b"".join(key + value for key, value in encoded if key > list_key),
         )
 
 
-class DocumentEncoder:
+class TranscodingEncoder:
     """One form, written another way than in JSON. Items that last are kept with their objects.
 
     key: tells forms of all objects apart.
     """
 
-    def __init__(self, shape: TypeDef, writing: Writing, *, kept: KeptForms, key: object) -> None:
+    def __init__(
+        self, shape: TypeDef, writing: SerializationFormat, *, kept: FormCaches, key: object
+    ) -> None:
         self.media_type, self.stream_type = writing.media_type, writing.stream_type
         self.key: object = (writing.media_type, shape.key)
         self._shape = shape
@@ -92,23 +94,23 @@ class DocumentEncoder:
         self._item_key = (writing.media_type, key, shape.key)
 
     def object(self, found: StoredObject) -> bytes:
-        return self._again(self._shape.object(found))
+        return self._transcode(self._shape.object(found))
 
     def list(self, found: ObjectList) -> Iterator[bytes]:
         frame, name = self._shape.frame(found)
         return self._writing.list(frame, name, self._items(found.objects), len(found.objects))
 
     def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
-        return self._again(self._shape.event(kind, found, tail, is_first=is_first))
+        return self._transcode(self._shape.event(kind, found, tail, is_first=is_first))
 
     def bookmark(self, revision: int, *, ends_initial_events: bool) -> bytes:
-        return self._again(self._shape.bookmark(revision, ends_initial_events=ends_initial_events))
+        return self._transcode(self._shape.bookmark(revision, ends_initial_events=ends_initial_events))
 
     def error(self, status: Document) -> bytes:
-        return self._again(self._shape.error(status))
+        return self._transcode(self._shape.error(status))
 
     def _items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
-        if not self._shape.is_lasting:
+        if not self._shape.has_stable_items:
             return (self._writing.item(orjson.loads(each)) for each in self._shape.items(objects))
         return map(self._item, objects)
 
@@ -121,5 +123,5 @@ class DocumentEncoder:
             self._kept.keep(found, self._item_key, item, len(item))
         return item
 
-    def _again(self, encoded: bytes) -> bytes:
+    def _transcode(self, encoded: bytes) -> bytes:
         return self._writing.document(orjson.loads(encoded))

@@ -8,7 +8,7 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid
 from apiserver.field_errors import not_supported, required
-from apiserver.handlers.virtual_kinds import Speech, send_success
+from apiserver.handlers.virtual_kinds import VirtualKinds, send_success
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition
 from apiserver.registry.served_resource import ResourceTable, ServedResource
@@ -26,7 +26,7 @@ _ASSIGNED = UpdateStrategy(change_checks=0, object_checks=1)
 def binding_handlers(
     registry: Registry,
     table: Callable[[], ResourceTable],
-    speech: Speech,
+    virtual: VirtualKinds,
     spoken: ServedResource,
     lifecycle: NamespaceLifecycle,
     clock: Callable[[], float],
@@ -37,8 +37,8 @@ def binding_handlers(
         info = call.info
         pods = table().find("", "v1", "pods")
         assert pods is not None
-        options = speech.options(call, "CreateOptions")
-        binding = await speech.read(call, spoken, options)
+        options = virtual.options(call, "CreateOptions")
+        binding = await virtual.read(call, spoken, options)
         meta = binding["metadata"]
         name = meta.get("name", "")
         if info.name and info.name != name:
@@ -47,11 +47,11 @@ def binding_handlers(
             # kube-apiserver answers 500 here.
             raise Invalid(spoken.group_kind, name, errors)
         await lifecycle.check_create(pods, info.namespace, name)
-        await speech.admit(call, name, binding, options)
+        await virtual.admit(call, name, binding, options)
 
         def assign(current: StoredObject) -> Document:
             pod = current.document()
-            _require_free(pod)
+            _require_assignable(pod)
             if meta.get("uid") and meta["uid"] != pod["metadata"]["uid"]:
                 raise _conflict(
                     name,
@@ -83,7 +83,7 @@ def validate_binding(binding: Document) -> Errors:
     return errors
 
 
-def _require_free(pod: Document) -> None:
+def _require_assignable(pod: Document) -> None:
     """Raises Conflict."""
     name, spec = pod["metadata"]["name"], pod.get("spec", {})
     if "deletionTimestamp" in pod["metadata"]:

@@ -12,9 +12,9 @@ from typing import Final
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import ApiError, BadRequest, Conflict, Forbidden
-from apiserver.handlers.virtual_kinds import Speech, send_success
+from apiserver.handlers.virtual_kinds import VirtualKinds, send_success
 from apiserver.meta import timestamps
-from apiserver.meta.conditions import has_condition, set_condition
+from apiserver.meta.conditions import is_condition_true, set_condition
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
@@ -33,7 +33,7 @@ _BUDGETS: Final = GroupResource("policy", "poddisruptionbudgets")
 _MARKED: Final = UpdateStrategy(change_checks=0, object_checks=1)
 
 
-class BudgetForbids(ApiError):
+class DisruptionBudgetViolated(ApiError):
     """The pod may go later."""
 
     code, reason = 429, "TooManyRequests"
@@ -46,13 +46,13 @@ class BudgetForbids(ApiError):
         )
 
     @classmethod
-    def not_looked_at(cls, name: str) -> BudgetForbids:
+    def not_processed(cls, name: str) -> DisruptionBudgetViolated:
         """Nobody has worked out yet what the budget, as it is now, allows."""
         why = f"The disruption budget {name} is still being processed by the server."
         return cls(why, BUSY_RETRY_S)
 
 
-class SeveralBudgets(ApiError):
+class MultipleDisruptionBudgets(ApiError):
     """kube-apiserver answers 500 here, though it is the objects that are wrong."""
 
     code, reason = 422, "Invalid"
@@ -72,7 +72,7 @@ class SeveralBudgets(ApiError):
 def eviction_handlers(
     registry: Registry,
     table: Callable[[], ResourceTable],
-    speech: Speech,
+    virtual: VirtualKinds,
     spoken: ServedResource,
     lifecycle: NamespaceLifecycle,
     clock: Callable[[], float],
@@ -83,18 +83,18 @@ def eviction_handlers(
     async def create(call: Call) -> None:
         info, pods = call.info, call.resource
         assert pods is not None
-        options = speech.options(call, "CreateOptions")
-        eviction = await speech.read(call, spoken, options)
+        options = virtual.options(call, "CreateOptions")
+        eviction = await virtual.read(call, spoken, options)
         if eviction["metadata"].get("name") != info.name:
             raise BadRequest("name in URL does not match name in Eviction object")
         deletion = DeleteOptions.from_body(
             eviction.get("deleteOptions") or {},
-            speech.brand.meta_group,
-            allows_empty_dry_run=speech.deviations.empty_dry_run,
+            virtual.brand.meta_group,
+            allows_empty_dry_run=virtual.deviations.empty_dry_run,
         )
         deletion = replace(deletion, dry_run=deletion.dry_run or options.dry_run)
         await lifecycle.check_create(pods, info.namespace, info.name)
-        await speech.admit(call, info.name, eviction, options)
+        await virtual.admit(call, info.name, eviction, options)
         budgets = table().find(*_V1_BUDGETS)
         await evictions.evict(pods, budgets, info.namespace, info.name, deletion)
         await send_success(call)
@@ -124,10 +124,10 @@ class _Evictions:
         """
         for attempt in range(1, ATTEMPTS_MAX + 1):
             pod = (await self.registry.get(pods, namespace, name)).document()
-            if not _is_free_to_go(pod):
+            if not _can_ignore_budget(pod):
                 break
             # A pod that is pending must not have begun to run meanwhile.
-            wanted = _at_version(deletion, pod) if _may_become_ready(pod) else deletion
+            wanted = _with_resource_version(deletion, pod) if _is_pending(pod) else deletion
             try:
                 await self._delete(pods, namespace, name, wanted)
             except Conflict:
@@ -138,14 +138,14 @@ class _Evictions:
         budget = await self._budget(budgets, pod)
         if budget is None:
             await self._delete(pods, namespace, name, deletion)
-        elif _is_beyond_harm(pod, budget):
+        elif _may_evict_unready(pod, budget):
             try:
-                await self._delete(pods, namespace, name, _at_version(deletion, pod))
+                await self._delete(pods, namespace, name, _with_resource_version(deletion, pod))
             except Conflict:
                 if deletion.resource_version is not None:
                     raise
                 # It may have become ready, and is then the budget's business.
-                raise BudgetForbids.not_looked_at(budget["metadata"]["name"]) from None
+                raise DisruptionBudgetViolated.not_processed(budget["metadata"]["name"]) from None
         else:
             assert budgets is not None
             await self._take(budgets, budget, name, dry_run=deletion.dry_run)
@@ -164,7 +164,7 @@ class _Evictions:
             if (selector := budget.get("spec", {}).get("selector")) is not None and selects(selector, labels)
         ]
         if len(concerned) > 1:
-            raise SeveralBudgets([each["metadata"]["name"] for each in concerned])
+            raise MultipleDisruptionBudgets([each["metadata"]["name"] for each in concerned])
         return concerned[0] if concerned else None
 
     async def _take(self, budgets: ServedResource, budget: Document, pod: str, *, dry_run: bool) -> None:
@@ -174,7 +174,7 @@ class _Evictions:
 
         def take(current: StoredObject) -> Document:
             document = current.document()
-            take_disruption(document, pod, now)
+            check_and_decrement(document, pod, now)
             return document
 
         status = budgets.subresources.get("status")
@@ -210,12 +210,12 @@ class _Evictions:
         await self.registry.delete(pods, namespace, name, deletion)
 
 
-def take_disruption(budget: Document, pod: str, now: str) -> None:
+def check_and_decrement(budget: Document, pod: str, now: str) -> None:
     """Note in the budget's status that the pod goes. Raises BudgetForbids, Forbidden."""
     meta, status = budget["metadata"], budget.setdefault("status", {})
     name, allowed = meta["name"], status.get("disruptionsAllowed", 0)
     if status.get("observedGeneration", 0) < meta.get("generation", 0):
-        raise BudgetForbids.not_looked_at(name)
+        raise DisruptionBudgetViolated.not_processed(name)
     if allowed < 0:
         raise Forbidden.to_resource(_BUDGETS, name, "pdb disruptions allowed is negative")
     if len(status.get("disruptedPods") or ()) > DISRUPTED_PODS_MAX:
@@ -225,7 +225,7 @@ def take_disruption(budget: Document, pod: str, now: str) -> None:
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
         )
     if allowed == 0:
-        raise BudgetForbids(
+        raise DisruptionBudgetViolated(
             f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods and has "
             f"{status.get('currentHealthy', 0)} currently"
         )
@@ -242,19 +242,19 @@ def take_disruption(budget: Document, pod: str, now: str) -> None:
     status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod: now}
 
 
-def _is_free_to_go(pod: Document) -> bool:
+def _can_ignore_budget(pod: Document) -> bool:
     """Whether nothing is disrupted that a budget would care for."""
     phase = pod.get("status", {}).get("phase")
     return phase in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
 
 
-def _may_become_ready(pod: Document) -> bool:
+def _is_pending(pod: Document) -> bool:
     return pod.get("status", {}).get("phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
 
 
-def _is_beyond_harm(pod: Document, budget: Document) -> bool:
+def _may_evict_unready(pod: Document, budget: Document) -> bool:
     """Whether the pod is not ready, and its budget does not need it."""
-    if has_condition(pod, "Ready"):
+    if is_condition_true(pod, "Ready"):
         return False
     if budget.get("spec", {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
@@ -263,7 +263,7 @@ def _is_beyond_harm(pod: Document, budget: Document) -> bool:
     return bool(status.get("currentHealthy", 0) >= desired > 0)
 
 
-def _at_version(deletion: DeleteOptions, pod: Document) -> DeleteOptions:
+def _with_resource_version(deletion: DeleteOptions, pod: Document) -> DeleteOptions:
     """The deletion of the pod as it was looked at, if it names no version itself."""
     if deletion.resource_version is not None:
         return deletion

@@ -25,7 +25,7 @@ from apiserver.handlers.patch import (
     version_condition,
 )
 from apiserver.handlers.update import require_name
-from apiserver.handlers.virtual_kinds import Speech, send_spoken, unstored
+from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual, virtual_object
 from apiserver.meta import names, object_meta
 from apiserver.meta.options import WriteOptions, read_at_for_get
 from apiserver.registry import offload
@@ -36,28 +36,28 @@ from apiserver.vocabulary import Document
 
 INT32_MAX: Final = (1 << 31) - 1
 # A scale has no other metadata of its object's.
-_SHOWN_META: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_SCALE_META: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _APPLIED_META: Final = ("name", "namespace", "resourceVersion")
 
 # The object as it is -> the scale that is wanted for it.
-Wanted = Callable[[StoredObject], Document]
+MakeScale = Callable[[StoredObject], Document]
 
 
 def scale_handlers(
-    registry: Registry, speech: Speech, spoken: ServedResource, ownership: Ownership, applier: Applier
+    registry: Registry, virtual: VirtualKinds, spoken: ServedResource, ownership: Ownership, applier: Applier
 ) -> Mapping[str, Handler]:
     """What answers each verb. spoken: Scale."""
 
     async def get(call: Call) -> None:
         resource, fields = _resource(call)
-        encoder = speech.encoder(call, spoken)
+        encoder = virtual.encoder(call, spoken)
         info = call.info
         found = await registry.get(resource, info.namespace, info.name, read_at_for_get(call.query))
-        await send_spoken(call, encoder, spoken, scale_of(found.document(), resource, fields, spoken))
+        await send_virtual(call, encoder, spoken, scale_of(found.document(), resource, fields, spoken))
 
     async def update(call: Call) -> None:
-        options = speech.options(call, "UpdateOptions")
-        scale = await speech.read(call, spoken, options)
+        options = virtual.options(call, "UpdateOptions")
+        scale = await virtual.read(call, spoken, options)
         require_name(scale, call.info.name)
         await write(call, lambda current: scale, options)
 
@@ -66,20 +66,20 @@ def scale_handlers(
             await apply(call)
             return
         content_type = patch_type(call)
-        options = speech.options(call, "PatchOptions")
+        options = virtual.options(call, "PatchOptions")
         body = await read_body(call)
         spoken.compile()
         patch = await offload.run(
             is_large(body, content_type), parse_patch, body, content_type, spoken, options
         )
-        condition = version_condition(call, content_type, speech.deviations)
+        condition = version_condition(call, content_type, virtual.deviations)
         resource, fields = _resource(call)
 
         def wanted(current: StoredObject) -> Document:
             if condition is not None and current.resource_version != condition:
                 raise Conflict(resource.group_resource, call.info.name)
             # As clients see it, and as they may name its parts in a patch.
-            shown = unstored(spoken, scale_of(current.document(), resource, fields, spoken)).document()
+            shown = virtual_object(spoken, scale_of(current.document(), resource, fields, spoken)).document()
             warnings: list[str] = []
             scale = apply_patch(patch, shown, spoken, options, warnings)
             require_name(scale, call.info.name)
@@ -91,7 +91,7 @@ def scale_handlers(
 
     async def apply(call: Call) -> None:
         resource, fields = _resource(call)
-        encoder = speech.encoder(call, spoken)
+        encoder = virtual.encoder(call, spoken)
 
         def part(scale: Document) -> Document:
             """What a scale says of the object."""
@@ -107,13 +107,13 @@ def scale_handlers(
             call,
             speaks=spoken,
             part=part,
-            check_whole=lambda document: scale_of(document, resource, fields, spoken),
+            check_object=lambda document: scale_of(document, resource, fields, spoken),
         )
-        await send_spoken(call, encoder, spoken, scale_of(applied.document(), resource, fields, spoken))
+        await send_virtual(call, encoder, spoken, scale_of(applied.document(), resource, fields, spoken))
 
-    async def write(call: Call, wanted: Wanted, options: WriteOptions, *, is_large: bool = False) -> None:
+    async def write(call: Call, wanted: MakeScale, options: WriteOptions, *, is_large: bool = False) -> None:
         resource, fields = _resource(call)
-        encoder = speech.encoder(call, spoken)
+        encoder = virtual.encoder(call, spoken)
         info = call.info
 
         def transform(current: StoredObject) -> Document:
@@ -125,7 +125,7 @@ def scale_handlers(
                 document["metadata"]["resourceVersion"] = version
             return document
 
-        asked = speech.admission.of(write_of(call, Operation.UPDATE, info.name, is_dry_run=options.dry_run))
+        asked = virtual.admission.of(write_of(call, Operation.UPDATE, info.name, is_dry_run=options.dry_run))
         updated = await registry.update(
             resource,
             info.namespace,
@@ -138,7 +138,7 @@ def scale_handlers(
             track=ownership.tracker(call, options),
             is_large=is_large,
         )
-        await send_spoken(call, encoder, spoken, scale_of(updated.document(), resource, fields, spoken))
+        await send_virtual(call, encoder, spoken, scale_of(updated.document(), resource, fields, spoken))
 
     return {"get": get, "update": update, "patch": patch}
 
@@ -165,7 +165,7 @@ def scale_of(
     return {
         "kind": spoken.kind,
         "apiVersion": spoken.api_version,
-        "metadata": {field: meta[field] for field in _SHOWN_META if field in meta},
+        "metadata": {field: meta[field] for field in _SCALE_META if field in meta},
         "spec": {"replicas": replicas},
         "status": {
             "replicas": _number(document, fields.status_replicas) or 0,

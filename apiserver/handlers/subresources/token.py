@@ -16,7 +16,7 @@ from apiserver.catalogue.authentication.token_requests import validate_token_req
 from apiserver.endpoints.api_call import Call, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid, NotFound
 from apiserver.field_errors import invalid, quote
-from apiserver.handlers.virtual_kinds import Speech, send_spoken
+from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual
 from apiserver.meta import timestamps
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
@@ -29,7 +29,7 @@ _BOUND: Final = {"Pod": ("pods", "pod"), "Secret": ("secrets", "secret"), "Node"
 def token_handlers(
     registry: Registry,
     table: Callable[[], ResourceTable],
-    speech: Speech,
+    virtual: VirtualKinds,
     spoken: ServedResource,
     lifecycle: NamespaceLifecycle,
     issuer: TokenIssuer,
@@ -43,14 +43,14 @@ def token_handlers(
     audiences: of tokens that are asked for without. expiration_max_s: no token lives longer; 0 is no bound.
     clock: seconds since 1970.
     """
-    bonds = _Bonds(registry, table)
+    bound_objects = _BoundObjects(registry, table)
 
     async def create(call: Call) -> None:
         info, accounts = call.info, call.resource
         assert accounts is not None
-        encoder = speech.encoder(call, spoken)
-        options = speech.options(call, "CreateOptions")
-        request = await speech.read(call, spoken, options)
+        encoder = virtual.encoder(call, spoken)
+        options = virtual.options(call, "CreateOptions")
+        request = await virtual.read(call, spoken, options)
         meta, spec = request["metadata"], request["spec"]
         if meta.get("name") and meta["name"] != info.name:
             problem = invalid(
@@ -62,8 +62,8 @@ def token_handlers(
         if errors := validate_token_request(request):
             raise Invalid(spoken.group_kind, "", errors)
         spec["audiences"] = spec.get("audiences") or list(audiences)
-        await speech.admit(call, info.name, request, options)
-        bound = await bonds.of(spec.get("boundObjectRef"), info.namespace, info.name)
+        await virtual.admit(call, info.name, request, options)
+        bound = await bound_objects.of(spec.get("boundObjectRef"), info.namespace, info.name)
         if expiration_max_s and spec["expirationSeconds"] > expiration_max_s:
             call.warnings.append(
                 f"requested expiration of {spec['expirationSeconds']} seconds shortened to "
@@ -92,12 +92,12 @@ def token_handlers(
             "creationTimestamp": timestamps.to_text(now),
         }
         request["status"] = {"token": token, "expirationTimestamp": timestamps.to_text(expires_at)}
-        await send_spoken(call, encoder, spoken, request, HTTPStatus.CREATED)
+        await send_virtual(call, encoder, spoken, request, HTTPStatus.CREATED)
 
     return {"create": create}
 
 
-class _Bonds:
+class _BoundObjects:
     """What tokens are bound to."""
 
     def __init__(self, registry: Registry, table: Callable[[], ResourceTable]) -> None:

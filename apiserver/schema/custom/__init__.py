@@ -74,12 +74,12 @@ class CustomSchema:
         """Set defaults in a document, in place. Returns whether it has changed. Raises TypeMismatch."""
         return self.has_defaults and self.walk.complete(document)
 
-    def refresh(self, document: Document) -> bool:
+    def prune_and_default(self, document: Document) -> bool:
         """Show a stored document by this schema, in place: without unknown fields, with defaults.
 
         Returns whether something has changed. Raises TypeMismatch.
         """
-        return self.walk.refresh(document)
+        return self.walk.prune_and_default(document)
 
     # ---- validation
 

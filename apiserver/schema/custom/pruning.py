@@ -71,7 +71,7 @@ class Pruner:
         """Set defaults alone. Returns whether there was something to do. Raises TypeMismatch."""
         return self._run(document, _Report(prunes=False, coerces=False))
 
-    def refresh(self, document: Document) -> bool:
+    def prune_and_default(self, document: Document) -> bool:
         """A stored object by the schema as it is now: pruned, with defaults; metadata stays as it is.
 
         Returns whether there was something to do. Raises TypeMismatch.

@@ -96,7 +96,7 @@ def key(number: int, wire_type: int) -> bytes:
     return varint(number << 3 | wire_type)
 
 
-def content_of(field: bytes) -> bytes:
+def undelimited(field: bytes) -> bytes:
     """What `delimited` has put a length before, under a key of one byte."""
     start = 2
     while field[start - 1] & 0x80:

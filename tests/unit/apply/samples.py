@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.apply.type_defs import Shapes, TypeDef
+from apiserver.apply.type_defs import TypeDef, TypeDefs
 from apiserver.apply.updater import Version
 from apiserver.schema.structural import Kind, Schema
 
@@ -61,7 +61,7 @@ OBJECT: Final = Schema(
         "status": Schema(Kind.STRUCT, "v1.Status", fields={"n": NUMBER}),
     },
 )
-SHAPE: Final[TypeDef] = Shapes({"Item": {"proto": "TCP"}}).of_object(OBJECT)
+SHAPE: Final[TypeDef] = TypeDefs({"Item": {"proto": "TCP"}}).of_object(OBJECT)
 VERSION: Final = Version("v1", SHAPE, {"apiVersion": "v1", "kind": "Thing", "metadata": {}})
 
 

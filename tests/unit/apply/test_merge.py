@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apiserver.apply.field_set import FieldSet
 from apiserver.apply.merge import add_back_owned, extract, merge, prune, reconcile
-from apiserver.apply.type_defs import Shapes
+from apiserver.apply.type_defs import TypeDefs
 from apiserver.apply.typed_value import TooDeep, stated
 from apiserver.schema.structural import Kind, Schema
 from tests.unit.apply.samples import SHAPE, thing_of
@@ -105,7 +105,7 @@ def test_what_is_too_deep_is_refused() -> None:
     for _ in range(3000):
         deep = {"a": deep}
     with pytest.raises(TooDeep):
-        merge({"a": {}}, deep, Shapes().of(schema))
+        merge({"a": {}}, deep, TypeDefs().of(schema))
 
 
 PRUNED: dict[str, tuple[Any, FieldSet, FieldSet, Any]] = {

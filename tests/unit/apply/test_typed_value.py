@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet
-from apiserver.apply.type_defs import OUTLINE_NAMES_MAX, OUTLINE_TEXT_MAX, OUTLINES_MAX, Shapes, TypeDef
+from apiserver.apply.type_defs import OUTLINE_NAMES_MAX, OUTLINE_TEXT_MAX, OUTLINES_MAX, TypeDef, TypeDefs
 from apiserver.apply.typed_value import Comparison, compare, everything
 from apiserver.schema.structural import Kind, Schema
 from tests.unit.apply.samples import SHAPE, STRING
@@ -22,7 +22,7 @@ ITEM: Final = Schema(
 def named(element: Schema = ITEM) -> TypeDef:
     """A list whose items are told apart by their names alone."""
     schema = Schema(Kind.LIST, "[]v1.Item", element=element, list_type="map", list_map_keys=("name",))
-    return Shapes().of(schema)
+    return TypeDefs().of(schema)
 
 
 def test_all_paths_are_in_the_set_and_in_order() -> None:
@@ -100,7 +100,7 @@ def test_objects_with_the_same_names_have_what_is_in_them() -> None:
 
 
 def test_little_is_kept_of_names_that_never_come_again() -> None:
-    shape = Shapes().of(Schema(Kind.MAP, "map[string]string", element=STRING))
+    shape = TypeDefs().of(Schema(Kind.MAP, "map[string]string", element=STRING))
     for n in range(OUTLINES_MAX + 1):
         everything({f"name-{n}": "v"}, shape)
     assert len(shape.alike) <= OUTLINES_MAX

@@ -14,7 +14,7 @@ from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain, Authenticator, Credentials, authenticated
 from apiserver.authn.token_file import (
     CACHED_HEADERS_MAX,
-    TokenAuthenticator,
+    TokenFileAuthenticator,
     TokenFileError,
     bearer_token,
     read_token_file,
@@ -39,8 +39,8 @@ def token_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tokens(token_file: Path) -> TokenAuthenticator:
-    return TokenAuthenticator(read_token_file(token_file))
+def tokens(token_file: Path) -> TokenFileAuthenticator:
+    return TokenFileAuthenticator(read_token_file(token_file))
 
 
 # ---- the file
@@ -68,7 +68,7 @@ LINES: Final[dict[str, tuple[str, UserInfo]]] = {
 def test_lines_of_a_token_file(tmp_path: Path, text: str, user: UserInfo) -> None:
     path = tmp_path / "tokens.csv"
     path.write_bytes(text.encode())
-    assert TokenAuthenticator(read_token_file(path))(shown("Bearer t")) == user
+    assert TokenFileAuthenticator(read_token_file(path))(shown("Bearer t")) == user
 
 
 BAD_LINES: Final = {
@@ -127,25 +127,25 @@ def test_bearer_tokens(header: str, token: str) -> None:
     assert bearer_token(header) == token
 
 
-def test_a_known_token_is_its_user(tokens: TokenAuthenticator) -> None:
+def test_a_known_token_is_its_user(tokens: TokenFileAuthenticator) -> None:
     assert tokens(shown("Bearer a-token")) == ALICE
     assert tokens(shown("Bearer b-token")) == BOB
     assert tokens(shown("Bearer a-token")) == ALICE
 
 
 @pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer", "nonsense"])
-def test_no_bearer_token_is_somebody_elses_business(tokens: TokenAuthenticator, header: str) -> None:
+def test_no_bearer_token_is_somebody_elses_business(tokens: TokenFileAuthenticator, header: str) -> None:
     assert tokens(shown(header)) is None
 
 
 @pytest.mark.parametrize("token", ["A-token", "a-token2", "a-toke", "alice", "a-token,alice", "\udcff"])
-def test_an_unknown_token_is_refused_every_time(tokens: TokenAuthenticator, token: str) -> None:
+def test_an_unknown_token_is_refused_every_time(tokens: TokenFileAuthenticator, token: str) -> None:
     for _ in range(2):
         with pytest.raises(Unauthorized):
             tokens(shown(f"Bearer {token}"))
 
 
-def test_many_headers_do_not_displace_the_truth(tokens: TokenAuthenticator) -> None:
+def test_many_headers_do_not_displace_the_truth(tokens: TokenFileAuthenticator) -> None:
     """More than are remembered, known and unknown ones."""
     for number in range(CACHED_HEADERS_MAX + 10):
         assert tokens(shown("Bearer a-token" + " " * number)) == ALICE
@@ -213,26 +213,26 @@ def chain(*authenticators: Authenticator, allows_anonymous: bool = True) -> Auth
     return AuthenticationChain(authenticators, allows_anonymous=allows_anonymous)
 
 
-async def test_the_first_who_knows_the_caller_wins(tokens: TokenAuthenticator) -> None:
+async def test_the_first_who_knows_the_caller_wins(tokens: TokenFileAuthenticator) -> None:
     both = shown("Bearer b-token", certificate_user=ALICE)
     assert await chain(client_cert.authenticate, tokens)(both) == ALICE
     assert await chain(tokens, client_cert.authenticate)(both) == BOB
 
 
-async def test_one_who_knows_nothing_passes_on(tokens: TokenAuthenticator) -> None:
+async def test_one_who_knows_nothing_passes_on(tokens: TokenFileAuthenticator) -> None:
     asked = chain(client_cert.authenticate, tokens)
     assert await asked(shown("Bearer a-token")) == ALICE
     assert await asked(shown(certificate_user=BOB)) == BOB
 
 
-async def test_a_wrong_token_is_never_anonymous(tokens: TokenAuthenticator) -> None:
+async def test_a_wrong_token_is_never_anonymous(tokens: TokenFileAuthenticator) -> None:
     with pytest.raises(Unauthorized):
         await chain(tokens)(shown("Bearer wrong"))
 
 
 @pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer"])
 async def test_who_shows_nothing_is_anonymous_if_that_is_allowed(
-    tokens: TokenAuthenticator, header: str
+    tokens: TokenFileAuthenticator, header: str
 ) -> None:
     assert await chain(tokens)(shown(header)) == NOBODY
     with pytest.raises(Unauthorized):

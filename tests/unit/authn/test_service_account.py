@@ -29,7 +29,7 @@ from apiserver.authn.service_account import (
     read_private_key,
     read_public_keys,
 )
-from apiserver.authn.token_file import TokenAuthenticator
+from apiserver.authn.token_file import TokenFileAuthenticator
 from apiserver.authn.token_review import TokenReviewer
 from apiserver.errors import Unauthorized
 from apiserver.meta import timestamps
@@ -347,7 +347,9 @@ def reviewer(objects: Objects) -> TokenReviewer:
     accounts = believer(objects)
     # The token "t" by its digest, as the file of tokens has it.
     digest = bytes.fromhex("e3b98a4da31a127d4bde6e43033f66ba274cab0eb7eb1c70ec41402bf6273dd8")
-    chain = AuthenticationChain((accounts, TokenAuthenticator({digest: FILE_USER})), allows_anonymous=True)
+    chain = AuthenticationChain(
+        (accounts, TokenFileAuthenticator({digest: FILE_USER})), allows_anonymous=True
+    )
     return TokenReviewer(chain, accounts, (AUDIENCE,))
 
 

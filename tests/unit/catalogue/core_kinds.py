@@ -11,12 +11,12 @@ from apiserver.catalogue import core
 from apiserver.catalogue.core.services.allocation import ServiceAllocator, service_allocator
 from apiserver.catalogue.rules.defaults import DEFAULTS
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import Walks
+from apiserver.schema.compile import SchemaCompiler
 from apiserver.vocabulary import Document
 from tests.unit.catalogue.lifecycle import Kind
 
 _SCHEMAS: Final = BuiltinSchemas((1, 34))
-_WALKS: Final = Walks(DEFAULTS)
+_WALKS: Final = SchemaCompiler(DEFAULTS)
 
 
 class CoreKind(Kind):

@@ -13,11 +13,11 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs import defaults
 from apiserver.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import Walks
+from apiserver.schema.compile import SchemaCompiler
 from apiserver.vocabulary import Document
 
 _SCHEMAS: Final = BuiltinSchemas((1, 34))
-_WALKS: Final = Walks(
+_WALKS: Final = SchemaCompiler(
     {
         **defaults.DEFAULTS,
         **deployments.DEFAULTS,

@@ -22,7 +22,7 @@ def table() -> ResourceTable:
     return builtin_resources(Brand(), BuiltinSchemas((1, 34)), event_ttl_s=3600)
 
 
-class Served:
+class ServedKind:
     """A kind, and a valid object of it. Documents that go in stay as they are."""
 
     def __init__(self, resource: str, valid: Document, version: str = "v1") -> None:

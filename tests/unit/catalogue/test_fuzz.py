@@ -22,7 +22,7 @@ from apiserver.field_errors import FieldError, summary
 from apiserver.handlers.subresources.scale import scale_of
 from apiserver.meta import object_meta
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.strategy import Stamp, UpdateStrategy
+from apiserver.registry.strategy import UpdateStrategy, WriteContext
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document, UserInfo
@@ -33,7 +33,7 @@ from tests.unit.catalogue.served_kinds import table
 
 NOW: Final = 1_700_000_000.0
 CREATED: Final = "2024-05-06T07:08:09Z"
-STAMP: Final = Stamp(UserInfo("somebody", ("a",), "u", (("k", ("v",)),)), CREATED)
+STAMP: Final = WriteContext(UserInfo("somebody", ("a",), "u", (("k", ("v",)),)), CREATED)
 TYPES: Final = {f"{r.api_version}/{r.resource}": r for r in table().resources}
 CHANGES_MAX: Final = 6
 DEPTH_MAX: Final = 6

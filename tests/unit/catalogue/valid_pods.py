@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from apiserver.catalogue.core.pods.validation import DEFAULTS
 from apiserver.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import Walk, Walks
+from apiserver.schema.compile import SchemaCompiler, Walk
 
 Document: TypeAlias = dict[str, Any]
 # Field, reason without `FieldValue`, and a part of the message.
@@ -21,7 +21,7 @@ RELEASE = (1, 34)
 
 @cache
 def _walk(kind: str) -> Walk:
-    return Walks(DEFAULTS).of(BuiltinSchemas(RELEASE).get(f"io.k8s.api.core.v1.{kind}"))
+    return SchemaCompiler(DEFAULTS).of(BuiltinSchemas(RELEASE).get(f"io.k8s.api.core.v1.{kind}"))
 
 
 def decoded(document: Document, kind: str = "Pod") -> Document:

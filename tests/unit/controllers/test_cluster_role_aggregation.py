@@ -150,7 +150,7 @@ async def test_neither_damage_nor_size_stops_the_others(store: EmbeddedStore) ->
         running = asyncio.create_task(ClusterRoleAggregation(registry, lambda: TABLE, Brand()).run())
 
         def is_aggregated() -> bool:
-            found = registry.cache.peek(registry.key(roles, "", "some-of-them"))
+            found = registry.cache.get_cached(registry.key(roles, "", "some-of-them"))
             assert found is not None
             assert found.value is not None
             return bool(found.value.document().get("rules") == [rule("c").document()])

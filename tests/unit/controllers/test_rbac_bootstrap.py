@@ -12,7 +12,7 @@ import pytest
 
 from apiserver.authz.rbac.defaults import default_documents
 from apiserver.brand import Brand
-from apiserver.controllers.rbac_bootstrap import RbacDefaults, rbac_beginnings
+from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.store import Registry
 from apiserver.vocabulary import Document
@@ -27,8 +27,8 @@ NAME: Final = "system:basic-user"
 ROLES: Final = resource("clusterroles")
 
 
-def beginning() -> RbacDefaults:
-    (found,) = rbac_beginnings(TABLE, Brand())
+def beginning() -> RbacBootstrapHook:
+    (found,) = rbac_bootstrap_hooks(TABLE, Brand())
     return found
 
 

@@ -13,7 +13,7 @@ import pytest
 from apiserver.authz.attributes import Attributes, Decision
 from apiserver.authz.rbac.authorizer import RbacAuthorizer
 from apiserver.authz.rbac.policy import Policy
-from apiserver.controllers.rbac_policy import PolicyFollower
+from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.vocabulary import Document, UserInfo
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
@@ -82,7 +82,7 @@ async def test_what_is_no_role_or_binding_gives_nobody_anything_and_stops_nothin
     )
     await put(store, place, document)  # there when it begins
     async with server(store) as registry:
-        follower = PolicyFollower(registry, TABLE, GROUP, policy)
+        follower = RbacPolicyInformer(registry, TABLE, GROUP, policy)
         running = asyncio.create_task(follower.run())
         await asyncio.wait_for(follower.wait_until_complete(), 10)
         await put(store, place + "-later", document)
@@ -112,7 +112,7 @@ async def test_a_role_that_is_damaged_gives_nothing_any_more(store: EmbeddedStor
     revision = await put(store, "clusterroles/reader", named("reader", rules=[RULE]))
     await put(store, "clusterrolebindings/x", named("x", TO, ALICE))
     async with server(store) as registry:
-        running = asyncio.create_task(PolicyFollower(registry, TABLE, GROUP, policy).run())
+        running = asyncio.create_task(RbacPolicyInformer(registry, TABLE, GROUP, policy).run())
         await eventually(lambda: may(authorize, "alice"))
         damaged = orjson.dumps(named("reader", rules=[RULE, None]))
         await store.compare_and_put(f"{PREFIX}/{GROUP}/clusterroles/reader", damaged, expected=revision)

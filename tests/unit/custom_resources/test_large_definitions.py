@@ -12,12 +12,12 @@ import orjson
 import pytest
 
 from apiserver.brand import Brand
-from apiserver.custom_resources.columns import MANY_COLUMNS
-from apiserver.custom_resources.resources import Served, Workshop, served
+from apiserver.custom_resources.columns import COMPILED_INLINE_MAX
+from apiserver.custom_resources.resources import CustomResourceFactory, ServedKind, served
 from apiserver.custom_resources.schemas import DefinitionSource
-from apiserver.custom_resources.version_codec import Definitions
-from apiserver.endpoints.representation.form_cache import KeptForms
-from apiserver.endpoints.representation.json_forms import CELLS_AT_ONCE, TableEncoder
+from apiserver.custom_resources.version_codec import DefinitionReader
+from apiserver.endpoints.representation.form_cache import FormCaches
+from apiserver.endpoints.representation.json_forms import SEGMENT_CELLS_MAX, TableEncoder
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema
@@ -33,15 +33,15 @@ def _stored(document: dict[str, Any], revision: int = 7) -> StoredObject:
     return StoredObject.of(Stored("/registry/definition", encode(document, HEAD), revision, revision))
 
 
-def _with_columns(count: int) -> Served:
+def _with_columns(count: int) -> ServedKind:
     columns = [{"name": f"C{n}", "type": "integer", "jsonPath": f".spec.n{n}"} for n in range(count)]
     document = definition("example.com", version(additionalPrinterColumns=columns))
     document["status"] = {"acceptedNames": document["spec"]["names"]}
-    workshop = Workshop(
+    workshop = CustomResourceFactory(
         Brand(),
         meta=lambda: cast(Schema, None),
-        definitions=cast(Definitions, None),
-        room=KeptForms(),
+        definitions=cast(DefinitionReader, None),
+        room=FormCaches(),
         webhook=lambda described: pytest.fail("there is none"),
     )
     return served(_stored(document), document, workshop)
@@ -60,14 +60,16 @@ def test_thousands_of_paths_are_read_before_they_are_needed_and_not_before_anybo
         5,
         None,
     ]
-    assert not _with_columns(MANY_COLUMNS // 2).stored.preparations[2:]
+    assert not _with_columns(COMPILED_INLINE_MAX // 2).stored.preparations[2:]
 
 
-@pytest.mark.parametrize(("columns", "objects_at_once"), [(2 * CELLS_AT_ONCE, 1), (CELLS_AT_ONCE // 2, 2)])
+@pytest.mark.parametrize(
+    ("columns", "objects_at_once"), [(2 * SEGMENT_CELLS_MAX, 1), (SEGMENT_CELLS_MAX // 2, 2)]
+)
 def test_rows_of_thousands_of_cells_are_made_a_few_at_a_time(columns: int, objects_at_once: int) -> None:
     """Others have their turns between two slices, be they empty."""
     resource = _with_columns(columns - 1).stored
-    encoder = TableEncoder(resource, Brand(), "v1", "", now=lambda: 0.0, kept=KeptForms())
+    encoder = TableEncoder(resource, Brand(), "v1", "", now=lambda: 0.0, kept=FormCaches())
     documents = [{"metadata": {"name": f"o{n}"}, "spec": {"n1": n}} for n in range(8)]
     objects = [
         StoredObject.of(Stored(f"/registry/o{n}", encode(each, ROW_HEAD), 7, 7))

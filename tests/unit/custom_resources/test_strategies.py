@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.apiextensions.schema_rules.validator import Rules
-from apiserver.custom_resources.strategies import VersionRules
+from apiserver.custom_resources.strategies import CustomResourceStrategies
 from apiserver.registry import offload
 from apiserver.registry.strategy import Strategy, TakesLong, others_wait
 from apiserver.schema.builtin import BuiltinSchemas
@@ -25,7 +25,7 @@ def strategy(spec: Schema) -> Strategy:
     schema = object_of(spec=spec)
     custom = CustomSchema(schema, vendor="kubernetes", meta=META)
     rules = Rules(schema, vendor="kubernetes")
-    made = VersionRules(lambda: custom, lambda: rules, has_status=False, scale=None)
+    made = CustomResourceStrategies(lambda: custom, lambda: rules, has_status=False, scale=None)
     return made.strategy(takes_long=False)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.custom_resources.version_codec import Family, VersionKeeping
+from apiserver.custom_resources.version_codec import CustomResourceCodec, Family
 from apiserver.errors import Forbidden, NoSuchEndpoint
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.compile import TypeMismatch
@@ -25,7 +25,7 @@ KEY: Final = "/registry/example.com/widgets/default/a"
 def _schema(fields: set[str], defaults: dict[str, Any]) -> Callable[[Document], bool]:
     """What prunes and completes documents that have these fields in their spec."""
 
-    def refresh(document: Document) -> bool:
+    def prune_and_default(document: Document) -> bool:
         spec = document.setdefault("spec", {})
         before = dict(spec)
         for name in spec.keys() - fields:
@@ -34,7 +34,7 @@ def _schema(fields: set[str], defaults: dict[str, Any]) -> Callable[[Document], 
             spec.setdefault(name, value)
         return bool(spec != before)
 
-    return refresh
+    return prune_and_default
 
 
 class _Room:
@@ -68,7 +68,7 @@ class _Cache:
     def __init__(self, cached: Version[StoredObject] | None, stored: Version[StoredObject] | None) -> None:
         self._cached, self._stored = cached, stored
 
-    def peek(self, key: str) -> Version[StoredObject] | None:
+    def get_cached(self, key: str) -> Version[StoredObject] | None:
         return self._cached
 
     async def get(self, key: str) -> Version[StoredObject] | None:
@@ -102,7 +102,7 @@ def _found(version: str, **spec: Any) -> StoredObject:
     return StoredObject.of(Stored(KEY, encode(document, head), 7, 7))
 
 
-def _now(keeping: VersionKeeping, found: StoredObject) -> StoredObject:
+def _now(keeping: CustomResourceCodec, found: StoredObject) -> StoredObject:
     shown = keeping.shown(found)
     assert shown is not None
     return shown
@@ -117,7 +117,7 @@ def test_what_is_as_it_should_be_is_shown_as_it_is() -> None:
         examined += 1
         return False
 
-    keeping = VersionKeeping(_family(v1=counting), "v1")
+    keeping = CustomResourceCodec(_family(v1=counting), "v1")
     found = _found("v1", a="x")
     assert _now(keeping, found) is found
     assert _now(keeping, found) is found
@@ -134,7 +134,7 @@ def test_what_is_shown_fits_the_schema_of_its_version(
     spec: dict[str, str], stored_in: str, version: str, is_full: bool
 ) -> None:
     """By the stored version's first, then by the version's own; v0 is one that is gone."""
-    keeping = VersionKeeping(_family(room=_Room(is_full=is_full)), version)
+    keeping = CustomResourceCodec(_family(room=_Room(is_full=is_full)), version)
     found = _found(stored_in, **spec)
     shown = _now(keeping, found)
     document = shown.document()
@@ -153,7 +153,7 @@ def test_what_is_shown_fits_the_schema_of_its_version(
 
 async def test_a_webhook_is_asked_about_all_at_once_and_about_each_once() -> None:
     webhook = _Webhook()
-    keeping = VersionKeeping(_family(webhook=webhook), "v2")
+    keeping = CustomResourceCodec(_family(webhook=webhook), "v2")
     objects = [_found("v1", a="1"), _found("v2", b="2"), _found("v1", a="3")]
     assert keeping.shown(objects[0]) is None
     shown = await keeping.show(objects)
@@ -167,10 +167,10 @@ async def test_a_webhook_is_asked_about_all_at_once_and_about_each_once() -> Non
 async def test_what_is_written_is_of_the_version_that_is_stored() -> None:
     document = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"a": "x"}}
     before = orjson.dumps(document)
-    assert await VersionKeeping(_family(), "v1").to_stored(document) is document
-    renamed = await VersionKeeping(_family(stored="v2"), "v1").to_stored(document)
+    assert await CustomResourceCodec(_family(), "v1").to_stored(document) is document
+    renamed = await CustomResourceCodec(_family(stored="v2"), "v1").to_stored(document)
     assert (renamed["apiVersion"], renamed["spec"]) == (f"{GROUP}/v2", {"b": "late"})
-    converted = await VersionKeeping(_family(stored="v2", webhook=_Webhook()), "v1").to_stored(document)
+    converted = await CustomResourceCodec(_family(stored="v2", webhook=_Webhook()), "v1").to_stored(document)
     assert (converted["apiVersion"], converted["spec"]) == (f"{GROUP}/v2", {"b": "x"})
     assert orjson.dumps(document) == before
 
@@ -182,7 +182,7 @@ def test_what_the_schema_cannot_walk_is_shown_as_it_is() -> None:
         raise TypeMismatch("no")
 
     found = _found("v1", a="x")
-    assert _now(VersionKeeping(_family(v1=refuse), "v1"), found) is found
+    assert _now(CustomResourceCodec(_family(v1=refuse), "v1"), found) is found
 
 
 # ---- what must hold when an object is created

@@ -20,15 +20,15 @@ from apiserver.endpoints.representation import (
     BATCH_OBJECTS,
     SLICE_BYTES,
     Encoder,
-    KeptForms,
-    MetaMessages,
-    Statuses,
+    FormCaches,
+    MetaV1Encoders,
+    StatusEncoder,
     encoder_for,
 )
-from apiserver.endpoints.representation.form_cache import OVERHEAD_BYTES
+from apiserver.endpoints.representation.form_cache import ENTRY_OVERHEAD_BYTES
 from apiserver.endpoints.representation.list_segments import runs
-from apiserver.endpoints.representation.protobuf import HELD_BYTES_MAX
-from apiserver.endpoints.representation.table_cells import cells_of, changes_at
+from apiserver.endpoints.representation.protobuf import BUFFERED_BYTES_MAX
+from apiserver.endpoints.representation.table_cells import age_changes_at, cells_of
 from apiserver.errors import BadRequest, NotAcceptable, NotFound
 from apiserver.meta.table import AGE, Column, columns, duration
 from apiserver.registry.results import ObjectList
@@ -83,7 +83,7 @@ def partial_of(name: str, revision: int = 7) -> dict[str, Any]:
 
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
-MESSAGES: Final = MetaMessages(SCHEMAS.get)
+MESSAGES: Final = MetaV1Encoders(SCHEMAS.get)
 PROTOBUF: Final = BRAND.protobuf_media_type
 
 
@@ -96,7 +96,7 @@ def encoder(
     version: str = "v1",
     drops_managed_fields: bool = False,
     now: float = NOW,
-    kept: KeptForms | None = None,
+    kept: FormCaches | None = None,
     brand: Brand = BRAND,
 ) -> Encoder:
     return encoder_for(
@@ -105,7 +105,7 @@ def encoder(
         brand,
         include_object=include_object,
         now=lambda: now,
-        kept=kept or KeptForms(),
+        kept=kept or FormCaches(),
         meta=MESSAGES,
     )
 
@@ -422,8 +422,8 @@ def test_a_list_as_a_message(count: int) -> None:
 def test_a_list_too_long_to_be_held() -> None:
     """Row D25: its items are made once for their length, and again for sending."""
     objects = [pod(f"n{n}", n + 1, status={"message": "x" * 1_000_000}) for n in range(18)]
-    assert sum(len(each.tail) for each in objects) > HELD_BYTES_MAX
-    one = encoder(resource=PODS, media_type=PROTOBUF, kept=KeptForms(bytes_max=0))
+    assert sum(len(each.tail) for each in objects) > BUFFERED_BYTES_MAX
+    one = encoder(resource=PODS, media_type=PROTOBUF, kept=FormCaches(bytes_max=0))
     raw = opened(b"".join(one.list(ObjectList(objects, 99))))[2]
     items = message("io.k8s.api.core.v1.PodList", raw)["items"]
     assert [each["metadata"]["name"] for each in items] == [f"n{n}" for n in range(18)]
@@ -502,7 +502,7 @@ def test_what_protobuf_cannot_say_is_refused() -> None:
 def test_a_second_time_says_the_same(form: str, media_type: str) -> None:
     if (form, media_type) == ("Table", PROTOBUF):
         return
-    found, kept = ObjectList([pod("a"), pod("b", 8)], 9), KeptForms()
+    found, kept = ObjectList([pod("a"), pod("b", 8)], 9), FormCaches()
     one = encoder(form, resource=PODS, media_type=media_type, kept=kept)
     first = b"".join(one.list(found))
     assert b"".join(one.list(found)) == first
@@ -511,7 +511,7 @@ def test_a_second_time_says_the_same(form: str, media_type: str) -> None:
 
 
 def test_the_oldest_of_what_is_kept_goes_first() -> None:
-    objects, kept = [pod(f"n{n}") for n in range(3)], KeptForms(bytes_max=2 * (100 + OVERHEAD_BYTES))
+    objects, kept = [pod(f"n{n}") for n in range(3)], FormCaches(bytes_max=2 * (100 + ENTRY_OVERHEAD_BYTES))
     for each in objects:
         kept.keep(each, "form", b"x", 100)
     assert [bool(each.forms) for each in objects] == [False, True, True]
@@ -521,15 +521,15 @@ def test_the_oldest_of_what_is_kept_goes_first() -> None:
 
 
 def test_what_is_kept_goes_with_its_object() -> None:
-    kept = KeptForms(bytes_max=10 * (100 + OVERHEAD_BYTES))
+    kept = FormCaches(bytes_max=10 * (100 + ENTRY_OVERHEAD_BYTES))
     for number in range(50):
         kept.keep(pod(f"n{number}"), "form", b"x" * 100, 100)
     gc.collect()
-    assert kept.bytes <= 10 * (100 + OVERHEAD_BYTES)
+    assert kept.bytes <= 10 * (100 + ENTRY_OVERHEAD_BYTES)
 
 
 def test_ages_in_kept_rows_go_on() -> None:
-    kept, found = KeptForms(), pod("a")
+    kept, found = FormCaches(), pod("a")
     ages = []
     for now in (NOW, NOW + 1, NOW + 7 * 60, NOW + 3 * 86400):
         one = encoder("Table", "None", resource=PODS, now=now, kept=kept)
@@ -589,7 +589,7 @@ def numbered(number: int, revision: int) -> StoredObject:
 @settings(max_examples=15, deadline=None)
 def test_what_is_kept_is_never_out_of_date(steps: list[tuple[str, int, float]], room: int) -> None:
     """Whatever changes between two lists, the time included, they are as if nothing had been kept."""
-    kept = KeptForms(room, runs_bytes_max=room)
+    kept = FormCaches(room, segments_bytes_max=room)
     now, found = NOW, [(number, 7) for number in range(2 * BATCH_OBJECTS + 10)]
     objects: dict[tuple[int, int], StoredObject] = {}
     for change, at, later in [("nothing happens", 0, 0.0), *steps]:
@@ -614,7 +614,7 @@ def test_rows_are_made_once() -> None:
         return "x"
 
     resource = replace(WIDGETS, columns=columns(Column("Asked", cell)))
-    objects, kept = [numbered(number, 7) for number in range(3 * BATCH_OBJECTS)], KeptForms()
+    objects, kept = [numbered(number, 7) for number in range(3 * BATCH_OBJECTS)], FormCaches()
     for _ in range(2):
         list(encoder("Table", resource=resource, kept=kept).list(ObjectList(objects, 9)))
     assert len(asked) == len(objects)
@@ -634,7 +634,7 @@ def test_a_page_does_not_break_up_what_is_kept_of_a_list() -> None:
 def test_what_is_kept_keeps_no_object_that_leaves() -> None:
     """They go at once: nothing that is kept beside them leads back to them."""
     objects = [numbered(number, 7) for number in range(2 * BATCH_OBJECTS)]
-    kept, alive = KeptForms(), [ref(each) for each in objects]
+    kept, alive = FormCaches(), [ref(each) for each in objects]
     for form in ("Table", "PartialObjectMetadataList"):
         list(encoder(form, kept=kept).list(ObjectList(objects, 9)))
         list(encoder(form, kept=kept).list(ObjectList(objects[5:], 9)))
@@ -688,7 +688,7 @@ def test_cells_that_look_at_the_time_are_never_kept() -> None:
 @given(st.integers(0, 10**9), st.floats(0, 1, exclude_max=True))
 def test_an_age_is_the_same_until_it_changes(seconds: int, fraction: float) -> None:
     then, now = 1_000.0, 1_000.0 + seconds
-    until = changes_at(then, now)
+    until = age_changes_at(then, now)
     assert until > now
     assert duration(now + (until - now) * fraction * 0.999 - then) == duration(now - then)
 
@@ -742,7 +742,7 @@ TELLINGS: Final = {
 @pytest.mark.parametrize(("accept", "media_type"), TELLINGS.items(), ids=map(repr, TELLINGS))
 def test_the_form_of_a_failure(accept: str, media_type: str) -> None:
     """Row P04."""
-    statuses = Statuses(BRAND, MESSAGES, has_cbor=True)
+    statuses = StatusEncoder(BRAND, MESSAGES, has_cbor=True)
     status = NotFound(GroupResource("", "pods"), "zz").status()
     assert statuses.media_type(accept) == media_type
     if media_type == PROTOBUF:
@@ -756,4 +756,4 @@ def test_the_form_of_a_failure(accept: str, media_type: str) -> None:
 
 def test_without_its_gate_there_is_no_cbor() -> None:
     """Row D22."""
-    assert Statuses(BRAND, MESSAGES).media_type("application/cbor") == JSON
+    assert StatusEncoder(BRAND, MESSAGES).media_type("application/cbor") == JSON

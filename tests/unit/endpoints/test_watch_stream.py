@@ -52,7 +52,7 @@ def test_a_damaged_value_behind_one_to_be_converted_ends_the_stream(monkeypatch:
             found = StoredObject(f"/{revision}", head, b"")
             change = Change(Version(found.key, found, revision=revision, create_revision=revision))
             watcher.offer(Delivery(change.type, change))
-        await stream.run(watcher, [], bookmark_initial=None, revision=lambda: 2, sends_bookmarks=False)
+        await stream.run(watcher, [], initial_bookmark=None, revision=lambda: 2, sends_bookmarks=False)
         assert written.pieces == [500, "end"]
 
     asyncio.run(run())

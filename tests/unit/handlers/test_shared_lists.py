@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import JSON, Form
-from apiserver.endpoints.representation import KeptForms, MetaMessages, encoder_for
+from apiserver.endpoints.representation import FormCaches, MetaV1Encoders, encoder_for
 from apiserver.endpoints.responses import QuickSlices
 from apiserver.errors import Expired, NotAcceptable
 from apiserver.handlers.shared_lists import ALL_SHARED_BYTES_MAX, SHARED_BYTES_MAX, SharedBody, SharedLists
@@ -164,8 +164,8 @@ async def test_a_form_that_no_list_has_is_refused_to_all_before_any_of_it_is_sen
         Brand("example.com", "acme"),
         include_object="",
         now=lambda: 0.0,
-        kept=KeptForms(),
-        meta=MetaMessages(BuiltinSchemas((1, 34)).get),
+        kept=FormCaches(),
+        meta=MetaV1Encoders(BuiltinSchemas((1, 34)).get),
     )
     shared, work = SharedLists(), Work()
 

@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.meta.selectors import parse_field_selector, parse_label_selector
 from apiserver.registry.selection import Selection, select
-from apiserver.registry.served_resource import Keeping, ServedResource
+from apiserver.registry.served_resource import ServedResource, VersionCodec
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document, GroupVersion
@@ -44,7 +44,7 @@ def _resource(keeping: _Keeping | None) -> ServedResource:
         is_namespaced=True,
         schema=lambda: cast(Schema, None),
         selectable_fields={"spec.size": _size},
-        keeping=cast(Keeping, keeping) if keeping is not None else None,
+        keeping=cast(VersionCodec, keeping) if keeping is not None else None,
     )
 
 

@@ -7,16 +7,16 @@ from typing import Final, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.registry.served_resource import Keeping, ResourceTable, ServedResource
+from apiserver.registry.served_resource import ResourceTable, ServedResource, VersionCodec
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import GroupVersion
 
 _SCHEMA: Final = Schema(Kind.ANY_OBJECT, "map")
 # Only that there is one counts here.
-_KEEPING: Final = cast(Keeping, object())
+_KEEPING: Final = cast(VersionCodec, object())
 
 
-def _served(group: str, version: str, name: str, keeping: Keeping | None = _KEEPING) -> ServedResource:
+def _served(group: str, version: str, name: str, keeping: VersionCodec | None = _KEEPING) -> ServedResource:
     return ServedResource(
         GroupVersion(group, version), name, name.title(), True, lambda: _SCHEMA, keeping=keeping
     )

@@ -14,9 +14,9 @@ from apiserver.schema.compile import (
     STRUCTS_MAX,
     UNKNOWN_FIELDS_MAX,
     Default,
+    SchemaCompiler,
     TypeMismatch,
     Walk,
-    Walks,
     json_type,
 )
 from apiserver.schema.structural import Kind, Schema
@@ -284,9 +284,9 @@ def test_defaults_complete_what_is_inside_of_them_first() -> None:
 
     core = "io.k8s.api.core.v1."
     kinds = ("PodSpec", "Container", "ContainerPort")
-    walks = Walks({core + kind: default(kind) for kind in kinds})
+    schema_compiler = SchemaCompiler({core + kind: default(kind) for kind in kinds})
     document = container(ports=[{}, {"name": "own"}])
-    assert walks.of(SCHEMAS.get(core + "Pod"))(document) == []
+    assert schema_compiler.of(SCHEMAS.get(core + "Pod"))(document) == []
     assert seen == ["ContainerPort", "ContainerPort", "Container", "PodSpec"]
     ports = document["spec"]["containers"][0]["ports"]
     assert [port["name"] for port in ports] == ["by ContainerPort", "own"]

@@ -12,7 +12,7 @@ from apiserver.authn.service_account import Claims, Reference
 from apiserver.cli.command_line import Config, UsageError, parse
 from apiserver.serving import pki
 from apiserver.serving.listening import CannotStart
-from apiserver.serving.service_account_tokens import ServiceAccounts, service_accounts
+from apiserver.serving.service_account_tokens import ServiceAccountTokens, service_accounts
 from apiserver.vocabulary import Document
 
 NOW: Final = 1_700_000_000.0
@@ -22,17 +22,17 @@ async def find(resource: str, namespace: str, name: str, is_fresh: bool) -> Docu
     return {"metadata": {"name": name, "uid": "u"}}
 
 
-def accounts(directory: Path, *flags: str) -> ServiceAccounts:
+def accounts(directory: Path, *flags: str) -> ServiceAccountTokens:
     """As a server on a directory of its own has them."""
     return service_accounts(parse(flags), pki.ensure(directory, ()), find, lambda: NOW)
 
 
-def token_of(issuing: ServiceAccounts) -> str:
+def token_of(issuing: ServiceAccountTokens) -> str:
     claims = Claims("ns", Reference("a", "u"), issuing.audiences, int(NOW) + 600, int(NOW), "id")
     return issuing.issuer.issue(claims, now=int(NOW))
 
 
-async def believes(asked: ServiceAccounts, token: str) -> bool:
+async def believes(asked: ServiceAccountTokens, token: str) -> bool:
     found = asked.authenticator(Credentials(lambda: None, f"Bearer {token}"))
     return found is not None and (await found).name == "system:serviceaccount:ns:a"
 

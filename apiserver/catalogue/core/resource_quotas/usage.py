@@ -55,7 +55,7 @@ def uncounted(brand: Brand) -> tuple[GroupResource, ...]:
 
 
 @dataclass(frozen=True)
-class Meter:
+class QuotaEvaluator:
     """Measures objects of one resource."""
 
     resource: GroupResource
@@ -265,7 +265,7 @@ def _service_usage(spec: Document) -> Usage:
 # ---- quotas
 
 
-class Measurement:
+class UsageCalculation:
     """The status of a quota, found anew. What no object of this server uses stays as it was.
 
     For each meter: `begin`, and what of its objects is in scope.
@@ -288,9 +288,9 @@ class Measurement:
         spec = self.quota.get("spec") or {}
         return bool(spec.get("scopes") or (spec.get("scopeSelector") or {}).get("matchExpressions"))
 
-    def begin(self, meter: Meter) -> list[str]:
+    def begin(self, evaluator: QuotaEvaluator) -> list[str]:
         """What the quota limits of what a meter measures, which is nothing from now on."""
-        names = [name for name in self._limits if meter.measures(name)]
+        names = [name for name in self._limits if evaluator.measures(name)]
         self._used |= dict.fromkeys(names, _NONE)
         return names
 
@@ -311,7 +311,7 @@ class Measurement:
 
 
 def charged(
-    quota: Document, meter: Meter, new: Document, old: Document | None, now: float
+    quota: Document, evaluator: QuotaEvaluator, new: Document, old: Document | None, now: float
 ) -> dict[str, str] | None:
     """`status.used` of the quota once `new` is there in place of `old`; None if that changes nothing.
 
@@ -321,20 +321,20 @@ def charged(
     """
     name, status = quota["metadata"]["name"], quota.get("status") or {}
     hard = quantities(status.get("hard"))
-    limited = [each for each in hard if meter.measures(each)]
-    if not limited or not meter.is_in_scope(quota, new):
+    limited = [each for each in hard if evaluator.measures(each)]
+    if not limited or not evaluator.is_in_scope(quota, new):
         return None
     try:
-        meter.require_complete(new, limited)
+        evaluator.require_complete(new, limited)
     except QuotaViolation as problem:
         raise QuotaViolation(f"failed quota: {name}: {problem}") from None
     used = quantities(status.get("used"))
     if any(each not in used for each in limited):
         raise QuotaViolation(f"status unknown for quota: {name}, resources: {','.join(sorted(limited))}")
-    before = meter.usage(old, now) if old is not None else {}
+    before = evaluator.usage(old, now) if old is not None else {}
     added = {
         each: Quantity(value.value - before[each].value, value.form) if each in before else value
-        for each, value in meter.usage(new, now).items()
+        for each, value in evaluator.usage(new, now).items()
         if each in hard
     }
     added = {each: value for each, value in added.items() if value.value > 0}

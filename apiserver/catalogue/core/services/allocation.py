@@ -14,15 +14,15 @@ from apiserver.catalogue.core.services.preparation import (
     PORT_TAKEN,
     Allocation,
     AllocationRequest,
+    allocation_requests,
     assign,
     claims,
     port_out_of_range,
     refused,
-    wants,
 )
 from apiserver.field_errors import FieldError, invalid, too_many
 from apiserver.registry import allocations as registry_claims
-from apiserver.registry.allocations import HELD_MAX, Taken
+from apiserver.registry.allocations import ALLOCATIONS_MAX, Taken
 from apiserver.vocabulary import Document
 
 IPNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -35,7 +35,7 @@ SEARCHED_MAX: Final = 1 << 16
 
 @dataclass(frozen=True)
 class ServiceAllocator:
-    """The `Holding` of Services.
+    """The `Allocator` of Services.
 
     networks: by family, `IPv4` or `IPv6`. node_ports: the first and the last.
     randint: a random number between two, both included.
@@ -48,8 +48,8 @@ class ServiceAllocator:
     def claims(self, document: Document) -> Sequence[Allocation]:
         return claims(document)
 
-    def wants(self, document: Document, *, is_new: bool) -> Sequence[AllocationRequest]:
-        return wants(document, is_new=is_new)
+    def allocation_requests(self, document: Document, *, is_new: bool) -> Sequence[AllocationRequest]:
+        return allocation_requests(document, is_new=is_new)
 
     def assign(self, document: Document, want: AllocationRequest, value: str) -> None:
         assign(document, want, value)
@@ -80,13 +80,13 @@ class ServiceAllocator:
         asked = cast(Allocation, claim)
         return refused(document, asked, PORT_TAKEN if asked.kind == "nodeport" else IP_TAKEN)
 
-    def none_is_left(self, want: AllocationRequest) -> FieldError:
+    def exhausted(self, want: AllocationRequest) -> FieldError:
         if want.kind == "clusterip":
             return invalid("spec.clusterIPs", [], "failed to allocate a serviceIP: range is full")
         return invalid("spec.ports", 0, "failed to allocate a nodePort: range is full")
 
     def too_many(self, document: Document) -> FieldError:
-        return too_many("spec.ports", len(claims(document)), HELD_MAX)
+        return too_many("spec.ports", len(claims(document)), ALLOCATIONS_MAX)
 
     def _candidates(self, low: int, high: int) -> Iterator[int]:
         """Numbers between two, both included: some at random, then all, up to SEARCHED_MAX of them."""

@@ -72,7 +72,7 @@ def _claims(spec: Document) -> Iterator[Allocation]:
         yield Allocation("nodeport", str(number), "spec.healthCheckNodePort")
 
 
-def wants(document: Document, *, is_new: bool) -> tuple[AllocationRequest, ...]:
+def allocation_requests(document: Document, *, is_new: bool) -> tuple[AllocationRequest, ...]:
     """What has to be chosen for the service. Its IP families are set already.
 
     is_new: ports of a new service with the same number, as of DNS over TCP and UDP, share a node port.
@@ -97,7 +97,7 @@ def wants(document: Document, *, is_new: bool) -> tuple[AllocationRequest, ...]:
 
 
 def assign(document: Document, want: AllocationRequest, value: str) -> None:
-    """Put in what has been chosen. Addresses come in the order of `wants`."""
+    """Put in what has been chosen. Addresses come in the order of `allocation_requests`."""
     spec = document["spec"]
     if want.kind == "clusterip":
         spec["clusterIPs"] = [*cluster_ips(spec), value]

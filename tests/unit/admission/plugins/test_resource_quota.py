@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from apiserver.admission.chain import Operation
 from apiserver.admission.plugins.resource_quota import concerns
 from apiserver.brand import Brand
-from apiserver.catalogue.core.resource_quotas.usage import Meter, QuotaViolation, charged
+from apiserver.catalogue.core.resource_quotas.usage import QuotaEvaluator, QuotaViolation, charged
 from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import GroupResource
 
@@ -24,8 +24,8 @@ DEPLOYMENTS: Final = GroupResource("apps", "deployments")
 NOW: Final = 1_000_000.0
 
 
-def meter(resource: GroupResource) -> Meter:
-    return Meter(resource, Brand())
+def evaluator(resource: GroupResource) -> QuotaEvaluator:
+    return QuotaEvaluator(resource, Brand())
 
 
 def pod(*resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -148,20 +148,20 @@ USAGES: Final[dict[str, tuple[GroupResource, dict[str, Any], dict[str, str]]]] =
 def test_what_an_object_uses(
     resource: GroupResource, document: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    used = meter(resource).usage(document, NOW)
+    used = evaluator(resource).usage(document, NOW)
     assert {name: str(value) for name, value in used.items()} == expected
-    assert all(meter(resource).measures(name) for name in used), "what is used can be limited"
+    assert all(evaluator(resource).measures(name) for name in used), "what is used can be limited"
 
 
 def test_a_deployment_has_a_domain_of_its_own() -> None:
-    used = Meter(CLAIMS, Brand("example.com", "acme")).usage(claim(storageClassName="a"), NOW)
+    used = QuotaEvaluator(CLAIMS, Brand("example.com", "acme")).usage(claim(storageClassName="a"), NOW)
     assert "a.storageclass.storage.example.com/requests.storage" in used
 
 
 def test_names_of_others_are_not_measured() -> None:
     for resource in (PODS, SERVICES, CLAIMS, CONFIG_MAPS, DEPLOYMENTS):
         for name in ("count/widgets", "secrets", "count/deployments", "limits.example.com/gpu"):
-            assert not meter(resource).measures(name)
+            assert not evaluator(resource).measures(name)
 
 
 WRITES: Final = {
@@ -231,15 +231,15 @@ SCOPES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], bool]]] = {
 
 @pytest.mark.parametrize(("spec", "document", "expected"), SCOPES.values(), ids=SCOPES)
 def test_scopes_of_pods(spec: dict[str, Any], document: dict[str, Any], expected: bool) -> None:
-    assert meter(PODS).is_in_scope({"spec": spec}, document) is expected
+    assert evaluator(PODS).is_in_scope({"spec": spec}, document) is expected
 
 
 def test_scopes_of_others() -> None:
     """A quota with a scope is about no object that cannot be in it."""
     gold = scope("VolumeAttributesClass", "In", "gold")
-    assert meter(CLAIMS).is_in_scope({"spec": gold}, claim(volumeAttributesClassName="gold"))
-    assert not meter(CLAIMS).is_in_scope({"spec": gold}, claim())
-    assert not meter(CONFIG_MAPS).is_in_scope({"spec": {"scopes": ["NotTerminating"]}}, {"metadata": {}})
+    assert evaluator(CLAIMS).is_in_scope({"spec": gold}, claim(volumeAttributesClassName="gold"))
+    assert not evaluator(CLAIMS).is_in_scope({"spec": gold}, claim())
+    assert not evaluator(CONFIG_MAPS).is_in_scope({"spec": {"scopes": ["NotTerminating"]}}, {"metadata": {}})
 
 
 # ---- charging
@@ -247,7 +247,7 @@ def test_scopes_of_others() -> None:
 
 def refusal(quota: dict[str, Any], resource: GroupResource, new: dict[str, Any], old: Any = None) -> str:
     with pytest.raises(QuotaViolation) as raised:
-        charged(quota, meter(resource), new, old, NOW)
+        charged(quota, evaluator(resource), new, old, NOW)
     return str(raised.value)
 
 
@@ -255,7 +255,7 @@ def test_usage_is_added() -> None:
     """Entries of others stay, and every sum in the form that it had."""
     hard = {"pods": "2", "memory": "4Gi", "services": "1"}
     there = quota(hard, {"pods": "1", "memory": "512Mi", "services": "1"})
-    assert charged(there, meter(PODS), pod(SMALL), None, NOW) == {
+    assert charged(there, evaluator(PODS), pod(SMALL), None, NOW) == {
         "pods": "2",
         "memory": "1536Mi",
         "services": "1",
@@ -264,10 +264,10 @@ def test_usage_is_added() -> None:
 
 
 def test_what_does_not_concern_a_quota() -> None:
-    assert charged(quota({"services": "0"}), meter(PODS), pod(), None, NOW) is None
-    assert charged(quota({"pods": "0"}, scopes=["Terminating"]), meter(PODS), pod(), None, NOW) is None
+    assert charged(quota({"services": "0"}), evaluator(PODS), pod(), None, NOW) is None
+    assert charged(quota({"pods": "0"}, scopes=["Terminating"]), evaluator(PODS), pod(), None, NOW) is None
     unmeasured = {**quota({"pods": "0"}), "status": {}}
-    assert charged(unmeasured, meter(PODS), pod(), None, NOW) is None, "nobody has looked at it yet"
+    assert charged(unmeasured, evaluator(PODS), pod(), None, NOW) is None, "nobody has looked at it yet"
 
 
 def test_a_quota_that_is_used_up() -> None:
@@ -288,7 +288,7 @@ def test_pods_must_say_what_they_need() -> None:
         "failed quota: q: must specify limits.memory for: c0,c1; requests.cpu for: c1"
     )
     whole = pod({}, resources={"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}})
-    assert charged(compute, meter(PODS), whole, None, NOW) is not None
+    assert charged(compute, evaluator(PODS), whole, None, NOW) is not None
 
 
 def test_a_quota_that_is_measured_in_part() -> None:
@@ -301,12 +301,12 @@ def test_a_change_costs_the_difference() -> None:
     """What is given back is found when somebody measures anew."""
     there = quota({"services": "1", "services.nodeports": "3"}, {"services": "1", "services.nodeports": "1"})
     inside, on_nodes = service("ClusterIP"), service("NodePort")
-    assert charged(there, meter(SERVICES), on_nodes, inside, NOW) == {
+    assert charged(there, evaluator(SERVICES), on_nodes, inside, NOW) == {
         "services": "1",
         "services.nodeports": "3",
     }
-    assert charged(there, meter(SERVICES), inside, on_nodes, NOW) is None
-    assert charged(there, meter(SERVICES), on_nodes, on_nodes, NOW) is None
+    assert charged(there, evaluator(SERVICES), inside, on_nodes, NOW) is None
+    assert charged(there, evaluator(SERVICES), on_nodes, on_nodes, NOW) is None
     full = quota({"services.nodeports": "1"}, {"services.nodeports": "0"})
     assert refusal(full, SERVICES, on_nodes, inside).startswith(
         "exceeded quota: q, requested: services.nodeports=2"
@@ -319,7 +319,7 @@ def test_never_more_than_the_limit(requests: list[int], limit: int) -> None:
     there, used = quota({"cpu": f"{limit}m"}), 0
     for request in requests:
         try:
-            after = charged(there, meter(PODS), pod({"requests": {"cpu": f"{request}m"}}), None, NOW)
+            after = charged(there, evaluator(PODS), pod({"requests": {"cpu": f"{request}m"}}), None, NOW)
         except QuotaViolation:
             assert used + request > limit
         else:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apiextensions.schema_rules.validator import Rules, evaluate_defaults, prevented
+from apiserver.apiextensions.schema_rules.validator import Rules, blocking_error, evaluate_defaults
 from apiserver.apiextensions.validation.schema_defaults import DefaultValue
 from apiserver.field_errors import FieldError
 from tests.unit.apiextensions.schema_rules.schemas import (
@@ -262,7 +262,7 @@ INVALID: Mapping[str, tuple[str, bool]] = {
 
 @pytest.mark.parametrize(("reason", "is_prevented"), INVALID.values(), ids=INVALID)
 def test_which_errors_prevent_rules(reason: str, is_prevented: bool) -> None:
-    found = prevented([FieldError("a", "FieldValueInvalid", ""), FieldError("b", reason, "")])
+    found = blocking_error([FieldError("a", "FieldValueInvalid", ""), FieldError("b", reason, "")])
     text = (
         "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid;"
         " correct the existing errors to complete validation"

@@ -18,7 +18,7 @@ from apiserver.catalogue.apiextensions import types
 from apiserver.field_errors import FieldError, forbidden
 from apiserver.schema.builtin import BuiltinSchemas
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -31,7 +31,7 @@ V2: Final = {**V1, "name": "v2", "storage": False}
 OTHER: Final = {"openAPIV3Schema": {"type": "object"}}
 NAMES: Final = {"plural": "widgets", "kind": "Widget"}
 ALL_NAMES: Final = {**NAMES, "singular": "widget", "listKind": "WidgetList"}
-DEFINITION: Final = Served(
+DEFINITION: Final = ServedKind(
     "customresourcedefinitions.apiextensions.k8s.io",
     {
         "metadata": {"name": "widgets.example.com"},

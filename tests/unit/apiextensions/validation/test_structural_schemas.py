@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from apiserver.apiextensions.validation.schema_tree import DEPTH_MAX, PATH_MAX, SCHEMAS_MAX, validate_extent
 from apiserver.meta import names
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
 VERSION: Final = {"name": "v1", "served": True, "storage": True}
-DEFINITION: Final = Served(
+DEFINITION: Final = ServedKind(
     "customresourcedefinitions.apiextensions.k8s.io",
     {
         "metadata": {"name": "widgets.example.com"},

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.authz.rbac.reconciliation import completed, is_protected, must_be_remade
+from apiserver.authz.rbac.reconciliation import completed, is_protected, must_be_recreated
 from apiserver.vocabulary import Document
 
 KEY: Final = "rbac.authorization.kubernetes.io/autoupdate"
@@ -137,11 +137,11 @@ REMADE: Final = {
 
 @pytest.mark.parametrize(("stored", "default", "is_remade"), REMADE.values(), ids=REMADE)
 def test_a_binding_to_another_role_is_remade(stored: Document, default: Document, is_remade: bool) -> None:
-    assert must_be_remade(named(roleRef=stored), named(roleRef=default)) is is_remade
+    assert must_be_recreated(named(roleRef=stored), named(roleRef=default)) is is_remade
 
 
 def test_a_role_is_never_remade() -> None:
-    assert not must_be_remade(named(rules=[OTHER]), named(rules=[READ]))
+    assert not must_be_recreated(named(rules=[OTHER]), named(rules=[READ]))
 
 
 PROTECTED: Final = {

@@ -7,15 +7,15 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
 RULE: Final = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 GROUP: Final = "admissionregistration.k8s.io"
-POLICY: Final = Served(
+POLICY: Final = ServedKind(
     f"validatingadmissionpolicies.{GROUP}",
     {"spec": {"matchConstraints": {"resourceRules": [RULE]}, "validations": [{"expression": "true"}]}},
 )
-BINDING: Final = Served(
+BINDING: Final = ServedKind(
     f"validatingadmissionpolicybindings.{GROUP}", {"spec": {"policyName": "p", "validationActions": ["Deny"]}}
 )
 MATCH: Final = {

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
 RULE: Final = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 HOOK: Final = {
@@ -18,8 +18,8 @@ HOOK: Final = {
     "admissionReviewVersions": ["v1"],
 }
 GROUP: Final = "admissionregistration.k8s.io"
-VALIDATING: Final = Served(f"validatingwebhookconfigurations.{GROUP}", {"webhooks": [HOOK]})
-MUTATING: Final = Served(f"mutatingwebhookconfigurations.{GROUP}", {"webhooks": [HOOK]})
+VALIDATING: Final = ServedKind(f"validatingwebhookconfigurations.{GROUP}", {"webhooks": [HOOK]})
+MUTATING: Final = ServedKind(f"mutatingwebhookconfigurations.{GROUP}", {"webhooks": [HOOK]})
 COMPLETED: Final = {
     **HOOK,
     "rules": [{**RULE, "scope": "*"}],
@@ -164,7 +164,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize("served", [VALIDATING, MUTATING], ids=["validating", "mutating"])
 @pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
-def test_webhooks_that_are_wrong(served: Served, changes: Changes, texts: list[str]) -> None:
+def test_webhooks_that_are_wrong(served: ServedKind, changes: Changes, texts: list[str]) -> None:
     assert served.create(changes).texts == texts
     assert served.update(changes).texts == texts
 

@@ -10,12 +10,12 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import CREATED, Served
+from tests.unit.catalogue.served_kinds import CREATED, ServedKind
 
-LEASE: Final = Served("leases.coordination.k8s.io", {"spec": {"leaseDurationSeconds": 15}})
-PRIORITY: Final = Served("priorityclasses.scheduling.k8s.io", {"value": 7})
-RUNTIME: Final = Served("runtimeclasses.node.k8s.io", {"handler": "runc"})
-API_SERVICE: Final = Served(
+LEASE: Final = ServedKind("leases.coordination.k8s.io", {"spec": {"leaseDurationSeconds": 15}})
+PRIORITY: Final = ServedKind("priorityclasses.scheduling.k8s.io", {"value": 7})
+RUNTIME: Final = ServedKind("runtimeclasses.node.k8s.io", {"handler": "runc"})
+API_SERVICE: Final = ServedKind(
     "apiservices.apiregistration.k8s.io",
     {
         "metadata": {"name": "v1.example.com"},
@@ -33,7 +33,7 @@ _RESERVED: Final = (
     "only. error: "
 )
 
-INVALID: Final[dict[str, tuple[Served, Changes, list[str]]]] = {
+INVALID: Final[dict[str, tuple[ServedKind, Changes, list[str]]]] = {
     "a lease lasts": (
         LEASE,
         {"spec": {"leaseDurationSeconds": 0, "leaseTransitions": -1}},
@@ -106,12 +106,12 @@ INVALID: Final[dict[str, tuple[Served, Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("served", "changes", "texts"), INVALID.values(), ids=INVALID)
-def test_what_is_wrong(served: Served, changes: Changes, texts: list[str]) -> None:
+def test_what_is_wrong(served: ServedKind, changes: Changes, texts: list[str]) -> None:
     assert served.create().errors == []
     assert served.create(changes).texts == texts
 
 
-FIXED: Final[dict[str, tuple[Served, Changes, list[str]]]] = {
+FIXED: Final[dict[str, tuple[ServedKind, Changes, list[str]]]] = {
     "a priority": (
         PRIORITY,
         {"value": 8, "preemptionPolicy": "Never"},
@@ -126,7 +126,7 @@ FIXED: Final[dict[str, tuple[Served, Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("served", "changes", "texts"), FIXED.values(), ids=FIXED)
-def test_what_stays(served: Served, changes: Changes, texts: list[str]) -> None:
+def test_what_stays(served: ServedKind, changes: Changes, texts: list[str]) -> None:
     assert served.update(changes).texts == texts
 
 
@@ -164,7 +164,7 @@ def test_a_condition_is_true_or_not_or_unknown() -> None:
     ]
 
 
-ROWS: Final[dict[str, tuple[Served, Changes, dict[str, Any]]]] = {
+ROWS: Final[dict[str, tuple[ServedKind, Changes, dict[str, Any]]]] = {
     "a lease": (LEASE, {"spec.holderIdentity": "me"}, {"Holder": "me"}),
     "a priority": (PRIORITY, {}, {"Value": 7, "Global-Default": False}),
     "a runtime": (RUNTIME, {}, {"Handler": "runc"}),
@@ -179,5 +179,5 @@ ROWS: Final[dict[str, tuple[Served, Changes, dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("served", "changes", "cells"), ROWS.values(), ids=ROWS)
-def test_rows(served: Served, changes: Changes, cells: dict[str, Any]) -> None:
+def test_rows(served: ServedKind, changes: Changes, cells: dict[str, Any]) -> None:
     assert cells.items() <= served.cells(changes).items()

@@ -18,7 +18,7 @@ from apiserver.catalogue.authorization.access_reviews import (
     validate_self_review,
 )
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import Walks
+from apiserver.schema.compile import SchemaCompiler
 from apiserver.vocabulary import Document
 
 RESOURCE: Final = {"namespace": "ns", "verb": "list", "resource": "pods"}
@@ -140,5 +140,5 @@ def test_a_token_lives_for_some_time(seconds: int, message: str) -> None:
 def test_a_token_lives_for_an_hour_if_nobody_says() -> None:
     schema = BuiltinSchemas(EMULATED_VERSION).get("io.k8s.api.authentication.v1.TokenRequest")
     document: Document = {"metadata": {}}
-    Walks(token_requests.DEFAULTS).of(schema)(document)
+    SchemaCompiler(token_requests.DEFAULTS).of(schema)(document)
     assert document["spec"] == {"audiences": None, "expirationSeconds": 3600, "boundObjectRef": None}

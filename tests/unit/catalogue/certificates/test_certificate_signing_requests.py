@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from apiserver.catalogue.certificates.certificate_signing_requests import date_conditions, stamp_request
-from apiserver.registry.strategy import Stamp
+from apiserver.registry.strategy import WriteContext
 from apiserver.vocabulary import UserInfo
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
 _KEY: Final = ec.generate_private_key(ec.SECP256R1())
 _NAME: Final = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "me")])
@@ -44,7 +44,7 @@ def as_text(pem: bytes) -> str:
 
 REQUEST: Final = as_text(_DER.public_bytes(Encoding.PEM))
 CERTIFICATE: Final = as_text(_CERTIFICATE.public_bytes(Encoding.PEM))
-CSR: Final = Served(
+CSR: Final = ServedKind(
     "certificatesigningrequests.certificates.k8s.io",
     {"spec": {"request": REQUEST, "signerName": "example.com/signer", "usages": ["client auth"]}},
 )
@@ -65,7 +65,7 @@ def test_nobody_says_who_he_is_nor_that_he_is_approved() -> None:
 def test_the_server_writes_who_asks() -> None:
     document = CSR.create().document
     user = UserInfo("alice", ("dev",), "u1", (("scope", ("a", "b")),))
-    stamp_request(Stamp(user, "now"), document)
+    stamp_request(WriteContext(user, "now"), document)
     spec = document["spec"]
     assert (spec["username"], spec["uid"], spec["groups"]) == ("alice", "u1", ["dev"])
     assert spec["extra"] == {"scope": ["a", "b"]}
@@ -263,7 +263,7 @@ def test_conditions_are_dated() -> None:
             "conditions": [{"type": "Mine", "status": "Unknown"}, {"type": "Failed", "status": "True"}]
         }
     }
-    date_conditions(Stamp(None, "now"), new, old)
+    date_conditions(WriteContext(None, "now"), new, old)
     assert new["status"]["conditions"] == [
         condition("Mine", "Unknown", lastUpdateTime="now", lastTransitionTime="then"),
         condition("Failed", lastUpdateTime="now", lastTransitionTime="now"),

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
-SLICE: Final = Served(
+SLICE: Final = ServedKind(
     "endpointslices.discovery.k8s.io",
     {
         "addressType": "IPv4",

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from apiserver.vocabulary import Document
 from tests.unit.catalogue.lifecycle import Changes, changed
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
 NOW: Final = "2024-05-06T07:08:09.000000Z"
-EVENT: Final = Served(
+EVENT: Final = ServedKind(
     "events.events.k8s.io",
     {
         "eventTime": NOW,
@@ -30,7 +30,7 @@ EVENT: Final = Served(
         "type": "Normal",
     },
 )
-CORE: Final = Served(
+CORE: Final = ServedKind(
     "events.",
     {"involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}, "reason": "Old", "count": 3},
 )

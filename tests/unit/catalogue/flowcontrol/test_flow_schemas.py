@@ -11,11 +11,11 @@ import pytest
 
 from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS, MANDATORY_PRIORITY_LEVELS
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
 GROUP: Final = "flowcontrol.apiserver.k8s.io"
 RESOURCES: Final = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True}
-SCHEMA: Final = Served(
+SCHEMA: Final = ServedKind(
     f"flowschemas.{GROUP}",
     {
         "spec": {
@@ -24,7 +24,7 @@ SCHEMA: Final = Served(
         }
     },
 )
-LEVEL: Final = Served(
+LEVEL: Final = ServedKind(
     f"prioritylevelconfigurations.{GROUP}",
     {"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}},
 )
@@ -204,13 +204,13 @@ MANDATORY: Final = {
 
 
 @pytest.mark.parametrize(("served", "name", "spec"), MANDATORY.values(), ids=MANDATORY)
-def test_mandatory_objects_are_complete_and_valid(served: Served, name: str, spec: Any) -> None:
+def test_mandatory_objects_are_complete_and_valid(served: ServedKind, name: str, spec: Any) -> None:
     document, errors = served.create({"metadata.name": name, "spec": spec})
     assert (errors, document["spec"]) == ([], spec)
 
 
 @pytest.mark.parametrize(("served", "name", "spec"), MANDATORY.values(), ids=MANDATORY)
-def test_nobody_changes_what_they_say(served: Served, name: str, spec: Any) -> None:
+def test_nobody_changes_what_they_say(served: ServedKind, name: str, spec: Any) -> None:
     texts = served.create({"metadata.name": name}).texts
     assert any(text.startswith("spec: ") and text.endswith("must equal the fixed value") for text in texts)
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
 BACKEND: Final = {"service": {"name": "s", "port": {"number": 80}}}
 PATHS: Final = "spec.rules.0.http.paths.0"
 PATH: Final = "spec.rules[0].http.paths[0]"
-INGRESS: Final = Served(
+INGRESS: Final = ServedKind(
     "ingresses.networking.k8s.io",
     {
         "spec": {
@@ -25,7 +25,7 @@ INGRESS: Final = Served(
         }
     },
 )
-INGRESS_CLASS: Final = Served(
+INGRESS_CLASS: Final = ServedKind(
     "ingressclasses.networking.k8s.io", {"spec": {"controller": "example.com/controller"}}
 )
 

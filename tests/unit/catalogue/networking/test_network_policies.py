@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from apiserver.catalogue.networking.canonical_addresses import canonical_cidr, canonical_ip
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
-POLICY: Final = Served("networkpolicies.networking.k8s.io", {"spec": {"podSelector": {}}})
+POLICY: Final = ServedKind("networkpolicies.networking.k8s.io", {"spec": {"podSelector": {}}})
 
 TYPES: Final[dict[str, tuple[Changes, list[str]]]] = {
     "nothing is said": ({}, ["Ingress"]),
@@ -153,10 +153,10 @@ def test_what_is_written_by_the_library_is_canonical(
 
 
 PARENT: Final = {"resource": "services", "namespace": "default", "name": "s"}
-IP_ADDRESS: Final = Served(
+IP_ADDRESS: Final = ServedKind(
     "ipaddresses.networking.k8s.io", {"metadata": {"name": "10.0.0.1"}, "spec": {"parentRef": PARENT}}
 )
-SERVICE_CIDR: Final = Served("servicecidrs.networking.k8s.io", {"spec": {"cidrs": ["10.0.0.0/24"]}})
+SERVICE_CIDR: Final = ServedKind("servicecidrs.networking.k8s.io", {"spec": {"cidrs": ["10.0.0.0/24"]}})
 
 
 def test_an_address_belongs_to_something_for_ever() -> None:

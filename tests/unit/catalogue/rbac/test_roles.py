@@ -10,15 +10,15 @@ from apiserver.brand import Brand
 from apiserver.catalogue import rbac
 from apiserver.catalogue.rbac.role_bindings import defaults
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
 GROUP: Final = "rbac.authorization.k8s.io"
 RULE: Final = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
 KINDS: Final = {
-    "Role": Served(f"roles.{GROUP}", {"rules": [RULE]}),
-    "ClusterRole": Served(f"clusterroles.{GROUP}", {"rules": [RULE]}),
-    "RoleBinding": Served(f"rolebindings.{GROUP}", {"roleRef": {"kind": "ClusterRole", "name": "view"}}),
-    "ClusterRoleBinding": Served(
+    "Role": ServedKind(f"roles.{GROUP}", {"rules": [RULE]}),
+    "ClusterRole": ServedKind(f"clusterroles.{GROUP}", {"rules": [RULE]}),
+    "RoleBinding": ServedKind(f"rolebindings.{GROUP}", {"roleRef": {"kind": "ClusterRole", "name": "view"}}),
+    "ClusterRoleBinding": ServedKind(
         f"clusterrolebindings.{GROUP}", {"roleRef": {"kind": "ClusterRole", "name": "view"}}
     ),
 }

@@ -7,15 +7,15 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
 GROUP: Final = "resource.k8s.io"
 REQUEST: Final = {"name": "r", "exactly": {"deviceClassName": "c"}}
 DEVICES: Final = {"requests": [REQUEST]}
-CLAIM: Final = Served(f"resourceclaims.{GROUP}", {"spec": {"devices": DEVICES}})
-TEMPLATE: Final = Served(f"resourceclaimtemplates.{GROUP}", {"spec": {"spec": {"devices": DEVICES}}})
-CLASS: Final = Served(f"deviceclasses.{GROUP}", {"spec": {}})
-SLICE: Final = Served(
+CLAIM: Final = ServedKind(f"resourceclaims.{GROUP}", {"spec": {"devices": DEVICES}})
+TEMPLATE: Final = ServedKind(f"resourceclaimtemplates.{GROUP}", {"spec": {"spec": {"devices": DEVICES}}})
+CLASS: Final = ServedKind(f"deviceclasses.{GROUP}", {"spec": {}})
+SLICE: Final = ServedKind(
     f"resourceslices.{GROUP}",
     {
         "spec": {
@@ -37,7 +37,7 @@ SLICE: Final = Served(
 @pytest.mark.parametrize(
     "served", [CLAIM, TEMPLATE, CLASS, SLICE], ids=["claim", "template", "class", "slice"]
 )
-def test_the_least_object_is_valid(served: Served) -> None:
+def test_the_least_object_is_valid(served: ServedKind) -> None:
     assert served.create().errors == []
 
 
@@ -147,7 +147,7 @@ ASKED: Final = {"claim": (CLAIM, "spec.devices"), "template": (TEMPLATE, "spec.s
 
 
 @pytest.mark.parametrize(("served", "path"), ASKED.values(), ids=ASKED)
-def test_what_is_asked_for_stays(served: Served, path: str) -> None:
+def test_what_is_asked_for_stays(served: ServedKind, path: str) -> None:
     (text,) = served.update({path: {}}).texts
     assert text.startswith("spec: Invalid value: ")
     assert text.endswith("field is immutable")

@@ -7,23 +7,23 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import Served
+from tests.unit.catalogue.served_kinds import ServedKind
 
 GROUP: Final = "storage.k8s.io"
 KINDS: Final = {
-    "StorageClass": Served(f"storageclasses.{GROUP}", {"provisioner": "example.com/p"}),
-    "VolumeAttributesClass": Served(
+    "StorageClass": ServedKind(f"storageclasses.{GROUP}", {"provisioner": "example.com/p"}),
+    "VolumeAttributesClass": ServedKind(
         f"volumeattributesclasses.{GROUP}", {"driverName": "d.example.com", "parameters": {"iops": "1"}}
     ),
-    "CSIDriver": Served(f"csidrivers.{GROUP}", {"spec": {}}),
-    "CSINode": Served(
+    "CSIDriver": ServedKind(f"csidrivers.{GROUP}", {"spec": {}}),
+    "CSINode": ServedKind(
         f"csinodes.{GROUP}",
         {"spec": {"drivers": [{"name": "d.example.com", "nodeID": "n", "topologyKeys": ["z"]}]}},
     ),
-    "CSIStorageCapacity": Served(
+    "CSIStorageCapacity": ServedKind(
         f"csistoragecapacities.{GROUP}", {"storageClassName": "c", "capacity": "1Gi"}
     ),
-    "VolumeAttachment": Served(
+    "VolumeAttachment": ServedKind(
         f"volumeattachments.{GROUP}",
         {"spec": {"attacher": "d.example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}},
     ),

@@ -16,7 +16,7 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
-from apiserver.endpoints.openapi.document_cache import Publisher
+from apiserver.endpoints.openapi.document_cache import DocumentCache
 from apiserver.endpoints.openapi.documents import Documents
 from apiserver.endpoints.openapi.gnostic import V2_TYPE, V3_TYPE
 from apiserver.endpoints.openapi.operations import JSON, Operations
@@ -322,8 +322,8 @@ def test_a_kind_of_which_nothing_is_known(openapi: Callable[[bool], Any] | None)
 # ---- what is kept
 
 
-def publisher() -> Publisher:
-    return Publisher(KUBERNETES, SCHEMAS, operations(KUBERNETES))
+def publisher() -> DocumentCache:
+    return DocumentCache(KUBERNETES, SCHEMAS, operations(KUBERNETES))
 
 
 async def test_a_version_that_keeps_its_resources_keeps_its_document() -> None:

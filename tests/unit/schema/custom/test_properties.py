@@ -143,7 +143,7 @@ def test_a_walk_leaves_nothing_for_a_second(schema: dict[str, Any], value: Any) 
     twice = copy.deepcopy(once)
     assert walk(custom, twice) == []
     assert repr(twice) == repr(once)
-    assert not custom.refresh(twice)
+    assert not custom.prune_and_default(twice)
     assert not custom.default(twice)
 
 

@@ -182,9 +182,9 @@ def test_what_is_stored_is_shown_by_the_schema_of_today() -> None:
     assert custom.default(completed)
     assert completed == stored | {"a": "x"}
     assert not custom.default(completed)
-    assert custom.refresh(stored)
+    assert custom.prune_and_default(stored)
     assert stored == {"kind": 5, "metadata": {"zz": 1}, "a": "x", "b": {"metadata": {"zz": 1}}}
-    assert not custom.refresh(stored)
+    assert not custom.prune_and_default(stored)
 
 
 def test_a_schema_without_defaults_says_so() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.apply.field_set import ITSELF
-from apiserver.apply.type_defs import Shapes
+from apiserver.apply.type_defs import TypeDefs
 from apiserver.apply.typed_value import compare, stated
 from apiserver.schema.structural import Kind
 from tests.unit.schema.custom.samples import (
@@ -78,13 +78,13 @@ OWNED: Final[dict[str, tuple[dict[str, Any], Any, dict[str, Any]]]] = {
 
 @pytest.mark.parametrize(("schema", "value", "fields"), OWNED.values(), ids=OWNED)
 def test_who_applies_owns(schema: dict[str, Any], value: Any, fields: dict[str, Any]) -> None:
-    shape = Shapes().of_object(root(of(v=schema)).schema)
+    shape = TypeDefs().of_object(root(of(v=schema)).schema)
     document = {"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "a"}, "v": value}
     assert stated(document, shape) == fields
 
 
 def test_unknown_fields_at_the_top_have_owners() -> None:
-    shape = Shapes().of_object(root(of(a=TEXT) | KEEPS_UNKNOWN).schema)
+    shape = TypeDefs().of_object(root(of(a=TEXT) | KEEPS_UNKNOWN).schema)
     old = {"metadata": {"name": "a"}, "z": {"b": 1}}
     new = {"metadata": {"name": "a"}, "z": {"b": 2}, "y": 1}
     assert compare(old, new, shape).changed == {"f:z": {"f:b": {}}, "f:y": {}}

@@ -15,11 +15,11 @@ from apiserver.catalogue.core.services.preparation import (
     PORT_TAKEN,
     Allocation,
     AllocationRequest,
+    allocation_requests,
     assign,
     claims,
     port_out_of_range,
     refused,
-    wants,
 )
 from apiserver.vocabulary import Document
 from tests.unit.catalogue.core_kinds import CoreKind, least
@@ -97,28 +97,28 @@ WANTS: Final[dict[str, tuple[dict[str, Any], list[AllocationRequest]]]] = {
 def test_what_has_to_be_chosen_for_a_new_service(
     spec: dict[str, Any], expected: list[AllocationRequest]
 ) -> None:
-    assert list(wants(service(**spec), is_new=True)) == expected
+    assert list(allocation_requests(service(**spec), is_new=True)) == expected
 
 
 def test_a_service_that_changes_gets_a_node_port_for_each_port() -> None:
     document = service(type="NodePort", clusterIP="10.96.0.7", ports=DNS)
-    assert [want.places for want in wants(document, is_new=False)] == [(0,), (1,), (2,)]
+    assert [want.places for want in allocation_requests(document, is_new=False)] == [(0,), (1,), (2,)]
 
 
 def test_a_node_port_that_is_asked_for_serves_the_other_protocol_too() -> None:
     ports = [DNS[0], {**DNS[1], "nodePort": 30053}, DNS[2]]
     document = service(type="NodePort", clusterIP="10.96.0.7", ports=ports)
     assert [port.get("nodePort") for port in document["spec"]["ports"]] == [30053, 30053, None]
-    assert [want.places for want in wants(document, is_new=True)] == [(2,)]
+    assert [want.places for want in allocation_requests(document, is_new=True)] == [(2,)]
 
 
 def test_what_is_chosen_is_then_held_and_leaves_nothing_to_choose() -> None:
     spec: dict[str, Any] = {**LOCAL, "ports": DNS, "ipFamilyPolicy": "PreferDualStack"}
     document = service(DUAL, **spec)
     chosen = ["10.96.0.7", "fd00::7", "30053", "30054", "30055"]
-    for want, value in zip(wants(document, is_new=True), chosen, strict=True):
+    for want, value in zip(allocation_requests(document, is_new=True), chosen, strict=True):
         assign(document, want, value)
-    assert wants(document, is_new=True) == ()
+    assert allocation_requests(document, is_new=True) == ()
     assert [claim.value for claim in claims(document)] == chosen
     found = document["spec"]
     assert (found["clusterIP"], found["clusterIPs"]) == ("10.96.0.7", ["10.96.0.7", "fd00::7"])
