@@ -15,8 +15,8 @@ from typing import Final
 from storage.interface import Storage
 
 # A key may outlive its time by this part of it, or by this many seconds, whichever is less.
-SHARED_PART: Final = 0.05
-SHARED_S_MAX: Final = 60
+REUSE_FRACTION: Final = 0.05
+REUSE_S_MAX: Final = 60
 # Keys on one lease are deleted together; more would make that a long transaction.
 KEYS_MAX: Final = 1_000
 
@@ -27,7 +27,7 @@ class LeaseManager:
     def __init__(self, store: Storage, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
-        self._current: dict[int, _Shared] = {}
+        self._current: dict[int, _SharedLease] = {}
         self._lock = asyncio.Lock()
 
     async def lease_for(self, ttl_s: int) -> int:
@@ -35,10 +35,10 @@ class LeaseManager:
         async with self._lock:
             shared = self._current.get(ttl_s)
             if shared is None or self._clock() > shared.usable_until or shared.keys >= KEYS_MAX:
-                extra_s = min(SHARED_S_MAX, max(1, int(ttl_s * SHARED_PART)))
+                extra_s = min(REUSE_S_MAX, max(1, int(ttl_s * REUSE_FRACTION)))
                 granted_after = self._clock()
                 lease = await self._store.grant_lease(ttl_s + extra_s)
-                shared = self._current[ttl_s] = _Shared(lease, granted_after + extra_s)
+                shared = self._current[ttl_s] = _SharedLease(lease, granted_after + extra_s)
             shared.keys += 1
             return shared.lease
 
@@ -47,6 +47,6 @@ class LeaseManager:
         self._current = {ttl_s: each for ttl_s, each in self._current.items() if each.lease != lease}
 
 
-class _Shared:
+class _SharedLease:
     def __init__(self, lease: int, usable_until: float) -> None:
         self.lease, self.usable_until, self.keys = lease, usable_until, 0

@@ -12,7 +12,7 @@ _UINT64_DIGITS: Final = 20
 REVISION_MAX: Final = (1 << 63) - 1
 
 
-class InvalidRevision(ValueError):
+class InvalidResourceVersion(ValueError):
     """The text is no resourceVersion; the message is the one that Go's strconv gives."""
 
 
@@ -21,8 +21,8 @@ def parse_resource_version(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
-        raise InvalidRevision(f"strconv.ParseUint: parsing {go_quote(text)}: invalid syntax")
+        raise InvalidResourceVersion(f"strconv.ParseUint: parsing {go_quote(text)}: invalid syntax")
     digits = text.lstrip("0") or "0"
     if len(digits) > _UINT64_DIGITS or int(digits) > _UINT64_MAX:
-        raise InvalidRevision(f"strconv.ParseUint: parsing {go_quote(text)}: value out of range")
+        raise InvalidResourceVersion(f"strconv.ParseUint: parsing {go_quote(text)}: value out of range")
     return min(int(digits), REVISION_MAX)

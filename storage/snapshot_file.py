@@ -29,7 +29,7 @@ class SnapshotError(StorageError):
     """A snapshot cannot be made, read or restored; the message is one line and names the file."""
 
 
-class Sealed(NamedTuple):
+class SnapshotFile(NamedTuple):
     """A snapshot file whose checksum is right. size_bytes: with the checksum."""
 
     size_bytes: int
@@ -37,7 +37,7 @@ class Sealed(NamedTuple):
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_replacement(path: Path) -> Iterator[Path]:
     """An empty private file that takes the place of `path`, synced, if the block ends well.
 
     If not, it is gone, with what SQLite may have put beside it. What the operating system refuses inside the
@@ -62,16 +62,16 @@ def replacing(path: Path) -> Iterator[Path]:
         raise SnapshotError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def seal(path: Path) -> Sealed:
+def seal(path: Path) -> SnapshotFile:
     """Put its checksum at the end of a file. Raises OSError."""
     with path.open("r+b") as file:
         digest = hashlib.file_digest(file, "sha256")
         file.seek(0, os.SEEK_END)
         file.write(digest.digest())
-        return Sealed(file.tell(), digest.hexdigest())
+        return SnapshotFile(file.tell(), digest.hexdigest())
 
 
-def verify(path: Path, *, copy_to: Path | None = None, called: str = "") -> Sealed:
+def verify_checksum(path: Path, *, copy_to: Path | None = None, called: str = "") -> SnapshotFile:
     """Compare a file with its checksum; what comes before that goes to `copy_to` on the way.
 
     called: what messages name in place of the path.
@@ -96,7 +96,7 @@ def verify(path: Path, *, copy_to: Path | None = None, called: str = "") -> Seal
         raise SnapshotError(
             f"{called} is damaged: its SHA-256 is {digest.hexdigest()} and should be {stated.hex()}"
         )
-    return Sealed(size, stated.hex())
+    return SnapshotFile(size, stated.hex())
 
 
 def first_bytes(path: Path, count: int) -> bytes:

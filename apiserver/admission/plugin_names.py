@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Final
 
 # Those that this server has, and that are on unless they are switched off.
-ON: Final = frozenset(
+IMPLEMENTED: Final = frozenset(
     {
         "LimitRanger",
         "ServiceAccount",
@@ -58,7 +58,7 @@ NOT_IMPLEMENTED: Final = frozenset(
         "PodTopologyLabels",
     }
 )
-KNOWN: Final = ON | ALWAYS_ON | NOT_IMPLEMENTED
+KNOWN: Final = IMPLEMENTED | ALWAYS_ON | NOT_IMPLEMENTED
 
 
 def without_effect(enabled: Collection[str], disabled: Collection[str]) -> list[str]:

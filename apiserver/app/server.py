@@ -474,7 +474,7 @@ class App:
         """How much of one resource's history is kept in memory."""
         config = self._config
         size = config.watch_cache_sizes.get(self._resource_of(resource_prefix))
-        return HistoryLimits(changes_max=config.default_watch_cache_size if size is None else size)
+        return HistoryLimits(events_max=config.default_watch_cache_size if size is None else size)
 
     async def _open_store(self) -> Storage:
         config = self._config

@@ -11,7 +11,7 @@ import orjson
 
 from apiserver.apply.field_set import LEAF, FieldSet
 from apiserver.apply.typed_value import SchemaMismatch, TooDeep
-from apiserver.apply.updater import Version, _owned_by_version
+from apiserver.apply.updater import KeyVersion, _owned_by_version
 from apiserver.meta.object_meta import ANNOTATIONS_BYTES_MAX
 from apiserver.vocabulary import Document
 
@@ -27,7 +27,7 @@ def text_of(document: Document, manager: str) -> str | None:
     return text if isinstance(text, str) and text else None
 
 
-def allowed_conflicts(live: Document, text: str, version: Version) -> FieldSet:
+def allowed_conflicts(live: Document, text: str, version: KeyVersion) -> FieldSet:
     """What a client-side apply has set, and is as it was. text: what it has left."""
     try:
         applied = orjson.loads(text)

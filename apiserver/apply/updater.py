@@ -105,7 +105,7 @@ ManagedFields = dict[Identity, ManagedFieldsEntry]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Version:
+class KeyVersion:
     """One version of a type: how its documents are owned, and made from those of the version that is written.
 
     empty: an object of it with nothing set, as it would be shown.
@@ -120,7 +120,7 @@ class Version:
     shape: TypeDef
     empty: Document = field(default_factory=dict)
     reset_fields: frozenset[str] = frozenset()
-    others: Mapping[str, Version] = field(default_factory=dict)
+    others: Mapping[str, KeyVersion] = field(default_factory=dict)
     convert: Callable[[Document], Document] | None = None
     restore: Callable[[Document], Document] | None = None
     is_custom: bool = False
@@ -237,7 +237,7 @@ def update(
     new: Document,
     owners: ManagedFields,
     manager: FieldManager,
-    version: Version,
+    version: KeyVersion,
     now: str,
 ) -> ManagedFields:
     """The owners after a write has made `new` of `old` (None: it is a new object). Rows F16, F17.
@@ -267,7 +267,7 @@ def update(
 class _Comparisons:
     """The difference of two documents in each version that somebody owns fields in. Row F30."""
 
-    def __init__(self, old: Document, new: Document, version: Version) -> None:
+    def __init__(self, old: Document, new: Document, version: KeyVersion) -> None:
         self._old, self._new, self._version = old, new, version
         self._known: dict[str, tuple[Comparison, FieldSet] | None] = {}
 
@@ -332,7 +332,7 @@ def _without(owners: ManagedFields, comparisons: _Comparisons, *, keep: Identity
     return left
 
 
-def _reconciled(owners: ManagedFields, version: Version) -> ManagedFields:
+def _reconciled(owners: ManagedFields, version: KeyVersion) -> ManagedFields:
     """Owners as the schema has it now. Rows F19, F20."""
     reconciled: ManagedFields = {}
     for identity, owner in owners.items():
@@ -382,7 +382,7 @@ def apply(
     applied: Document,
     owners: ManagedFields,
     manager: FieldManager,
-    version: Version,
+    version: KeyVersion,
     now: str,
     *,
     force: bool = False,
@@ -430,7 +430,7 @@ def apply(
 _NAME: Final[FieldSet] = {"f:metadata": {"f:name": LEAF}}
 
 
-def _owned_by_version(live: Document, last_applied: Document, version: Version) -> FieldSet:
+def _owned_by_version(live: Document, last_applied: Document, version: KeyVersion) -> FieldSet:
     """The fields of an earlier apply that nobody has changed since.
 
     Raises documents.Untyped, documents.TooDeep.
@@ -439,7 +439,7 @@ def _owned_by_version(live: Document, last_applied: Document, version: Version) 
     return difference(stated(last_applied, version.shape), union(found.changed, found.removed))
 
 
-def _before_first_apply(live: Document, version: Version, now: str) -> ManagedFields:
+def _before_first_apply(live: Document, version: KeyVersion, now: str) -> ManagedFields:
     found = compare(version.empty, live, version.shape).changed
     fields = _without_roots(found, version.reset_fields)
     manager = FieldManager(BEFORE_FIRST_APPLY, UPDATE, version.api_version)
@@ -457,7 +457,7 @@ def _owned(owners: ManagedFields) -> dict[str, FieldSet]:
 
 
 def _without_given_up(
-    merged: Document, last: ManagedFieldsEntry, owned: Mapping[str, FieldSet], version: Version
+    merged: Document, last: ManagedFieldsEntry, owned: Mapping[str, FieldSet], version: KeyVersion
 ) -> Document:
     """The document without what its applier owned and has given up, unless somebody else owns it. Row F30.
 
@@ -483,7 +483,7 @@ def _without_given_up(
     return left
 
 
-def _seen(document: Document, api_version: str, version: Version) -> tuple[Document, TypeDef]:
+def _seen(document: Document, api_version: str, version: KeyVersion) -> tuple[Document, TypeDef]:
     """A document in a version, and that version's shape."""
     if api_version == version.api_version:
         return document, version.shape
@@ -491,7 +491,7 @@ def _seen(document: Document, api_version: str, version: Version) -> tuple[Docum
     return other.convert(document) if other.convert else document, other.shape
 
 
-def _converted_back(document: Document, api_version: str, version: Version) -> Document:
+def _converted_back(document: Document, api_version: str, version: KeyVersion) -> Document:
     """A document in a version, in the one that is written."""
     other = version.others.get(api_version)
     return other.restore(document) if other and other.restore else document

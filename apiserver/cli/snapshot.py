@@ -13,7 +13,7 @@ import orjson
 
 from apiserver.cli.command_line import Config, UsageError, parse
 from storage.embedded import snapshot as embedded
-from storage.snapshot_file import Sealed, SnapshotError
+from storage.snapshot_file import SnapshotError, SnapshotFile
 
 _SAVE: Final = """
 Writes the whole store to FILE, beside a running server or without one, as it is at one moment: every write
@@ -64,7 +64,7 @@ def _save(given: argparse.Namespace) -> None:
     print(f"saved {given.file}: {held}, {sealed.size_bytes} bytes, sha256 {sealed.sha256}")
 
 
-async def _save_etcd(config: Config, path: Path) -> Sealed:
+async def _save_etcd(config: Config, path: Path) -> SnapshotFile:
     from storage.etcd import EtcdClient, Tls, snapshot
 
     pem = [_read_optional(path) for path in (config.etcd_cafile, config.etcd_certfile, config.etcd_keyfile)]

@@ -10,7 +10,7 @@ from typing import Final
 from apiserver.registry.stored_object import StoredObject
 from storage.errors import RevisionCompacted, StorageError
 from storage.keys import prefix_range
-from storage.watch_cache import EVERYTHING, Version, WatchCache
+from storage.watch_cache import EVERYTHING, KeyVersion, WatchCache
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ async def follow(
     Ends when changes may have been missed. Raises RevisionCompacted, and the storage's errors.
     """
     something = asyncio.Event()
-    versions: Sequence[Version[StoredObject]] = ()
+    versions: Sequence[KeyVersion[StoredObject]] = ()
     revision = cache.revision
     if not only_changes:
         listing = await cache.list(prefix_range(prefix))

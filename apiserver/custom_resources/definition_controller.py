@@ -28,7 +28,7 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.vocabulary import Document, GroupResource
 from storage.errors import RevisionCompacted, StorageError
 from storage.keys import prefix_range
-from storage.watch_cache import EVERYTHING, Version
+from storage.watch_cache import EVERYTHING, KeyVersion
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ class DefinitionController:
 
     # ---- what is served
 
-    def _look_at(self, version: Version[StoredObject]) -> None:
+    def _look_at(self, version: KeyVersion[StoredObject]) -> None:
         key, found = version.key, version.value
         known = self._defined.get(key)
         if known is not None and version.revision <= known.revision:

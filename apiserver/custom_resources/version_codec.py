@@ -27,7 +27,7 @@ from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from storage.interface import Condition
-from storage.watch_cache import Version
+from storage.watch_cache import KeyVersion
 
 # How long objects are worked on before others have their turn.
 TURN_S: Final = 0.002
@@ -53,9 +53,9 @@ class Converter(Protocol):
 class DefinitionReader(Protocol):
     """Where a definition is looked for, by its key: what is at hand, and what is stored."""
 
-    def get_cached(self, key: str) -> Version[StoredObject] | None: ...
+    def get_cached(self, key: str) -> KeyVersion[StoredObject] | None: ...
 
-    async def get(self, key: str) -> Version[StoredObject] | None: ...
+    async def get(self, key: str) -> KeyVersion[StoredObject] | None: ...
 
 
 class Family:
@@ -115,7 +115,7 @@ class Family:
         seen = self._definitions.get_cached(self._key)
         return Guard(self._condition(seen, name) if seen is not None else await look(), look)
 
-    def _condition(self, seen: Version[StoredObject] | None, name: str) -> Condition:
+    def _condition(self, seen: KeyVersion[StoredObject] | None, name: str) -> Condition:
         if seen is None or seen.value is None:
             raise NoSuchEndpoint
         found = seen.value

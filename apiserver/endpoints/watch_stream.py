@@ -18,7 +18,7 @@ from apiserver.errors import ApiError, InternalError
 from apiserver.metrics.exposition import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
-from storage.watch_cache import EventType, Version, Watcher
+from storage.watch_cache import EventType, KeyVersion, Watcher
 from storage.watch_cache.events import Delivery
 
 log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class WatchStream:
     async def run(
         self,
         watcher: Watcher[StoredObject],
-        initial: list[Version[StoredObject]],
+        initial: list[KeyVersion[StoredObject]],
         *,
         initial_bookmark: int | None,
         revision: Callable[[], int],
@@ -163,7 +163,7 @@ class WatchStream:
                 self._showing.cancel()
         stream.finish()
 
-    async def _send_initial(self, initial: Sequence[Version[StoredObject]]) -> None:
+    async def _send_initial(self, initial: Sequence[KeyVersion[StoredObject]]) -> None:
         """State as synthetic ADDED events, in slices, so that neither memory nor loop are kept by it."""
         assert self._stream is not None
         pieces: list[bytes] = []

@@ -12,7 +12,7 @@ from apiserver.apply import updater as owning
 from apiserver.apply.field_set import InvalidFieldSet
 from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDefs
 from apiserver.apply.typed_value import TooDeep
-from apiserver.apply.updater import UPDATE, FieldManager, ManagedFields, Version, updater_name
+from apiserver.apply.updater import UPDATE, FieldManager, KeyVersion, ManagedFields, updater_name
 from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import Call
 from apiserver.errors import BadRequest, UnmergeablePatch
@@ -28,16 +28,16 @@ SCALE: Final = "scale"
 _SET_BY_SERVER: Final = frozenset({"managedFields", "resourceVersion"})
 
 
-class _Others(Mapping[str, Version]):
+class _Others(Mapping[str, KeyVersion]):
     """The other versions of a type. Each is made when it is asked for: there may be hundreds."""
 
     def __init__(
-        self, resources: Mapping[str, ServedResource], make: Callable[[ServedResource], Version]
+        self, resources: Mapping[str, ServedResource], make: Callable[[ServedResource], KeyVersion]
     ) -> None:
         self._resources, self._make = resources, make
-        self._made: dict[str, Version] = {}
+        self._made: dict[str, KeyVersion] = {}
 
-    def __getitem__(self, api_version: str) -> Version:
+    def __getitem__(self, api_version: str) -> KeyVersion:
         if api_version not in self._made:
             self._made[api_version] = self._make(self._resources[api_version])
         return self._made[api_version]
@@ -76,15 +76,15 @@ class Ownership:
             if isinstance(meta, dict) and meta.get("managedFields") == []:
                 meta["managedFields"] = [{}]
 
-    def version(self, resource: ServedResource, subresource: str) -> Version:
+    def version(self, resource: ServedResource, subresource: str) -> KeyVersion:
         """What a path writes."""
         # A type that is taken away takes what is kept for it with it.
-        versions: dict[str, Version] = resource.made.setdefault(self, {})
+        versions: dict[str, KeyVersion] = resource.made.setdefault(self, {})
         if subresource not in versions:
             versions[subresource] = self._version(resource, subresource)
         return versions[subresource]
 
-    def _version(self, resource: ServedResource, subresource: str) -> Version:
+    def _version(self, resource: ServedResource, subresource: str) -> KeyVersion:
         others = {
             other.api_version: other
             for other in self._table().resources
@@ -92,7 +92,7 @@ class Ownership:
             and other.api_version != resource.api_version
         }
         own = self._alone(resource)
-        return Version(
+        return KeyVersion(
             own.api_version,
             own.shape,
             own.empty,
@@ -101,18 +101,18 @@ class Ownership:
             is_custom=own.is_custom,
         )
 
-    def _alone(self, resource: ServedResource) -> Version:
+    def _alone(self, resource: ServedResource) -> KeyVersion:
         is_custom = not resource.definition
         shapes = TypeDefs() if is_custom else self._shapes
         document = {} if is_custom else empty(resource.schema())
         document |= {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}}
-        return Version(
+        return KeyVersion(
             resource.api_version, shapes.of_object(resource.schema()), document, is_custom=is_custom
         )
 
-    def _converted(self, other: ServedResource, resource: ServedResource) -> Version:
+    def _converted(self, other: ServedResource, resource: ServedResource) -> KeyVersion:
         own = self._alone(other)
-        return Version(
+        return KeyVersion(
             own.api_version,
             own.shape,
             own.empty,

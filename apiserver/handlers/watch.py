@@ -17,7 +17,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from storage.errors import RevisionCompacted
 from storage.interface import ReadAt
-from storage.watch_cache import Version
+from storage.watch_cache import KeyVersion
 
 _RANDOM_STEPS: Final = 1_000_000
 
@@ -70,7 +70,7 @@ def watch_handler(
             await stream.fail(Expired(f"too old resource version: {error.requested} ({error.oldest})"))
             return
         try:
-            initial: list[Version[StoredObject]] = []
+            initial: list[KeyVersion[StoredObject]] = []
             if options.send_initial_events:
                 at = ReadAt.exactly(after)
                 predicate = selection.predicate if selects is None else None

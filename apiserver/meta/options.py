@@ -32,7 +32,7 @@ from apiserver.meta.selectors import (
 )
 from apiserver.vocabulary import Document, GroupKind, Query
 from storage.interface import ANY, MOST_RECENT, ReadAt
-from storage.resource_version import InvalidRevision, parse_resource_version
+from storage.resource_version import InvalidResourceVersion, parse_resource_version
 
 EXACT: Final = "Exact"
 NOT_OLDER_THAN: Final = "NotOlderThan"
@@ -177,7 +177,7 @@ def _read_at_for_list(version: str, match: str, *, has_limit: bool, token: str) 
 def _revision(version: str, prefix: str) -> int:
     try:
         return parse_resource_version(version)
-    except InvalidRevision as error:
+    except InvalidResourceVersion as error:
         raise BadRequest(f'{prefix}resourceVersion: Invalid value: "{version}": {error}') from None
 
 

@@ -72,9 +72,9 @@ class MetricsCollector(Collector):
         for prefix, resource in self._cache.resources.items():
             labels = group, name = self._resource_of(prefix)
             objects.add_metric([f"{name}.{group}" if group else name], len(resource.snapshots))
-            capacity.add_metric(labels, resource.history.limits.changes_max)
+            capacity.add_metric(labels, resource.history.limits.events_max)
             kept.add_metric(labels, resource.history.bytes)
-            received.add_metric(labels, resource.changes_total)
+            received.add_metric(labels, resource.events_total)
             filled.add_metric(labels, self._cache.fills_total)
             dropped.add_metric(labels, resource.fanout.dropped_total)
         yield from (objects, capacity, kept, received, filled, dropped)

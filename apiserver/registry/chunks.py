@@ -22,7 +22,7 @@ def continued(keys: KeyRange, text: str, meta_version: str) -> tuple[KeyRange, R
     return KeyRange(keys.start + found.start, keys.end), at
 
 
-def expired(next_key: str, folder: str, meta_version: str, *, is_continued: bool) -> Expired:
+def expired_error(next_key: str, folder: str, meta_version: str, *, is_continued: bool) -> Expired:
     """Rows K31, K35: a token whose revision is gone comes back as one to go on without it."""
     if not is_continued:
         return Expired("The resourceVersion for the provided list is too old.")

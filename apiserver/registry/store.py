@@ -32,7 +32,7 @@ from apiserver.vocabulary import Document, UserInfo
 from storage.errors import KeyExists, RevisionCompacted, RevisionMismatch
 from storage.interface import ANY, MOST_RECENT, ReadAt, Storage
 from storage.keys import object_key, resource_prefix
-from storage.watch_cache import Version, WatchCache
+from storage.watch_cache import KeyVersion, WatchCache
 
 # How often a name is generated anew because the one before was taken. kube-apiserver: 8.
 NAME_ATTEMPTS_MAX: Final = 8
@@ -40,7 +40,7 @@ NAME_ATTEMPTS_MAX: Final = 8
 LIST_TURN_OBJECTS: Final = 10_000
 
 Transform = Callable[[StoredObject], Document]
-SchemaFindings = Version[StoredObject]
+SchemaFindings = KeyVersion[StoredObject]
 # Texts for the client, added to by whoever has one.
 Warnings: TypeAlias = list[str]
 
@@ -95,7 +95,7 @@ class Registry:
                 found = await self.cache.list(keys, at, limit=options.limit, predicate=selection.predicate)
         except RevisionCompacted:
             is_continued = bool(options.continue_token)
-            raise chunks.expired(keys.start, folder, meta_version, is_continued=is_continued) from None
+            raise chunks.expired_error(keys.start, folder, meta_version, is_continued=is_continued) from None
         token = ""
         if found.next_key is not None:
             token = chunks.token(found.revision, found.next_key, folder, meta_version)

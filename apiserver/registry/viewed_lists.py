@@ -9,7 +9,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from storage.interface import KeyRange, ReadAt
 from storage.keys import after
-from storage.watch_cache import Listing, Version, WatchCache
+from storage.watch_cache import KeyVersion, Listing, WatchCache
 
 # Who asks for few objects need not wait until all have been converted.
 VIEWED_AT_ONCE: Final = 500
@@ -27,7 +27,7 @@ async def _list_views(
 
     Raises CorruptObject, ApiError where an object cannot be shown, and what the cache raises.
     """
-    selected: list[Version[StoredObject]] = []
+    selected: list[KeyVersion[StoredObject]] = []
     while True:
         page = await cache.list(keys, at, limit=VIEWED_AT_ONCE if limit else 0)
         found = [(each, each.value) for each in page.versions if each.value is not None]
@@ -35,7 +35,7 @@ async def _list_views(
             value.require_sound()
         views = await resource.shown([value for _, value in found])
         selected += [
-            Version(each.key, view, revision=each.revision, create_revision=each.create_revision)
+            KeyVersion(each.key, view, revision=each.revision, create_revision=each.create_revision)
             for (each, _), view in zip(found, views, strict=True)
             if selects(view)
         ]

@@ -18,7 +18,7 @@ from apiserver.meta import object_meta
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.strategy import UpdateStrategy, WriteContext
 from apiserver.vocabulary import Document, GroupKind, UserInfo
-from storage.resource_version import InvalidRevision, parse_resource_version
+from storage.resource_version import InvalidResourceVersion, parse_resource_version
 
 GENERATION_MAX: Final = (1 << 63) - 1
 # Nobody reads more, and a body may have a million things wrong.
@@ -168,7 +168,7 @@ def _require_revision(text: str) -> None:
     """Row J11: what is no version is no conflict, either."""
     try:
         parse_resource_version(text)
-    except InvalidRevision as error:
+    except InvalidResourceVersion as error:
         raise BadRequest(
             f"invalid resource version: metadata.resourceVersion: Invalid value: {quote(text)}: {error}"
         ) from None

@@ -41,20 +41,20 @@ _OBSOLETING: Final = """
 _DELETE: Final = "DELETE FROM versions WHERE id IN "
 
 
-async def compact(writer: Writer, revision: int, *, makes_room: bool = False) -> None:
+async def compact(writer: Writer, revision: int, *, frees_space: bool = False) -> None:
     """Forget everything that only reads before `revision` could see.
 
     makes_room: because the disk is full.
     Raises RevisionTooLarge; StorageUnavailable when cut short, which a later call makes good.
     """
     # On a full disk writers wait in any case, and what small batches write to the log may find no room.
-    batch_s = math.inf if makes_room else BATCH_S
-    await writer.do(lambda transaction: _announce(transaction, revision), makes_room=makes_room)
-    while not await writer.do(partial(_forget_some, batch_s=batch_s), makes_room=makes_room):
+    batch_s = math.inf if frees_space else BATCH_S
+    await writer.do(lambda transaction: _announce(transaction, revision), frees_space=frees_space)
+    while not await writer.do(partial(_delete_obsolete_batch, batch_s=batch_s), frees_space=frees_space):
         pass
-    while not await writer.do(partial(_return_pages, batch_s=batch_s), makes_room=makes_room):
+    while not await writer.do(partial(_return_pages, batch_s=batch_s), frees_space=frees_space):
         pass
-    await writer.checkpoint(makes_room=makes_room)
+    await writer.checkpoint(frees_space=frees_space)
 
 
 def _announce(transaction: Transaction, revision: int) -> None:
@@ -65,7 +65,7 @@ def _announce(transaction: Transaction, revision: int) -> None:
         transaction.connection.execute(_SET_NUMBER, (revision, "compacted"))
 
 
-def _forget_some(transaction: Transaction, *, batch_s: float) -> bool:
+def _delete_obsolete_batch(transaction: Transaction, *, batch_s: float) -> bool:
     """Delete what a batch of rows made obsolete; True when nothing below the compacted revision is left."""
     ends_at = time.monotonic() + batch_s
     connection = transaction.connection

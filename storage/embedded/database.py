@@ -18,7 +18,7 @@ PAGE_CACHE_KIB: Final = 8_192
 # A checkpoint moves the log into the file; 4000 pages (16 MiB) is some 10,000 small writes apart, so its
 # two fsyncs are not felt, and a crash replays at most that much.
 CHECKPOINT_PAGES: Final = 4_000
-LOG_BYTES_KEPT: Final = 64 * 1024 * 1024
+LOG_FILE_BYTES_KEPT: Final = 64 * 1024 * 1024
 BUSY_TIMEOUT_MS: Final = 5_000
 
 TABLES: Final = """
@@ -77,7 +77,7 @@ class Database:
         """The one connection that writes; used by one thread at a time, not always the same."""
         connection = self._connect()
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
+        connection.execute(f"PRAGMA journal_size_limit = {LOG_FILE_BYTES_KEPT}")
         return connection
 
     def connect_reader(self) -> sqlite3.Connection:
@@ -136,7 +136,7 @@ class Database:
         row = connection.execute("SELECT value FROM numbers WHERE name = 'format'").fetchone()
         if row != (FORMAT,):
             raise DataDirectoryError(f"{self.path} has format {row and row[0]}; this server reads {FORMAT}")
-        if _small(self.path):
+        if _is_small(self.path):
             (damage,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if damage != "ok":
                 raise DataDirectoryError(f"{self.path} is damaged: {' '.join(damage.split())}")
@@ -146,7 +146,7 @@ class Database:
 QUICK_CHECK_BYTES_MAX: Final = 100 * 1024 * 1024
 
 
-def _small(path: Path) -> bool:
+def _is_small(path: Path) -> bool:
     return path.stat().st_size <= QUICK_CHECK_BYTES_MAX
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from storage.embedded.checkpoint_lock import ReadGate
+from storage.embedded.checkpoint_lock import CheckpointLock
 from storage.embedded.watch import HistoryPage
 from storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
 from storage.interface import (
@@ -59,10 +59,10 @@ _HISTORY: Final = """
 class Reader:
     """A few threads with a connection each."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], gate: ReadGate) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], gate: CheckpointLock) -> None:
         """gate: shut while the writer empties the log."""
         self._connect = connect
-        self._gate = gate
+        self._checkpoint_lock = gate
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="embedded-store-reader")
         self._own = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -72,7 +72,7 @@ class Reader:
             row = connection.execute(_GET, (key, revision)).fetchone()
             return Read(Stored(*row) if row and row[2] else None, revision)
 
-        return await self._do(read, at)
+        return await self._read_at(read, at)
 
     async def list(self, keys: KeyRange, at: ReadAt, limit: int) -> Page:
         def read(connection: sqlite3.Connection, revision: int) -> Page:
@@ -83,14 +83,14 @@ class Reader:
                 return Page(items[:limit], revision, more=True)
             return Page(items, revision, more=False)
 
-        return await self._do(read, at)
+        return await self._read_at(read, at)
 
     async def count(self, keys: KeyRange, at: ReadAt) -> int:
         def read(connection: sqlite3.Connection, revision: int) -> int:
             (count,) = connection.execute(_COUNT, (keys.start, keys.end, revision)).fetchone()
             return int(count)
 
-        return await self._do(read, at)
+        return await self._read_at(read, at)
 
     async def history(self, keys: KeyRange, after: int) -> HistoryPage:
         """The first events in `keys` after a revision, ending between two revisions.
@@ -119,7 +119,7 @@ class Reader:
         for connection in self._connections:
             connection.close()
 
-    async def _do(self, read: Callable[[sqlite3.Connection, int], T], at: ReadAt) -> T:
+    async def _read_at(self, read: Callable[[sqlite3.Connection, int], T], at: ReadAt) -> T:
         """Run `read` with the revision that `at` asks for, checked inside the same transaction."""
 
         def checked(connection: sqlite3.Connection) -> T:
@@ -136,7 +136,7 @@ class Reader:
 
     async def _run(self, read: Callable[[sqlite3.Connection], T]) -> T:
         def in_transaction() -> T:
-            self._gate.enter()
+            self._checkpoint_lock.begin_read()
             try:
                 connection = self._connection()
                 connection.execute("BEGIN")
@@ -145,7 +145,7 @@ class Reader:
                 finally:
                     connection.execute("ROLLBACK")
             finally:
-                self._gate.leave()
+                self._checkpoint_lock.leave()
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, in_transaction)

@@ -26,7 +26,14 @@ from typing import Final, NamedTuple
 
 from storage.embedded.database import BUSY_TIMEOUT_MS, FORMAT, lock
 from storage.resource_version import REVISION_MAX
-from storage.snapshot_file import Sealed, SnapshotError, first_bytes, replacing, seal, verify
+from storage.snapshot_file import (
+    SnapshotError,
+    SnapshotFile,
+    atomic_replacement,
+    first_bytes,
+    seal,
+    verify_checksum,
+)
 
 # Kubernetes' and etcd's advice for restores: more than a week of 1,500 writes a second.
 BUMP_REVISION: Final = 1_000_000_000
@@ -47,7 +54,7 @@ class Snapshot(NamedTuple):
     revision: int
     compacted: int
     keys: int
-    sealed: Sealed
+    sealed: SnapshotFile
 
 
 class _Contents(NamedTuple):
@@ -72,7 +79,7 @@ def save(directory: Path, path: Path) -> Snapshot:
         raise SnapshotError(f"there is no store in {directory}: {source} {reason}")
     if path.resolve().parent == directory.resolve():
         raise SnapshotError(f"cannot write {path}: that is the store's own directory")
-    with replacing(path) as part:
+    with atomic_replacement(path) as part:
         _copy(source, part)
         contents = _inspect(part, f"the copy of {source}")
         sealed = seal(part)
@@ -81,7 +88,7 @@ def save(directory: Path, path: Path) -> Snapshot:
 
 def status(path: Path) -> Snapshot:
     """What a snapshot holds, once all of it has been checked. Raises SnapshotError."""
-    sealed = verify(path)
+    sealed = verify_checksum(path)
     return Snapshot(*_inspect(path, str(path)), sealed)
 
 
@@ -108,10 +115,10 @@ def restore(
         for suffix in ("", "-wal", "-shm", "-journal"):
             if os.path.lexists(f"{target}{suffix}"):
                 raise SnapshotError(f"{directory} holds a store already ({target.name}{suffix})")
-        with replacing(target) as part:
-            verify(path, copy_to=part)
+        with atomic_replacement(target) as part:
+            verify_checksum(path, copy_to=part)
             _inspect(part, str(path))
-            return _go_on(part, bump_revision, wall())
+            return _finish_restore(part, bump_revision, wall())
     finally:
         os.close(held)
 
@@ -158,7 +165,7 @@ def _numbers(connection: sqlite3.Connection, called: str) -> dict[str, int]:
     return numbers
 
 
-def _go_on(part: Path, bump_revision: int, now: float) -> int:
+def _finish_restore(part: Path, bump_revision: int, now: float) -> int:
     """Make the copy a store; returns its revision."""
     with _told(f"cannot restore to {part.parent}"), closing(_connect(part, "mode=rw")) as connection:
         connection.execute("PRAGMA synchronous = OFF")  # It is synced as a whole.

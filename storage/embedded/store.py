@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final, Self
 
 from storage.embedded import compaction
-from storage.embedded.checkpoint_lock import ReadGate
+from storage.embedded.checkpoint_lock import CheckpointLock
 from storage.embedded.database import CHECKPOINT_PAGES, Database
 from storage.embedded.leases import Leases
 from storage.embedded.reader import Reader
 from storage.embedded.watch import EmbeddedWatch
-from storage.embedded.writer import Committed, Transaction, Writer
+from storage.embedded.writer import CommittedGroup, Transaction, Writer
 from storage.errors import StorageError, StorageUnavailable, ValueTooLarge
 from storage.interface import (
     MOST_RECENT,
@@ -35,7 +35,7 @@ from storage.interface import (
 log = logging.getLogger(__name__)
 
 # How long a disk that stays full is left alone before old versions are given up once more.
-ROOM_RETRY_S: Final = 5.0
+FREE_SPACE_RETRY_S: Final = 5.0
 
 
 class EmbeddedStore:
@@ -50,22 +50,22 @@ class EmbeddedStore:
     ) -> None:
         self._database = database
         self._watches: set[EmbeddedWatch] = set()
-        gate = ReadGate()
+        gate = CheckpointLock()
         self._writer = Writer(
             database.connect_writer,
             log_path=database.log_path,
             gate=gate,
             monotonic=monotonic,
             on_commit=self._committed,
-            on_failure=self._started_over,
-            on_full=self._begin_to_make_room,
+            on_reopen=self._on_reopen,
+            on_full=self._start_freeing_space,
         )
         self._revision = self._writer.revision
         self._reader = Reader(database.connect_reader, gate)
         self._leases = Leases(self._writer, monotonic=monotonic, wall=wall)
         self._leases.load(database)
-        self._room_task: asyncio.Task[None] | None = None
-        self._in_vain_at = -ROOM_RETRY_S
+        self._free_space_task: asyncio.Task[None] | None = None
+        self._space_failed_at = -FREE_SPACE_RETRY_S
         self._monotonic = monotonic
         database.keep_reserve()
         self._lease_task = asyncio.create_task(self._leases.run(), name="embedded-store-leases")
@@ -135,14 +135,14 @@ class EmbeddedStore:
     async def check_health(self) -> None:
         self._require_open()
         if self._writer.failure is not None:
-            await self._check_room()  # Space may have come free since.
+            await self._probe_space()  # Space may have come free since.
         await self._reader.get("", MOST_RECENT)
 
     async def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
-        ending = [task for task in (self._lease_task, self._room_task) if task is not None]
+        ending = [task for task in (self._lease_task, self._free_space_task) if task is not None]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
@@ -152,45 +152,45 @@ class EmbeddedStore:
         await asyncio.to_thread(self._reader.close)
         self._database.close()
 
-    def _committed(self, committed: Committed) -> None:
+    def _committed(self, committed: CommittedGroup) -> None:
         self._revision = committed.revision
         for watch in self._watches:
             watch.offer(committed.events, committed.revision)
 
-    def _started_over(self, revision: int) -> None:
+    def _on_reopen(self, revision: int) -> None:
         self._revision = revision
         for watch in self._watches:
             watch.fall_behind()
 
-    def _begin_to_make_room(self) -> None:
+    def _start_freeing_space(self) -> None:
         """The disk is full. What can be given up are old versions, all of them."""
-        is_busy = self._room_task is not None and not self._room_task.done()
-        if not (is_busy or self._is_closed or self._monotonic() < self._in_vain_at + ROOM_RETRY_S):
-            self._room_task = asyncio.create_task(self._make_room(), name="embedded-store-room")
+        is_busy = self._free_space_task is not None and not self._free_space_task.done()
+        if not (is_busy or self._is_closed or self._monotonic() < self._space_failed_at + FREE_SPACE_RETRY_S):
+            self._free_space_task = asyncio.create_task(self._make_room(), name="embedded-store-room")
 
     async def _make_room(self) -> None:
         writer = self._writer
-        writer.has_made_room.clear()
+        writer.writes_allowed.clear()
         try:
             self._database.release_reserve()
             # The log comes last: moving it into the file before would take room for all that is forgotten.
-            await writer.do(partial(_checkpoint_after, pages=0), makes_room=True)
-            await compaction.compact(writer, self._revision, makes_room=True)
-            await writer.do(partial(_checkpoint_after, pages=CHECKPOINT_PAGES), makes_room=True)
-            await self._check_room(makes_room=True)
+            await writer.do(partial(_checkpoint_after, pages=0), frees_space=True)
+            await compaction.compact(writer, self._revision, frees_space=True)
+            await writer.do(partial(_checkpoint_after, pages=CHECKPOINT_PAGES), frees_space=True)
+            await self._probe_space(frees_space=True)
             log.warning("the disk was full; all old versions were given up, and there is room again")
         except StorageError as error:
-            self._in_vain_at = self._monotonic()
+            self._space_failed_at = self._monotonic()
             log.warning("the disk is full, and giving up all old versions has not helped: %s", error)
         finally:
-            writer.has_made_room.set()
+            writer.writes_allowed.set()
 
-    async def _check_room(self, *, makes_room: bool = False) -> None:
+    async def _probe_space(self, *, frees_space: bool = False) -> None:
         """Note that there is room again, or raise StorageFull."""
-        await self._writer.do(Transaction.probe, makes_room=makes_room)
-        await self._writer.do(Transaction.forget_probes, makes_room=makes_room)
+        await self._writer.do(Transaction.probe, frees_space=frees_space)
+        await self._writer.do(Transaction.forget_probes, frees_space=frees_space)
         self._database.keep_reserve()
-        self._writer.is_not_full()
+        self._writer.clear_full()
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from storage.embedded.checkpoint_lock import ReadGate
+from storage.embedded.checkpoint_lock import CheckpointLock
 from storage.embedded.database import BUSY_TIMEOUT_MS
 from storage.errors import (
     KeyExists,
@@ -169,7 +169,7 @@ class Transaction:
         return found
 
 
-class Committed(NamedTuple):
+class CommittedGroup(NamedTuple):
     """What one group changed, as told to the loop after its commit."""
 
     events: list[Event]
@@ -201,19 +201,19 @@ class Writer:
         connect: Callable[[], sqlite3.Connection],
         *,
         log_path: Path,
-        gate: ReadGate,
-        on_commit: Callable[[Committed], None],
-        on_failure: Callable[[int], None],
+        gate: CheckpointLock,
+        on_commit: Callable[[CommittedGroup], None],
+        on_reopen: Callable[[int], None],
         on_full: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
         self._log_path = os.fspath(log_path)
-        self._gate = gate
+        self._checkpoint_lock = gate
         self._monotonic = monotonic
         connection = connect()
         self._connection: sqlite3.Connection | None = connection
-        self._on_commit, self._on_failure, self._on_full = on_commit, on_failure, on_full
+        self._on_commit, self._on_failure, self._on_full = on_commit, on_reopen, on_full
         self._loop = asyncio.get_running_loop()
         self._collected: list[_Operation] = []  # in this turn of the loop
         self._unanswered = 0
@@ -221,25 +221,25 @@ class Writer:
         self._queue: queue.SimpleQueue[list[_Operation]] = queue.SimpleQueue()
         self.revision = _revision_in(connection)  # touched by the thread only, once it runs
         self.failure: StorageUnavailable | None = None  # why the last group failed, until one succeeds
-        self.has_made_room = asyncio.Event()  # cleared while only what makes room may write
-        self.has_made_room.set()
+        self.writes_allowed = asyncio.Event()  # cleared while only what makes room may write
+        self.writes_allowed.set()
         self._closing = False
         self._wants_checkpoint = False
-        self._log_room_bytes: float = 0  # what may be written before the log has to be looked at
-        self._log_is_held = False  # by a reader, or by what went wrong, when it was last to be emptied
+        self._log_allowance_bytes: float = 0  # what may be written before the log has to be looked at
+        self._log_is_stuck = False  # by a reader, or by what went wrong, when it was last to be emptied
         self._log_retry_at = -math.inf
         self._thread = threading.Thread(target=self._run, name="embedded-store-writer", daemon=True)
         self._thread.start()
 
-    async def do(self, run: Callable[[Transaction], T], *, makes_room: bool = False) -> T:
+    async def do(self, run: Callable[[Transaction], T], *, frees_space: bool = False) -> T:
         """Run `run` in a transaction and return its result once that is committed.
 
         makes_room: it is part of what cures a full disk; everything else waits meanwhile.
         Raises what `run` raises, StorageFull or StorageUnavailable (nothing was written), OutcomeUnknown.
         """
         self.require_open()
-        if not (makes_room or self.has_made_room.is_set()):
-            await self.has_made_room.wait()
+        if not (frees_space or self.writes_allowed.is_set()):
+            await self.writes_allowed.wait()
             self.require_open()
         if self._unanswered >= QUEUED_OPERATIONS_MAX:
             raise StorageUnavailable(f"{QUEUED_OPERATIONS_MAX} writes are waiting already")
@@ -256,12 +256,12 @@ class Writer:
         if self._closing:
             raise StorageUnavailable("the store is closed")
 
-    async def checkpoint(self, *, makes_room: bool = False) -> None:
+    async def checkpoint(self, *, frees_space: bool = False) -> None:
         """Have the log moved into the file, and its space given back: now, or once readers allow."""
         self._wants_checkpoint = True
-        await self.do(lambda _: None, makes_room=makes_room)  # it is looked after behind each group
+        await self.do(lambda _: None, frees_space=frees_space)  # it is looked after behind each group
 
-    def is_not_full(self) -> None:
+    def clear_full(self) -> None:
         """There is room again."""
         if isinstance(self.failure, StorageFull):
             self.failure = None
@@ -292,7 +292,7 @@ class Writer:
                 is_ending = not collected
             if pending:
                 self._commit([pending.popleft() for _ in range(min(len(pending), GROUP_OPERATIONS_MAX))])
-                self._keep_log_short()
+                self._limit_log_size()
         if self._connection is not None:
             self._connection.close()
 
@@ -326,45 +326,45 @@ class Writer:
             self._fail(operations, error, unknown=committing and not _is_full(error))
             return
         self.revision = transaction.revision
-        self._log_room_bytes -= transaction.log_bytes_max()
+        self._log_allowance_bytes -= transaction.log_bytes_max()
         if not isinstance(self.failure, StorageFull):
-            self.failure = None  # That a small write fits is not a full disk's end: see `is_not_full`.
-        committed = Committed(transaction.events, transaction.revision)
+            self.failure = None  # That a small write fits is not a full disk's end: see `clear_full`.
+        committed = CommittedGroup(transaction.events, transaction.revision)
         self._tell(lambda: self._publish(committed, answers))
 
-    def _keep_log_short(self) -> None:
+    def _limit_log_size(self) -> None:
         """SQLite's own checkpoints give up where a reader is at work, and with enough readers always."""
         try:
             if not self._wants_checkpoint:
-                if not self._log_is_held and self._log_room_bytes > 0:
+                if not self._log_is_stuck and self._log_allowance_bytes > 0:
                     return
                 if self._monotonic() < self._log_retry_at:
                     return
-                if not self._log_is_held:
-                    self._log_room_bytes = LOG_BYTES_MAX - os.stat(self._log_path).st_size
-                    if self._log_room_bytes >= 0:
+                if not self._log_is_stuck:
+                    self._log_allowance_bytes = LOG_BYTES_MAX - os.stat(self._log_path).st_size
+                    if self._log_allowance_bytes >= 0:
                         return
             self._wants_checkpoint = False
-            obstacle = None if self._empty_log() else "a reader is at work"
+            obstacle = None if self._truncate_log() else "a reader is at work"
         except (OSError, sqlite3.Error) as error:
             obstacle = str(error)
         if obstacle is not None:
             self._log_retry_at = self._monotonic() + LOG_RETRY_S
-            if not self._log_is_held:  # Told once, not at every attempt.
+            if not self._log_is_stuck:  # Told once, not at every attempt.
                 log.warning("the log could not be moved into the file, and grows: %s", obstacle)
-        self._log_is_held = obstacle is not None
+        self._log_is_stuck = obstacle is not None
 
-    def _empty_log(self) -> bool:
+    def _truncate_log(self) -> bool:
         """Move the log into the file, unless reads take longer than can be waited for."""
         connection = self._opened()
         try:
-            if not self._gate.shut(wait_s=OWN_READS_WAIT_S):
+            if not self._checkpoint_lock.block_reads(wait_s=OWN_READS_WAIT_S):
                 return False
             connection.execute(f"PRAGMA busy_timeout = {FOREIGN_READS_WAIT_MS}")
             (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not is_busy
         finally:
-            self._gate.open()
+            self._checkpoint_lock.open()
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 
     def _fail(self, operations: list[_Operation], error: Exception, *, unknown: bool) -> None:
@@ -374,7 +374,7 @@ class Writer:
         if _is_full(error):
             self._tell(self._on_full)
         outcome: StorageError = OutcomeUnknown(reason) if unknown else self.failure
-        self._log_room_bytes = 0  # What did not fit into memory may be in the log all the same.
+        self._log_allowance_bytes = 0  # What did not fit into memory may be in the log all the same.
         try:
             if self._connection is not None and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -400,7 +400,7 @@ class Writer:
         self._connection = connection
         self._tell(lambda: self._on_failure(revision))
 
-    def _publish(self, committed: Committed, answers: list[_Answer]) -> None:
+    def _publish(self, committed: CommittedGroup, answers: list[_Answer]) -> None:
         if committed.events:
             self._on_commit(committed)
         self._resolve(answers)

@@ -31,7 +31,7 @@ CALL_TIMEOUT_S: Final = 10.0
 # How long etcd may take for the next part of a snapshot; each is 32 KiB, the first comes after a commit.
 SNAPSHOT_PART_TIMEOUT_S: Final = 30.0
 # A call that was given up after so long says that its endpoint hangs.
-HUNG_S: Final = 2.0
+HANG_AFTER_S: Final = 2.0
 KEEPALIVE_INTERVAL_MS: Final = 10_000  # etcd refuses clients that ping more often than every 5 s
 KEEPALIVE_TIMEOUT_MS: Final = 10_000
 RECONNECT_MAX_MS: Final = 2_000
@@ -132,7 +132,7 @@ class EtcdClient:
         )(iter((request,)), timeout=CALL_TIMEOUT_S)
         # No `write`: while it connects, a call that is cancelled leaves whoever writes waiting for ever.
         try:
-            with self._closing_told(StorageUnavailable):
+            with self._closed_raises(StorageUnavailable):
                 responses = [each async for each in call]
         except grpc.aio.AioRpcError as error:
             raise self._failed(used, error, is_write=False) from error
@@ -165,7 +165,7 @@ class EtcdClient:
         )(pb.SnapshotRequest())
         try:
             while True:
-                with self._closing_told(StorageUnavailable):
+                with self._closed_raises(StorageUnavailable):
                     async with asyncio.timeout(SNAPSHOT_PART_TIMEOUT_S):
                         response = await call.read()
                 if response is grpc.aio.EOF:
@@ -191,7 +191,7 @@ class EtcdClient:
             response_deserializer=pb.WatchResponse.FromString,
         )(metadata=_REQUIRE_LEADER)
         try:
-            with self._closing_told(StorageUnavailable):
+            with self._closed_raises(StorageUnavailable):
                 yield _WatchCall(call)
         except grpc.aio.AioRpcError as error:
             raise self._failed(used, error, is_write=False) from error
@@ -205,7 +205,7 @@ class EtcdClient:
 
     async def _read(self, path: str, request: Request, answer: type[Response]) -> Response:
         """Call something that may be repeated: on each endpoint in turn until one answers."""
-        for used in self._in_turn():
+        for used in self._failover_order():
             try:
                 return await self._call(used, path, request, answer, is_write=False)
             except grpc.aio.AioRpcError as error:
@@ -217,7 +217,7 @@ class EtcdClient:
 
     async def _write(self, path: str, request: Request, answer: type[Response]) -> Response:
         """Call something that must not happen twice: elsewhere only if it surely was not sent."""
-        for used in self._in_turn():
+        for used in self._failover_order():
             try:
                 return await self._call(used, path, request, answer, is_write=True)
             except grpc.aio.AioRpcError as error:
@@ -235,16 +235,16 @@ class EtcdClient:
         )
         began = monotonic()
         try:
-            with self._closing_told(OutcomeUnknown if is_write else StorageUnavailable):
+            with self._closed_raises(OutcomeUnknown if is_write else StorageUnavailable):
                 return await call(request, timeout=CALL_TIMEOUT_S)
         except asyncio.CancelledError:
             # Whoever asked has less time than we would have waited.
-            if monotonic() - began > HUNG_S:
-                self._leave(used, f"etcd at {self.endpoints[used]} does not answer")
+            if monotonic() - began > HANG_AFTER_S:
+                self._fail_over_from(used, f"etcd at {self.endpoints[used]} does not answer")
             raise
 
     @contextmanager
-    def _closing_told(self, kind: type[StorageError]) -> Iterator[None]:
+    def _closed_raises(self, kind: type[StorageError]) -> Iterator[None]:
         """`close` cancels calls, and so whoever awaits them, though nobody asked these tasks to end."""
         try:
             yield
@@ -260,7 +260,7 @@ class EtcdClient:
             raise StorageUnavailable("the store is closed")
         return self._channels[used]
 
-    def _in_turn(self) -> list[int]:
+    def _failover_order(self) -> list[int]:
         """Every endpoint once, the one in use first."""
         first, count = self._current, len(self._channels)
         return [(first + offset) % count for offset in range(count)]
@@ -270,10 +270,10 @@ class EtcdClient:
         failure = _translate(self.endpoints[used], error, is_write=is_write)
         is_away = isinstance(failure, StorageUnavailable | OutcomeUnknown)
         if is_away and not isinstance(failure, StorageFull):
-            self._leave(used, str(failure))
+            self._fail_over_from(used, str(failure))
         return failure
 
-    def _leave(self, used: int, why: str) -> None:
+    def _fail_over_from(self, used: int, why: str) -> None:
         """Use the next endpoint from now on. Of many calls that fail together, only the first turns to it."""
         if self._current == used and len(self._channels) > 1:
             self._current = (used + 1) % len(self._channels)
@@ -283,7 +283,7 @@ class EtcdClient:
 def _translate(where: str, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
     """etcd's and gRPC's failure in this package's words. etcd tells some apart by text alone."""
     code, text = error.code(), error.details() or ""
-    for fragment, kind in _BY_TEXT.items():
+    for fragment, kind in _ERRORS_BY_TEXT.items():
         if fragment in text:
             return kind(f"etcd at {where}: {text}")
     if "requested lease not found" in text:
@@ -316,7 +316,7 @@ class _WatchCall:
         return bool(self._call.cancel())
 
 
-_BY_TEXT: Final[dict[str, type[StorageError]]] = {
+_ERRORS_BY_TEXT: Final[dict[str, type[StorageError]]] = {
     "required revision has been compacted": CompactedRevision,
     "required revision is a future revision": FutureRevision,
     "request is too large": RequestTooLarge,

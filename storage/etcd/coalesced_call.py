@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 # How many turns of the loop a call waits for as many riders as the one before had. A turn takes microseconds,
 # a call a tenth of a millisecond of CPU and more: 16 readers get 11,000 answers a second where it were 8,000.
-GATHERING_TURNS: Final = 10
+GATHER_ITERATIONS_MAX: Final = 10
 # And how long at most, but for the turn that has begun: those of a busy loop take milliseconds. With a fifth
 # of this a call has a quarter fewer riders.
-GATHERING_S: Final = 0.001
+GATHER_S_MAX: Final = 0.001
 
 
-class SharedCall(Generic[T]):
+class CoalescedCall(Generic[T]):
     """Answers any number of concurrent `get`s with as few calls as freshness allows.
 
     closed: what those are told who still wait when it is closed.
@@ -49,30 +49,30 @@ class SharedCall(Generic[T]):
     async def _gather(self) -> None:
         """Wait, but not for long, until as many wait as the last call answered: they come back together."""
         began = monotonic()
-        for _ in range(GATHERING_TURNS):
-            if len(self._waiting) >= self._crowd or monotonic() - began >= GATHERING_S:
+        for _ in range(GATHER_ITERATIONS_MAX):
+            if len(self._waiting) >= self._crowd or monotonic() - began >= GATHER_S_MAX:
                 return
             await asyncio.sleep(0)
 
     async def _run(self) -> None:
-        riders: list[asyncio.Future[T]] = []
+        callers: list[asyncio.Future[T]] = []
         try:
             while self._waiting:
                 await self._gather()
-                riders, self._waiting = self._waiting, []
-                self._crowd = len(riders)
+                callers, self._waiting = self._waiting, []
+                self._crowd = len(callers)
                 try:
                     result = await self._call()
                 except Exception as error:
-                    for rider in riders:
+                    for rider in callers:
                         if not rider.done():
                             rider.set_exception(error)
                 else:
-                    for rider in riders:
+                    for rider in callers:
                         if not rider.done():
                             rider.set_result(result)
         finally:
             self._running = None
-            for rider in riders + self._waiting:  # Only when closed: everybody else has been answered.
+            for rider in callers + self._waiting:  # Only when closed: everybody else has been answered.
                 if not rider.done():
                     rider.set_exception(self._closed())

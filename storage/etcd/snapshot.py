@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from storage.etcd.client import EtcdClient
-from storage.snapshot_file import Sealed, SnapshotError, first_bytes, replacing, verify
+from storage.snapshot_file import (
+    SnapshotError,
+    SnapshotFile,
+    atomic_replacement,
+    first_bytes,
+    verify_checksum,
+)
 
 # etcd's database is a bbolt file: behind the 16 bytes that head its first page comes this number, in the
 # byte order of the machine. Source: bbolt, internal/common/meta.go.
@@ -26,25 +32,25 @@ def is_snapshot(path: Path) -> bool:
     return magic in (_MAGIC.to_bytes(4, "little"), _MAGIC.to_bytes(4, "big"))
 
 
-async def save(client: EtcdClient, path: Path) -> Sealed:
+async def save(client: EtcdClient, path: Path) -> SnapshotFile:
     """Write what one member holds to the file `path`; a file that is there is replaced.
 
     Every write that was answered before is in it. Raises SnapshotError, StorageUnavailable.
     """
-    with replacing(path) as part:
+    with atomic_replacement(path) as part:
         with _writing(part) as file:
             async with aclosing(client.snapshot()) as blobs:
                 async for blob in blobs:
                     file.write(blob)
-        sealed = verify(part, called="what etcd sent")
+        sealed = verify_checksum(part, called="what etcd sent")
         if not is_snapshot(part):
             raise SnapshotError("what etcd sent is no snapshot")
         return sealed
 
 
-def status(path: Path) -> Sealed:
+def status(path: Path) -> SnapshotFile:
     """Compare a snapshot with its checksum. Raises SnapshotError."""
-    return verify(path)
+    return verify_checksum(path)
 
 
 def restore_command(path: Path, data_dir: str, *, bump_revision: int) -> str:

@@ -26,7 +26,7 @@ from storage.etcd.client import (
     FutureRevision,
     RequestTooLarge,
 )
-from storage.etcd.coalesced_call import SharedCall
+from storage.etcd.coalesced_call import CoalescedCall
 from storage.etcd.version import EtcdVersion
 from storage.etcd.watch import EtcdWatch
 from storage.interface import (
@@ -61,9 +61,9 @@ class EtcdStore:
         """prefix: all keys begin with it; the store keeps some of its own below it."""
         self._client = client
         self._version: EtcdVersion | None = None  # as last seen
-        self._fence_key = f"{prefix}/{INTERNAL_GROUP}/etcd/fence"
-        self._revision = SharedCall(self._read_revision, _closed)
-        self._fence: SharedCall[None] = SharedCall(self._write_fence, _closed)
+        self._progress_key = f"{prefix}/{INTERNAL_GROUP}/etcd/fence"
+        self._revision = CoalescedCall(self._read_revision, _closed)
+        self._progress_write: CoalescedCall[None] = CoalescedCall(self._write_progress_key, _closed)
         self._is_closed = False
 
     async def version(self) -> EtcdVersion:
@@ -157,7 +157,7 @@ class EtcdStore:
             keys,
             after,
             version=self.version,
-            fence=self._fence.get,
+            write_progress_key=self._progress_write.get,
         )
 
     async def compact(self, revision: int) -> None:
@@ -204,7 +204,7 @@ class EtcdStore:
         if not self._is_closed:
             self._is_closed = True
             await self._revision.close()
-            await self._fence.close()
+            await self._progress_write.close()
             await self._client.close()
 
     async def _is_untouched(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> bool:
@@ -222,11 +222,11 @@ class EtcdStore:
 
     async def _read_revision(self) -> int:
         # Any linearizable read answers with the store's revision; this one reads nothing.
-        request = pb.RangeRequest(key=encoded(self._fence_key), count_only=True)
+        request = pb.RangeRequest(key=encoded(self._progress_key), count_only=True)
         return (await self._client.range(request)).header.revision
 
-    async def _write_fence(self) -> None:
-        await self._client.put(pb.PutRequest(key=encoded(self._fence_key)))
+    async def _write_progress_key(self) -> None:
+        await self._client.put(pb.PutRequest(key=encoded(self._progress_key)))
 
     async def _range(self, request: pb.RangeRequest, at: ReadAt) -> pb.RangeResponse:
         self._require_open()

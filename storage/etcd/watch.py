@@ -31,14 +31,14 @@ class EtcdWatch:
         after: int,
         *,
         version: Callable[[], Awaitable[EtcdVersion]],
-        fence: Callable[[], Awaitable[None]],
+        write_progress_key: Callable[[], Awaitable[None]],
     ) -> None:
         self._client = client
         self._keys = keys
         self._reached = after
         self._version = version
         self._trusts_progress = False
-        self._fence = fence
+        self._progress_write = write_progress_key
         self._call: WatchCall | None = None
         self._opening: asyncio.Future[None] | None = None
         self._created = asyncio.Event()
@@ -96,7 +96,7 @@ class EtcdWatch:
 
     async def request_progress(self) -> None:
         if not self._trusts_progress:
-            await self._fence()
+            await self._progress_write()
         elif self._call is not None and self._created.is_set():
             await self._call.write(pb.WatchRequest(progress_request=pb.WatchProgressRequest()))
 

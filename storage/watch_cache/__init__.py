@@ -29,7 +29,7 @@ from storage.watch_cache.cache import Listing, WatchCache
 from storage.watch_cache.events import Change, EventType
 from storage.watch_cache.fanout import EVERYTHING, Scope
 from storage.watch_cache.history import HistoryLimits
-from storage.watch_cache.snapshots import Version
+from storage.watch_cache.snapshots import KeyVersion
 from storage.watch_cache.watcher import Watcher
 
 __all__ = [
@@ -37,9 +37,9 @@ __all__ = [
     "Change",
     "EventType",
     "HistoryLimits",
+    "KeyVersion",
     "Listing",
     "Scope",
-    "Version",
     "WatchCache",
     "Watcher",
 ]

@@ -29,7 +29,7 @@ from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.progress import Progress
 from storage.watch_cache.reflector import Reflector
 from storage.watch_cache.resource import ResourceCache
-from storage.watch_cache.snapshots import Snapshots, Version
+from storage.watch_cache.snapshots import KeyVersion, Snapshots
 from storage.watch_cache.watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -44,13 +44,13 @@ CATCH_UP_WAIT_S: Final = 3.0
 EVICTION_INTERVAL_S: Final = 5.0
 # How many keys a list looks at before it lets others have their turn: less than a millisecond's worth, or
 # a few where a selector sees objects for the first time.
-LIST_TURN_KEYS: Final = 1_000
+LIST_BATCH_KEYS: Final = 1_000
 # What obsolete versions of all resources together may weigh. Beyond that the largest history gets shorter.
 HISTORY_BYTES_MAX: Final = 256 * 1024 * 1024
 # How often the cache is compared with the store. It costs a list of everything.
 CHECK_INTERVAL_S: Final = 300.0
 # How often the sum is made while the budget fills up once.
-BUDGET_LOOKS: Final = 16
+BUDGET_CHECKS: Final = 16
 # Keys read from the store at a time when a selective list has to go there.
 STORE_PAGE_KEYS: Final = 500
 
@@ -58,7 +58,7 @@ STORE_PAGE_KEYS: Final = 500
 class Listing(NamedTuple, Generic[T]):
     """The answer to `WatchCache.list`."""
 
-    versions: Sequence[Version[T]]
+    versions: Sequence[KeyVersion[T]]
     revision: int
     next_key: str | None  # where the next page starts; None when this was the last one
     remaining: int | None  # how many come after this page; None for the last, or when only some are selected
@@ -112,7 +112,7 @@ class WatchCache(Generic[T]):
         self._check_interval_s = check_interval_s
         # By resource prefix and outcome: success, failure (they differ) or error (it cannot be told).
         self.checks_total: Counter[tuple[str, str]] = Counter()
-        self._grown_bytes = 0  # since the budget was looked at
+        self._growth_bytes = 0  # since the budget was looked at
         self._resources: dict[str, ResourceCache[T]] = {}
         self._filling: dict[str, Snapshots[T]] = {}
         self._reflector = Reflector(
@@ -132,9 +132,9 @@ class WatchCache(Generic[T]):
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._reflector.run(), name="watch-cache-reflector")
-                tasks.create_task(self._evict_now_and_then(), name="watch-cache-eviction")
+                tasks.create_task(self._evict_periodically(), name="watch-cache-eviction")
                 if self._check_interval_s:
-                    tasks.create_task(self._check_now_and_then(), name="watch-cache-check")
+                    tasks.create_task(self._check_periodically(), name="watch-cache-check")
         finally:
             for resource in self._resources.values():
                 resource.fanout.end_all()
@@ -181,7 +181,7 @@ class WatchCache(Generic[T]):
 
     # ---- reads
 
-    def get_cached(self, key: str) -> Version[T] | None:
+    def get_cached(self, key: str) -> KeyVersion[T] | None:
         """The newest known version of `key`, if it has a value; None says nothing before `is_filled`."""
         resource = self._resources.get(resource_of(self._prefix, key) or "")
         return resource.snapshots.newest(key) if resource is not None else None
@@ -201,25 +201,25 @@ class WatchCache(Generic[T]):
             prefix_range(f"{resource_prefix}{folder}/")
         )
 
-    def state_of(self, resource_prefix: str) -> tuple[int, int]:
+    def version_stamp(self, resource_prefix: str) -> tuple[int, int]:
         """The same as before only if nothing of a resource has changed; says nothing before `is_filled`."""
         resource = self._resources.get(resource_prefix)
         return self.fills_total, resource.history.newest if resource is not None else 0
 
     async def revision_at(self, at: ReadAt = MOST_RECENT) -> int:
         """The revision that a read would have. Raises as `get` does."""
-        return self.revision if await self._reach(at) else await self._store.current_revision()
+        return self.revision if await self._wait_until_fresh(at) else await self._store.current_revision()
 
-    async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Version[T] | None:
+    async def get(self, key: str, at: ReadAt = MOST_RECENT) -> KeyVersion[T] | None:
         """The version of `key`, if it has a value.
 
         Raises RevisionTooLarge (for NOT_OLDER_THAN, after a wait), RevisionCompacted, StorageUnavailable.
         """
-        if not await self._reach(at):
+        if not await self._wait_until_fresh(at):
             return await self._get_from_store(key, at)
         if at.consistency is not Consistency.EXACT:
             return self.get_cached(key)
-        resource = self._snapshots_at(key, at.revision)
+        resource = self._resource_with(key, at.revision)
         if resource is None:
             return await self._get_from_store(key, at)
         return resource.snapshots.get(key, at.revision)
@@ -237,7 +237,7 @@ class WatchCache(Generic[T]):
         At most `limit` of them (0: all), counting those that `predicate` selects.
         Raises as `get` does.
         """
-        if not await self._reach(at):
+        if not await self._wait_until_fresh(at):
             return await self._list_from_store(keys, at, limit, predicate)
         is_exact = at.consistency is Consistency.EXACT
         if is_exact and not (self._serve_snapshots and at.revision >= self._compacted):
@@ -274,7 +274,7 @@ class WatchCache(Generic[T]):
 
     # ---- inside
 
-    async def _reach(self, at: ReadAt) -> bool:
+    async def _wait_until_fresh(self, at: ReadAt) -> bool:
         """Wait until the cache can answer a read; False if the store should, because that takes too long."""
         if not self.is_filled:
             return False
@@ -298,13 +298,13 @@ class WatchCache(Generic[T]):
                         raise RevisionTooLarge(requested=at.revision, current=current)
                 return await self._progress.wait_for(at.revision, CATCH_UP_WAIT_S)
 
-    def _snapshots_at(self, key: str, revision: int) -> ResourceCache[T] | None:
+    def _resource_with(self, key: str, revision: int) -> ResourceCache[T] | None:
         """The cache of the key's resource, if it still has the state at `revision` and may show it."""
         resource = self._resource_for(key)
         kept_since = max(resource.history.floor, self._compacted)
         return resource if self._serve_snapshots and revision >= kept_since else None
 
-    async def _get_from_store(self, key: str, at: ReadAt) -> Version[T] | None:
+    async def _get_from_store(self, key: str, at: ReadAt) -> KeyVersion[T] | None:
         stored = (await self._store.get(key, at)).stored
         return _version(stored, self._decode) if stored is not None else None
 
@@ -313,12 +313,12 @@ class WatchCache(Generic[T]):
     ) -> Listing[T]:
         """Raises RevisionCompacted when history does not reach back to `revision`, or no longer does."""
         resource = self._resource_for(keys.start)
-        found: list[Version[T]] = []
+        found: list[KeyVersion[T]] = []
         rest = keys
         # One more than asked for, to know whether there is more.
-        turn_keys = min(limit + 1, LIST_TURN_KEYS) if limit and predicate is None else LIST_TURN_KEYS
+        batch_keys = min(limit + 1, LIST_BATCH_KEYS) if limit and predicate is None else LIST_BATCH_KEYS
         while True:
-            versions, last_key = resource.walk(rest, revision, count=turn_keys)
+            versions, last_key = resource.walk(rest, revision, count=batch_keys)
             found += versions if predicate is None else [v for v in versions if _is_selected(v, predicate)]
             if limit and len(found) > limit:
                 break
@@ -334,7 +334,7 @@ class WatchCache(Generic[T]):
     async def _list_from_store(
         self, keys: KeyRange, at: ReadAt, limit: int, predicate: Predicate[T] | None
     ) -> Listing[T]:
-        versions: list[Version[T]] = []
+        versions: list[KeyVersion[T]] = []
         # One more than asked for, to know whether there is more; with a predicate nobody knows how many.
         page_keys = min(limit + 1, STORE_PAGE_KEYS) if limit and predicate is None else STORE_PAGE_KEYS
         while True:
@@ -384,10 +384,10 @@ class WatchCache(Generic[T]):
                 resource.drop_late_watchers()
             before = resource.history.bytes
             resource.apply(group)
-            self._grown_bytes += max(0, resource.history.bytes - before)
+            self._growth_bytes += max(0, resource.history.bytes - before)
         # Adding up all resources is not for every change.
-        if self._grown_bytes > self.history_bytes_max // BUDGET_LOOKS:
-            self._keep_budget()
+        if self._growth_bytes > self.history_bytes_max // BUDGET_CHECKS:
+            self._enforce_budget()
 
     def _note_compaction(self, value: bytes) -> None:
         """What the store forgets the cache does not tell, either: replicas must agree (row K32)."""
@@ -406,7 +406,7 @@ class WatchCache(Generic[T]):
             resource = self._resources[prefix] = self._new_resource(prefix)
         return resource
 
-    async def _evict_now_and_then(self) -> None:
+    async def _evict_periodically(self) -> None:
         """Idle resources get no changes that would push old ones out."""
         while True:
             await asyncio.sleep(EVICTION_INTERVAL_S)
@@ -415,7 +415,7 @@ class WatchCache(Generic[T]):
                     await asyncio.sleep(0)
                 resource.drop_late_watchers()
 
-    async def _check_now_and_then(self) -> None:
+    async def _check_periodically(self) -> None:
         while True:
             await asyncio.sleep(self._check_interval_s)
             for prefix in list(self._resources):
@@ -441,7 +441,7 @@ class WatchCache(Generic[T]):
         if is_different:
             told = "the cache of %s is not what the store had at revision %d; it is filled again"
             log.error(told, prefix, revision)
-            await self._reflector.begin_again()
+            await self._reflector.relist()
         return not is_different
 
     async def _entries(self, keys: KeyRange, revision: int) -> AsyncIterator[Sequence[tuple[str, int]]]:
@@ -449,25 +449,25 @@ class WatchCache(Generic[T]):
         resource = self._resource_for(keys.start)
         last_key: str | None = keys.start
         while last_key is not None:
-            versions, last_key = resource.walk(keys, revision, count=LIST_TURN_KEYS)
+            versions, last_key = resource.walk(keys, revision, count=LIST_BATCH_KEYS)
             yield [(version.key, version.revision) for version in versions]
             if last_key is not None:
                 keys = KeyRange(after_key(last_key), keys.end)
             await asyncio.sleep(0)
 
-    def _keep_budget(self) -> None:
+    def _enforce_budget(self) -> None:
         """Shorten the largest histories until all of them together are within their budget."""
-        self._grown_bytes = 0
+        self._growth_bytes = 0
         while (over := self.history_bytes - self.history_bytes_max) > 0:
             largest = max(self._resources.values(), key=lambda resource: resource.history.bytes)
             largest.evict(bytes_max=max(0, largest.history.bytes - over))
 
 
-def _is_selected(version: Version[T], predicate: Predicate[T]) -> bool:
+def _is_selected(version: KeyVersion[T], predicate: Predicate[T]) -> bool:
     return version.value is not None and predicate(version.value)
 
 
-def _version(stored: Stored, decode: Callable[[Stored], T]) -> Version[T]:
-    return Version(
+def _version(stored: Stored, decode: Callable[[Stored], T]) -> KeyVersion[T]:
+    return KeyVersion(
         stored.key, decode(stored), revision=stored.mod_revision, create_revision=stored.create_revision
     )

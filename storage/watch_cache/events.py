@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
-from storage.watch_cache.snapshots import Version
+from storage.watch_cache.snapshots import KeyVersion
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class Change(Generic[T]):
 
     __slots__ = ("_encodings", "previous", "type", "version")
 
-    def __init__(self, version: Version[T]) -> None:
+    def __init__(self, version: KeyVersion[T]) -> None:
         self.version = version
         # Held here as well: history may let go of it before the last watcher has seen the change.
         self.previous = version.previous

@@ -60,7 +60,7 @@ class Fanout(Generic[T]):
         """
         if not self._watchers:
             return
-        had_none: list[Watcher[T]] = []
+        newly_ready: list[Watcher[T]] = []
         overrun: list[tuple[Watcher[T], Scope]] = []
         for change in changes:
             delivery = Delivery(change.type, change)
@@ -68,18 +68,18 @@ class Fanout(Generic[T]):
             for scope in scopes_of(change.version.key):
                 for watcher in self._watchers.get(scope, ()):
                     if watcher.offer(delivery):
-                        had_none.append(watcher)
+                        newly_ready.append(watcher)
                     elif watcher.is_overrun:
                         overrun.append((watcher, scope))
             for watcher, scope in overrun[late:]:
                 self.remove(watcher, scope)
-        for watcher in had_none:
+        for watcher in newly_ready:
             watcher.notify()
         for watcher, _ in overrun:
             watcher.end()
         self.dropped_total += len(overrun)
 
-    def drop_older_than(self, revision: int) -> None:
+    def drop_late(self, revision: int) -> None:
         """Remove and end those that keep alive what history has let go of.
 
         What waits for a watcher costs nothing while history has it, too. After that it would be memory
@@ -89,7 +89,7 @@ class Fanout(Generic[T]):
             (watcher, scope)
             for scope, watchers in self._watchers.items()
             for watcher in watchers
-            if watcher.holds_what_is_older_than(revision)
+            if watcher.needs_events_up_to(revision)
         ]
         for watcher, scope in late:
             self.remove(watcher, scope)

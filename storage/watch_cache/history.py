@@ -23,21 +23,21 @@ class HistoryLimits:
     # As long as etcd keeps it by default. Watches are promised five minutes, exact reads 75 s.
     window_s: float = 300.0
     # The most that kube-apiserver keeps for a resource.
-    changes_max: int = 102_400
+    events_max: int = 102_400
     # What obsolete versions may weigh. Beyond it history gets shorter, and watchers that were away for
     # long list again; memory does not run out.
     bytes_max: int = 64 * 1024 * 1024
 
 
 # Beside eviction the loop has other things to do: so many changes take a millisecond or two.
-EVICTED_AT_ONCE_MAX: Final = 2_000
+EVICTION_BATCH_MAX: Final = 2_000
 # Changes whose encodings are kept for whoever else wants them in the same form: enough for watchers that are
 # a little apart, and for a crowd that comes back after a short break. Of large objects fewer: to make their
 # events is to copy bytes.
 ENCODED_MAX: Final = 1_000
 ENCODED_BYTES_MAX: Final = 8 * 1024 * 1024
 # Evicted changes leave the ring once they are this part of it: what they hold counts for nothing.
-EVICTED_PART: Final = 16
+RING_TRIM_DIVISOR: Final = 16
 
 
 class History(Generic[T]):
@@ -57,7 +57,7 @@ class History(Generic[T]):
     ) -> None:
         self.floor = floor
         self.limits = limits
-        self._weigh = weigh
+        self._size_of = weigh
         self._clock = clock
         self._changes: list[Change[T]] = []
         self._seen_at: list[float] = []
@@ -84,11 +84,11 @@ class History(Generic[T]):
         self._changes.append(change)
         self._seen_at.append(self._clock())
         self.bytes += self._weight(change)
-        self._encoded_bytes += self._shown_weight(change)
+        self._encoded_bytes += self._event_bytes(change)
         while (
             len(self._changes) - self._encoded_start > ENCODED_MAX or self._encoded_bytes > ENCODED_BYTES_MAX
         ):
-            self._let_go_of_encodings()
+            self._forget_oldest_encodings()
 
     def after(self, revision: int, count: int | None = None) -> Sequence[Change[T]]:
         """The changes above `revision`, oldest first: all, or the first `count`.
@@ -116,10 +116,10 @@ class History(Generic[T]):
         while end < len(self._changes) and (
             self._changes[end].revision == self.floor
             or (
-                end - first < EVICTED_AT_ONCE_MAX
+                end - first < EVICTION_BATCH_MAX
                 and (
                     self._seen_at[end] < oldest_allowed
-                    or len(self._changes) - end > self.limits.changes_max
+                    or len(self._changes) - end > self.limits.events_max
                     or self.bytes > bytes_max
                 )
             )
@@ -130,24 +130,24 @@ class History(Generic[T]):
         evicted = self._changes[first:end]
         self._start = end
         while self._encoded_start < end:
-            self._let_go_of_encodings()
-        if self._start * EVICTED_PART > len(self._changes):
+            self._forget_oldest_encodings()
+        if self._start * RING_TRIM_DIVISOR > len(self._changes):
             del self._changes[: self._start], self._seen_at[: self._start]
             self._encoded_start -= self._start
             self._start = 0
         return evicted
 
-    def _let_go_of_encodings(self) -> None:
+    def _forget_oldest_encodings(self) -> None:
         change = self._changes[self._encoded_start]
         change.forget_encodings()
-        self._encoded_bytes -= self._shown_weight(change)
+        self._encoded_bytes -= self._event_bytes(change)
         self._encoded_start += 1
 
-    def _shown_weight(self, change: Change[T]) -> int:
+    def _event_bytes(self, change: Change[T]) -> int:
         """Of the object that an event of the change shows: about as much as its encoding."""
         value = change.version.value
-        return self._weight(change) if value is None else self._weigh(value)
+        return self._weight(change) if value is None else self._size_of(value)
 
     def _weight(self, change: Change[T]) -> int:
         previous = change.previous
-        return self._weigh(previous.value) if previous is not None and previous.value is not None else 0
+        return self._size_of(previous.value) if previous is not None and previous.value is not None else 0

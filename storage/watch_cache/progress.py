@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 _Waiting: TypeAlias = tuple[int, int, asyncio.Future[None]]
 
 # So many who gave up may stay in a heap, besides as many as still wait: clearing it out pays for itself.
-GONE_MAX: Final = 64
+DONE_KEPT_MAX: Final = 64
 
 
 class Progress:
@@ -20,7 +20,7 @@ class Progress:
         self.revision = 0
         # Those whose revision exists, and those whose revision may come one day.
         self._waiting = _Waiters()
-        self._hoping = _Waiters()
+        self._future_waiters = _Waiters()
         self._wanted = asyncio.Event()
 
     @property
@@ -39,7 +39,7 @@ class Progress:
             return
         self.revision = revision
         self._waiting.wake(revision)
-        self._hoping.wake(revision)
+        self._future_waiters.wake(revision)
 
     async def wait_for(self, revision: int, timeout_s: float, *, exists: bool = True) -> bool:
         """Return once the cache has reached `revision`: True, or False if that takes too long.
@@ -48,7 +48,7 @@ class Progress:
         """
         if self.revision >= revision:
             return True
-        waiters = self._waiting if exists else self._hoping
+        waiters = self._waiting if exists else self._future_waiters
         waiter = waiters.add(revision)
         self._wanted.set()
         try:
@@ -60,7 +60,7 @@ class Progress:
             waiters.leave(waiter)
         return True
 
-    async def until_wanted(self) -> None:
+    async def wait_for_waiters(self) -> None:
         """Return when somebody waits for a revision that is not reached."""
         while not self.is_wanted:
             self._wanted.clear()
@@ -73,7 +73,7 @@ class _Waiters:
     def __init__(self) -> None:
         self._heap: list[_Waiting] = []
         self._order = itertools.count()
-        self._staying = 0  # that have not left: no fewer than those in the heap who still wait
+        self._active = 0  # that have not left: no fewer than those in the heap who still wait
 
     @property
     def has_any(self) -> bool:
@@ -84,15 +84,15 @@ class _Waiters:
     def add(self, revision: int) -> asyncio.Future[None]:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._heap, (revision, next(self._order), waiter))
-        self._staying += 1
+        self._active += 1
         return waiter
 
     def leave(self, waiter: asyncio.Future[None]) -> None:
         """To be called once for each that was added, woken or not."""
         waiter.cancel()
-        self._staying -= 1
+        self._active -= 1
         # More than half of the heap are gone, and each is cleared out once: constant cost for each.
-        if len(self._heap) > 2 * self._staying + GONE_MAX:
+        if len(self._heap) > 2 * self._active + DONE_KEPT_MAX:
             self._heap = [each for each in self._heap if not each[2].done()]
             heapq.heapify(self._heap)
 

@@ -65,7 +65,7 @@ class Reflector:
             tasks.create_task(self._request_progress(), name="watch-cache-progress")
             await self._follow()
 
-    async def begin_again(self) -> None:
+    async def relist(self) -> None:
         """List everything once more: what there is cannot be trusted."""
         self._needs_list = True
         if self._watch is not None:
@@ -79,7 +79,7 @@ class Reflector:
                 if self._needs_list:
                     await self._list()
                     self._needs_list = False
-                await self._watch_on()
+                await self._run_watch()
             except RevisionCompacted as error:
                 # Whoever compacts faster than we read leaves us no other way.
                 log.warning("the watch cache lost its place and lists again: %s", error)
@@ -108,7 +108,7 @@ class Reflector:
         self.failure = None
         self.is_filled.set()
 
-    async def _watch_on(self) -> None:
+    async def _run_watch(self) -> None:
         self._watch = watch = self._store.watch(self._keys, after=self._progress.revision)
         is_established = False
         turn_ends = monotonic() + TURN_S
@@ -116,7 +116,7 @@ class Reflector:
             async for batch in watch:
                 if not is_established:
                     is_established = self._has_watched = True
-                    await self._check_restored()
+                    await self._require_not_restored()
                 self.failure = None
                 self._apply(batch.events)
                 self._progress.advance(batch.revision)
@@ -128,7 +128,7 @@ class Reflector:
             self._watch = None
             await watch.close()
 
-    async def _check_restored(self) -> None:
+    async def _require_not_restored(self) -> None:
         """Raises RevisionCompacted if the store is behind the cache.
 
         That is no store that lags, as the read is a consistent one, but one that was restored from a
@@ -142,7 +142,7 @@ class Reflector:
     async def _request_progress(self) -> None:
         """While somebody waits for a revision, ask again and again: a store may drop a request."""
         while True:
-            await self._progress.until_wanted()
+            await self._progress.wait_for_waiters()
             await asyncio.sleep(PROGRESS_INTERVAL_S)
             if self._watch is not None and self._progress.is_wanted:
                 try:

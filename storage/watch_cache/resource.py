@@ -8,20 +8,20 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from storage.interface import Event, KeyRange, Stored
 from storage.watch_cache.events import Change
 from storage.watch_cache.fanout import Fanout, Scope
-from storage.watch_cache.history import EVICTED_AT_ONCE_MAX, History, HistoryLimits
-from storage.watch_cache.snapshots import Snapshots, Version
+from storage.watch_cache.history import EVICTION_BATCH_MAX, History, HistoryLimits
+from storage.watch_cache.snapshots import KeyVersion, Snapshots
 from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
 
 # Counting at an older revision looks at all changes since; beyond so many it is not told (row L10).
-COUNTED_CHANGES_MAX: Final = 10_000
+COUNTED_EVENTS_MAX: Final = 10_000
 
 
 class Walk(NamedTuple, Generic[T]):
     """Some versions of a range, and the last key that was looked at; None if there are no more."""
 
-    versions: list[Version[T]]
+    versions: list[KeyVersion[T]]
     last_key: str | None
 
 
@@ -38,13 +38,13 @@ class ResourceCache(Generic[T]):
         floor: int,
     ) -> None:
         self._decode = decode
-        self._weigh = weigh
+        self._size_of = weigh
         self._limits = limits
         self._clock = clock
         self.snapshots: Snapshots[T] = Snapshots()
         self.history = self._new_history(floor)
         self.fanout: Fanout[T] = Fanout()
-        self.changes_total = 0
+        self.events_total = 0
         self._released_bytes = 0  # by history, since late watchers were looked for
         self._released_before = 0  # the revision up to which it had let go when they were
 
@@ -67,7 +67,7 @@ class ResourceCache(Generic[T]):
                 change = Change(version)
                 self.history.append(change)
                 changes.append(change)
-        self.changes_total += len(changes)
+        self.events_total += len(changes)
         self.fanout.deliver(changes)
         self.evict()
 
@@ -81,7 +81,7 @@ class ResourceCache(Generic[T]):
         for change in evicted:
             self.snapshots.forget_before(change.version)
         self._released_bytes += before - self.history.bytes
-        return len(evicted) >= EVICTED_AT_ONCE_MAX
+        return len(evicted) >= EVICTION_BATCH_MAX
 
     def has_released_much(self) -> bool:
         """Whether late watchers could keep alive as much as history itself may."""
@@ -92,7 +92,7 @@ class ResourceCache(Generic[T]):
 
         What it has let go of since may have been handed out a moment ago, where it is kept short.
         """
-        self.fanout.drop_older_than(self._released_before)
+        self.fanout.drop_late(self._released_before)
         self._released_bytes = 0
         self._released_before = self.history.floor
 
@@ -114,7 +114,7 @@ class ResourceCache(Generic[T]):
 
         Costs as much as there were changes since, however many keys there are; None if that is too much.
         """
-        if self.history.count_after(revision) > COUNTED_CHANGES_MAX:
+        if self.history.count_after(revision) > COUNTED_EVENTS_MAX:
             return None
         total = self.snapshots.count_newest(keys)
         changed = {change.version.key for change in self.history.after(revision)}
@@ -134,9 +134,9 @@ class ResourceCache(Generic[T]):
         self.fanout.add(watcher, scope)
 
     def _new_history(self, floor: int) -> History[T]:
-        return History(floor, limits=self._limits, weigh=self._weigh, clock=self._clock)
+        return History(floor, limits=self._limits, weigh=self._size_of, clock=self._clock)
 
-    def _version(self, event: Event) -> Version[T] | None:
+    def _version(self, event: Event) -> KeyVersion[T] | None:
         if event.value is None:
             return self.snapshots.delete(event.key, revision=event.mod_revision)
         stored = Stored(event.key, event.value, event.create_revision, event.mod_revision, event.lease)

@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 # Changes that may wait for one watcher. They are references to versions shared by all, so a full queue
 # holds some 100 KB of its own; a client that is further behind has stopped reading.
-QUEUED_CHANGES_MAX: Final = 8_192
+QUEUED_EVENTS_MAX: Final = 8_192
 
 # Changes of the history that are looked at in one go.
-OWED_AT_ONCE_MAX: Final = 1_000
+CATCH_UP_EVENTS_MAX: Final = 1_000
 
 
 class Watcher(Generic[T]):
@@ -33,12 +33,12 @@ class Watcher(Generic[T]):
         after: int,
         predicate: Predicate[T] | None,
         on_event: Callable[[], None],
-        queued_max: int = QUEUED_CHANGES_MAX,
+        queued_events_max: int = QUEUED_EVENTS_MAX,
     ) -> None:
         self.after = after
         self._predicate = predicate
         self._on_event = on_event
-        self._queued_max = queued_max
+        self._queued_max = queued_events_max
         # While it is behind: where its changes are, which of them to look at, and how far it has come.
         self._history: History[T] | None = None
         self._is_in_scope: Callable[[str], bool] | None = None
@@ -92,14 +92,14 @@ class Watcher(Generic[T]):
         """
         queue = self._queue
         if self._history is not None and not queue:
-            self._queue_owed(self._history)
+            self._queue_from_history(self._history)
         if count is None or count >= len(queue):
             taken = list(queue)
             queue.clear()
             return taken
         return [queue.popleft() for _ in range(count)]
 
-    def holds_what_is_older_than(self, revision: int) -> bool:
+    def needs_events_up_to(self, revision: int) -> bool:
         """Whether it still needs what history has let go of up to `revision`."""
         if self._queue:
             return self._queue[0].change.revision <= revision
@@ -122,13 +122,13 @@ class Watcher(Generic[T]):
             self.is_ended = True
             self._on_event()
 
-    def _queue_owed(self, history: History[T]) -> None:
+    def _queue_from_history(self, history: History[T]) -> None:
         try:
-            changes = history.after(self._reached, OWED_AT_ONCE_MAX)
+            changes = history.after(self._reached, CATCH_UP_EVENTS_MAX)
         except RevisionCompacted:
             self.overrun()
             return
-        if len(changes) == OWED_AT_ONCE_MAX:
+        if len(changes) == CATCH_UP_EVENTS_MAX:
             # The last revision may go on behind the cut. It begins behind the first change: a transaction
             # writes far less.
             cut_off = changes[-1].revision
@@ -140,8 +140,8 @@ class Watcher(Generic[T]):
         self._queue.extend(
             Delivery(kind, change)
             for change in changes
-            if self._is_in_scope(change.version.key) and (kind := self._concern(change)) is not None
+            if self._is_in_scope(change.version.key) and (kind := self._type_for_watcher(change)) is not None
         )
 
-    def _concern(self, change: Change[T]) -> EventType | None:
+    def _type_for_watcher(self, change: Change[T]) -> EventType | None:
         return change.type if self._predicate is None else change.type_for(self._predicate)

@@ -105,7 +105,7 @@ class Fault:
     afterwards: Step = _nothing
     hold_s: tuple[float, float] = (0.0, 0.0)
     is_ready: bool | None = None
-    forgets: bool = False
+    loses_history: bool = False
 
 
 @dataclass
@@ -201,7 +201,7 @@ async def _until_ready(recorder: Recorder, began: float) -> float:
 def _judge(row: RuleRow, fault: Fault, recorder: Recorder, directory: Path) -> None:
     history = recorder.history
     found = check(history)
-    if not fault.forgets:
+    if not fault.loses_history:
         gone = [watch for watch in history.watches if watch.end is WatchEnd.GONE]
         if gone:
             found["410 where nothing is gone"] = [f"{watch.client} from {watch.start}" for watch in gone]
@@ -450,14 +450,16 @@ async def _jump(rig: Rig) -> None:
 _IN_NETWORK: Final = _on_etcd(has_proxy=True)
 # What the table in the README shows, in its order.
 FAULTS: Final[dict[str, Fault]] = {
-    "server killed": Fault(_embedded(), _kill_server, _start_server, forgets=True),
+    "server killed": Fault(_embedded(), _kill_server, _start_server, loses_history=True),
     "etcd killed": Fault(_on_etcd(), _kill_etcd, _start_etcd, hold_s=(0.3, 2), is_ready=False),
     "etcd paused": Fault(_on_etcd(), _pause_etcd, _resume_etcd, hold_s=(0.1, 3)),
     "etcd paused for long": Fault(_on_etcd(), _pause_etcd, _resume_etcd, hold_s=(6, 9), is_ready=False),
     "etcd restarted": Fault(_on_etcd(), _restart_etcd),
-    "compacted behind our back": Fault(_on_etcd(), _compact, is_ready=True, hold_s=(0.2, 0.5), forgets=True),
+    "compacted behind our back": Fault(
+        _on_etcd(), _compact, is_ready=True, hold_s=(0.2, 0.5), loses_history=True
+    ),
     "cut off, and compacted meanwhile": Fault(
-        _IN_NETWORK, _cut_and_compact, _heal_network, hold_s=(0.1, 1), is_ready=False, forgets=True
+        _IN_NETWORK, _cut_and_compact, _heal_network, hold_s=(0.1, 1), is_ready=False, loses_history=True
     ),
     "quota used up": Fault(
         _on_etcd(f"--quota-backend-bytes={QUOTA_BYTES}"),
@@ -465,7 +467,7 @@ FAULTS: Final[dict[str, Fault]] = {
         _make_room,
         hold_s=(0.5, 2),
         is_ready=False,
-        forgets=True,
+        loses_history=True,
     ),
     "one of three members lost": Fault(_on_three, _lose_any, afterwards=_bring_back),
     "leader lost": Fault(_on_three, _lose_leader, afterwards=_bring_back),

@@ -33,7 +33,7 @@ FAR: Final = 1 << 62
 
 
 @dataclass(frozen=True)
-class Version:
+class KeyVersion:
     """What an object was from some revision on; it lies between `earliest` and `latest`, both included.
 
     state: None if there was none any more.
@@ -72,7 +72,7 @@ class Timeline:
         self._find_revisions()
         self._find_deletions()
         names = sorted({write.name for write in history.writes})
-        self._versions: dict[str, list[Version]] = {name: list(self._chain(name)) for name in names}
+        self._versions: dict[str, list[KeyVersion]] = {name: list(self._chain(name)) for name in names}
         self._check_revisions()
         self._transitions: dict[Selector, list[Transition]] = {}
 
@@ -172,7 +172,7 @@ class Timeline:
 
     # ---- order
 
-    def _chain(self, name: str) -> Iterator[Version]:
+    def _chain(self, name: str) -> Iterator[KeyVersion]:
         """The versions of an object, each of which follows from the one before."""
         writes = [
             (self.revisions[value], write)
@@ -190,7 +190,7 @@ class Timeline:
                     self._lose(last, f"{name} was created anew at {revision}, and nobody deleted it")
                 else:
                     yield gone
-            yield Version(write.state, revision, revision, write)
+            yield KeyVersion(write.state, revision, revision, write)
             last = (revision, write)
         if last is not None:
             found = self._finally(name)
@@ -202,7 +202,7 @@ class Timeline:
             if self._final is not None:
                 self._check_end(name, writes, gone, found)
 
-    def _tombstone(self, version: int, *, before: int, must: bool) -> Version | None:
+    def _tombstone(self, version: int, *, before: int, must: bool) -> KeyVersion | None:
         """The end of the version written at `version`, if it came. must: there is proof that it did."""
         deletions = [write for write in self._deletions[version] if write.outcome is not Outcome.REFUSED]
         answered = [write for write in deletions if write.outcome is Outcome.ANSWERED]
@@ -210,7 +210,7 @@ class Timeline:
             self._say(f"the version of {version} was deleted {len(answered)} times")
         if version in self._gone_at:
             revision = self._gone_at[version]
-            return Version(None, revision, revision, next(iter(answered or deletions), None))
+            return KeyVersion(None, revision, revision, next(iter(answered or deletions), None))
         if not answered and not (deletions and must):
             return None
         write = (answered or deletions)[0]
@@ -218,14 +218,14 @@ class Timeline:
         latest = before - 1
         if answered:
             latest = min(latest, self._bounds.surely_after(write.ended) - 1)
-        return Version(None, earliest, latest, write)
+        return KeyVersion(None, earliest, latest, write)
 
     def _finally(self, name: str) -> Seen | None:
         items = self._final.items if self._final else ()
         return next((item for item in items if item.state.name == name), None)
 
     def _check_end(
-        self, name: str, writes: list[tuple[int, Write]], gone: Version | None, found: Seen | None
+        self, name: str, writes: list[tuple[int, Write]], gone: KeyVersion | None, found: Seen | None
     ) -> None:
         if gone is not None:
             if found is not None:
@@ -289,7 +289,7 @@ class _Bounds:
         return self._lowest[index - 1] if index else FAR
 
 
-def _transitions(versions: list[Version], selector: Selector) -> Iterator[Transition]:
+def _transitions(versions: list[KeyVersion], selector: Selector) -> Iterator[Transition]:
     before: State | None = None
     for version in versions:
         was, now = selector.selects(before), selector.selects(version.state)

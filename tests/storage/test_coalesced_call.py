@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from storage.errors import StorageUnavailable
-from storage.etcd.coalesced_call import GATHERING_S, GATHERING_TURNS, SharedCall
+from storage.etcd.coalesced_call import GATHER_ITERATIONS_MAX, GATHER_S_MAX, CoalescedCall
 
 
 class Iteration:
@@ -42,7 +42,7 @@ class Calls:
         self.count = 0
         self.gate = asyncio.Event()
         self.gate.set()
-        self.shared = SharedCall(self._call, lambda: StorageUnavailable("closed"))
+        self.shared = CoalescedCall(self._call, lambda: StorageUnavailable("closed"))
 
     async def _call(self) -> int:
         self.count += 1
@@ -93,16 +93,16 @@ async def test_who_asks_alone_waits_for_nobody() -> None:
 async def test_a_crowd_is_waited_for_some_turns() -> None:
     calls = Calls()
     await calls.crowd(5)
-    assert await turns_until_called(calls) <= GATHERING_TURNS + 3
+    assert await turns_until_called(calls) <= GATHER_ITERATIONS_MAX + 3
 
 
 async def test_a_busy_loop_is_not_waited_for() -> None:
     """Its turns take longer than all that the waiting may take: one of them is the most."""
     calls = Calls()
     await calls.shared.get()
-    alone = await turns_until_called(calls, busy_s=2 * GATHERING_S)
+    alone = await turns_until_called(calls, busy_s=2 * GATHER_S_MAX)
     await calls.crowd(5)
-    assert await turns_until_called(calls, busy_s=2 * GATHERING_S) <= alone + 1
+    assert await turns_until_called(calls, busy_s=2 * GATHER_S_MAX) <= alone + 1
 
 
 async def test_closing_tells_those_who_wait() -> None:

@@ -13,7 +13,7 @@ from storage.embedded.database import Database
 from storage.errors import StorageUnavailable
 from storage.interface import Put
 from storage.keys import prefix_range
-from storage.lease_manager import KEYS_MAX, SHARED_PART, SHARED_S_MAX, LeaseManager
+from storage.lease_manager import KEYS_MAX, REUSE_FRACTION, REUSE_S_MAX, LeaseManager
 
 HOUR_S = 3_600
 
@@ -76,7 +76,7 @@ TIMES = {
 @pytest.mark.parametrize(("ttl_s", "extra_s"), TIMES.values(), ids=TIMES)
 async def test_how_long_a_lease_is_shared(store: Granting, clock: Clock, ttl_s: int, extra_s: int) -> None:
     """A key outlives its time by a twentieth of it, or by a minute if that is less."""
-    assert extra_s == min(SHARED_S_MAX, max(1, int(ttl_s * SHARED_PART)))
+    assert extra_s == min(REUSE_S_MAX, max(1, int(ttl_s * REUSE_FRACTION)))
     pool = LeaseManager(store, clock=clock)
     first = await pool.lease_for(ttl_s)
     assert store.ends[first] == clock.now + ttl_s + extra_s

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from storage.resource_version import REVISION_MAX
-from storage.watch_cache.progress import GONE_MAX, Progress
+from storage.watch_cache.progress import DONE_KEPT_MAX, Progress
 
 KINDS = {"it exists": True, "it may come one day": False}
 SOON_S = 30.0  # A test that waits so long has failed.
@@ -45,7 +45,7 @@ async def test_who_waits_is_woken_by_the_revision_and_not_before(exists: bool) -
 
 async def test_only_revisions_that_exist_are_asked_for() -> None:
     progress = Progress()
-    wanted = asyncio.create_task(progress.until_wanted())
+    wanted = asyncio.create_task(progress.wait_for_waiters())
     hoping = asyncio.create_task(progress.wait_for(REVISION_MAX, SOON_S, exists=False))
     await turns()
     assert not wanted.done()
@@ -81,7 +81,7 @@ async def test_who_gave_up_is_not_held(exists: bool, give_up: Callable[[asyncio.
         assert not any(told is True for told in await asyncio.gather(*batch, return_exceptions=True))
     del batch, task
     await turns()  # The last batch has results that the loop lets go of then.
-    assert futures() - before <= len(staying) + GONE_MAX
+    assert futures() - before <= len(staying) + DONE_KEPT_MAX
     progress.advance(20)
     assert all(await asyncio.gather(*staying)), "nobody who stays is forgotten"
 
@@ -92,4 +92,4 @@ async def test_a_crowd_that_gave_up_together_is_not_held(exists: bool) -> None:
     progress = Progress()
     before = futures()
     await asyncio.gather(*(progress.wait_for(REVISION_MAX - n, 0, exists=exists) for n in range(10_000)))
-    assert futures() - before <= GONE_MAX
+    assert futures() - before <= DONE_KEPT_MAX

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.resource_version import REVISION_MAX, InvalidRevision, parse_resource_version
+from storage.resource_version import REVISION_MAX, InvalidResourceVersion, parse_resource_version
 
 READ = {
     "no text stands for no version": ("", 0),
@@ -47,7 +47,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_is_no_version(text: str, why: str) -> None:
-    with pytest.raises(InvalidRevision, match=r"^strconv\.ParseUint: parsing ") as refused:
+    with pytest.raises(InvalidResourceVersion, match=r"^strconv\.ParseUint: parsing ") as refused:
         parse_resource_version(text)
     assert str(refused.value).endswith(f": {why}")
 
@@ -67,7 +67,7 @@ QUOTED = {
 
 @pytest.mark.parametrize(("text", "quoted"), QUOTED.values(), ids=QUOTED)
 def test_the_message_quotes_the_text_as_go_does(text: str, quoted: str) -> None:
-    with pytest.raises(InvalidRevision) as refused:
+    with pytest.raises(InvalidResourceVersion) as refused:
         parse_resource_version(text)
     assert str(refused.value) == f"strconv.ParseUint: parsing {quoted}: invalid syntax"
 
@@ -81,7 +81,7 @@ def test_every_revision_is_read_back(revision: int) -> None:
 def test_any_text_is_a_revision_or_refused(text: str) -> None:
     try:
         revision = parse_resource_version(text)
-    except InvalidRevision:
+    except InvalidResourceVersion:
         assert not text or not (text.isascii() and text.isdecimal()) or int(text) > 2**64 - 1
     else:
         assert revision == min(int(text or "0"), REVISION_MAX)

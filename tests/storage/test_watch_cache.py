@@ -27,14 +27,14 @@ from storage.interface import (
     Watch,
 )
 from storage.keys import prefix_range
-from storage.watch_cache import Change, EventType, HistoryLimits, Scope, Version, Watcher
-from storage.watch_cache.cache import BUDGET_LOOKS
+from storage.watch_cache import Change, EventType, HistoryLimits, KeyVersion, Scope, Watcher
+from storage.watch_cache.cache import BUDGET_CHECKS
 from storage.watch_cache.fanout import Fanout
-from storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTED_AT_ONCE_MAX, History
+from storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTION_BATCH_MAX, History
 from storage.watch_cache.reflector import PAGE_KEYS
 from storage.watch_cache.resource import ResourceCache
 from storage.watch_cache.snapshots import Snapshots
-from storage.watch_cache.watcher import OWED_AT_ONCE_MAX
+from storage.watch_cache.watcher import CATCH_UP_EVENTS_MAX
 from tests.support.cache_as_storage import CacheAsStorage
 
 P = "/registry/core/configmaps/"
@@ -75,11 +75,14 @@ class Tube:
         *,
         after: int = 0,
         predicate: Callable[[bytes], bool] | None = None,
-        queued_max: int = 100,
+        queued_events_max: int = 100,
     ) -> tuple[Watcher[bytes], list[str]]:
         calls: list[str] = []
         watcher: Watcher[bytes] = Watcher(
-            after=after, predicate=predicate, on_event=lambda: calls.append("told"), queued_max=queued_max
+            after=after,
+            predicate=predicate,
+            on_event=lambda: calls.append("told"),
+            queued_events_max=queued_events_max,
         )
         self.cache.watch(watcher, scope)
         return watcher, calls
@@ -164,8 +167,8 @@ def test_a_watcher_that_begins_in_the_future_waits() -> None:
 
 def test_a_watcher_that_does_not_keep_up_is_ended_and_others_are_not() -> None:
     tube = Tube()
-    slow, slow_calls = tube.watcher(queued_max=2)
-    quick, _ = tube.watcher(queued_max=100)
+    slow, slow_calls = tube.watcher(queued_events_max=2)
+    quick, _ = tube.watcher(queued_events_max=100)
     for revision in range(1, 5):
         tube.cache.apply([put("x", b"", revision, 1)])
     assert (slow.is_overrun, slow.is_ended, slow_calls[-1]) == (True, True, "told")
@@ -176,7 +179,7 @@ def test_a_watcher_that_does_not_keep_up_is_ended_and_others_are_not() -> None:
 def test_what_a_watcher_is_owed_does_not_overrun_it() -> None:
     tube = Tube()
     tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, 50)])
-    watcher, _ = tube.watcher(after=1, queued_max=2)
+    watcher, _ = tube.watcher(after=1, queued_events_max=2)
     tube.cache.apply([put("x", b"", 50, 1)])
     assert [revision for _, _, revision in taken(watcher)] == list(range(2, 51))
 
@@ -185,7 +188,7 @@ def test_a_refill_ends_watchers_that_may_have_missed_something() -> None:
     tube = Tube()
     watcher, _ = tube.watcher()
     snapshots: Snapshots[bytes] = Snapshots()
-    snapshots.add(Version(P + "x", b"1", revision=7, create_revision=7))
+    snapshots.add(KeyVersion(P + "x", b"1", revision=7, create_revision=7))
     tube.cache.fill(snapshots, 9)
     assert watcher.is_ended
     with pytest.raises(RevisionCompacted):
@@ -235,7 +238,7 @@ def test_history_is_bounded_by_age() -> None:
 
 
 def test_history_is_bounded_by_count() -> None:
-    tube = Tube(limits=HistoryLimits(changes_max=3))
+    tube = Tube(limits=HistoryLimits(events_max=3))
     tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, 11)])
     assert revisions_kept(tube) == [8, 9, 10]
 
@@ -249,7 +252,7 @@ def test_history_is_bounded_by_the_bytes_it_keeps_alive() -> None:
 
 
 def test_history_forgets_whole_revisions() -> None:
-    tube = Tube(limits=HistoryLimits(changes_max=3))
+    tube = Tube(limits=HistoryLimits(events_max=3))
     tube.cache.apply([put("a", b"", 1), put("b", b"", 1), put("c", b"", 1), put("d", b"", 2)])
     assert revisions_kept(tube) == [2]
 
@@ -279,7 +282,7 @@ OPERATIONS = st.lists(
 def test_snapshots_equal_a_model_that_copies_everything(
     operations: list[tuple[str, bool, int]], kept: int
 ) -> None:
-    tube = Tube(limits=HistoryLimits(changes_max=kept))
+    tube = Tube(limits=HistoryLimits(events_max=kept))
     state: dict[str, bytes] = {}
     states = {0: dict(state)}
     log: list[tuple[int, str]] = []
@@ -315,9 +318,9 @@ def test_snapshots_equal_a_model_that_copies_everything(
             tube.watcher(after=floor - 1)
 
 
-def everything(tube: Tube, keys: KeyRange, at: int) -> list[Version[bytes]]:
+def everything(tube: Tube, keys: KeyRange, at: int) -> list[KeyVersion[bytes]]:
     """What a list finds that takes turns of two keys."""
-    found: list[Version[bytes]] = []
+    found: list[KeyVersion[bytes]] = []
     while True:
         versions, last_key = tube.cache.walk(keys, at, count=2)
         found += versions
@@ -333,7 +336,7 @@ def test_what_is_owed_is_taken_a_part_at_a_time() -> None:
     """However much it is, no turn of the loop has to look at all of it, and revisions stay whole."""
     tube = Tube()
     tube.cache.apply([put("x", b"", 1)])
-    last = 2 * OWED_AT_ONCE_MAX
+    last = 2 * CATCH_UP_EVENTS_MAX
     for revision in range(2, last, 2):
         # Two keys to a revision: a part that ended between them would tear it.
         tube.cache.apply([put("x", b"", revision, 1), put("y", b"", revision, revision)])
@@ -345,17 +348,17 @@ def test_what_is_owed_is_taken_a_part_at_a_time() -> None:
         tube.cache.apply([put("x", b"", last, 1)])
     parts.append([revision for _, _, revision in taken(watcher)])
     assert len(parts) > 2
-    assert all(len(part) <= OWED_AT_ONCE_MAX for part in parts)
+    assert all(len(part) <= CATCH_UP_EVENTS_MAX for part in parts)
     assert all(before[-1] < after[0] for before, after in itertools.pairwise(parts))
-    pairs = [revision for revision in range(2, 2 * OWED_AT_ONCE_MAX, 2) for _ in "xy"]
-    assert [*itertools.chain(*parts)] == [*pairs, *range(2 * OWED_AT_ONCE_MAX + 1, last + 1)]
+    pairs = [revision for revision in range(2, 2 * CATCH_UP_EVENTS_MAX, 2) for _ in "xy"]
+    assert [*itertools.chain(*parts)] == [*pairs, *range(2 * CATCH_UP_EVENTS_MAX + 1, last + 1)]
 
 
 def test_who_is_owed_what_is_gone_meanwhile_is_ended() -> None:
-    tube = Tube(limits=HistoryLimits(changes_max=OWED_AT_ONCE_MAX + 10))
-    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, OWED_AT_ONCE_MAX + 10)])
+    tube = Tube(limits=HistoryLimits(events_max=CATCH_UP_EVENTS_MAX + 10))
+    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, CATCH_UP_EVENTS_MAX + 10)])
     watcher, _ = tube.watcher(after=1)
-    tube.cache.apply([put("x", b"", OWED_AT_ONCE_MAX + n, 1) for n in range(10, 100)])
+    tube.cache.apply([put("x", b"", CATCH_UP_EVENTS_MAX + n, 1) for n in range(10, 100)])
     assert taken(watcher) == []
     assert (watcher.is_overrun, watcher.is_ended) == (True, True)
 
@@ -379,7 +382,7 @@ def test_a_watcher_that_takes_nothing_keeps_nothing_alive(is_behind: bool) -> No
 
 
 def test_a_short_history_ends_nobody_who_takes_what_comes() -> None:
-    tube = Tube(limits=HistoryLimits(changes_max=3))
+    tube = Tube(limits=HistoryLimits(events_max=3))
     watcher, _ = tube.watcher()
     for last in range(10, 100, 10):
         tube.cache.apply([put("x", b"", revision, 1) for revision in range(last - 9, last + 1)])
@@ -407,7 +410,7 @@ def test_evicted_changes_leave_memory() -> None:
         def __del__(self) -> None:
             gone.append(b"")
 
-    tube = Tube(limits=HistoryLimits(changes_max=100))
+    tube = Tube(limits=HistoryLimits(events_max=100))
     for revision in range(1, 1_001):
         tube.cache.apply([put("x", Value(b"%d" % revision), revision, 1)])
     assert len(gone) >= 1_000 - 100 * 1.1 - 1
@@ -426,7 +429,7 @@ def test_large_events_are_not_kept_as_long_as_small_ones() -> None:
 
 def test_encodings_are_kept_for_the_latest_changes_only() -> None:
     tube = Tube()
-    watcher, _ = tube.watcher(queued_max=2 * ENCODED_MAX)
+    watcher, _ = tube.watcher(queued_events_max=2 * ENCODED_MAX)
     tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, ENCODED_MAX + 3)])
     changes = [delivery.change for delivery in watcher.take()]
     for change in changes:
@@ -436,7 +439,7 @@ def test_encodings_are_kept_for_the_latest_changes_only() -> None:
 
 def test_history_lets_go_in_turns() -> None:
     tube = Tube(limits=HistoryLimits(window_s=10))
-    count = EVICTED_AT_ONCE_MAX * 2 + 5
+    count = EVICTION_BATCH_MAX * 2 + 5
     tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, count + 1)])
     tube.clock.now += 60
     turns = 0
@@ -458,7 +461,7 @@ async def test_all_histories_share_a_budget(tmp_path: Path) -> None:
         revision = await store.compare_and_put(P + "a", b"x" * 100_000, expected=revision)
     await cached.get(P + "a")
     cache = cached.cache
-    assert cache.history_bytes <= 1_000_000 * (1 + 1 / BUDGET_LOOKS) + 100_000
+    assert cache.history_bytes <= 1_000_000 * (1 + 1 / BUDGET_CHECKS) + 100_000
     assert len(cache.resources["/registry/core/secrets/"].history) == 2
     assert 0 < len(cache.resources[P].history) < 12
     await cached.close()
@@ -740,7 +743,7 @@ async def test_a_consistent_read_sees_every_write_answered_before(
 
 async def test_exact_reads_go_to_the_store_when_memory_has_forgotten(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
-    cached = CacheAsStorage(store, limits=HistoryLimits(changes_max=0))
+    cached = CacheAsStorage(store, limits=HistoryLimits(events_max=0))
     await cached.start()
     revisions = [await store.create(P + name, name.encode()) for name in "abcdef"]
     await store.compare_and_delete(P + "a", expected=revisions[0])
@@ -802,7 +805,7 @@ async def test_the_state_of_a_resource_is_another_one_after_each_change(tmp_path
 
     async def look() -> None:
         await cached.list(ALL)
-        states.append(cache.state_of(P))
+        states.append(cache.version_stamp(P))
 
     await look()
     revision = await store.create(P + "a", b"1")
@@ -825,7 +828,7 @@ def test_a_watcher_with_no_scope_in_common_costs_nothing() -> None:
     fanout: Fanout[bytes] = Fanout()
     watcher: Watcher[bytes] = Watcher(after=0, predicate=None, on_event=lambda: pytest.fail("told"))
     fanout.add(watcher, Scope(key=P + "other"))
-    fanout.deliver([Change(Version(P + "x", b"", revision=1, create_revision=1))])
+    fanout.deliver([Change(KeyVersion(P + "x", b"", revision=1, create_revision=1))])
     assert watcher.take() == []
     fanout.remove(watcher, Scope(key=P + "other"))
     assert len(fanout) == 0
@@ -833,7 +836,7 @@ def test_a_watcher_with_no_scope_in_common_costs_nothing() -> None:
 
 def test_history_after_many_evictions_is_still_right() -> None:
     clock = FakeClock()
-    history: History[bytes] = History(0, limits=HistoryLimits(changes_max=10), weigh=len, clock=clock)
+    history: History[bytes] = History(0, limits=HistoryLimits(events_max=10), weigh=len, clock=clock)
     snapshots: Snapshots[bytes] = Snapshots()
     for revision in range(1, 500):
         history.append(Change(snapshots.put("k", b"v", revision=revision, create_revision=1)))

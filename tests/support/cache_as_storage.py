@@ -22,7 +22,7 @@ from storage.interface import (
     Watch,
 )
 from storage.keys import resource_of
-from storage.watch_cache import HistoryLimits, Scope, Version, WatchCache, Watcher
+from storage.watch_cache import HistoryLimits, KeyVersion, Scope, WatchCache, Watcher
 from storage.watch_cache.cache import HISTORY_BYTES_MAX
 
 PREFIX = "/registry"
@@ -124,7 +124,7 @@ class CacheWatch:
             self._watcher.end()
 
 
-def _event(version: Version[Stored]) -> Event:
+def _event(version: KeyVersion[Stored]) -> Event:
     if version.value is None:
         return Event(version.key, None, 0, version.revision)
     stored = version.value

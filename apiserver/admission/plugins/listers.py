@@ -64,7 +64,7 @@ class Lister:
             return ()
         if namespace or not cache.is_filled:
             return await self._list(f"{prefix}{namespace}/" if namespace else prefix)
-        state = cache.state_of(prefix)
+        state = cache.version_stamp(prefix)
         kept = self._kept
         if kept is None or kept[0] != state:
             kept = self._kept = state, await self._list(prefix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.apply.type_defs import TypeDef, TypeDefs
-from apiserver.apply.updater import Version
+from apiserver.apply.updater import KeyVersion
 from apiserver.schema.structural import Kind, Schema
 
 STRING: Final = Schema(Kind.STRING, "string")
@@ -62,7 +62,7 @@ OBJECT: Final = Schema(
     },
 )
 SHAPE: Final[TypeDef] = TypeDefs({"Item": {"proto": "TCP"}}).of_object(OBJECT)
-VERSION: Final = Version("v1", SHAPE, {"apiVersion": "v1", "kind": "Thing", "metadata": {}})
+VERSION: Final = KeyVersion("v1", SHAPE, {"apiVersion": "v1", "kind": "Thing", "metadata": {}})
 
 
 def thing_of(**fields: Any) -> dict[str, Any]:

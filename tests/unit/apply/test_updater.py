@@ -16,8 +16,8 @@ from apiserver.apply.updater import (
     UPDATE,
     ApplyConflict,
     FieldManager,
+    KeyVersion,
     ManagedFields,
-    Version,
     apply,
     read,
     update,
@@ -38,7 +38,7 @@ def updater(name: str, version: str = "v1") -> FieldManager:
 class Thing:
     """An object that is written to, a second after the other."""
 
-    def __init__(self, version: Version = VERSION) -> None:
+    def __init__(self, version: KeyVersion = VERSION) -> None:
         self.version = version
         self.document: dict[str, Any] | None = None
         self.owners: ManagedFields = {}
@@ -302,7 +302,7 @@ def _renamed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_f30_owners_in_another_version_are_compared_in_theirs() -> None:
-    other = Version("v2", SHAPE, convert=_renamed)
+    other = KeyVersion("v2", SHAPE, convert=_renamed)
     version = replace(VERSION, others={"v2": other})
     manager = applier("a", "v2")
     mine = ownership.ManagedFieldsEntry(manager, {"f:spec": {"f:a": {}}}, "t")
@@ -320,7 +320,7 @@ def _named_back(document: dict[str, Any]) -> dict[str, Any]:
     return restored
 
 
-TWO_VERSIONS = replace(VERSION, others={"v2": Version("v2", SHAPE, convert=_renamed, restore=_named_back)})
+TWO_VERSIONS = replace(VERSION, others={"v2": KeyVersion("v2", SHAPE, convert=_renamed, restore=_named_back)})
 
 
 def test_f15_f30_what_was_applied_in_another_version_is_given_up_by_its_name_there() -> None:

@@ -16,7 +16,7 @@ from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document
 from storage.interface import Stored
-from storage.watch_cache import Version
+from storage.watch_cache import KeyVersion
 
 GROUP: Final = "example.com"
 KEY: Final = "/registry/example.com/widgets/default/a"
@@ -65,13 +65,15 @@ class _Webhook:
 class _Cache:
     """Where the definition is looked for: what is cached, and what is stored."""
 
-    def __init__(self, cached: Version[StoredObject] | None, stored: Version[StoredObject] | None) -> None:
+    def __init__(
+        self, cached: KeyVersion[StoredObject] | None, stored: KeyVersion[StoredObject] | None
+    ) -> None:
         self._cached, self._stored = cached, stored
 
-    def get_cached(self, key: str) -> Version[StoredObject] | None:
+    def get_cached(self, key: str) -> KeyVersion[StoredObject] | None:
         return self._cached
 
-    async def get(self, key: str) -> Version[StoredObject] | None:
+    async def get(self, key: str) -> KeyVersion[StoredObject] | None:
         return self._stored
 
 
@@ -188,10 +190,10 @@ def test_what_the_schema_cannot_walk_is_shown_as_it_is() -> None:
 # ---- what must hold when an object is created
 
 
-def _definition(revision: int, **meta: str) -> Version[StoredObject]:
+def _definition(revision: int, **meta: str) -> KeyVersion[StoredObject]:
     value = orjson.dumps({"apiVersion": "v1", "kind": "D", "metadata": {"name": "d", **meta}, "spec": {}})
     found = StoredObject.of(Stored("d", value, 1, revision))
-    return Version("/registry/definition", found, revision=revision, create_revision=1)
+    return KeyVersion("/registry/definition", found, revision=revision, create_revision=1)
 
 
 async def test_a_create_depends_on_the_definition_as_it_was_seen() -> None:

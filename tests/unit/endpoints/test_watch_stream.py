@@ -12,7 +12,7 @@ import pytest
 from apiserver.endpoints import watch_stream
 from apiserver.endpoints.watch_stream import Iteration, WatchStream
 from apiserver.registry.stored_object import StoredObject
-from storage.watch_cache import Version, Watcher
+from storage.watch_cache import KeyVersion, Watcher
 from storage.watch_cache.events import Change, Delivery
 
 ENDED_WITHIN_S: Final = 5
@@ -50,7 +50,7 @@ def test_a_damaged_value_behind_one_to_be_converted_ends_the_stream(monkeypatch:
         watcher = Watcher[StoredObject](after=0, predicate=None, on_event=stream.on_event)
         for revision, head in ((1, b"{"), (2, b"")):
             found = StoredObject(f"/{revision}", head, b"")
-            change = Change(Version(found.key, found, revision=revision, create_revision=revision))
+            change = Change(KeyVersion(found.key, found, revision=revision, create_revision=revision))
             watcher.offer(Delivery(change.type, change))
         await stream.run(watcher, [], initial_bookmark=None, revision=lambda: 2, sends_bookmarks=False)
         assert written.pieces == [500, "end"]
