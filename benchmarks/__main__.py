@@ -17,8 +17,8 @@ from benchmarks.encodings import forms, openapi
 from benchmarks.scale import scale
 from benchmarks.workloads import Settings
 
-WORKS = {
-    **workloads.WORKS,
+WORKLOADS = {
+    **workloads.WORKLOADS,
     "apply": apply_workload,
     "custom": custom_resources,
     "forms": forms,
@@ -33,7 +33,7 @@ async def run(names: list[str], seconds: float) -> bool:
     print(report.heading())
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         for name in names:
-            async for result in WORKS[name](Settings(seconds, Path(directory))):
+            async for result in WORKLOADS[name](Settings(seconds, Path(directory))):
                 print(report.line(result), flush=True)
                 is_met = is_met and result.is_met
     return is_met
@@ -41,14 +41,16 @@ async def run(names: list[str], seconds: float) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("works", nargs="*", choices=[*WORKS, []], help="which works; all if none is named")
+    parser.add_argument(
+        "works", nargs="*", choices=[*WORKLOADS, []], help="which works; all if none is named"
+    )
     parser.add_argument(
         "--seconds", type=float, default=workloads.SECONDS, help="how long each rate is measured"
     )
     parser.add_argument("--check", action="store_true", help="exit 1 if a target is missed")
     arguments = parser.parse_args()
     is_met = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(
-        run(arguments.works or list(WORKS), arguments.seconds)
+        run(arguments.works or list(WORKLOADS), arguments.seconds)
     )
     return 0 if is_met or not arguments.check else 1
 

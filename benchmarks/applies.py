@@ -17,9 +17,9 @@ from benchmarks.processes import Measured
 from benchmarks.report import Result
 from benchmarks.workloads import (
     CONFIGMAPS,
+    LoadTarget,
     RequestsFor,
     Settings,
-    Side,
     beside,
     make_namespace,
     posts,
@@ -79,14 +79,14 @@ async def apply_workload(settings: Settings) -> AsyncIterator[Result]:
             ("ConfigMap of 1 KB", target, _config_map, 0.25),
             ("Deployment of 4 KB, three managers", DEPLOYMENTS, _deployment, 0.12),
         ):
-            bare = Side(limit, posts("/", lambda name, body=body: body(name, "")))  # type: ignore[misc]
-            await _done(measured, (apply(where, n, body(n, "first"), "first") for n in _names()))
+            bare = LoadTarget(limit, posts("/", lambda name, body=body: body(name, "")))  # type: ignore[misc]
+            await _send_all(measured, (apply(where, n, body(n, "first"), "first") for n in _names()))
             if where == DEPLOYMENTS:
                 await _shared(measured)
-            ours = Side(measured, applies(where, body))
+            ours = LoadTarget(measured, applies(where, body))
             yield await beside(settings, f"apply of one field, {work}", least, ours, bare)
-            await _done(measured, (apply(where, n, body(n, "same"), "first") for n in _names()))
-            ours = Side(measured, applies_of_the_same(where, body))
+            await _send_all(measured, (apply(where, n, body(n, "same"), "first") for n in _names()))
+            ours = LoadTarget(measured, applies_of_the_same(where, body))
             yield await beside(settings, f"apply of nothing new, {work}", 0.5, ours, bare)
         async for result in _tracked(settings, measured, target):
             yield result
@@ -99,13 +99,15 @@ async def _tracked(settings: Settings, measured: Measured, target: str) -> Async
 
     Whose ownership was stripped (row F21) is not tracked until somebody applies.
     """
-    await _done(
+    await _send_all(
         measured,
         (load.request("POST", target, config_map(f"{kind}-{n}")) for n in _names() for kind in ("t", "u")),
     )
     body = b'{"metadata":{"managedFields":[{}]}}'
-    await _done(measured, (load.request("PATCH", f"{target}/u-{n}", body, headers=_MERGE) for n in _names()))
-    tracked, untracked = (Side(measured, _puts(target, prefix)) for prefix in ("t", "u"))
+    await _send_all(
+        measured, (load.request("PATCH", f"{target}/u-{n}", body, headers=_MERGE) for n in _names())
+    )
+    tracked, untracked = (LoadTarget(measured, _puts(target, prefix)) for prefix in ("t", "u"))
     yield await beside(
         settings, "PUT with owners beside without", 1 / (1 + TRACKING_MOST), tracked, untracked
     )
@@ -143,8 +145,8 @@ async def _of_size(settings: Settings, measured: Measured, target: str, size_kb:
 async def _shared(measured: Measured) -> None:
     """Two more managers: one that applies a label, one that sets the status."""
     status = json.dumps({"status": {"replicas": 3, "readyReplicas": 3, "observedGeneration": 1}}).encode()
-    await _done(measured, (apply(DEPLOYMENTS, n, _label(n), "second") for n in _names()))
-    await _done(
+    await _send_all(measured, (apply(DEPLOYMENTS, n, _label(n), "second") for n in _names()))
+    await _send_all(
         measured,
         (load.request("PATCH", f"{DEPLOYMENTS}/{n}/status", status, headers=_MERGE) for n in _names()),
     )
@@ -159,7 +161,7 @@ def _names() -> Iterable[str]:
     return (f"c-{n:03}" for n in range(OBJECTS))
 
 
-async def _done(measured: Measured, requests: Iterable[bytes]) -> None:
+async def _send_all(measured: Measured, requests: Iterable[bytes]) -> None:
     await load.run(measured.url, load.each_of(iter(requests)), connections=16)
 
 

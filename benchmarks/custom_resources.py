@@ -23,15 +23,15 @@ from benchmarks.workloads import (
     ROUNDS,
     WATCHED_CONFIGMAPS,
     WATCHERS,
+    LoadTarget,
     Settings,
-    Side,
-    Watched,
+    WatchedResource,
     answer_to,
-    at_full_speed,
     bare_bytes,
     beside,
     create,
-    fan_outs_of,
+    fan_outs_on,
+    full_speed_result,
     make_fan_out_namespaces,
     make_namespace,
     posts,
@@ -53,9 +53,9 @@ DEFINITION_MIB: Final = 0.3
 FIRST_SERVED_WITHIN_S: Final = 0.1
 POLL_MAX: Final = 10_000
 # From which number on nobody has made a watched one.
-UNWATCHED: Final = 100_000
+FIRST_UNWATCHED: Final = 100_000
 # As fast as built-in ones, but for what two measurements of the same differ by.
-AS_FAST: Final = 0.9
+AS_FAST_AS_BUILT_IN: Final = 0.9
 
 
 def definition(plural: str, kind: str, properties: Mapping[str, Any] | None = None) -> bytes:
@@ -145,11 +145,11 @@ _MANY_PROPERTIES: Final = {
     "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
 _NOTE_PROPERTIES: Final = {"data": {"type": "object", "additionalProperties": {"type": "string"}}}
-_WATCHED_NOTES: Final = Watched(NOTES, note)
+_WATCHED_NOTES: Final = WatchedResource(NOTES, note)
 
 
 async def custom_resources(settings: Settings) -> AsyncIterator[Result]:
-    for part in (_writes, _reads, _reads_beside_built_in, _watches, _many):
+    for part in (_writes, _reads, _compare_reads_with_built_in, _watches, _many):
         async for result in part(settings):
             yield result
 
@@ -166,7 +166,7 @@ async def _writes(settings: Settings) -> AsyncIterator[Result]:
         yield Result(
             "first served after its definition", "s", served_s, 0, FIRST_SERVED_WITHIN_S, is_bound=True
         )
-        ours, bare = Side(measured, posts(ORDERS, order)), Side(limit, posts("/", order))
+        ours, bare = LoadTarget(measured, posts(ORDERS, order)), LoadTarget(limit, posts("/", order))
         yield await beside(settings, "create of 1 KB, 30 fields, 5 rules", 0.3, ours, bare)
 
 
@@ -181,13 +181,13 @@ async def _reads(settings: Settings) -> AsyncIterator[Result]:
             ("GET consistent", f"{ORDERS}/c-000001", 0.45, CONNECTIONS),
             ("LIST 5,000 x 1 KB from cache", f"{ORDERS}?resourceVersion=0", 0.8, LISTING),
         ):
-            ours = Side(measured, repeatedly(target))
+            ours = LoadTarget(measured, repeatedly(target))
             with bare_bytes(settings, await answer_to(measured.url, target)) as limit:
-                bare = Side(limit, repeatedly("/"))
+                bare = LoadTarget(limit, repeatedly("/"))
                 yield await beside(settings, f"custom resources, {work}", least, ours, bare, connections)
 
 
-async def _reads_beside_built_in(settings: Settings) -> AsyncIterator[Result]:
+async def _compare_reads_with_built_in(settings: Settings) -> AsyncIterator[Result]:
     """Objects of one form and length, on one server: only that one type is custom differs."""
     with server(settings) as (_, measured):
         await make_namespace(measured.url, "bench")
@@ -199,9 +199,12 @@ async def _reads_beside_built_in(settings: Settings) -> AsyncIterator[Result]:
             ("LIST 5,000 x 1 KB", "", LISTING),
         ):
             custom, built_in = (
-                Side(measured, repeatedly(target.format("bench") + query)) for target in (NOTES, CONFIGMAPS)
+                LoadTarget(measured, repeatedly(target.format("bench") + query))
+                for target in (NOTES, CONFIGMAPS)
             )
-            yield await beside(settings, f"custom / built-in, {work}", AS_FAST, custom, built_in, connections)
+            yield await beside(
+                settings, f"custom / built-in, {work}", AS_FAST_AS_BUILT_IN, custom, built_in, connections
+            )
 
 
 async def _watches(settings: Settings) -> AsyncIterator[Result]:
@@ -213,8 +216,8 @@ async def _watches(settings: Settings) -> AsyncIterator[Result]:
         await make_fan_out_namespaces(measured.url)
         await _defined(measured, "notes", "Note", _NOTE_PROPERTIES)
         async with (
-            fan_outs_of(_WATCHED_NOTES, measured, WATCHERS) as (custom, custom_bare),
-            fan_outs_of(WATCHED_CONFIGMAPS, measured, WATCHERS) as (built_in, built_in_bare),
+            fan_outs_on(_WATCHED_NOTES, measured, WATCHERS) as (custom, custom_bare),
+            fan_outs_on(WATCHED_CONFIGMAPS, measured, WATCHERS) as (built_in, built_in_bare),
         ):
             for _ in range(ROUNDS):
                 customs.append((await custom.round(events), await custom_bare.round(events)))
@@ -222,8 +225,8 @@ async def _watches(settings: Settings) -> AsyncIterator[Result]:
         create_us = await _create_us(measured, _WATCHED_NOTES)
         built_in_create_us = await _create_us(measured, WATCHED_CONFIGMAPS)
     shape = f"watch, {WATCHERS} x {events} events"
-    yield at_full_speed(f"custom resources, {shape}", customs)
-    yield at_full_speed(f"built-in resources, {shape}", built_ins)
+    yield full_speed_result(f"custom resources, {shape}", customs)
+    yield full_speed_result(f"built-in resources, {shape}", built_ins)
     ours, theirs = ([one for one, _ in rounds] for rounds in (customs, built_ins))
     cpu_us, built_in_cpu_us = (statistics.median(one.cpu_us for one in side) for side in (ours, theirs))
     yield Result(
@@ -231,7 +234,7 @@ async def _watches(settings: Settings) -> AsyncIterator[Result]:
         "/s",
         statistics.median(one.deliveries_per_second for one in ours),
         statistics.median(one.deliveries_per_second for one in theirs),
-        AS_FAST,
+        AS_FAST_AS_BUILT_IN,
         cpu_us=cpu_us,
         note=f"the server's CPU for a delivery: custom {cpu_us:.1f} us, built-in {built_in_cpu_us:.1f} us; "
         f"of it for the create, by which a schema is dearer: "
@@ -239,9 +242,9 @@ async def _watches(settings: Settings) -> AsyncIterator[Result]:
     )
 
 
-async def _create_us(measured: Measured, watched: Watched) -> float:
+async def _create_us(measured: Measured, watched: WatchedResource) -> float:
     """The server's CPU time for a create that nobody watches."""
-    target, numbers = watched.target.format("bench"), range(UNWATCHED, UNWATCHED + EVENTS)
+    target, numbers = watched.target.format("bench"), range(FIRST_UNWATCHED, FIRST_UNWATCHED + EVENTS)
     creates = (load.request("POST", target, watched.unstamped(number)) for number in numbers)
     _, cpu_us = await rate(measured, load.each_of(creates))
     return cpu_us

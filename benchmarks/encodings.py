@@ -16,8 +16,8 @@ from benchmarks.workloads import (
     CONFIGMAPS,
     LISTED_OBJECTS,
     LISTING,
+    LoadTarget,
     Settings,
-    Side,
     answer_to,
     bare_bytes,
     beside,
@@ -45,35 +45,38 @@ async def forms(settings: Settings) -> AsyncIterator[Result]:
             ("PartialObjectMetadata", _PARTIAL, 0.5),
             ("YAML", _YAML, 0.0),
         ):
-            async for result in _beside_bytes(settings, measured, name, headers, least):
+            async for result in _compare_with_bytes(settings, measured, name, headers, least):
                 yield result
-        async for result in _protobuf_beside_json(settings, measured):
+        async for result in _compare_protobuf_with_json(settings, measured):
             yield result
         target = CONFIGMAPS.format("bench")
         with bare_bytes(settings, await answer_to(measured.url, target), kind="gzip") as limit:
-            ours, bare = Side(measured, repeatedly(target, _GZIP)), Side(limit, repeatedly("/"))
-            for work, _, connections in _WAYS:
+            ours, bare = LoadTarget(measured, repeatedly(target, _GZIP)), LoadTarget(limit, repeatedly("/"))
+            for work, _, connections in _CONCURRENCIES:
                 yield await beside(settings, work.format("JSON, gzip"), 0.0, ours, bare, connections)
 
 
-async def _beside_bytes(
+async def _compare_with_bytes(
     settings: Settings, measured: Measured, form: str, headers: Mapping[str, str], least: float
 ) -> AsyncIterator[Result]:
     """Beside sending as many bytes."""
     target = CONFIGMAPS.format("bench")
     with bare_bytes(settings, await answer_to(measured.url, target, headers)) as limit:
-        ours, bare = Side(measured, repeatedly(target, headers)), Side(limit, repeatedly("/"))
-        for work, has_target, connections in _WAYS:
+        ours, bare = LoadTarget(measured, repeatedly(target, headers)), LoadTarget(limit, repeatedly("/"))
+        for work, has_target, connections in _CONCURRENCIES:
             yield await beside(
                 settings, work.format(form), least if has_target else 0.0, ours, bare, connections
             )
 
 
-async def _protobuf_beside_json(settings: Settings, measured: Measured) -> AsyncIterator[Result]:
+async def _compare_protobuf_with_json(settings: Settings, measured: Measured) -> AsyncIterator[Result]:
     target = CONFIGMAPS.format("bench")
     await answer_to(measured.url, target, _PROTOBUF)
-    ours, json_list = Side(measured, repeatedly(target, _PROTOBUF)), Side(measured, repeatedly(target))
-    for work, has_target, connections in _WAYS:
+    ours, json_list = (
+        LoadTarget(measured, repeatedly(target, _PROTOBUF)),
+        LoadTarget(measured, repeatedly(target)),
+    )
+    for work, has_target, connections in _CONCURRENCIES:
         least = 0.5 if has_target else 0.0
         yield await beside(
             settings, work.format("protobuf, beside JSON"), least, ours, json_list, connections
@@ -82,7 +85,7 @@ async def _protobuf_beside_json(settings: Settings, measured: Measured) -> Async
 
 # Of each form: the work, whether it has the form's target, and how many ask at a time. Who asks at the same
 # time as others shares what is made with them, who is alone does not.
-_WAYS: Final = (("LIST 5,000 x 1 KB, {}", True, LISTING), ("  one after the other", False, 1))
+_CONCURRENCIES: Final = (("LIST 5,000 x 1 KB, {}", True, LISTING), ("  one after the other", False, 1))
 
 
 # ---- OpenAPI

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from benchmarks import load
-from benchmarks.processes import Followers, Measured, machine_cpu_s
-from benchmarks.watch_clients import Followed, stamp
+from benchmarks.processes import Measured, WatchClients, machine_cpu_s
+from benchmarks.watch_clients import Received, stamp
 
 # At full speed, few enough that the server is never behind by more than what it may put together.
 WRITERS: Final = 4
@@ -33,7 +33,7 @@ class Round:
     written: its rate is the one that was reached, whatever was asked for. The shares are of one core.
     """
 
-    followed: Followed
+    followed: Received
     written: load.Load
     seconds: float
     server_share: float
@@ -78,7 +78,7 @@ class FanOut:
     def __init__(
         self,
         measured: Measured,
-        followers: Followers,
+        followers: WatchClients,
         writers: load.Connections,
         paced_writers: load.Connections,
         target: str,
@@ -97,7 +97,7 @@ class FanOut:
     ) -> AsyncIterator[Self]:
         url = measured.url
         async with (
-            Followers.of(url, watch_target, watchers) as followers,
+            WatchClients.of(url, watch_target, watchers) as followers,
             load.Connections.to(url, WRITERS) as writers,
             load.Connections.to(url, PACED_WRITERS) as paced_writers,
         ):

@@ -70,7 +70,7 @@ class _Connection(asyncio.BufferedProtocol):
     def __init__(self) -> None:
         self._next: NextRequest = lambda: None
         self._load = Load()
-        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._send_all: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._buffer = bytearray(READ_BYTES)
         self._head = b""
         self._remaining = -1  # of a body of known length; -1: in the head
@@ -82,20 +82,20 @@ class _Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self._done.done():
-            self._done.set_exception(UnexpectedAnswer(f"the connection was closed: {exc}"))
+        if not self._send_all.done():
+            self._send_all.set_exception(UnexpectedAnswer(f"the connection was closed: {exc}"))
 
     async def run(self, next_request: NextRequest, load: Load) -> None:
         """One request after the other until there are no more; what is answered is added to `load`."""
         self._next, self._load = next_request, load
-        self._done = asyncio.get_running_loop().create_future()
+        self._send_all = asyncio.get_running_loop().create_future()
         if self._transport.is_closing():
             raise UnexpectedAnswer("the connection was closed between two requests")
         self._send()
-        await self._done
+        await self._send_all
 
     def close(self) -> None:
-        self._done.cancel()
+        self._send_all.cancel()
         self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> bytearray:
@@ -145,13 +145,13 @@ class _Connection(asyncio.BufferedProtocol):
     def _send(self) -> None:
         request = self._next()
         if request is None:
-            self._done.set_result(None)
+            self._send_all.set_result(None)
             return
         self._sent_at = time.perf_counter()
         self._transport.write(request)
 
     def _fail(self, answer: bytes) -> None:
-        self._done.set_exception(UnexpectedAnswer(answer[:500].decode(errors="replace")))
+        self._send_all.set_exception(UnexpectedAnswer(answer[:500].decode(errors="replace")))
         self._transport.abort()
 
 

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 import psutil
 
-from benchmarks.watch_clients import Followed
+from benchmarks.watch_clients import Received
 
 # Idle too, or counted in another field already.
 _NOT_BUSY: Final = ("iowait", "guest", "guest_nice")
@@ -95,7 +95,7 @@ async def pings(url: str) -> AsyncIterator[Pings]:
         await process.wait()
 
 
-class Followers:
+class WatchClients:
     """A process of `benchmarks.watch_clients`: many watches on one target, all of which have begun."""
 
     def __init__(self, process: asyncio.subprocess.Process, watchers: int) -> None:
@@ -124,9 +124,9 @@ class Followers:
         self._process.stdin.write(b"%d\n" % events)
         await self._line()
 
-    async def followed(self) -> Followed:
+    async def followed(self) -> Received:
         """Wait until every watch has had as many events as expected."""
-        return Followed(**json.loads(await self._line()))
+        return Received(**json.loads(await self._line()))
 
     async def _line(self) -> bytes:
         assert self._process.stdout is not None

@@ -17,7 +17,7 @@ from apiserver.registry.stored_object import StoredObject
 from benchmarks import load
 from benchmarks.bodies import config_map
 from benchmarks.fan_out import Round
-from benchmarks.processes import Followers, Measured
+from benchmarks.processes import Measured, WatchClients
 from benchmarks.report import Result
 from benchmarks.workloads import (
     CONFIGMAPS,
@@ -27,11 +27,11 @@ from benchmarks.workloads import (
     ROUNDS,
     STORED_OBJECTS,
     Settings,
-    at_full_speed,
-    delay_of_a_delivery,
+    compare_get_with_bare,
+    delay_result,
     fan_outs,
     fill,
-    get_beside_bare,
+    full_speed_result,
     make_namespace,
     rate,
     rate_on,
@@ -96,7 +96,7 @@ async def _on_etcd(settings: Settings) -> AsyncIterator[Result]:
         with server(settings, flag) as (_, measured):
             await fill(measured.url, "bench", STORED_OBJECTS)
             target = CONFIGMAPS.format("bench") + "/c-000001"
-            yield await get_beside_bare(settings, measured, "GET consistent, etcd", target, 0.35)
+            yield await compare_get_with_bare(settings, measured, "GET consistent, etcd", target, 0.35)
         with tempfile.TemporaryDirectory(dir=settings.directory) as directory:
             process = ServerProcess(Path(directory) / "data", "--controllers=-*", flag)
             began = time.perf_counter()
@@ -147,7 +147,7 @@ async def _many_watchers(settings: Settings) -> AsyncIterator[Result]:
     """As fast as can be, for the ratio; slowly, for the cost; then at a given rate, for the delay."""
     async with fan_outs(settings, MANY_WATCHERS) as (ours, bare):
         rounds = [(await ours.round(EVENTS), await bare.round(EVENTS)) for _ in range(ROUNDS)]
-        yield at_full_speed(f"fan-out to {MANY_WATCHERS:,} watchers, full speed", rounds)
+        yield full_speed_result(f"fan-out to {MANY_WATCHERS:,} watchers, full speed", rounds)
         single = [
             (await ours.round(SINGLE_EVENTS, per_second=10), await bare.round(SINGLE_EVENTS, per_second=10))
             for _ in range(PACED_ROUNDS)
@@ -178,9 +178,9 @@ async def _many_watchers(settings: Settings) -> AsyncIterator[Result]:
         f"bare {bare_worst.shares}: {bare_worst.limit}; a write is answered in {_answers(bare_worst)}; "
         f"it kept {bare_worst.written.per_second:.0f} writes/s",
     )
-    yield delay_of_a_delivery("p50", paced)
-    yield delay_of_a_delivery("p99", paced, at_most_ms=100)
-    yield delay_of_a_delivery("max", paced)
+    yield delay_result("p50", paced)
+    yield delay_result("p99", paced, at_most_ms=100)
+    yield delay_result("max", paced)
 
 
 def _answers(one: Round) -> str:
@@ -239,7 +239,7 @@ async def _watchers_around(settings: Settings) -> AsyncIterator[Result]:
         for count in AROUND_WATCHERS:
             measured, states[count] = await stack.enter_async_context(_creates_on(settings))
             secrets = "/api/v1/secrets?watch=true"
-            await stack.enter_async_context(Followers.of(measured.url, secrets, count))
+            await stack.enter_async_context(WatchClients.of(measured.url, secrets, count))
         async for result in _curve("watchers of another type", states):
             yield result
 

@@ -3,7 +3,7 @@
     python -m benchmarks.watch_clients URL TARGET WATCHERS
 
 Prints `ready` once all watches have begun. For each line on its input, a number of events, it prints a line
-of JSON (`Followed`) once every watch has had so many more. Ends with its input.
+of JSON (`Received`) once every watch has had so many more. Ends with its input.
 
 A process of its own without an event loop, as it shares two cores with whom it measures: readiness, one read
 from the socket, TLS in memory, and a search for the stamp. All deliveries on all watches are looked at.
@@ -32,7 +32,7 @@ _RECORD_BYTES: Final = 32 * 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Followed:
+class Received:
     """One round.
 
     delays_s: from the stamp in an event until a watch has read it; p50, p99 and max over all deliveries.
@@ -141,7 +141,7 @@ def main(url: str, target: str, watchers: int) -> None:
                     "p99": found[int(len(found) * 0.99)],
                     "max": found[-1],
                 }
-                done = Followed(len(found), ended_at, delays_s, cpu_s)
+                done = Received(len(found), ended_at, delays_s, cpu_s)
                 print(json.dumps(dataclasses.asdict(done)), flush=True)
                 asked = 0
                 del delays[:]

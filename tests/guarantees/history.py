@@ -158,7 +158,7 @@ class Watch:
         return [event for event in self.events if event.type is not EventType.BOOKMARK]
 
 
-class Cut(StrEnum):
+class NoAnswer(StrEnum):
     """Why there was no answer."""
 
     NOT_SENT = "not sent"  # there was no connection
@@ -178,7 +178,7 @@ class Answer:
     ended: float
     status: int = 0
     is_status: bool = False
-    cut: Cut | None = None
+    cut: NoAnswer | None = None
     message: str = ""
 
 
@@ -201,7 +201,7 @@ class History:
             [_write(each) for each in data["writes"]],
             [_read(each) for each in data["reads"]],
             [_watch(each) for each in data["watches"]],
-            [Answer(**{**each, "cut": each["cut"] and Cut(each["cut"])}) for each in data["answers"]],
+            [Answer(**{**each, "cut": each["cut"] and NoAnswer(each["cut"])}) for each in data["answers"]],
         )
 
 

@@ -77,9 +77,9 @@ class Proxy:
             writer.transport.abort()
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        behind, to_behind = await asyncio.open_connection(self._host, self._port)
+        behind, to_server = await asyncio.open_connection(self._host, self._port)
         ways = [
-            asyncio.ensure_future(self._forward(reader, to_behind)),
+            asyncio.ensure_future(self._forward(reader, to_server)),
             asyncio.ensure_future(self._forward(behind, writer, counts=True)),
         ]
         try:
@@ -88,7 +88,7 @@ class Proxy:
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            to_behind.transport.abort()
+            to_server.transport.abort()
 
     async def _forward(
         self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, counts: bool = False

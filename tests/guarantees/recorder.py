@@ -19,11 +19,11 @@ import orjson
 from tests.guarantees.history import (
     EVERYTHING,
     Answer,
-    Cut,
     Event,
     EventType,
     History,
     Kind,
+    NoAnswer,
     Outcome,
     Read,
     Seen,
@@ -67,7 +67,7 @@ class Result:
     """Of one request. body: of a success, and of a failure if it was JSON."""
 
     status: int
-    cut: Cut | None
+    cut: NoAnswer | None
     body: Any = None
 
     @property
@@ -78,7 +78,7 @@ class Result:
                 return Outcome.ANSWERED
             case 404 | 409 | 429 | 503:
                 return Outcome.REFUSED
-            case _ if self.cut is Cut.NOT_SENT:
+            case _ if self.cut is NoAnswer.NOT_SENT:
                 return Outcome.REFUSED
         return Outcome.UNKNOWN
 
@@ -176,18 +176,18 @@ class Recorder:
         path: str,
         body: Any,
         query: Mapping[str, str | int] | None,
-    ) -> tuple[int, Cut | None, bytes]:
+    ) -> tuple[int, NoAnswer | None, bytes]:
         """Status, why there is none, and body."""
         try:
             async with self._request(server, method, path, body, query) as response:
                 data = await response.read()
                 return response.status, None, data
         except aiohttp.ClientConnectorError:
-            return 0, Cut.NOT_SENT, b""
+            return 0, NoAnswer.NOT_SENT, b""
         except TimeoutError:
-            return 0, Cut.HUNG, b""
+            return 0, NoAnswer.HUNG, b""
         except (aiohttp.ClientError, OSError):
-            return 0, Cut.BROKEN, b""
+            return 0, NoAnswer.BROKEN, b""
 
     def _request(
         self,
@@ -212,9 +212,9 @@ class Recorder:
     async def _make_namespace(self) -> None:
         made = await self.send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         assert made.status == 201, made
-        await _until(self._everywhere)
+        await _until(self._has_namespace_everywhere)
 
-    async def _everywhere(self) -> bool:
+    async def _has_namespace_everywhere(self) -> bool:
         """Each of several servers lets objects into a namespace once its own cache knows it."""
         found = [await self.send("GET", f"/api/v1/namespaces/{self.namespace}") for _ in range(8)]
         return all(result.status == 200 for result in found)
@@ -328,7 +328,7 @@ class Recorder:
         self, client: str, kind: Kind, selector: Selector = EVERYTHING, *, at: int = 0, limit: int = 0
     ) -> Read | None:
         began = time.monotonic()
-        query: dict[str, str | int] = {**selector.query, **_MEANT[kind](at)}
+        query: dict[str, str | int] = {**selector.query, **_QUERIES[kind](at)}
         if limit:
             query["limit"] = limit
         items: list[Seen] = []
@@ -434,11 +434,11 @@ class Recorder:
                     yield _event(event)
                 watch.end = WatchEnd.FINISHED
         except aiohttp.ClientConnectorError:
-            cut = Cut.NOT_SENT
+            cut = NoAnswer.NOT_SENT
         except TimeoutError:
-            cut = Cut.HUNG
+            cut = NoAnswer.HUNG
         except (aiohttp.ClientError, OSError, orjson.JSONDecodeError):
-            cut = Cut.BROKEN  # Or in the middle of an event.
+            cut = NoAnswer.BROKEN  # Or in the middle of an event.
         finally:
             if cut:
                 watch.end = WatchEnd.BROKEN
@@ -486,7 +486,7 @@ class Recorder:
         return self.history.writes[-1].revision if outcome is Outcome.ANSWERED else 0
 
 
-_MEANT: Final[dict[Kind, Callable[[int], dict[str, str | int]]]] = {
+_QUERIES: Final[dict[Kind, Callable[[int], dict[str, str | int]]]] = {
     Kind.MOST_RECENT: lambda at: {},
     Kind.ANY: lambda at: {"resourceVersion": 0},
     Kind.NOT_OLDER_THAN: lambda at: {"resourceVersion": at, "resourceVersionMatch": "NotOlderThan"},

@@ -16,11 +16,11 @@ from tests.guarantees.history import (
     EVERYTHING,
     NEVER,
     Answer,
-    Cut,
     Event,
     EventType,
     History,
     Kind,
+    NoAnswer,
     Outcome,
     Read,
     Seen,
@@ -171,13 +171,13 @@ SOUND: Final[dict[str, History]] = {
         listed("x1@5", 5, 20),
     ),
     "errors that say what they are": history(
-        Answer("GET", 1, 2, 503, is_status=True), Answer("PUT", 1, 2, cut=Cut.BROKEN)
+        Answer("GET", 1, 2, 503, is_status=True), Answer("PUT", 1, 2, cut=NoAnswer.BROKEN)
     ),
 }
 
 
 @pytest.mark.parametrize("sound", SOUND.values(), ids=SOUND)
-def test_what_may_be(sound: History) -> None:
+def test_a_sound_history_passes(sound: History) -> None:
     assert check(sound) == {}
 
 
@@ -212,7 +212,7 @@ BROKEN: Final[dict[str, dict[str, History]]] = {
         "the answer's revision and that of a read differ": history(made("x1", 5, 1), got("x", "x1@6", 3)),
     },
     "answered": {
-        "an answer that does not come": history(Answer("GET", 1, 11, cut=Cut.HUNG)),
+        "an answer that does not come": history(Answer("GET", 1, 11, cut=NoAnswer.HUNG)),
         "an error without a Status": history(Answer("GET", 1, 2, 500)),
         "a status that means the client is wrong": history(Answer("GET", 1, 2, 403, is_status=True)),
     },
@@ -321,7 +321,7 @@ CASES: Final = {
 
 
 @pytest.mark.parametrize(("checker", "broken"), CASES.values(), ids=CASES)
-def test_what_must_not_be(checker: str, broken: History) -> None:
+def test_a_broken_history_is_reported(checker: str, broken: History) -> None:
     assert check(broken).get(checker), f"only {check(broken)}"
 
 
@@ -329,7 +329,7 @@ def test_every_checker_can_fail() -> None:
     assert set(BROKEN) == set(CHECKERS)
 
 
-def test_answered_writes_that_are_lost_are_counted() -> None:
+def test_lost_answered_writes_are_counted() -> None:
     writes = (made("x1", 5, 1), changed("x2", 5, 6, 3), changed("x3", 6, 7, 5), made("y1", 8, 7))
     lost = Timeline(history(*writes, listed("x1@5", 8, 20))).lost
     assert [write.revision for write in lost] == [6, 7, 8]
@@ -345,7 +345,7 @@ def test_a_history_survives_being_saved(whole: History, tmp_path: Path) -> None:
 
 
 @st.composite
-def told_stories(draw: st.DrawFn) -> list[Operation]:
+def linearizable_histories(draw: st.DrawFn) -> list[Operation]:
     """Operations on a register in some order, each of which then took some time around its moment."""
     value: Value = None
     operations = []
@@ -363,13 +363,15 @@ def told_stories(draw: st.DrawFn) -> list[Operation]:
     return draw(st.permutations(operations))
 
 
-@given(told_stories())
-def test_whatever_happened_in_some_order_is_explained(operations: list[Operation]) -> None:
+@given(linearizable_histories())
+def test_a_linearizable_history_has_no_contradiction(operations: list[Operation]) -> None:
     assert first_contradiction(operations) is None
 
 
-@given(told_stories(), st.floats(0, 8))
-def test_a_read_of_what_was_never_written_is_not(operations: list[Operation], began: float) -> None:
+@given(linearizable_histories(), st.floats(0, 8))
+def test_a_read_of_a_value_never_written_is_a_contradiction(
+    operations: list[Operation], began: float
+) -> None:
     odd = Operation("odd", began, began + 1, _reads("odd"))
     assert first_contradiction([*operations, odd]) is odd
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.guarantees.faults import FAULTS, Impossible, Rig, try_fault
+from tests.guarantees.faults import FAULTS, NotPossibleHere, Rig, run_trials
 from tests.support.required import missing
 
 pytestmark = pytest.mark.slow
@@ -23,17 +23,17 @@ TIMES_OF_OTHERS: Final = 3
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_it_is_survived(name: str, tmp_path: Path) -> None:
+async def test_a_fault_loses_nothing(name: str, tmp_path: Path) -> None:
     try:
-        row = await try_fault(FAULTS[name], TIMES.get(name, TIMES_OF_OTHERS), tmp_path)
-    except Impossible as reason:
+        row = await run_trials(FAULTS[name], TIMES.get(name, TIMES_OF_OTHERS), tmp_path)
+    except NotPossibleHere as reason:
         missing(str(reason))
     assert not row.problems, row.problems
     assert (row.lost, row.missed) == (0, 0)
     assert row.answered_writes >= 20 * row.times, "there was no load to speak of"
 
 
-async def test_what_is_not_survived_is_noticed(tmp_path: Path) -> None:
+async def test_lost_writes_are_reported(tmp_path: Path) -> None:
     """A store set back to what it was before: writes are lost, and their revisions come again."""
 
     async def set_back(rig: Rig) -> None:
@@ -45,17 +45,17 @@ async def test_what_is_not_survived_is_noticed(tmp_path: Path) -> None:
         else:
             shutil.copytree(store, kept)
 
-    row = await try_fault(replace(FAULTS["server killed"], strike=set_back), 2, tmp_path)
+    row = await run_trials(replace(FAULTS["server killed"], inject=set_back), 2, tmp_path)
     assert row.lost > 0
     assert "durable" in row.problems
 
 
-async def test_a_readyz_that_lies_is_noticed(tmp_path: Path) -> None:
+async def test_a_wrong_readyz_is_reported(tmp_path: Path) -> None:
     """Here it is the fault that does not happen, and so the server that is well."""
 
     async def do_nothing(rig: Rig) -> None:
         pass
 
-    harmless = replace(FAULTS["server killed"], strike=do_nothing, cure=do_nothing, is_ready=False)
-    row = await try_fault(replace(harmless, hold_s=(0.1, 0.2)), 1, tmp_path)
+    harmless = replace(FAULTS["server killed"], inject=do_nothing, repair=do_nothing, is_ready=False)
+    row = await run_trials(replace(harmless, hold_s=(0.1, 0.2)), 1, tmp_path)
     assert "readyz" in row.problems["the fault itself"][0]

@@ -93,7 +93,7 @@ async def test_stalled_bytes_come_later(proxy: Proxy) -> None:
     client.writer.close()
 
 
-async def test_delayed_bytes_take_their_time(proxy: Proxy) -> None:
+async def test_delayed_bytes_arrive_later(proxy: Proxy) -> None:
     client = await connect(proxy)
     await client.read(len(GREETING))
     proxy.delay(0.05)

@@ -94,7 +94,7 @@ def test_pods_run_as_the_default_account(api: Api, path: str) -> None:
     assert mount == {"name": volume["name"], "readOnly": True, "mountPath": where}
 
 
-def test_accounts_have_a_say_about_their_pods(api: Api, path: str) -> None:
+def test_pods_take_fields_from_their_account(api: Api, path: str) -> None:
     """A pod's own word counts more."""
     account = {
         "metadata": {"name": "quiet"},
@@ -120,7 +120,7 @@ def test_an_account_that_is_not_there(api: Api, path: str, namespace: str) -> No
     assert api.get(f"{path}/pods/p").status == 404
 
 
-def test_the_default_account_is_waited_for(api: Api, namespace: str) -> None:
+def test_a_pod_waits_for_the_default_account(api: Api, namespace: str) -> None:
     """A new namespace may be without it for a moment."""
     path = f"{NAMESPACES}/{namespace}"
     other = Api(api.server)
@@ -173,7 +173,7 @@ def test_priorities(api: Api, path: str, namespace: str) -> None:
     assert api.put(f"{path}/pods/high", made).ok()["spec"]["priority"] == 7
 
 
-def test_one_class_is_everybodys(api: Api, path: str, namespace: str) -> None:
+def test_there_is_one_default_priority_class(api: Api, path: str, namespace: str) -> None:
     name = f"{namespace}-default"
     default = {"metadata": {"name": name}, "value": 5, "globalDefault": True}
     api.post(PRIORITY_CLASSES, default).ok()
@@ -192,7 +192,7 @@ def test_one_class_is_everybodys(api: Api, path: str, namespace: str) -> None:
         seen(api, PRIORITY_CLASSES)
 
 
-def test_runtimes(api: Api, path: str, namespace: str) -> None:
+def test_runtime_classes_set_overhead_and_scheduling(api: Api, path: str, namespace: str) -> None:
     runtime = {
         "metadata": {"name": namespace},
         "handler": "h",
@@ -227,7 +227,7 @@ def test_runtimes(api: Api, path: str, namespace: str) -> None:
 LABEL: Final = "pod-security.kubernetes.io/"
 
 
-def test_a_namespace_with_a_standard(api: Api, path: str, namespace: str) -> None:
+def test_pod_security_standards_of_a_namespace(api: Api, path: str, namespace: str) -> None:
     """Pods are refused, templates of pods warned about, and what is there already is told of."""
     api.post(f"{path}/pods", pod("old", hostNetwork=True)).ok()
     seen(api, f"{path}/pods")
@@ -334,7 +334,7 @@ def test_a_change_may_use_more(api: Api, path: str) -> None:
     assert used(api, path) == {"services.nodeports": "1"}
 
 
-def test_all_quotas_must_have_room(api: Api, path: str) -> None:
+def test_every_quota_must_have_room(api: Api, path: str) -> None:
     measure(api, path, {"configmaps": "1"}, "small")
     measure(api, path, {"count/configmaps": "9"}, "large")
     make(api, path, "a").ok()
@@ -360,7 +360,7 @@ def race(servers: list[Api], path: str, *, writers: int, each: int) -> list[int]
         return [status for statuses in pool.map(write, range(writers)) for status in statuses]
 
 
-def test_writers_race_for_the_last_of_it(api: Api, path: str) -> None:
+def test_concurrent_writers_do_not_exceed_a_quota(api: Api, path: str) -> None:
     measure(api, path, {"count/configmaps": "10"})
     statuses = race([api], path, writers=6, each=5)
     assert sorted(statuses) == [201] * 10 + [403] * 20
@@ -386,7 +386,7 @@ def replicas(tmp_path: Path) -> Iterator[list[Api]]:
 
 
 @pytest.mark.etcd
-def test_servers_race_for_the_last_of_it(replicas: list[Api]) -> None:
+def test_concurrent_servers_do_not_exceed_a_quota(replicas: list[Api]) -> None:
     """Neither may let through what the other one has counted."""
     path = f"{NAMESPACES}/default"
     measure(replicas[0], path, {"count/configmaps": "10"})
@@ -405,7 +405,7 @@ def claim(name: str = "c", **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": whole}
 
 
-def test_classes_of_storage(api: Api, path: str, namespace: str) -> None:
+def test_default_storage_classes(api: Api, path: str, namespace: str) -> None:
     """The newest of the default classes, for claims that do not say; those in use are not removed."""
     default = {
         "metadata": {
@@ -479,7 +479,7 @@ def test_new_nodes_are_not_ready(api: Api, namespace: str) -> None:
 # ---- certificates
 
 
-def test_nobody_asks_to_be_a_master(api: Api, namespace: str) -> None:
+def test_certificates_for_system_masters_are_refused(api: Api, namespace: str) -> None:
     def request(name: str, organization: str) -> dict[str, Any]:
         subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)])
         builder = x509.CertificateSigningRequestBuilder().subject_name(subject)

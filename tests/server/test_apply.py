@@ -91,7 +91,7 @@ def test_f21_f23_who_strips_all_ownership_owns_what_else_changes(config_map: App
         assert applied.owners() == left
 
 
-def test_owners_that_a_client_makes_up_stand_if_they_can_be_understood(config_map: Applied) -> None:
+def test_managed_fields_set_by_a_client_are_kept_if_valid(config_map: Applied) -> None:
     config_map.apply("m", data={"k": "1"}).ok()
     entry = {"manager": "x", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     unreadable: list[dict[str, Any]] = [{"k:{": {}}, {"f:a": "x"}, {"a": {}}]
@@ -151,7 +151,7 @@ BODIES: Final[dict[str, tuple[bytes, int]]] = {
 
 
 @pytest.mark.parametrize(("body", "status"), BODIES.values(), ids=BODIES.keys())
-def test_bodies_that_nobody_can_apply(body: bytes, status: int, config_map: Applied) -> None:
+def test_malformed_apply_bodies(body: bytes, status: int, config_map: Applied) -> None:
     answer = config_map.api.patch(f"{config_map.path}?fieldManager=m", body, APPLY)
     assert answer.status == status, answer.body
     assert config_map.api.get(config_map.path).status == 404
@@ -322,7 +322,7 @@ def test_what_is_too_deep_is_refused_also_beside_owners_in_another_version(
     assert api.get(path).body == before
 
 
-def test_f10_true_is_no_1(open_type: Defined, api: Api) -> None:
+def test_f10_true_and_1_are_different_values(open_type: Defined, api: Api) -> None:
     path = f"{open_type.objects()}/a"
     api.patch(f"{path}?fieldManager=m", open_type.body("a", spec={"x": 1, "y": [[0]]}), APPLY).ok()
     for spec, field in (({"x": True}, ".spec.x"), ({"y": [[False]]}, ".spec.y")):
@@ -330,7 +330,7 @@ def test_f10_true_is_no_1(open_type: Defined, api: Api) -> None:
         assert refused.causes == [("FieldManagerConflict", field)]
 
 
-def test_what_has_changed_nothing_under_one_schema_may_under_the_next(api: Api) -> None:
+def test_a_no_op_apply_may_change_something_under_a_new_schema(api: Api) -> None:
     defined = define(api, definition(new_group()))
     path = f"{defined.objects()}/w?fieldManager=m&fieldValidation=Ignore"
     body = defined.body("w", spec={"a": "1", "later": "2"})

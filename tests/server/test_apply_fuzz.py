@@ -250,7 +250,9 @@ def custom_type(server: ServerProcess) -> Iterator[Defined]:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("what", ["custom resource", "config map", "deployment", "autoscaler"])
-def test_whatever_they_do(what: str, seed: int, api: Api, namespace: str, custom_type: Defined) -> None:
+def test_random_writes_keep_the_invariants(
+    what: str, seed: int, api: Api, namespace: str, custom_type: Defined
+) -> None:
     chance = random.Random(seed)
     if what == "custom resource":
         versions = {

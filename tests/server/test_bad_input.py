@@ -56,7 +56,7 @@ def names_in(api: Api, namespace: str) -> list[str]:
         ),
     ],
 )
-def test_bodies_that_cannot_be_understood(api: Api, namespace: str, body: bytes) -> None:
+def test_malformed_bodies(api: Api, namespace: str, body: bytes) -> None:
     """Rows E01, P02."""
     assert_status(api.post(CONFIGMAPS.format(namespace), body), 400, "BadRequest")
     assert names_in(api, namespace) == []
@@ -218,7 +218,7 @@ def test_a_namespace_that_is_not_there(api: Api) -> None:
     assert_status(answer, 404, "NotFound", 'namespaces "nope" not found')
 
 
-def test_a_body_that_belongs_elsewhere(api: Api, namespace: str) -> None:
+def test_a_body_with_another_namespace_or_name(api: Api, namespace: str) -> None:
     """Row A16."""
     elsewhere = {"metadata": {"name": "a", "namespace": "default"}}
     assert_status(api.post(CONFIGMAPS.format(namespace), elsewhere), 400, "BadRequest", "namespace")
@@ -240,7 +240,7 @@ def test_a_resource_version_on_create(api: Api, namespace: str, value: str) -> N
     assert names_in(api, namespace) == []
 
 
-def test_the_resource_version_that_says_nothing(api: Api, namespace: str) -> None:
+def test_resource_version_0_on_create(api: Api, namespace: str) -> None:
     """Row B14: some clients send 0 for none."""
     body = {"metadata": {"name": "a", "resourceVersion": "0"}}
     assert api.post(CONFIGMAPS.format(namespace), body).status == 201
@@ -284,14 +284,14 @@ def test_query_parameters(api: Api, namespace: str, query: str, code: int, messa
 
 
 @pytest.mark.parametrize("query", ["dryRun=Some", "dryRun=All&dryRun=None", "dryRun=all"])
-def test_dry_run_of_something_else(api: Api, namespace: str, query: str) -> None:
+def test_invalid_values_of_dry_run(api: Api, namespace: str, query: str) -> None:
     """Row J08."""
     answer = api.post(f"{CONFIGMAPS.format(namespace)}?{query}", {"metadata": {"name": "a"}})
     assert_status(answer, 422, "Invalid", "dryRun")
     assert names_in(api, namespace) == []
 
 
-def test_more_parameters_than_anybody_needs(api: Api, namespace: str) -> None:
+def test_very_many_query_parameters(api: Api, namespace: str) -> None:
     query = "&".join(f"a{n}=1" for n in range(10_000))
     answer = api.get(f"{CONFIGMAPS.format(namespace)}?{query}")
     assert_status(answer, 400, "BadRequest")
@@ -348,7 +348,7 @@ def test_paths_that_lead_nowhere(api: Api, path: str, code: int) -> None:
         ("OPTIONS", "/api/v1/namespaces", 405),
     ],
 )
-def test_methods_that_a_path_does_not_know(api: Api, method: str, path: str, code: int) -> None:
+def test_methods_not_allowed(api: Api, method: str, path: str, code: int) -> None:
     """Rows I06, I21."""
     answer = api.send(method, path, b"{}" if method in ("PUT", "PATCH", "POST") else None)
     assert_status(answer, code, "MethodNotAllowed")
@@ -392,7 +392,7 @@ def read_all(connection: ssl.SSLSocket) -> bytes:
         ),
     ],
 )
-def test_what_is_not_http_is_answered_400_and_hung_up_on(api: Api, sent: bytes) -> None:
+def test_malformed_http_is_answered_400_and_closed(api: Api, sent: bytes) -> None:
     with raw_connection(api) as connection:
         connection.sendall(sent)
         head, _, body = read_all(connection).partition(b"\r\n\r\n")
@@ -438,7 +438,7 @@ def test_a_wrong_token_is_refused(api: Api, authorization: str) -> None:
         assert_status(answer, 401, "Unauthorized")
 
 
-def test_strangers_see_health_and_version_only(api: Api) -> None:
+def test_anonymous_callers_see_health_and_version_only(api: Api) -> None:
     stranger = api.as_caller("")
     assert {stranger.get(path).status for path in ("/livez", "/readyz", "/healthz", "/version")} == {200}
     for path in ("/", "/api", "/apis", "/metrics", "/api/v1/namespaces", "/openapi/v3", "/nope"):
@@ -446,7 +446,7 @@ def test_strangers_see_health_and_version_only(api: Api) -> None:
     stranger.close()
 
 
-def test_whom_nothing_is_allowed_is_told_before_what_is_wrong(api: Api, namespace: str) -> None:
+def test_authorization_comes_before_validation(api: Api, namespace: str) -> None:
     alice = api.as_caller("alice-token")
     answer = alice.post(CONFIGMAPS.format(namespace), b"{")
     assert_status(answer, 403, "Forbidden", 'User "alice" cannot create resource "configmaps"')

@@ -77,14 +77,14 @@ def test_the_pages_together_are_the_list(api: Api, configmaps: str, limit: int, 
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "", "1000", str(2**63 - 1)])
-def test_limits_that_are_none(api: Api, configmaps: str, limit: str) -> None:
+def test_invalid_limits(api: Api, configmaps: str, limit: str) -> None:
     """Row J06."""
     page = api.get(f"{configmaps}?limit={limit}").ok()
     assert names_of(page) == NAMES
     assert set(page["metadata"]) == {"resourceVersion"}
 
 
-def test_pages_show_the_moment_of_the_first(api: Api, configmaps: str) -> None:
+def test_all_pages_are_of_the_version_of_the_first(api: Api, configmaps: str) -> None:
     """Row K34: what was written in between is not seen, what was deleted is."""
     before = api.get(configmaps).ok()
     seen = []
@@ -122,7 +122,7 @@ def test_a_limit_makes_a_version_exact(api: Api, configmaps: str) -> None:
     assert int(newer["metadata"]["resourceVersion"]) > int(then)
 
 
-def test_versions_beside_a_token(api: Api, configmaps: str) -> None:
+def test_resource_versions_beside_a_token(api: Api, configmaps: str) -> None:
     """Rows K08, K11, K12, K25."""
     token = api.get(f"{configmaps}?limit=9").ok()["metadata"]["continue"]
     assert names_of(api.get(f"{configmaps}?limit=9&resourceVersion=0&continue={token}").ok()) == NAMES[9:]
@@ -158,7 +158,9 @@ def test_a_token_of_another_list_leads_nowhere_else(api: Api, namespace: str, co
     "start", ["../", "../../secrets/", "/", "//", "\0", "\U0010ffff", "~", "zz", "c9\0", "/registry/secrets/"]
 )
 @pytest.mark.parametrize("limit", ["", "3"])
-def test_forged_places(api: Api, namespace: str, configmaps: str, start: str, limit: str) -> None:
+def test_a_forged_place_outside_of_it(
+    api: Api, namespace: str, configmaps: str, start: str, limit: str
+) -> None:
     """Whatever is written into a token, the answer holds objects of this list, or is a refusal."""
     answer = api.get(f"{configmaps}?limit={limit}&continue={forged(start=start)}")
     assert answer.status in (200, 400), answer.body
@@ -183,7 +185,7 @@ REFUSED: Final = {
 
 
 @pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED)
-def test_tokens_that_are_none(api: Api, configmaps: str, change: Any) -> None:
+def test_invalid_tokens(api: Api, configmaps: str, change: Any) -> None:
     """Row J11."""
     token = api.get(f"{configmaps}?limit=4").ok()["metadata"]["continue"]
     answer = api.get(f"{configmaps}?limit=4&continue={change(token)}")

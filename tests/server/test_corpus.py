@@ -172,7 +172,7 @@ def forms(resource: ServedResource) -> list[str]:
 
 
 @each_manifest
-def test_it_is_kept_as_it_was_written(stored: Stored, manifest: Manifest) -> None:
+def test_a_manifest_is_stored_as_written(stored: Stored, manifest: Manifest) -> None:
     """The server may add to it; it loses and changes nothing."""
     answers = stored.answers[manifest.id]
     assert [answer.status for answer in answers] in ([201], [201, 200]), answers[-1].body
@@ -223,7 +223,7 @@ def amount(value: Any) -> Any:
 
 
 @each_manifest
-def test_it_is_the_same_in_every_form(stored: Stored, manifest: Manifest) -> None:
+def test_a_manifest_is_the_same_in_every_media_type(stored: Stored, manifest: Manifest) -> None:
     resource, path = type_of(manifest), path_to(manifest)
     expected = orjson.loads(stored.shown(path))
     for form in forms(resource):

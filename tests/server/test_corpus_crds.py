@@ -33,7 +33,7 @@ CASES: Final = {
     for kind in ("accepted", "refused", "updates")
 }
 
-each_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+each_file = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 each_refused_definition = pytest.mark.parametrize(
     "refused", corpus_crds.refused_definitions(), ids=lambda refused: refused.name
 )
@@ -99,7 +99,7 @@ def assert_refused(answer: Answer, cause: Cause, others: list[str]) -> None:
 # ---- definitions
 
 
-@each_family
+@each_file
 def test_a_definition_is_accepted_and_served(defined: Defined, family: Family) -> None:
     """In each version that is served, with a warning where it is deprecated."""
     answer = defined.definitions[family.name]
@@ -176,7 +176,7 @@ def test_an_object_is_refused(defined: Defined, family: Family, case: Case) -> N
 
 
 @each_case("updates")
-def test_an_update(defined: Defined, family: Family, case: Case) -> None:
+def test_updates_are_accepted_or_refused(defined: Defined, family: Family, case: Case) -> None:
     """A trial: whatever comes of it, the object stays as it is."""
     path = path_to(family, case)
     document = copy.deepcopy(case.document)

@@ -64,7 +64,7 @@ def test_a_definition_is_served_at_once(api: Api) -> None:
     assert statistics.median(waited) < SERVED_WITHIN_S
 
 
-def test_what_is_not_served_is_no_path(defined: Defined, api: Api) -> None:
+def test_paths_of_unserved_versions_are_not_found(defined: Defined, api: Api) -> None:
     """As Kubernetes says it where no built-in type has the group: in plain text."""
     gone = (
         f"/apis/{defined.group}/v2/widgets",
@@ -143,7 +143,7 @@ def test_clients_of_a_deprecated_version_are_told(
 # ---- names and conditions
 
 
-def test_names_that_another_has_are_had_once_it_is_gone(api: Api) -> None:
+def test_conflicting_names_are_accepted_once_they_are_free(api: Api) -> None:
     """Source of the texts: apiextensions-apiserver, pkg/controller/status/naming_controller.go."""
     group = new_group()
     first = define(api, definition(group, names={"shortNames": ["wd"]}))
@@ -185,7 +185,7 @@ APPROVALS = {
 
 
 @pytest.mark.parametrize(("said", "expected"), APPROVALS.items(), ids=APPROVALS)
-def test_groups_of_the_community_need_its_approval(said: str, expected: tuple[str, str], api: Api) -> None:
+def test_protected_groups_need_an_approval_annotation(said: str, expected: tuple[str, str], api: Api) -> None:
     document = definition(f"{new_group()}.k8s.io")
     document["metadata"]["annotations"] = {"api-approved.kubernetes.io": said}
     defined = define(api, document)
@@ -265,7 +265,7 @@ def test_an_applied_scale_that_cannot_be_shown_changes_nothing(api: Api) -> None
     assert api.get(path).ok() == before
 
 
-def test_true_is_another_value_than_one(api: Api) -> None:
+def test_true_and_1_are_different_values(api: Api) -> None:
     """Row E05: what has no schema is stored as it is said. Python takes both for the same."""
     free = {"type": "object", "properties": {"spec": {**FREE, "type": "object"}}}
     defined = define(api, definition(new_group(), version(schema=free, subresources={"status": {}})))
@@ -313,9 +313,7 @@ def test_stored_objects_are_shown_by_the_schema_of_today(defined: Defined, api: 
     assert api.get(f"{defined.objects()}?fieldSelector=metadata.name%3Da").ok()["items"] == [expected]
 
 
-def test_what_is_counted_of_a_resource_is_told_once_however_often_it_changes(
-    defined: Defined, api: Api
-) -> None:
+def test_metrics_of_a_resource_are_shown_once_however_often_it_changes(defined: Defined, api: Api) -> None:
     for number in range(3):
         names = [f"n{number}"]
         defined.change([{"op": "add", "path": "/spec/names/shortNames", "value": names}])
@@ -394,7 +392,7 @@ def test_objects_go_before_their_definition(defined: Defined, api: Api) -> None:
     assert defined.group not in {each["name"] for each in api.get("/apis").ok()["groups"]}
 
 
-def test_the_same_definition_again_begins_with_nothing(defined: Defined, api: Api) -> None:
+def test_a_definition_created_again_has_no_objects(defined: Defined, api: Api) -> None:
     for number in range(3):
         defined.create(f"o{number}").ok()
     api.delete(defined.path).ok()
@@ -438,7 +436,7 @@ def test_after_a_restart_all_is_served_before_the_server_is_ready(tmp_path: Path
         api.close()
 
 
-def test_schemas_are_told_with_all_they_say(api: Api) -> None:
+def test_schemas_are_published_whole(api: Api) -> None:
     """Row I20: `kubectl explain` reads them."""
     schema = {
         **SPEC,

@@ -281,7 +281,7 @@ LIES = {
 
 
 @pytest.mark.parametrize(("answering", "text"), LIES.values(), ids=LIES)
-def test_a_webhook_that_lies_is_told_and_harms_nobody(
+def test_wrong_answers_of_a_webhook_are_reported_and_change_nothing(
     answering: Any, text: str, defined: Defined, api: Api, webhook: ConversionWebhook, namespace: str
 ) -> None:
     """503 where kube-apiserver answers 500: neither the client nor the server is to blame (DESIGN 9)."""

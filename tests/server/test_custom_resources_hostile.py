@@ -278,7 +278,7 @@ def open_minded(server: ServerProcess) -> Iterator[Defined]:
 
 
 @pytest.mark.parametrize(("spec", "expected"), HOSTILE.values(), ids=HOSTILE)
-def test_objects_that_nobody_would_write(
+def test_hostile_objects(
     spec: bytes, expected: set[int], open_minded: Defined, api: Api, namespace: str
 ) -> None:
     body = b'{"apiVersion":"%b/v1","kind":"Widget","metadata":{"name":"a"},"spec":%b}'
@@ -390,7 +390,7 @@ def test_definitions_that_come_and_go_while_others_use_them(server: ServerProces
     api.close()
 
 
-def test_names_that_many_want_are_had_by_one_after_the_other(api: Api) -> None:
+def test_conflicting_names_go_to_one_definition_after_the_other(api: Api) -> None:
     group = new_group()
     wanted = [definition(group, plural=f"p{n}s", kind="Same", names={"singular": f"p{n}"}) for n in range(6)]
     for each in wanted:
@@ -416,7 +416,7 @@ def test_names_that_many_want_are_had_by_one_after_the_other(api: Api) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
-def test_definitions_go_whatever_shall_become_of_their_dependents(policy: str, api: Api) -> None:
+def test_definitions_are_deleted_whatever_the_propagation_policy(policy: str, api: Api) -> None:
     """A definition has none: Kubernetes' deletes it without looking at the policy."""
     defined = define(api, definition(new_group()))
     defined.create("a").ok()

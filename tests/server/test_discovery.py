@@ -44,7 +44,7 @@ def test_the_groups(api: Api) -> None:
         assert api.get(f"/apis/{group['name']}/").ok() == alone
 
 
-def test_the_types_of_a_version(api: Api) -> None:
+def test_the_resources_of_a_version(api: Api) -> None:
     document = api.get("/api/v1").ok()
     assert (document["kind"], document["groupVersion"]) == ("APIResourceList", "v1")
     resources = {each["name"]: each for each in document["resources"]}
@@ -82,12 +82,12 @@ STORED: Final = {
 
 
 @pytest.mark.parametrize(("root", "name"), STORED, ids=[f"{root}/{name}" for root, name in STORED])
-def test_in_which_version_objects_are_stored(api: Api, root: str, name: str) -> None:
+def test_storage_version_hashes(api: Api, root: str, name: str) -> None:
     (resource,) = (each for each in api.get(root).ok()["resources"] if each["name"] == name)
     assert resource.get("storageVersionHash") == STORED[root, name]
 
 
-def test_the_order_of_types_and_groups(api: Api) -> None:
+def test_the_order_of_resources_and_groups(api: Api) -> None:
     """Row S03: groups as Kubernetes orders them, the preferred version first; types by name."""
     groups = {group["name"]: group for group in api.get("/apis").ok()["groups"]}
     known = [
@@ -105,12 +105,12 @@ def test_the_order_of_types_and_groups(api: Api) -> None:
         assert [name for name, *_ in names] == sorted(name for name, *_ in names)
 
 
-def test_every_built_in_version_is_there(api: Api) -> None:
+def test_every_built_in_version_is_served(api: Api) -> None:
     assert set(BUILT_IN) <= set(versions(api))
 
 
 @pytest.mark.parametrize("root", BUILT_IN)
-def test_every_version_tells_its_types(api: Api, root: str) -> None:
+def test_every_version_lists_its_resources(api: Api, root: str) -> None:
     """Rows A01, C07. Of custom resources Kubernetes tells the verbs in another order."""
     document = api.get(root).ok()
     assert document["groupVersion"] == root.removeprefix("/apis/").removeprefix("/api/")
@@ -172,7 +172,7 @@ def flat(document: dict[str, Any], root: str) -> dict[tuple[str, str], dict[str,
     return types
 
 
-def test_both_ways_of_discovery_agree(api: Api) -> None:
+def test_aggregated_and_unaggregated_discovery_agree(api: Api) -> None:
     aggregated: dict[tuple[str, str], dict[str, Any]] = {}
     for root in ("/api", "/apis"):
         answer = api.get(root, headers={"Accept": AGGREGATED})
@@ -205,7 +205,7 @@ ACCEPTS: Final = {
 
 
 @pytest.mark.parametrize(("accept", "kind"), ACCEPTS.values(), ids=ACCEPTS)
-def test_which_discovery_is_meant(api: Api, accept: str, kind: str) -> None:
+def test_accept_headers_for_aggregated_discovery(api: Api, accept: str, kind: str) -> None:
     """Row D18."""
     answer = api.get("/apis", headers={"Accept": accept})
     assert answer.ok()["kind"] == kind
@@ -218,7 +218,7 @@ def test_nothing_acceptable(api: Api) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis"])
-def test_what_has_not_changed_is_not_sent_again(api: Api, path: str) -> None:
+def test_unchanged_documents_are_not_sent_again(api: Api, path: str) -> None:
     """Row I19."""
     first = api.get(path, headers={"Accept": AGGREGATED})
     etag = first.headers["etag"]
@@ -374,7 +374,7 @@ def test_a_document_is_the_same_in_every_form(api: Api, path: str, media_type: s
 
 @pytest.mark.parametrize("media_type", [YAML, PROTOBUF])
 @pytest.mark.parametrize("path", ["/api", "/apis"])
-def test_all_at_once_is_the_same_in_every_form(api: Api, path: str, media_type: str) -> None:
+def test_aggregated_discovery_is_the_same_in_every_form(api: Api, path: str, media_type: str) -> None:
     """Row I19: the ETag is that of what is said; `Vary` says that it holds for one form."""
     first = api.get(path, headers={"Accept": AGGREGATED})
     asked = {"Accept": media_type + AS_AGGREGATED}
@@ -394,7 +394,7 @@ def test_documents_in_cbor(cbor_api: Api, path: str) -> None:
     assert says_the_same(CBOR, answer.body, cbor_api.get(path).ok())
 
 
-def test_all_at_once_has_no_form_in_cbor(cbor_api: Api) -> None:
+def test_aggregated_discovery_has_no_cbor(cbor_api: Api) -> None:
     """Source: aggregated/wrapper.go, whose serializer knows it not, whatever the gate says."""
     answer = cbor_api.get("/apis", headers={"Accept": CBOR + AS_AGGREGATED})
     assert answer.status == 406
@@ -421,7 +421,7 @@ CHOICES: Final = {
 
 
 @pytest.mark.parametrize(("accept", "media_type", "is_aggregated"), CHOICES.values(), ids=CHOICES)
-def test_which_form_is_meant(api: Api, accept: str, media_type: str, is_aggregated: bool) -> None:
+def test_accept_headers(api: Api, accept: str, media_type: str, is_aggregated: bool) -> None:
     """Row D18."""
     answer = api.get("/apis", headers={"Accept": accept})
     assert answer.status == 200
@@ -453,12 +453,12 @@ def test_what_cannot_be_had(api: Api, path: str, accept: str, told: str) -> None
 
 
 @pytest.mark.parametrize("path", ["/apis/apps", "/apis/apps/v1"])
-def test_only_the_roots_have_all_at_once(api: Api, path: str) -> None:
+def test_only_the_roots_serve_aggregated_discovery(api: Api, path: str) -> None:
     assert api.get(path, headers={"Accept": AGGREGATED}).status == 406
 
 
 @pytest.mark.parametrize("media_type", ["application/json", YAML, PROTOBUF])
-def test_what_is_kept_is_of_the_types_of_the_moment(api: Api, media_type: str) -> None:
+def test_cached_documents_follow_the_served_resources(api: Api, media_type: str) -> None:
     """Row I22."""
     defined = define(api, definition(new_group()))
     asked, alone = {"Accept": media_type}, f"/apis/{defined.group}"
@@ -485,7 +485,7 @@ def test_the_version(api: Api) -> None:
     assert {"gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"} <= set(document)
 
 
-def test_every_path_that_is_told_of_answers(api: Api) -> None:
+def test_every_listed_path_is_served(api: Api) -> None:
     """Row I20: the list at the root."""
     paths = api.get("/").ok()["paths"]
     assert paths == sorted(paths)
@@ -506,7 +506,7 @@ def test_every_path_that_is_told_of_answers(api: Api) -> None:
 # ---- versions that an APIService says another server has
 
 
-def test_what_another_server_has_is_unavailable_and_what_nobody_has_is_not_found(api: Api) -> None:
+def test_groups_of_aggregated_servers_are_unavailable_and_unknown_ones_not_found(api: Api) -> None:
     """There is no network here in which a service could be found; source: kube-aggregator."""
     services = "/apis/apiregistration.k8s.io/v1/apiservices"
     spec = {"group": "ext.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}

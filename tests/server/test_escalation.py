@@ -289,7 +289,7 @@ def test_what_one_has_in_a_namespace_is_not_for_the_cluster(caller: Caller) -> N
     assert caller.send("POST", f"{caller.here}/roles", role("both", GET_SECRETS, GET_PODS)).status == 201
 
 
-def test_who_aggregates_has_everything(api: Api, caller: Caller) -> None:
+def test_writing_aggregation_rules_needs_all_rights(api: Api, caller: Caller) -> None:
     caller.holds_everywhere(GET_SECRETS)
     name = f"{caller.name}-new"
     aggregation = {"clusterRoleSelectors": [{"matchLabels": {f"example.com/{caller.name}": "x"}}]}
@@ -385,7 +385,7 @@ def test_a_role_can_be_bound_as_soon_as_it_is_there(caller: Caller) -> None:
         caller.send("POST", f"{caller.here}/rolebindings", binding(name, "Role", name)).ok()
 
 
-def test_masters_may_give_anything_to_anybody(api: Api, namespace: str) -> None:
+def test_system_masters_may_grant_anything(api: Api, namespace: str) -> None:
     where = f"{ROOT}/namespaces/{namespace}"
     api.post(f"{where}/roles", role("all", ALL)).ok()
     # Even a role that is not there.

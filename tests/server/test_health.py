@@ -38,7 +38,7 @@ def report(endpoint: str, *, excluded: tuple[str, ...] = (), unknown: str = "") 
 
 
 @each_endpoint
-def test_all_is_well(api: Api, endpoint: str) -> None:
+def test_healthy(api: Api, endpoint: str) -> None:
     """Rows N01, N02, N07."""
     answer = api.get(f"/{endpoint}")
     assert (answer.status, answer.body) == (200, b"ok")
@@ -49,7 +49,7 @@ def test_all_is_well(api: Api, endpoint: str) -> None:
 
 @each_endpoint
 @pytest.mark.parametrize("query", ["verbose", "verbose=true", "verbose=1", "verbose="])
-def test_in_detail(api: Api, endpoint: str, query: str) -> None:
+def test_verbose(api: Api, endpoint: str, query: str) -> None:
     """Rows N03, N06: a line for each check."""
     answer = api.get(f"/{endpoint}?{query}")
     assert (answer.status, answer.body.decode()) == (200, report(endpoint))
@@ -67,7 +67,7 @@ EXCLUDED: Final = {
 
 @each_endpoint
 @pytest.mark.parametrize(("query", "excluded", "unknown"), EXCLUDED.values(), ids=EXCLUDED)
-def test_leaving_checks_out(
+def test_excluding_checks(
     api: Api, endpoint: str, query: str, excluded: tuple[str, ...], unknown: str
 ) -> None:
     """Row N04: it says which, and what it did not know."""
@@ -80,7 +80,7 @@ def test_leaving_checks_out(
 
 
 @each_endpoint
-def test_each_check_alone(api: Api, endpoint: str) -> None:
+def test_single_checks(api: Api, endpoint: str) -> None:
     """Row N05."""
     for name in CHECKS[endpoint]:
         answer = api.get(f"/{endpoint}/{name}")
@@ -89,11 +89,11 @@ def test_each_check_alone(api: Api, endpoint: str) -> None:
 
 
 @each_endpoint
-def test_it_is_for_reading(api: Api, endpoint: str) -> None:
+def test_other_methods_are_not_allowed(api: Api, endpoint: str) -> None:
     assert {api.send(method, f"/{endpoint}").status for method in ("POST", "PUT", "DELETE")} == {405}
 
 
-def test_the_storage_is_looked_at_when_ready_is_asked_for(api: Api) -> None:
+def test_readyz_checks_the_store(api: Api) -> None:
     """Rows N01, N06."""
     assert api.get("/livez/storage").status == 404
     assert api.get("/readyz/storage").status == 200

@@ -82,7 +82,7 @@ MANY: Final[dict[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("meta", MANY.values(), ids=MANY)
-def test_many_of_something(api: Api, namespace: str, meta: dict[str, Any]) -> None:
+def test_large_metadata(api: Api, namespace: str, meta: dict[str, Any]) -> None:
     """Answered soon and shortly. Others have been waiting meanwhile, so soon is meant."""
     path = CONFIGMAPS.format(namespace)
     api.post(path, {"metadata": {"name": "a"}}).ok()
@@ -108,7 +108,7 @@ def test_a_long_value_is_not_shown_in_full(api: Api, namespace: str) -> None:
 # ---- what is kept of what strangers send
 
 
-def test_strangers_cannot_fill_memory(tmp_path: Path) -> None:
+def test_anonymous_requests_do_not_fill_memory(tmp_path: Path) -> None:
     """Caches have a bound in bytes: paths, queries, headers of 60 KB each leave nothing."""
     with ServerProcess(tmp_path / "data") as server:
         nobody = Api(server, "")
@@ -180,7 +180,7 @@ def test_the_clients_own_timeout(api: Api, namespace: str, hasty: ServerProcess)
     assert time.monotonic() - began < 3.0
 
 
-def test_chunks_that_are_none_are_refused_at_once(hasty: ServerProcess) -> None:
+def test_malformed_chunks_are_refused_at_once(hasty: ServerProcess) -> None:
     """The parser's error reaches the request that is under way, not only the next one."""
     began = time.monotonic()
     with raw_connection(hasty) as connection:
@@ -311,7 +311,7 @@ def test_a_namespace_terminates_if_it_is_being_deleted_and_only_then(api: Api, n
 
 
 @pytest.mark.parametrize("empty", ["", None])
-def test_an_empty_namespace_is_none(api: Api, namespace: str, empty: str | None) -> None:
+def test_an_empty_namespace_segment_is_not_found(api: Api, namespace: str, empty: str | None) -> None:
     path = CONFIGMAPS.format(namespace)
     body = {"metadata": {"name": "a", "namespace": empty}}
     for answer in (api.post(path, body), api.put(f"{path}/a", body), api.patch(f"{path}/a", body)):
@@ -334,7 +334,7 @@ def test_options_of_no_kind(api: Api, namespace: str) -> None:
     assert api.delete(f"{path}/a", {"kind": None, "apiVersion": None}).status == 200
 
 
-async def test_a_log_without_traces(tmp_path: Path) -> None:
+async def test_hostile_requests_leave_no_traceback_in_the_log(tmp_path: Path) -> None:
     """All of the above, once more in short: nothing of it is worth a trace in the log."""
     with ServerProcess(tmp_path / "data") as server, contextlib.closing(Api(server)) as api:
         path = CONFIGMAPS.format("default")

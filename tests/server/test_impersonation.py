@@ -103,11 +103,13 @@ WHO: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("lines", "user"), WHO.values(), ids=WHO)
-def test_masters_may_be_anybody(server: ServerProcess, lines: list[str], user: dict[str, Any]) -> None:
+def test_system_masters_may_impersonate_anybody(
+    server: ServerProcess, lines: list[str], user: dict[str, Any]
+) -> None:
     assert ask(server, *lines).user == user
 
 
-def test_only_the_other_user_counts(server: ServerProcess, api: Api, namespace: str) -> None:
+def test_the_rights_of_the_caller_do_not_count(server: ServerProcess, api: Api, namespace: str) -> None:
     """What the caller may do is not lent, for whatever is asked."""
     configmaps = f"/api/v1/namespaces/{namespace}/configmaps"
     jane = {"Impersonate-User": "jane"}
@@ -167,7 +169,7 @@ def test_who_has_no_rights_is_nobody_else(
         assert (said.status, said.message) == (403, refusal(caller, *refused))
 
 
-def test_nobody_need_impersonate_themselves(server: ServerProcess) -> None:
+def test_impersonating_oneself_needs_the_right_too(server: ServerProcess) -> None:
     """It takes the same leave as for anybody else."""
     said = ask(server, "Impersonate-User: alice", token="alice-token")
     assert (said.status, said.message) == (403, refusal("alice", "users", "alice"))
@@ -249,7 +251,9 @@ PARTS: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
 
 
 @pytest.mark.parametrize(("asked", "refused"), PARTS.values(), ids=PARTS)
-def test_every_part_needs_leave(bot: Api, asked: dict[str, str], refused: tuple[str, ...]) -> None:
+def test_every_impersonated_attribute_needs_a_right(
+    bot: Api, asked: dict[str, str], refused: tuple[str, ...]
+) -> None:
     answer = bot.post(REVIEWS, {}, headers={f"Impersonate-{name}": value for name, value in asked.items()})
     if refused:
         assert (answer.status, answer.message) == (403, refusal(BOT, *refused))
@@ -294,7 +298,7 @@ WRONG: Final[dict[str, tuple[list[str | bytes], str]]] = {
 
 @pytest.mark.parametrize(("lines", "message"), WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("path", ["/api/v1/namespaces", "/version", "/api/v1/namespaces?watch=1"])
-def test_headers_that_make_no_sense(
+def test_invalid_impersonation_headers(
     server: ServerProcess, lines: list[str | bytes], message: str, path: str
 ) -> None:
     said = ask(server, *lines, method="GET", path=path)

@@ -39,7 +39,7 @@ def kubectl(request: pytest.FixtureRequest, server: ServerProcess, namespace: st
     return Kubectl(program(request.param), server.kubeconfig, namespace, tmp_path)
 
 
-def test_a_working_day(kubectl: Kubectl) -> None:
+def test_create_look_change_delete(kubectl: Kubectl) -> None:
     """The session of the README: create, look, change, delete."""
     assert kubectl("create", "configmap", "a", "--from-literal=k=v") == "configmap/a created\n"
     assert rows(kubectl("get", "configmaps"))[0] == ["NAME", "DATA", "AGE"]
@@ -238,7 +238,7 @@ def test_a_namespace_comes_and_goes(kubectl: Kubectl, namespace: str) -> None:
     assert "NotFound" in kubectl.run("get", "ns", name).stderr
 
 
-def test_somebody_without_rights(kubectl: Kubectl, server: ServerProcess) -> None:
+def test_a_user_without_rights(kubectl: Kubectl, server: ServerProcess) -> None:
     end = kubectl.run(
         "--token=alice-token",
         "--client-certificate=",

@@ -60,7 +60,7 @@ def test_the_first_namespaces(api: Api) -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
-def test_some_cannot_be_deleted(api: Api, name: str) -> None:
+def test_protected_namespaces_cannot_be_deleted(api: Api, name: str) -> None:
     """Source: the NamespaceLifecycle admission plugin."""
     for query in ("", "?gracePeriodSeconds=0", "?propagationPolicy=Orphan"):
         answer = api.delete(f"{NAMESPACES}/{name}{query}")
@@ -83,7 +83,7 @@ def test_a_new_namespace(api: Api, namespace: str) -> None:
     assert "namespace" not in found["metadata"]
 
 
-def test_the_label_tells_the_name(api: Api, namespace: str) -> None:
+def test_the_name_label_cannot_be_changed(api: Api, namespace: str) -> None:
     """It can neither be set to something else nor be taken away."""
     path = f"{NAMESPACES}/{namespace}"
     for labels in ({LABEL: "other", "a": "b"}, {LABEL: None}, None):
@@ -174,7 +174,9 @@ def test_the_name_can_be_used_again(api: Api, namespace: str) -> None:
     assert api.get(f"{NAMESPACES}/{namespace}").ok()["status"] == {"phase": "Active"}
 
 
-def test_what_terminates_takes_nothing_new(api: Api, namespace: str, held: dict[str, Any]) -> None:
+def test_nothing_is_created_in_a_terminating_namespace(
+    api: Api, namespace: str, held: dict[str, Any]
+) -> None:
     """Row A13: neither by POST nor by a PUT that would create; what is there can be written and deleted."""
     path = f"{NAMESPACES}/{namespace}"
     new = {"metadata": {"name": "new"}}
@@ -188,7 +190,9 @@ def test_what_terminates_takes_nothing_new(api: Api, namespace: str, held: dict[
     assert (again.status, again.reason) == (409, "AlreadyExists")
 
 
-def test_it_waits_for_what_has_finalizers(api: Api, namespace: str, held: dict[str, Any]) -> None:
+def test_a_namespace_waits_for_objects_with_finalizers(
+    api: Api, namespace: str, held: dict[str, Any]
+) -> None:
     """Rows A12, G02."""
     start = held["metadata"]["resourceVersion"]
     path = f"{NAMESPACES}/{namespace}/configmaps"
@@ -201,7 +205,7 @@ def test_it_waits_for_what_has_finalizers(api: Api, namespace: str, held: dict[s
     await_gone(api, namespace, start)
 
 
-def test_its_own_finalizers_hold_it_too(api: Api, namespace: str) -> None:
+def test_finalizers_of_its_metadata_keep_a_namespace(api: Api, namespace: str) -> None:
     """Row G02: metadata.finalizers of the namespace, beside those of its spec."""
     path = f"{NAMESPACES}/{namespace}"
     api.patch(path, {"metadata": {"finalizers": ["example.com/hold"]}}).ok()
@@ -233,7 +237,7 @@ def test_finalize(api: Api, namespace: str) -> None:
     assert api.get(f"{NAMESPACES}/default/finalize").status == 405
 
 
-def test_a_dry_deletion_leaves_it_alone(api: Api, namespace: str) -> None:
+def test_a_dry_run_of_a_deletion_changes_nothing(api: Api, namespace: str) -> None:
     """Row G10."""
     path = f"{NAMESPACES}/{namespace}"
     before = api.get(path).ok()

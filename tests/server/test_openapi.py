@@ -84,7 +84,7 @@ def test_the_form_of_a_document(api: Api, version: str, accept: str, sent: str |
 
 @pytest.mark.parametrize("version", DOCUMENTS)
 @pytest.mark.parametrize("accept", [JSON, "{old}"])
-def test_documents_are_compressed_for_those_who_take_it(api: Api, version: str, accept: str) -> None:
+def test_documents_are_compressed_for_clients_that_accept_gzip(api: Api, version: str, accept: str) -> None:
     accept = accept.format(old=OLD_PROTOBUF[version])
     plain = api.get(DOCUMENTS[version], headers={"Accept": accept})
     small = api.get(DOCUMENTS[version], headers={"Accept": accept, "Accept-Encoding": "gzip"})
@@ -106,7 +106,7 @@ def test_other_methods(api: Api, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [*DOCUMENTS.values(), "/openapi/v3"])
-def test_what_has_not_changed_is_not_sent_again(api: Api, path: str) -> None:
+def test_unchanged_documents_are_not_sent_again(api: Api, path: str) -> None:
     first = api.get(path)
     etag = first.headers["etag"]
     assert etag.startswith('"')
@@ -117,7 +117,7 @@ def test_what_has_not_changed_is_not_sent_again(api: Api, path: str) -> None:
     assert api.get(path, headers={"If-None-Match": '"other"'}).body == first.body
 
 
-def test_the_index_leads_to_immutable_documents(api: Api) -> None:
+def test_the_index_links_to_immutable_documents(api: Api) -> None:
     found = index(api)
     assert {f"/{path}" for path in found} == set(versions(api))
     for path, url in found.items():
@@ -132,20 +132,20 @@ def test_the_index_leads_to_immutable_documents(api: Api) -> None:
         assert 364 <= (expires - date).days <= 366
 
 
-def test_without_a_hash_nothing_is_promised(api: Api) -> None:
+def test_without_a_hash_a_document_is_not_immutable(api: Api) -> None:
     answer = api.get("/openapi/v3/api/v1")
     assert answer.headers["cache-control"] == "no-cache, private"
     assert "expires" not in answer.headers
 
 
-def test_an_old_hash_leads_to_the_new_one(api: Api) -> None:
+def test_an_old_hash_redirects_to_the_new_one(api: Api) -> None:
     answer = api.get("/openapi/v3/apis/apps/v1?hash=ABC")
     assert (answer.status, answer.body) == (301, b"")
     assert answer.headers["location"] == index(api)["apis/apps/v1"]
 
 
 @pytest.mark.parametrize("path", ["/openapi/v3/apis/nope/v1", "/openapi/v3/apis/apps", "/openapi/v1"])
-def test_what_there_is_not(api: Api, path: str) -> None:
+def test_unknown_documents(api: Api, path: str) -> None:
     assert api.get(path).status == 404
 
 
@@ -173,7 +173,7 @@ def operations(document: Any) -> Iterator[tuple[str, str, Any]]:
         yield from ((path, method, item[method]) for method in METHODS if method in item)
 
 
-def test_every_verb_that_is_discovered_has_its_operation(api: Api, documents: dict[str, Any]) -> None:
+def test_every_verb_in_discovery_has_an_operation(api: Api, documents: dict[str, Any]) -> None:
     for path, document in documents.items():
         for resource in api.get(f"/{path}").ok()["resources"]:
             name, _, sub = resource["name"].partition("/")
@@ -185,7 +185,7 @@ def test_every_verb_that_is_discovered_has_its_operation(api: Api, documents: di
                 assert BY_VERB[verb] in where, (resource["name"], verb)
 
 
-def test_operations_can_be_told_apart(documents: dict[str, Any]) -> None:
+def test_operation_ids_are_unique(documents: dict[str, Any]) -> None:
     names = Counter(
         operation["operationId"]
         for document in documents.values()
@@ -194,7 +194,7 @@ def test_operations_can_be_told_apart(documents: dict[str, Any]) -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_every_kind_says_what_it_is(api: Api, documents: dict[str, Any]) -> None:
+def test_every_kind_has_its_group_version_kind(api: Api, documents: dict[str, Any]) -> None:
     for root in BUILT_IN:  # Definitions may give their lists other names.
         path = root.removeprefix("/")
         document = documents[path]
@@ -213,7 +213,7 @@ def test_every_kind_says_what_it_is(api: Api, documents: dict[str, Any]) -> None
         assert (group, version, "DeleteOptions") in kinds
 
 
-def test_no_reference_leads_nowhere(api: Api, documents: dict[str, Any]) -> None:
+def test_all_references_resolve(api: Api, documents: dict[str, Any]) -> None:
     for document in documents.values():
         known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
         assert {each["$ref"] for each in below(document) if isinstance(each.get("$ref"), str)} <= known
@@ -222,14 +222,14 @@ def test_no_reference_leads_nowhere(api: Api, documents: dict[str, Any]) -> None
     assert {each["$ref"] for each in below(v2) if isinstance(each.get("$ref"), str)} <= known
 
 
-def test_v2_has_everything(api: Api, documents: dict[str, Any]) -> None:
+def test_v2_has_all_paths_and_definitions(api: Api, documents: dict[str, Any]) -> None:
     v2 = api.get("/openapi/v2").ok()
     assert set(v2["paths"]) == set(chain.from_iterable(each["paths"] for each in documents.values()))
     schemas = chain.from_iterable(each["components"]["schemas"] for each in documents.values())
     assert set(v2["definitions"]) == set(schemas)
 
 
-def test_all_in_protobuf_is_in_json(api: Api) -> None:
+def test_protobuf_documents_have_the_content_of_json(api: Api) -> None:
     """Texts stand in protobuf as they are: descriptions, ids, names."""
     for version, path in DOCUMENTS.items():
         document = api.get(path).ok()

@@ -81,7 +81,7 @@ def await_status(api: Api, path: str, status: int, within_s: float = 20.0) -> No
 # ---- starting
 
 
-def test_what_the_first_start_leaves_behind(tmp_path: Path) -> None:
+def test_the_first_start_creates_certificates_and_a_kubeconfig(tmp_path: Path) -> None:
     """DESIGN.md §2: one line, a kubeconfig that works, private files that nobody else can read."""
     with ServerProcess(tmp_path / "data") as server:
         files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
@@ -99,7 +99,7 @@ def test_what_the_first_start_leaves_behind(tmp_path: Path) -> None:
     assert server.stderr == ""
 
 
-def test_a_restart_keeps_identity_data_and_rising_versions(tmp_path: Path) -> None:
+def test_a_restart_keeps_certificates_objects_and_rising_versions(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data")
     with server, speaking_to(server) as api:
         made = api.post(CONFIGMAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}}).ok()
@@ -122,7 +122,7 @@ def test_start_to_ready_is_quick(tmp_path: Path) -> None:
 # Python's TLS leaves a socket behind if the other side resets it before the first byte: SSLSocket._create.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("backend", ["embedded", pytest.param("etcd", marks=pytest.mark.etcd)])
-def test_killed_under_writes_no_answer_was_a_lie(tmp_path: Path, backend: str) -> None:
+def test_no_acknowledged_write_is_lost_when_killed(tmp_path: Path, backend: str) -> None:
     """kill -9: what was answered is there, with the version that was told, and versions go on rising."""
     flags: tuple[str, ...] = ()
     etcd = None
@@ -223,7 +223,7 @@ BROKEN: Final[dict[str, Callable[[Path], None]]] = {
 
 
 @pytest.mark.parametrize("break_", BROKEN.values(), ids=BROKEN)
-def test_broken_files_end_it_with_one_line(tmp_path: Path, break_: Callable[[Path], None]) -> None:
+def test_damaged_files_are_reported_in_one_line(tmp_path: Path, break_: Callable[[Path], None]) -> None:
     with ServerProcess(tmp_path / "data") as server:
         server.stop()
     break_(tmp_path / "data")
@@ -256,7 +256,7 @@ def test_a_mistake_on_the_command_line(flags: list[str], told: str) -> None:
     assert told in end.stderr
 
 
-def test_flags_of_the_peer_that_mean_nothing_here_are_taken_with_a_warning(tmp_path: Path) -> None:
+def test_flags_of_kube_apiserver_without_effect_are_warned_about(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data", "--kubelet-timeout=5s", "--storage-backend=etcd3") as server:
         server.stop()
     assert "--kubelet-timeout has no effect" in server.stderr
@@ -264,7 +264,7 @@ def test_flags_of_the_peer_that_mean_nothing_here_are_taken_with_a_warning(tmp_p
 
 
 @pytest.mark.parametrize(("argument", "shown"), [("--help", "--etcd-servers"), ("version", "speaks 1.")])
-def test_what_it_says_about_itself(argument: str, shown: str) -> None:
+def test_help_and_version(argument: str, shown: str) -> None:
     end = run(argument)
     assert (end.returncode, end.stderr) == (0, "")
     assert shown in end.stdout
@@ -296,7 +296,7 @@ def test_tokens_never_reach_the_log(tmp_path: Path) -> None:
 # ---- ending
 
 
-def test_a_graceful_stop(tmp_path: Path) -> None:
+def test_graceful_shutdown(tmp_path: Path) -> None:
     """SIGTERM: readyz fails while requests are still served, watches end with a proper end of stream,
     what is under way finishes, and the exit code is 0."""
     server = ServerProcess(tmp_path / "data", "--shutdown-delay-duration=1s")
@@ -327,7 +327,7 @@ def test_a_graceful_stop(tmp_path: Path) -> None:
         assert api.get(f"{CONFIGMAPS}/during").status == 200
 
 
-def test_a_stop_without_anybody_there_is_quick(tmp_path: Path) -> None:
+def test_stopping_an_idle_server_is_quick(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server, speaking_to(server) as api:
         api.get("/api/v1/namespaces").ok()
         began = time.monotonic()
@@ -335,7 +335,7 @@ def test_a_stop_without_anybody_there_is_quick(tmp_path: Path) -> None:
         assert time.monotonic() - began < 3.0
 
 
-def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:
+def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with (
         ServerProcess(tmp_path / "data", "--shutdown-delay-duration=60s") as server,
         speaking_to(server) as api,
@@ -349,7 +349,7 @@ def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:
 # ---- requests that take too long
 
 
-def test_a_request_that_takes_too_long(tmp_path: Path) -> None:
+def test_a_request_times_out(tmp_path: Path) -> None:
     """Row P: 504 Timeout where the answer has not begun; the deadline covers the body too."""
     server = ServerProcess(tmp_path / "data", "--request-timeout=1s")
     with server, raw_connection(server) as connection:
@@ -414,7 +414,7 @@ def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
     assert len(end.stderr.splitlines()) == 1
 
 
-def test_a_certificate_that_nobody_here_signed_is_refused(tmp_path: Path) -> None:
+def test_a_client_certificate_of_an_unknown_ca_is_rejected(tmp_path: Path) -> None:
     """Row on client certificates: the TLS handshake fails, before any request."""
     ours, theirs = ServerProcess(tmp_path / "ours"), ServerProcess(tmp_path / "theirs")
     with ours, theirs:

@@ -148,7 +148,7 @@ def test_a_put_that_creates_needs_create(api: Api, namespace: str) -> None:
     assert caller.send("PUT", f"{leases}/a", body).status == 200
 
 
-def test_a_collection_is_not_its_objects(api: Api, namespace: str) -> None:
+def test_resource_names_do_not_grant_a_collection(api: Api, namespace: str) -> None:
     """Row O05: names hold for requests that have a name; a selector of one name has it."""
     caller, path = Caller(api), CONFIGMAPS.format(namespace)
     for name in ("a", "b"):
@@ -217,14 +217,14 @@ def test_paths_that_are_for_everybody(api: Api, path: str, who: int) -> None:
     nobody.close()
 
 
-def test_monitors_read_metrics(api: Api) -> None:
+def test_system_monitoring_reads_metrics(api: Api) -> None:
     monitor = Caller(api, "system:monitoring")
     assert monitor.get("/metrics").status == 200
     assert monitor.get("/livez/ping").status == 200
     assert monitor.get("/api/v1/namespaces").status == 403
 
 
-def test_default_roles_are_for_use(api: Api, namespace: str) -> None:
+def test_default_roles_can_be_bound(api: Api, namespace: str) -> None:
     """`cluster-admin` bound in a namespace gives all of the namespace."""
     caller = Caller(api)
     binding = {
@@ -244,7 +244,7 @@ def test_default_roles_are_for_use(api: Api, namespace: str) -> None:
 # ---- a right that is taken back
 
 
-def test_a_right_taken_back_is_gone(api: Api, namespace: str) -> None:
+def test_deleted_roles_and_bindings_grant_nothing(api: Api, namespace: str) -> None:
     caller, path = Caller(api), CONFIGMAPS.format(namespace)
     grant(api, namespace, caller.name, rule("configmaps", "list"))
     until(lambda: caller.get(path), is_allowed).ok()
@@ -309,7 +309,7 @@ def other_mode(
         alice.close()
 
 
-def test_without_roles(other_mode: tuple[str, Api, Api]) -> None:
+def test_other_authorization_modes(other_mode: tuple[str, Api, Api]) -> None:
     mode, admin, alice = other_mode
     assert admin.get("/api/v1/secrets").status == 200, "masters may, whatever the mode"
     answer = alice.get("/api/v1/secrets")

@@ -241,7 +241,7 @@ def restarted(
 
 
 @pytest.mark.parametrize(("key", "check"), [(key, check) for key, _, check in LATER.values()], ids=LATER)
-def test_a_later_start(
+def test_reconciliation_at_a_later_start(
     restarted: dict[tuple[str, str, str], tuple[Any, Any, Any]],
     key: tuple[str, str, str],
     check: Callable[[Any, Any, Any], None],

@@ -96,7 +96,7 @@ def test_a_list_begun_here_goes_on_there(replicas: tuple[Api, Api]) -> None:
     assert seen == [f"c{number}" for number in range(5)]
 
 
-def test_one_replica_may_go(tmp_path: Path, replicas: tuple[Api, Api]) -> None:
+def test_a_replica_may_stop(tmp_path: Path, replicas: tuple[Api, Api]) -> None:
     """What a stopped replica wrote is with the other."""
     one, _ = replicas
     flag = next(flag for flag in one.server.flags if flag.startswith("--etcd-servers"))

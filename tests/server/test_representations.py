@@ -76,7 +76,7 @@ def test_an_object_is_the_same_in_every_form(api: Api, namespace: str, media_typ
 
 
 @pytest.mark.parametrize("media_type", [YAML, PROTOBUF])
-def test_failures_have_the_form_that_was_asked_for(api: Api, namespace: str, media_type: str) -> None:
+def test_failures_have_the_requested_form(api: Api, namespace: str, media_type: str) -> None:
     """Row P04."""
     path = f"{CONFIGMAPS.format(namespace)}/zz"
     alice = api.as_caller("alice-token")
@@ -92,7 +92,7 @@ def test_failures_have_the_form_that_was_asked_for(api: Api, namespace: str, med
         assert (answer.status, read(answer)["kind"], read(answer)["code"]) == (code, "Status", code)
 
 
-def test_a_deletion_is_told_in_the_form_that_was_asked_for(api: Api, namespace: str) -> None:
+def test_the_status_of_a_deletion_has_the_requested_form(api: Api, namespace: str) -> None:
     make(api, namespace)
     answer = api.delete(f"{CONFIGMAPS.format(namespace)}/a", headers=accepting(YAML))
     assert (answer.headers["content-type"], read(answer)["status"]) == (YAML, "Success")
@@ -147,16 +147,14 @@ BAD_BODIES: Final = {
 
 
 @pytest.mark.parametrize(("media_type", "body", "told"), BAD_BODIES.values(), ids=BAD_BODIES)
-def test_bodies_that_cannot_be_understood(
-    api: Api, namespace: str, media_type: str, body: bytes, told: str
-) -> None:
+def test_malformed_bodies(api: Api, namespace: str, media_type: str, body: bytes, told: str) -> None:
     answer = api.post(CONFIGMAPS.format(namespace), body, type=media_type)
     assert (answer.status, answer.reason) == (400, "BadRequest")
     assert told in answer.message
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_bodies_of_other_types(api: Api, namespace: str, method: str) -> None:
+def test_unsupported_media_types(api: Api, namespace: str, method: str) -> None:
     """Rows D19, D22: the types that are accepted are named, and CBOR is not among them."""
     make(api, namespace)
     path = CONFIGMAPS.format(namespace) + ("" if method == "POST" else "/a")
@@ -171,7 +169,7 @@ def test_bodies_of_other_types(api: Api, namespace: str, method: str) -> None:
 TWICE: Final = b"metadata: {name: a}\ndata:\n  k: v\n  k: w\nzz: 1\n"
 
 
-def test_fields_that_yaml_has_twice(api: Api, namespace: str) -> None:
+def test_duplicate_fields_in_yaml(api: Api, namespace: str) -> None:
     """Rows E04, E06-E08: the last one counts, and the client hears of it."""
     path = CONFIGMAPS.format(namespace)
     answer = api.post(f"{path}?fieldValidation=Strict", TWICE, type=YAML)
@@ -190,7 +188,7 @@ GZIP: Final = {"Accept-Encoding": "gzip"}
 
 
 @pytest.mark.parametrize("media_type", ["application/json", YAML, PROTOBUF])
-def test_long_answers_are_compressed(api: Api, namespace: str, media_type: str) -> None:
+def test_long_responses_are_compressed(api: Api, namespace: str, media_type: str) -> None:
     """Row D20: an object, and a list, in every form."""
     for number in range(3):
         make(api, namespace, f"n{number}", data={"k": "x" * 200_000})
@@ -206,7 +204,7 @@ def test_long_answers_are_compressed(api: Api, namespace: str, media_type: str) 
 
 
 @pytest.mark.parametrize("accepted", ["gzip;q=0", "deflate", "*", "gzip;q=1"])
-def test_who_does_not_say_gzip_gets_none(api: Api, namespace: str, accepted: str) -> None:
+def test_only_the_bare_word_gzip_is_accepted(api: Api, namespace: str, accepted: str) -> None:
     make(api, namespace, data={"k": "x" * 200_000})
     answer = api.get(f"{CONFIGMAPS.format(namespace)}/a", headers={"Accept-Encoding": accepted})
     assert "content-encoding" not in answer.headers
@@ -270,7 +268,7 @@ BAD_CBOR: Final = {
 
 
 @pytest.mark.parametrize(("body", "told"), BAD_CBOR.values(), ids=BAD_CBOR)
-def test_bodies_that_are_no_cbor(cbor_api: Api, body: bytes, told: str) -> None:
+def test_malformed_cbor(cbor_api: Api, body: bytes, told: str) -> None:
     answer = cbor_api.post(CONFIGMAPS.format("default"), body, type=CBOR)
     assert (answer.status, answer.reason) == (400, "BadRequest")
     assert told in answer.message

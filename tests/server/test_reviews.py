@@ -29,7 +29,7 @@ def alice(api: Api) -> Any:
     alice.close()
 
 
-def test_who_am_i(api: Api, alice: Api) -> None:
+def test_self_subject_reviews(api: Api, alice: Api) -> None:
     answer = alice.post(f"{AUTHENTICATION}/selfsubjectreviews", {})
     assert answer.status == 201
     assert (answer.json["kind"], answer.json["apiVersion"]) == (
@@ -64,7 +64,7 @@ TOKENS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("spec", "status"), TOKENS.values(), ids=TOKENS)
-def test_whose_is_a_token(api: Api, spec: dict[str, Any], status: dict[str, Any]) -> None:
+def test_token_reviews(api: Api, spec: dict[str, Any], status: dict[str, Any]) -> None:
     answer = api.post(f"{AUTHENTICATION}/tokenreviews", {"spec": spec})
     assert (answer.status, answer.json["spec"], answer.json["status"]) == (201, spec, status)
 
@@ -94,7 +94,7 @@ MAY_I: Final[dict[str, tuple[str, dict[str, Any], bool]]] = {
 
 
 @pytest.mark.parametrize(("token", "spec", "allowed"), MAY_I.values(), ids=MAY_I)
-def test_may_i(api: Api, token: str, spec: dict[str, Any], allowed: bool) -> None:
+def test_self_subject_access_reviews(api: Api, token: str, spec: dict[str, Any], allowed: bool) -> None:
     caller = api.as_caller(token)
     answer = caller.post(f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": spec})
     assert (answer.status, answer.json["spec"], answer.json["metadata"]) == (201, spec, {})
@@ -111,7 +111,7 @@ MAY_THEY: Final[dict[str, tuple[dict[str, Any], bool]]] = {
 
 
 @pytest.mark.parametrize(("subject", "allowed"), MAY_THEY.values(), ids=MAY_THEY)
-def test_may_they(api: Api, subject: dict[str, Any], allowed: bool) -> None:
+def test_subject_access_reviews(api: Api, subject: dict[str, Any], allowed: bool) -> None:
     spec = {"resourceAttributes": LIST_PODS, **subject}
     for path, meta in (
         (f"{AUTHORIZATION}/subjectaccessreviews", {}),
@@ -122,7 +122,7 @@ def test_may_they(api: Api, subject: dict[str, Any], allowed: bool) -> None:
         assert answer.json["status"]["allowed"] is allowed
 
 
-def test_a_review_that_asks_nothing(api: Api) -> None:
+def test_access_reviews_without_attributes(api: Api) -> None:
     """Kubernetes leaves the kind out of such errors."""
     answer = api.post(f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": {}})
     assert_refused(answer, 422, "Invalid", '.authorization.k8s.io "" is invalid: spec.resourceAttributes: ')
@@ -130,7 +130,7 @@ def test_a_review_that_asks_nothing(api: Api) -> None:
     assert "kind" not in answer.json["details"]
 
 
-def test_what_may_i_do(api: Api, alice: Api) -> None:
+def test_self_subject_rules_reviews(api: Api, alice: Api) -> None:
     answer = alice.post(f"{AUTHORIZATION}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}})
     assert answer.status == 201
     status = answer.json["status"]
@@ -160,7 +160,7 @@ VIRTUAL: Final = (
 
 
 @pytest.mark.parametrize("path", VIRTUAL)
-def test_nothing_is_kept(api: Api, path: str) -> None:
+def test_reviews_are_not_stored(api: Api, path: str) -> None:
     """Row A14: POST only."""
     assert_refused(api.get(path), 405, "MethodNotAllowed")
     assert_refused(api.delete(path), 405, "MethodNotAllowed")

@@ -101,7 +101,7 @@ def test_a_scale_changes_nothing_else(api: Api, deployment: str) -> None:
     assert after["spec"] == {**before["spec"], "replicas": 7}
 
 
-def test_a_scale_tried_out_changes_nothing(api: Api, deployment: str) -> None:
+def test_a_dry_run_of_a_scale_changes_nothing(api: Api, deployment: str) -> None:
     before = api.get(deployment).ok()
     tried = api.patch(f"{deployment}/scale?dryRun=All", {"spec": {"replicas": 9}}).ok()
     assert tried["spec"] == {"replicas": 9}
@@ -283,7 +283,7 @@ def test_an_eviction_says_why_the_pod_goes(api: Api, running: str) -> None:
     assert (target["status"], target["reason"]) == ("True", "EvictionByEvictionAPI")
 
 
-def test_a_pod_that_has_not_begun_goes_at_once(api: Api, namespace: str, pods: str) -> None:
+def test_a_pending_pod_is_evicted_at_once(api: Api, namespace: str, pods: str) -> None:
     """Whatever its budget says: nothing is disrupted."""
     api.post(pods, pod("p")).ok()
     budget(api, namespace)
@@ -322,7 +322,7 @@ def test_an_eviction_is_taken_from_the_budget(api: Api, namespace: str, running:
     assert "deletionTimestamp" in api.get(running).ok()["metadata"]
 
 
-def test_a_budget_that_nobody_has_looked_at_refuses(api: Api, namespace: str, running: str) -> None:
+def test_a_budget_without_an_observed_generation_refuses(api: Api, namespace: str, running: str) -> None:
     budget(api, namespace, disruptionsAllowed=1, observedGeneration=0)
     answer = api.post(f"{running}/eviction", eviction("p"))
     assert_refused(answer, 429, "TooManyRequests")
@@ -498,7 +498,7 @@ def test_no_node_is_there_to_connect_to(api: Api, pods: str, method: str, below:
     assert_refused(api.send(method, f"{pods}/p/{below}"), 501, "NotImplemented", "there is no node")
 
 
-def test_only_proxies_lead_on(api: Api, pods: str) -> None:
+def test_only_proxies_have_paths_below_them(api: Api, pods: str) -> None:
     api.post(pods, pod("p")).ok()
     assert_refused(api.get(f"{pods}/p/log/x"), 404, "NotFound", "could not find the requested resource")
     assert_refused(api.put(f"{pods}/p/log", {}), 405, "MethodNotAllowed")

@@ -80,7 +80,7 @@ def test_an_empty_table(api: Api, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("included", ["None", "Metadata", "Object", ""])
-def test_what_rows_hold(api: Api, configmaps: str, included: str) -> None:
+def test_include_object(api: Api, configmaps: str, included: str) -> None:
     """Row D09: includeObject."""
     document = api.get(f"{configmaps}/a").ok()
     expected = {"None": None, "Object": document}.get(included, partial(document))
@@ -154,13 +154,13 @@ COLUMNS: Final = {
 
 
 @pytest.mark.parametrize(("path", "shown"), COLUMNS.items())
-def test_the_columns_of_types(api: Api, path: str, shown: list[str]) -> None:
+def test_the_columns_of_built_in_kinds(api: Api, path: str, shown: list[str]) -> None:
     """Row D10: those of priority 0; more are for wide output."""
     table = api.get(path, headers=TABLE).ok()
     assert [name for name, _, _, priority in columns(table) if priority == 0] == shown
 
 
-def test_the_answer_to_a_write_can_be_a_table(api: Api, configmaps: str) -> None:
+def test_the_response_to_a_write_can_be_a_table(api: Api, configmaps: str) -> None:
     created = api.post(configmaps, {"metadata": {"name": "c"}}, headers=TABLE).ok()
     assert (created["kind"], created["rows"][0]["cells"][0]) == ("Table", "c")
     dry = api.post(f"{configmaps}?dryRun=All", {"metadata": {"name": "d"}}, headers=TABLE).ok()
@@ -171,7 +171,7 @@ def test_the_answer_to_a_write_can_be_a_table(api: Api, configmaps: str) -> None
 # ---- metadata alone
 
 
-def test_metadata_alone(api: Api, configmaps: str) -> None:
+def test_partial_object_metadata(api: Api, configmaps: str) -> None:
     """Rows D12, D13, D15."""
     full = api.get(configmaps).ok()
     assert api.get(f"{configmaps}/a", headers=PARTIAL).ok() == partial(full["items"][0])
@@ -187,7 +187,7 @@ def test_metadata_alone(api: Api, configmaps: str) -> None:
     assert set(patched) == {"kind", "apiVersion", "metadata"}
 
 
-def test_a_watch_of_metadata_alone(api: Api, configmaps: str) -> None:
+def test_a_watch_of_partial_object_metadata(api: Api, configmaps: str) -> None:
     """Row D15."""
     items = api.get(configmaps).ok()["items"]
     with api.watch(f"{configmaps}?watch=1&allowWatchBookmarks=true", **PARTIAL) as events:
@@ -217,7 +217,7 @@ REFUSED: Final = {
 
 
 @pytest.mark.parametrize(("below", "headers"), REFUSED.values(), ids=REFUSED)
-def test_forms_that_there_are_not(api: Api, configmaps: str, below: str, headers: dict[str, str]) -> None:
+def test_unacceptable_forms(api: Api, configmaps: str, below: str, headers: dict[str, str]) -> None:
     """Rows D16, D17."""
     answer = api.get(configmaps + below, headers=headers)
     assert (answer.status, answer.reason) == (406, "NotAcceptable")

@@ -141,7 +141,7 @@ def test_an_empty_list_is_an_array(api: Api, configmaps: str) -> None:
     assert not {"kind", "apiVersion"} & set(item)
 
 
-def test_a_name_is_taken_once(api: Api, configmaps: str) -> None:
+def test_names_are_unique(api: Api, configmaps: str) -> None:
     """Rows A09, A10."""
     first = api.post(configmaps, named("a")).ok()
     assert_refused(api.post(configmaps, named("a")), 409, "AlreadyExists", 'configmaps "a" already exists')
@@ -160,7 +160,7 @@ ABSENT: Final[dict[str, Callable[[Api, str], Answer]]] = {
 
 
 @pytest.mark.parametrize("request_", ABSENT.values(), ids=ABSENT)
-def test_what_is_not_there(api: Api, configmaps: str, request_: Callable[[Api, str], Answer]) -> None:
+def test_absent_objects(api: Api, configmaps: str, request_: Callable[[Api, str], Answer]) -> None:
     """Rows A03, G05, I21, L07."""
     answer = request_(api, f"{configmaps}/nope")
     assert_refused(answer, 404, "NotFound", 'configmaps "nope" not found')
@@ -197,7 +197,7 @@ def test_a_generated_name(api: Api, configmaps: str) -> None:
     assert named_too["metadata"]["name"] == "mine"
 
 
-def test_what_the_server_says_of_an_object_is_not_the_clients(api: Api, configmaps: str) -> None:
+def test_server_set_metadata_cannot_be_written(api: Api, configmaps: str) -> None:
     """Rows B04, B05, B08, B12, B13."""
     theirs = {
         "uid": "mine",
@@ -256,7 +256,7 @@ NO_OPS: Final[dict[str, Callable[[Api, str], Answer]]] = {
 
 
 @pytest.mark.parametrize("write", NO_OPS.values(), ids=NO_OPS)
-def test_a_write_that_changes_nothing_is_none(
+def test_a_write_that_changes_nothing_is_a_no_op(
     api: Api, path: str, write: Callable[[Api, str], Answer]
 ) -> None:
     """Row B09: same version, and no event before that of the next real write."""
@@ -413,9 +413,7 @@ REFUSED_PATCHES: Final[dict[str, tuple[str, Any, int, str]]] = {
 
 
 @pytest.mark.parametrize(("kind", "patch", "code", "reason"), REFUSED_PATCHES.values(), ids=REFUSED_PATCHES)
-def test_patches_that_cannot_be_done(
-    api: Api, path: str, kind: str, patch: Any, code: int, reason: str
-) -> None:
+def test_patches_that_fail(api: Api, path: str, kind: str, patch: Any, code: int, reason: str) -> None:
     """Rows D19, L03, L05: nothing of it is done."""
     before = api.get(path).ok()
     assert_refused(api.patch(path, patch, kind), code, reason)
@@ -511,7 +509,7 @@ def test_repeated_fields(api: Api, configmaps: str) -> None:
     assert api.post(f"{configmaps}?fieldValidation=Ignore", body % b"c").warnings == []
 
 
-def test_validation_of_another_kind(api: Api, configmaps: str) -> None:
+def test_invalid_values_of_field_validation(api: Api, configmaps: str) -> None:
     """Row E11."""
     answer = api.post(f"{configmaps}?fieldValidation=Some", named("a"))
     assert_refused(answer, 422, "Invalid", 'supported values: "", "Ignore", "Strict", "Warn"')
@@ -632,13 +630,13 @@ REFUSED_OPTIONS: Final[dict[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("options", REFUSED_OPTIONS.values(), ids=REFUSED_OPTIONS)
-def test_options_that_make_no_sense(api: Api, path: str, options: dict[str, Any]) -> None:
+def test_invalid_delete_options(api: Api, path: str, options: dict[str, Any]) -> None:
     """Row G07."""
     assert_refused(api.delete(path, options), 422, "Invalid", next(iter(options)))
     assert api.get(path).status == 200
 
 
-def test_a_pod_on_a_node_is_given_time(api: Api, namespace: str) -> None:
+def test_a_pod_on_a_node_has_a_grace_period(api: Api, namespace: str) -> None:
     """Rows G01, G05: until the time is up or somebody confirms; it can only be shortened."""
     collection = PODS.format(namespace)
     path = f"{collection}/p"

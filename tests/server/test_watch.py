@@ -94,7 +94,7 @@ def test_how_a_watch_is_asked_for(api: Api, configmaps: str, parameter: str) -> 
 
 
 @pytest.mark.parametrize("parameter", ["watch=0", "watch=false"])
-def test_a_watch_that_is_none(api: Api, configmaps: str, parameter: str) -> None:
+def test_values_of_watch_that_mean_a_list(api: Api, configmaps: str, parameter: str) -> None:
     assert api.get(f"{configmaps}?{parameter}").ok()["kind"] == "ConfigMapList"
 
 
@@ -156,7 +156,7 @@ def test_events_hold_the_object_as_it_was(api: Api, configmaps: str) -> None:
         assert last["object"] == marked
 
 
-def test_nothing_is_missed_and_nothing_told_twice(api: Api, configmaps: str) -> None:
+def test_no_event_is_missed_or_repeated(api: Api, configmaps: str) -> None:
     """Rows K44, M07: a list and the events since give the state, whatever is written meanwhile."""
     rng = random.Random(7)
     writer = Api(api.server)
@@ -253,7 +253,7 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         api.close()
 
 
-def test_a_watch_from_too_long_ago(forgetful: Api) -> None:
+def test_a_watch_from_a_compacted_version(forgetful: Api) -> None:
     """Rows M04, M08: the stream says 410 and ends; who starts anew from a list goes on."""
     path = "/api/v1/namespaces/default/configmaps"
     versions = [version(forgetful.post(path, named(f"n{n}")).ok()) for n in range(5)]
@@ -311,7 +311,7 @@ def test_each_event_is_a_line_in_a_chunk(api: Api, configmaps: str) -> None:
         assert file.readline() == b"0\r\n"
 
 
-def test_a_client_that_knows_no_chunks(api: Api, configmaps: str) -> None:
+def test_an_http_1_0_client_gets_no_chunks(api: Api, configmaps: str) -> None:
     """HTTP/1.0: lines as they are, and the end of the connection is the end."""
     created = api.post(configmaps, named("a")).ok()
     with stream_raw(api, f"{configmaps}?watch=1&timeoutSeconds=1", http="1.0") as connection:
@@ -335,7 +335,7 @@ def open_files(api: Api) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith("process_open_fds "))
 
 
-async def test_whoever_hangs_up_leaves_nothing_behind(api: Api, configmaps: str) -> None:
+async def test_disconnected_watchers_leave_nothing_behind(api: Api, configmaps: str) -> None:
     """Neither a stream nor a connection; without a word, or in the middle of events."""
     await eventually(lambda: open_watches(api) == 0)
     files = open_files(api)
@@ -366,7 +366,7 @@ def create_in_bulk(connection: ssl.SSLSocket, path: str, names: list[str], paddi
         answers += part
 
 
-async def test_a_slow_client_is_dropped_and_hurts_nobody(api: Api, configmaps: str) -> None:
+async def test_a_slow_watcher_is_closed_without_delaying_others(api: Api, configmaps: str) -> None:
     """Row M09: one client reads nothing while events pile up; others go on getting all of them."""
     connections, batch, rounds_max, padding = 8, 60, 60, "x" * 2_000
     path = f"{configmaps}?watch=1&resourceVersion={version(api.get(configmaps).ok())}"

@@ -224,7 +224,7 @@ def test_a_watch_of_the_future(lasting: Servers, kinds: tuple[str, str]) -> None
             assert_too_large(answer)
 
 
-def test_a_future_that_comes(api: Api) -> None:
+def test_a_watch_of_the_future_goes_on_when_it_comes(api: Api) -> None:
     """Rows K38, K41: a watch is told what comes after its version, a streamed list shows it."""
     history = History.begin(api)
     start = history.put("a") + 2
@@ -281,7 +281,7 @@ ITEM: Final = {
 
 
 @pytest.mark.parametrize("target", ITEM.values(), ids=ITEM)
-def test_the_past_of_one_object(world: World, target: str) -> None:
+def test_the_history_of_one_object(world: World, target: str) -> None:
     """Row K28: its changes since then, and those to come, and nobody else's."""
     history = world.history
     namespace = history.path.split("/")[4]
@@ -393,7 +393,7 @@ def test_how_long_a_watch_lasts(impatient: Api) -> None:
     assert negative.result() < 1
 
 
-def test_more_time_than_there_is(impatient: Api) -> None:
+def test_the_longest_timeout(impatient: Api) -> None:
     """Row J10: the longest that can be asked for is no mistake, and no end."""
     with impatient.watch(
         f"/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=0&timeoutSeconds={2**63 - 1}"
@@ -402,7 +402,7 @@ def test_more_time_than_there_is(impatient: Api) -> None:
         assert events.next() == {"type": "ADDED", "object": made}
 
 
-def test_another_domain(impatient: Api) -> None:
+def test_another_group_domain(impatient: Api) -> None:
     """Rows K39, K35: the words of the protocol are the deployment's."""
     path = "/api/v1/namespaces/default/services"
     with impatient.watch(f"{path}?watch=1&{STREAMED}") as events:

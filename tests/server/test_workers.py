@@ -146,7 +146,7 @@ def metric(api: Api, name: str, **labels: str) -> float:
 # ---- one server to clients
 
 
-def test_one_address_for_all(shared: ServerProcess) -> None:
+def test_all_workers_serve_one_address(shared: ServerProcess) -> None:
     """`--secure-port 0`: the ready line, the kubeconfig and all workers agree on one free port."""
     kubeconfig = yaml.safe_load(shared.kubeconfig.read_text())
     assert kubeconfig["clusters"][0]["cluster"]["server"] == shared.url
@@ -167,7 +167,7 @@ def test_a_write_here_is_read_there_at_once(shared: ServerProcess) -> None:
             one, two = two, one
 
 
-def test_watches_are_spread_and_all_see_the_same(shared: ServerProcess) -> None:
+def test_watches_on_all_workers_see_the_same_events(shared: ServerProcess) -> None:
     with contextlib.ExitStack() as stack, speaking_to(shared) as api:
         before = [clients_of(process) for process in workers(shared)]
         start = api.get(CONFIGMAPS).ok()["metadata"]["resourceVersion"]
@@ -181,7 +181,7 @@ def test_watches_are_spread_and_all_see_the_same(shared: ServerProcess) -> None:
             assert watch.take(2) == [("ADDED", "watched"), ("DELETED", "watched")]
 
 
-def test_workers_share_no_randomness(shared: ServerProcess) -> None:
+def test_workers_share_no_random_numbers(shared: ServerProcess) -> None:
     """What was random before the fork would be the same on both sides of it."""
     with each_worker(shared) as apis:
         answers = [
@@ -199,7 +199,7 @@ def test_workers_share_no_randomness(shared: ServerProcess) -> None:
 # ---- metrics
 
 
-def test_counters_are_those_of_all_whoever_is_asked(shared: ServerProcess) -> None:
+def test_every_worker_reports_the_counters_of_all(shared: ServerProcess) -> None:
     posts = {"verb": "POST", "resource": "secrets"}
     with each_worker(shared) as apis:
         for number, api in enumerate(apis.values()):
@@ -215,7 +215,7 @@ def test_counters_are_those_of_all_whoever_is_asked(shared: ServerProcess) -> No
             assert metric(api, "apiserver_storage_objects", resource="secrets") == 6
 
 
-def test_a_worker_that_hangs_is_shown_as_it_was_and_harms_no_other(server: ServerProcess) -> None:
+def test_a_worker_that_hangs_keeps_its_last_metrics(server: ServerProcess) -> None:
     """Its counters must not seem to fall. /readyz speaks of the worker that was asked only."""
     with each_worker(server) as apis:
         (hanging, theirs), (_, ours) = apis.items()
@@ -235,7 +235,7 @@ def test_a_worker_that_hangs_is_shown_as_it_was_and_harms_no_other(server: Serve
 # ---- a worker dies
 
 
-def test_the_others_go_on_and_it_comes_back(server: ServerProcess) -> None:
+def test_a_worker_that_dies_is_replaced_while_others_serve(server: ServerProcess) -> None:
     """kill -9: what others do goes on, new connections are taken, counters do not fall."""
     with each_worker(server) as apis:
         (victim, theirs), (survivor, ours) = apis.items()
@@ -264,7 +264,7 @@ def test_the_others_go_on_and_it_comes_back(server: ServerProcess) -> None:
     assert f"process {victim}) ended by SIGKILL" in server.stderr
 
 
-def test_one_that_keeps_dying_waits_longer_each_time(server: ServerProcess) -> None:
+def test_a_worker_that_keeps_dying_is_restarted_with_back_off(server: ServerProcess) -> None:
     (_, second) = workers(server)
     for times in range(1, 4):
         (victim,) = [process for process in workers(server) if process != second]
@@ -275,7 +275,7 @@ def test_one_that_keeps_dying_waits_longer_each_time(server: ServerProcess) -> N
     assert is_alive(second)
 
 
-def test_nobody_comes_to_a_new_worker_before_it_is_ready(tmp_path: Path) -> None:
+def test_a_new_worker_gets_no_connections_before_it_is_ready(tmp_path: Path) -> None:
     """Without etcd it cannot fill its cache, while others serve from theirs."""
     etcd = an_etcd(tmp_path).start()
     try:
@@ -314,7 +314,7 @@ BY_WHOM: Final = {
 
 
 @pytest.mark.parametrize(("number", "to_all"), BY_WHOM.values(), ids=BY_WHOM)
-def test_a_graceful_stop(tmp_path: Path, etcd: EtcdProcess, number: signal.Signals, to_all: bool) -> None:
+def test_graceful_shutdown(tmp_path: Path, etcd: EtcdProcess, number: signal.Signals, to_all: bool) -> None:
     """readyz of each fails while requests are taken, watches end with an end of stream; exit code 0."""
     server = two_workers(tmp_path, etcd, "--shutdown-delay-duration=500ms")
     with server, each_worker(server) as apis, contextlib.ExitStack() as stack:
@@ -333,7 +333,7 @@ def test_a_graceful_stop(tmp_path: Path, etcd: EtcdProcess, number: signal.Signa
         assert not any(map(is_alive, processes))
 
 
-def test_the_second_signal_does_not_wait(tmp_path: Path, etcd: EtcdProcess) -> None:
+def test_the_second_signal_ends_it_at_once(tmp_path: Path, etcd: EtcdProcess) -> None:
     with two_workers(tmp_path, etcd, "--shutdown-delay-duration=60s") as server:
         processes = workers(server)
         with speaking_to(server) as api:
@@ -344,7 +344,7 @@ def test_the_second_signal_does_not_wait(tmp_path: Path, etcd: EtcdProcess) -> N
         assert not any(map(is_alive, processes))
 
 
-def test_a_worker_that_is_asked_to_stop_ends_gracefully_and_is_replaced(server: ServerProcess) -> None:
+def test_a_worker_that_gets_sigterm_ends_gracefully_and_is_replaced(server: ServerProcess) -> None:
     """One after the other, workers can be renewed."""
     with each_worker(server) as apis:
         (chosen, api), _ = apis.items()
@@ -410,7 +410,7 @@ BROKEN: Final[dict[str, tuple[list[Callable[[Path], str]], str]]] = {
 
 
 @pytest.mark.parametrize(("flags", "told"), BROKEN.values(), ids=BROKEN)
-def test_what_a_worker_cannot_start_with_ends_all_with_one_line(
+def test_a_worker_that_cannot_start_is_reported_in_one_line(
     tmp_path: Path, etcd: EtcdProcess, flags: list[Callable[[Path], str]], told: str
 ) -> None:
     """However many workers have the same reason, it is told once."""
@@ -421,7 +421,7 @@ def test_what_a_worker_cannot_start_with_ends_all_with_one_line(
     assert told in lines[0]
 
 
-def test_a_port_that_other_workers_have(shared: ServerProcess, tmp_path: Path, etcd: EtcdProcess) -> None:
+def test_a_port_of_other_workers_is_busy(shared: ServerProcess, tmp_path: Path, etcd: EtcdProcess) -> None:
     """SO_REUSEPORT would let two servers of one user share a port by mistake."""
     port = shared.url.rsplit(":", 1)[1]
     end = refused(two_workers(tmp_path, etcd, f"--secure-port={port}"))
@@ -431,7 +431,7 @@ def test_a_port_that_other_workers_have(shared: ServerProcess, tmp_path: Path, e
     )
 
 
-def test_without_etcd_it_is_alive_and_not_ready_until_there_is_one(tmp_path: Path) -> None:
+def test_without_etcd_it_is_live_and_not_ready(tmp_path: Path) -> None:
     """As one process is: it listens, so that a probe of /livez does not restart it."""
     etcd = an_etcd(tmp_path)
     server = two_workers(tmp_path, etcd, "--bind-address=127.0.0.1")

@@ -52,7 +52,7 @@ class Writes:
         return self._last
 
 
-async def test_what_was_there_an_interval_ago_is_forgotten_and_no_more(store: EmbeddedStore) -> None:
+async def test_compaction_keeps_the_history_of_one_interval(store: EmbeddedStore) -> None:
     writes, server = Writes(store), compactor(store)
     before = [await writes.one() for _ in range(3)]
     assert not await server.compact_once(), "nobody knows yet how old what is there is"
@@ -68,7 +68,7 @@ async def test_what_was_there_an_interval_ago_is_forgotten_and_no_more(store: Em
 
 
 @pytest.mark.parametrize("servers", [2, 3, 5])
-async def test_of_many_servers_one_compacts_in_an_interval(store: EmbeddedStore, servers: int) -> None:
+async def test_one_of_many_servers_compacts_in_an_interval(store: EmbeddedStore, servers: int) -> None:
     """Never the history of the last interval, whoever it is that compacts."""
     writes, compactors = Writes(store), [compactor(store) for _ in range(servers)]
     recent = [await writes.one()]
@@ -83,7 +83,7 @@ async def test_of_many_servers_one_compacts_in_an_interval(store: EmbeddedStore,
     assert not await is_readable(store, 2)
 
 
-async def test_a_server_that_comes_later_waits_an_interval(store: EmbeddedStore) -> None:
+async def test_a_server_that_starts_later_waits_an_interval(store: EmbeddedStore) -> None:
     writes, old = Writes(store), compactor(store)
     await old.compact_once()
     await writes.one()
@@ -98,7 +98,7 @@ async def test_a_server_that_comes_later_waits_an_interval(store: EmbeddedStore)
     assert await is_readable(store, last)
 
 
-async def test_the_key_is_no_object_and_below_the_prefix(store: EmbeddedStore) -> None:
+async def test_the_key_is_below_the_prefix_and_not_of_an_object(store: EmbeddedStore) -> None:
     await compactor(store, "/tenants/blue").compact_once()
     read = await store.get("/tenants/blue/-/compaction/latest")
     assert read.stored is not None
@@ -128,7 +128,7 @@ class Intervals:
         await self.until_asleep()
 
 
-async def test_it_runs_every_interval_and_goes_on_when_the_store_fails(
+async def test_it_runs_every_interval_even_after_the_store_failed(
     store: EmbeddedStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     writes, intervals = Writes(store), Intervals()
@@ -153,7 +153,7 @@ async def test_it_runs_every_interval_and_goes_on_when_the_store_fails(
         await task
 
 
-async def test_one_that_could_not_reach_the_store_says_so(store: EmbeddedStore) -> None:
+async def test_compact_once_raises_the_error_of_the_store(store: EmbeddedStore) -> None:
     await store.close()
     with pytest.raises(StorageUnavailable):
         await compactor(store).compact_once()

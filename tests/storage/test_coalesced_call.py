@@ -55,7 +55,7 @@ class Calls:
         assert len(set(await asyncio.gather(*(self.shared.get() for _ in range(size))))) == 1
 
 
-async def turns_until_called(calls: Calls, *, busy_s: float = 0.0) -> int:
+async def iterations_until_called(calls: Calls, *, busy_s: float = 0.0) -> int:
     """How many turns one who asks alone waits before the call is made."""
     before = calls.count
     async with Iteration(busy_s) as turns:
@@ -68,7 +68,7 @@ async def turns_until_called(calls: Calls, *, busy_s: float = 0.0) -> int:
     return passed
 
 
-async def test_who_asks_while_a_call_is_under_way_gets_the_next_one() -> None:
+async def test_a_get_during_a_call_gets_the_result_of_the_next_one() -> None:
     calls = Calls()
     calls.gate.clear()
     first = asyncio.create_task(calls.shared.get())
@@ -81,31 +81,31 @@ async def test_who_asks_while_a_call_is_under_way_gets_the_next_one() -> None:
     assert await asyncio.gather(*late) == [2] * 100
 
 
-async def test_who_asks_alone_waits_for_nobody() -> None:
+async def test_a_single_caller_does_not_wait_for_others() -> None:
     calls = Calls()
     await calls.shared.get()
-    alone = await turns_until_called(calls)
+    alone = await iterations_until_called(calls)
     await calls.crowd(5)
-    assert alone < await turns_until_called(calls), "after a crowd there may be more to come"
-    assert await turns_until_called(calls) == alone
+    assert alone < await iterations_until_called(calls), "after a crowd there may be more to come"
+    assert await iterations_until_called(calls) == alone
 
 
-async def test_a_crowd_is_waited_for_some_turns() -> None:
+async def test_after_many_callers_a_call_waits_some_iterations_for_more() -> None:
     calls = Calls()
     await calls.crowd(5)
-    assert await turns_until_called(calls) <= GATHER_ITERATIONS_MAX + 3
+    assert await iterations_until_called(calls) <= GATHER_ITERATIONS_MAX + 3
 
 
-async def test_a_busy_loop_is_not_waited_for() -> None:
+async def test_a_call_does_not_wait_long_in_a_busy_loop() -> None:
     """Its turns take longer than all that the waiting may take: one of them is the most."""
     calls = Calls()
     await calls.shared.get()
-    alone = await turns_until_called(calls, busy_s=2 * GATHER_S_MAX)
+    alone = await iterations_until_called(calls, busy_s=2 * GATHER_S_MAX)
     await calls.crowd(5)
-    assert await turns_until_called(calls, busy_s=2 * GATHER_S_MAX) <= alone + 1
+    assert await iterations_until_called(calls, busy_s=2 * GATHER_S_MAX) <= alone + 1
 
 
-async def test_closing_tells_those_who_wait() -> None:
+async def test_closing_fails_the_callers_that_wait() -> None:
     calls = Calls()
     calls.gate.clear()
     asked = [asyncio.create_task(calls.shared.get()) for _ in range(3)]

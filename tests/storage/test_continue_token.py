@@ -33,14 +33,14 @@ def contents(text: str) -> Any:
     return json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
 
 
-def test_a_token_is_what_kubernetes_makes() -> None:
+def test_a_token_is_that_of_kubernetes() -> None:
     """Servers of either kind may stand behind one address, so each must read the other's."""
     text = ContinueToken(42, "default/a\0").encode(V1)
     assert contents(text) == {"v": V1, "rv": 42, "start": "default/a\0"}
     assert decode_token("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Nywic3RhcnQiOiJhIn0", V1) == (7, "a")
 
 
-def test_going_on_at_whatever_is_most_recent_is_minus_one_on_the_wire() -> None:
+def test_the_most_recent_state_is_minus_one_on_the_wire() -> None:
     text = ContinueToken(0, "a").encode(V1)
     assert contents(text)["rv"] == -1
     assert decode_token(text, V1) == ContinueToken(0, "a")
@@ -92,7 +92,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "why"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_token(text: str, why: str) -> None:
+def test_an_invalid_token(text: str, why: str) -> None:
     with pytest.raises(InvalidToken) as refused:
         decode_token(text, V1)
     message = str(refused.value)
@@ -102,7 +102,7 @@ def test_what_is_no_token(text: str, why: str) -> None:
 
 
 @given(st.text() | st.binary().map(lambda raw: base64.urlsafe_b64encode(raw).rstrip(b"=").decode()))
-def test_any_text_is_a_token_or_refused(text: str) -> None:
+def test_no_text_raises_anything_but_invalid_token(text: str) -> None:
     try:
         decoded = decode_token(text, V1)
     except InvalidToken:
@@ -112,7 +112,7 @@ def test_any_text_is_a_token_or_refused(text: str) -> None:
 
 
 @given(STARTS)
-def test_no_start_leads_out_of_the_list_it_is_used_on(start: str) -> None:
+def test_a_start_is_refused_exactly_if_it_is_no_plain_path(start: str) -> None:
     keys = prefix_range("/registry/core/configmaps/")
     try:
         decoded = decode_token(token(GOOD | {"start": start}), V1)

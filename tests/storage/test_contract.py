@@ -126,7 +126,7 @@ async def test_a_put_keeps_the_create_revision(store: Storage) -> None:
     assert (stored.value, stored.create_revision, stored.mod_revision) == (b"2", first, second)
 
 
-async def test_a_key_made_anew_has_a_new_create_revision(store: Storage) -> None:
+async def test_a_key_created_again_has_a_new_create_revision(store: Storage) -> None:
     first = await store.create(P + "a", b"1")
     await store.compare_and_delete(P + "a", expected=first)
     again = await store.create(P + "a", b"2")
@@ -227,7 +227,7 @@ async def test_an_exact_read_shows_the_state_at_that_revision(store: Storage) ->
     assert seen == {created: b"1", changed: b"2", deleted: None, again: b"3"}
 
 
-async def test_a_revision_that_has_not_happened_is_refused(store: Storage) -> None:
+async def test_a_read_at_a_future_revision_is_refused(store: Storage) -> None:
     revision = await store.create(P + "a", b"1")
     with pytest.raises(RevisionTooLarge):
         await store.list(ALL, ReadAt.exactly(revision + 1_000_000))
@@ -235,7 +235,7 @@ async def test_a_revision_that_has_not_happened_is_refused(store: Storage) -> No
         await store.get(P + "a", ReadAt.not_older_than(revision + 1_000_000))
 
 
-async def test_not_older_than_a_revision_that_has_happened_is_answered(store: Storage) -> None:
+async def test_a_read_not_older_than_a_past_revision_is_answered(store: Storage) -> None:
     first, second = await put_many(store, "a", "b")
     page = await store.list(ALL, ReadAt.not_older_than(second))
     assert page.revision >= second
@@ -244,7 +244,7 @@ async def test_not_older_than_a_revision_that_has_happened_is_answered(store: St
     assert read.stored is not None
 
 
-async def test_any_is_answered(store: Storage) -> None:
+async def test_a_read_of_any_revision_is_answered(store: Storage) -> None:
     await put_many(store, "a")
     page = await store.list(ALL, ANY)
     assert set(names(page.items)) <= {"a"}
@@ -305,7 +305,7 @@ async def test_a_watch_sees_creations_changes_and_deletions_in_order(store: Stor
     ]
 
 
-async def test_a_watch_from_the_past_replays_what_came_after(store: Storage) -> None:
+async def test_a_watch_from_a_past_revision_replays_the_events_since(store: Storage) -> None:
     revisions = await put_many(store, "a", "b", "c")
     async with Events(store, ALL, after=revisions[0]) as events:
         assert names(await events.take(2)) == ["b", "c"]
@@ -333,7 +333,7 @@ async def test_a_watch_sees_only_its_range(store: Storage) -> None:
         assert names(await events.take(2)) == ["ns1/a", "ns1/b"]
 
 
-async def test_a_watch_from_a_revision_to_come_waits_for_it(store: Storage) -> None:
+async def test_a_watch_from_a_future_revision_waits_for_it(store: Storage) -> None:
     start = await store.current_revision()
     async with Events(store, ALL, after=start + 2) as events:
         await put_many(store, "a", "b", "c")
@@ -355,7 +355,7 @@ async def test_a_watch_misses_and_repeats_nothing_under_writes(store: Storage) -
         assert [e.mod_revision for e in await early.take(150)] == revisions[50:]
 
 
-async def test_progress_reaches_the_revision_of_writes_elsewhere(store: Storage) -> None:
+async def test_progress_reaches_the_revision_of_writes_outside_the_range(store: Storage) -> None:
     start = await store.current_revision()
     async with Events(store, prefix_range("/registry/"), after=start) as events:
         await events.watch.request_progress()
@@ -377,7 +377,7 @@ async def test_a_closed_watch_ends(store: Storage) -> None:
 # ---- compaction
 
 
-async def test_compaction_keeps_its_revision_and_forgets_what_was_before(store: Storage) -> None:
+async def test_compaction_keeps_its_revision_and_drops_earlier_ones(store: Storage) -> None:
     first = await store.create(P + "a", b"1")
     second = await store.compare_and_put(P + "a", b"2", expected=first)
     third = await store.compare_and_put(P + "a", b"3", expected=second)
@@ -419,14 +419,14 @@ async def test_a_watch_from_the_compacted_revision_misses_nothing(store: Storage
         assert (await events.next()).mod_revision == third
 
 
-async def test_revisions_go_on_after_everything_was_deleted_and_compacted(store: Storage) -> None:
+async def test_revisions_rise_after_everything_was_deleted_and_compacted(store: Storage) -> None:
     revision = await store.create(P + "a", b"1")
     deleted = await store.compare_and_delete(P + "a", expected=revision)
     await store.compact(deleted)
     assert await store.create(P + "a", b"1") == deleted + 1
 
 
-async def test_compacting_what_has_not_happened_is_refused(store: Storage) -> None:
+async def test_compacting_a_future_revision_is_refused(store: Storage) -> None:
     with pytest.raises(RevisionTooLarge):
         await store.compact(await store.current_revision() + 1_000)
 
@@ -464,7 +464,7 @@ async def test_a_put_without_the_lease_frees_the_key_from_it(store: Storage) -> 
     assert names((await store.list(ALL)).items) == ["a"]
 
 
-async def test_a_lease_that_runs_out_deletes_its_keys(store: Storage) -> None:
+async def test_a_lease_that_expires_deletes_its_keys(store: Storage) -> None:
     lease = await store.grant_lease(1)
     revision = await store.create(P + "a", b"1", lease=lease)
     async with Events(store, ALL, after=revision) as events:
@@ -472,7 +472,7 @@ async def test_a_lease_that_runs_out_deletes_its_keys(store: Storage) -> None:
     assert (event.key, event.value) == (P + "a", None)
 
 
-async def test_a_renewed_lease_can_be_used_on(store: Storage) -> None:
+async def test_a_renewed_lease_can_still_be_used(store: Storage) -> None:
     lease = await store.grant_lease(60)
     await store.renew_lease(lease)
     await store.create(P + "a", b"1", lease=lease)
@@ -488,5 +488,5 @@ async def test_an_unknown_lease_is_refused(store: Storage) -> None:
     assert await store.count(ALL) == 0
 
 
-async def test_a_healthy_store_says_so(store: Storage) -> None:
+async def test_a_healthy_store_passes_the_health_check(store: Storage) -> None:
     await store.check_health()

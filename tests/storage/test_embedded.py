@@ -71,7 +71,7 @@ async def next_event(store: Storage, *, after: int) -> Event:
 # ---- one process at a time
 
 
-async def test_a_second_server_is_told_who_holds_the_directory(tmp_path: Path) -> None:
+async def test_a_second_server_is_refused_with_the_process_id_of_the_first(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path)
     with pytest.raises(DataDirectoryError) as refused:
         await EmbeddedStore.open(tmp_path)
@@ -127,12 +127,12 @@ def garbage(file: Path) -> None:
     file.write_bytes(b"not a database" * 1_000)
 
 
-def foreign(file: Path) -> None:
+def foreign_database(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.executescript("CREATE TABLE songs (title TEXT); INSERT INTO songs VALUES ('a');")
 
 
-def foreign_with_our_table_name(file: Path) -> None:
+def foreign_database_with_our_table_name(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.executescript("CREATE TABLE numbers (name TEXT, value INTEGER)")
 
@@ -174,8 +174,11 @@ def a_directory(file: Path) -> None:
 
 UNUSABLE = {
     "garbage": (garbage, "is damaged or no store of this server"),
-    "another program's database": (foreign, "is damaged or no store of this server"),
-    "another program's database with a table of our name": (foreign_with_our_table_name, "has format None"),
+    "another program's database": (foreign_database, "is damaged or no store of this server"),
+    "another program's database with a table of our name": (
+        foreign_database_with_our_table_name,
+        "has format None",
+    ),
     "a newer format": (newer, "has format 2; this server reads 1"),
     "a file that was cut off": (cut_off, "is damaged"),
     "pages that were overwritten": (overwritten, "is damaged"),
@@ -184,7 +187,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize(("spoil", "message"), UNUSABLE.values(), ids=UNUSABLE)
-def test_a_file_that_cannot_be_used_is_named(
+def test_an_unusable_file_is_refused_by_name(
     tmp_path: Path, spoil: Callable[[Path], None], message: str
 ) -> None:
     file = tmp_path / "store.db"
@@ -200,7 +203,7 @@ def test_a_file_that_cannot_be_used_is_named(
         assert file.read_bytes() == before, "a file that is not ours must stay as it is"
 
 
-async def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+async def test_an_unusable_directory_is_refused_by_name(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     for directory in (file, file / "below"):
@@ -208,7 +211,7 @@ async def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
             await EmbeddedStore.open(directory)
 
 
-async def test_nobody_else_may_read_the_files(tmp_path: Path) -> None:
+async def test_other_users_cannot_read_the_files(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "new")
     await store.create(P + "a", b"secret")
     modes = {path.name: path.stat().st_mode & 0o077 for path in (tmp_path / "new").iterdir()}
@@ -297,7 +300,7 @@ async def test_a_refused_write_does_not_touch_the_others_of_its_group(store: Emb
     assert await store.count(ALL) == 51
 
 
-async def test_what_is_more_than_may_wait_is_refused_and_the_rest_is_done(store: EmbeddedStore) -> None:
+async def test_writes_beyond_the_queue_are_refused_and_the_rest_done(store: EmbeddedStore) -> None:
     asked = QUEUED_OPERATIONS_MAX + 100
     nothing = [Delete(P + "absent")]
     results = await asyncio.gather(
@@ -311,7 +314,7 @@ async def test_what_is_more_than_may_wait_is_refused_and_the_rest_is_done(store:
 # ---- cancellation, closing
 
 
-async def test_a_cancelled_write_happens_whole_or_not_and_disturbs_nobody(store: EmbeddedStore) -> None:
+async def test_a_cancelled_write_is_atomic_and_does_not_affect_others(store: EmbeddedStore) -> None:
     start = await store.current_revision()
     tasks = [
         asyncio.create_task(store.transact([], [Put(f"{P}{n}-{half}", b"") for half in "ab"]))
@@ -342,7 +345,7 @@ async def test_a_cancelled_read_leaves_nothing_behind(store: EmbeddedStore) -> N
     assert await all_keys(store) == ["a"]
 
 
-async def test_a_cancelled_watch_goes_on_where_it_was(store: EmbeddedStore) -> None:
+async def test_a_cancelled_watch_continues_where_it_was(store: EmbeddedStore) -> None:
     start = await store.current_revision()
     watch = store.watch(ALL, after=start)
     await anext(aiter(watch))
@@ -399,7 +402,7 @@ async def test_writes_in_flight_at_the_close_are_finished(tmp_path: Path) -> Non
 # ---- compaction
 
 
-async def test_compaction_gives_space_back_and_lets_writes_pass(tmp_path: Path) -> None:
+async def test_compaction_frees_space_and_does_not_block_writes(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path, durable=False)
     for n in range(100):
         await store.transact([], [Put(f"{P}{m}", b"%d" % n + b"x" * 2_000) for m in range(50)])
@@ -443,7 +446,7 @@ class TimedDatabase(Database):
             self.took_s.append(time.thread_time() - self._began_at)
 
 
-async def test_a_batch_is_no_longer_work_when_values_are_large(tmp_path: Path) -> None:
+async def test_a_batch_takes_no_longer_when_values_are_large(tmp_path: Path) -> None:
     """As `compaction` says. Of all batches the middle one, as other work on the machine stretches some."""
     keys = [f"{P}{n * 37 % 300:03}" for n in range(300)]  # Their pages come free in no order.
     store = await EmbeddedStore.open(tmp_path, durable=False)
@@ -461,7 +464,7 @@ async def test_a_batch_is_no_longer_work_when_values_are_large(tmp_path: Path) -
     assert (tmp_path / "store.db").stat().st_size < 1_000_000, "all the same, everything goes"
 
 
-async def test_batches_that_end_within_a_revision_forget_just_what_is_obsolete(tmp_path: Path) -> None:
+async def test_batches_that_end_within_a_revision_delete_only_what_is_obsolete(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path, durable=False)
     keys = [f"{P}{n:03}" for n in range(128)]
     for value in b"abc":  # Together more than one batch may have, in rows and in time.
@@ -479,7 +482,7 @@ async def test_batches_that_end_within_a_revision_forget_just_what_is_obsolete(t
     assert left == [(key, revision) for key in keys[::2]]
 
 
-async def test_what_is_compacted_stays_so_after_a_restart(tmp_path: Path) -> None:
+async def test_compaction_survives_a_restart(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path, durable=False)
     first = await store.create(P + "a", b"1")
     second = await store.compare_and_put(P + "a", b"2", expected=first)
@@ -497,7 +500,7 @@ async def test_what_is_compacted_stays_so_after_a_restart(tmp_path: Path) -> Non
     await store.close()
 
 
-async def test_the_log_does_not_grow_without_end(tmp_path: Path) -> None:
+async def test_the_log_is_bounded(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path, durable=False)
     for n in range(60):
         await store.transact([], [Put(f"{P}{m}", b"%d" % n + b"x" * 20_000) for m in range(50)])
@@ -505,7 +508,7 @@ async def test_the_log_does_not_grow_without_end(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_the_log_does_not_grow_while_lists_overlap(tmp_path: Path) -> None:
+async def test_the_log_is_bounded_while_lists_overlap(tmp_path: Path) -> None:
     """SQLite's own checkpoints never find a moment without a reader."""
     store = await EmbeddedStore.open(tmp_path, durable=False)
     await store.transact([], [Put(f"{P}{m:03}", b"x" * 50_000) for m in range(100)])
@@ -526,7 +529,7 @@ async def test_the_log_does_not_grow_while_lists_overlap(tmp_path: Path) -> None
     await store.close()
 
 
-def test_no_group_makes_the_log_longer_than_it_says(tmp_path: Path) -> None:
+def test_no_group_adds_more_to_the_log_than_estimated(tmp_path: Path) -> None:
     """The log is looked at only when what the groups since have said may have made it too long."""
     database, chance = Database(tmp_path, durable=False), random.Random(1)
     log, revision = tmp_path / "store.db-wal", 1
@@ -548,11 +551,11 @@ def test_no_group_makes_the_log_longer_than_it_says(tmp_path: Path) -> None:
     database.close()
 
 
-def told_of_the_log(caplog: pytest.LogCaptureFixture) -> int:
+def warnings_about_the_log(caplog: pytest.LogCaptureFixture) -> int:
     return sum("could not be moved into the file" in record.message for record in caplog.records)
 
 
-async def test_a_reader_in_another_process_freezes_nobody(
+async def test_a_reader_in_another_process_does_not_block_writes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Such as saves a snapshot. The log grows meanwhile, and is emptied when it can be."""
@@ -570,7 +573,7 @@ async def test_a_reader_in_another_process_freezes_nobody(
             await store.get(P + "a")
             slowest_s = max(slowest_s, time.perf_counter() - began)
     assert slowest_s < 0.9, "a wait of 0.05 s, and none of a second or more"
-    assert told_of_the_log(caplog) == 1
+    assert warnings_about_the_log(caplog) == 1
     monotonic.now += LOG_RETRY_S
     await store.create(P + "b", b"")
     await store.create(P + "c", b"")  # The log is looked after behind each group.
@@ -578,7 +581,7 @@ async def test_a_reader_in_another_process_freezes_nobody(
     await store.close()
 
 
-async def test_a_log_that_cannot_be_emptied_is_tried_again_after_a_while(
+async def test_emptying_the_log_is_retried_after_a_while(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Here, as the file may not get larger. The log may, and does so in one transaction."""
@@ -594,11 +597,11 @@ async def test_a_log_that_cannot_be_emptied_is_tried_again_after_a_while(
         assert log.stat().st_size > LOG_BYTES_MAX
         for n in range(5):
             await store.create(f"{P}at-once-{n}", b"")
-        assert told_of_the_log(caplog) == 1
+        assert warnings_about_the_log(caplog) == 1
         monotonic.now += LOG_RETRY_S
         for n in range(5):
             await store.create(f"{P}later-{n}", b"")
-        assert told_of_the_log(caplog) == 1, "once for each time that it lasts"
+        assert warnings_about_the_log(caplog) == 1, "once for each time that it lasts"
     await store.create(f"{P}early", b"")
     assert log.stat().st_size > LOG_BYTES_MAX
     monotonic.now += LOG_RETRY_S
@@ -608,7 +611,7 @@ async def test_a_log_that_cannot_be_emptied_is_tried_again_after_a_while(
     await store.close()
 
 
-async def test_a_key_that_is_no_text_fails_alone(tmp_path: Path) -> None:
+async def test_a_key_that_is_not_text_fails_alone(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path, durable=False)
     answers = await asyncio.gather(
         store.create(P + "a", b""),
@@ -681,7 +684,7 @@ async def test_a_lease_outlives_a_restart(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_lease_that_ran_out_while_nobody_ran_ends_at_the_start(tmp_path: Path) -> None:
+async def test_a_lease_that_ran_out_while_the_server_was_down_expires_at_the_start(tmp_path: Path) -> None:
     store, lease = await lease_restarted(tmp_path, ttl_s=60, away_s=61)
     event = await next_event(store, after=await store.current_revision() - 1)
     while event.value is not None:
@@ -699,7 +702,7 @@ async def test_a_clock_set_back_over_a_restart_lengthens_no_lease(tmp_path: Path
     await store.close()
 
 
-async def end_what_is_due(store: EmbeddedStore) -> None:
+async def expire_due_leases(store: EmbeddedStore) -> None:
     """A lease that is over at once makes the store look at its clock; it goes last of those due."""
     lease = await store.grant_lease(0)
     with contextlib.suppress(LeaseNotFound):
@@ -707,24 +710,24 @@ async def end_what_is_due(store: EmbeddedStore) -> None:
         await next_event(store, after=revision)
 
 
-async def test_setting_the_clock_ends_no_lease_and_time_does(tmp_path: Path) -> None:
+async def test_leases_expire_with_time_and_not_with_the_clock(tmp_path: Path) -> None:
     monotonic, wall = Clock(0), Clock(1_000)
     store = with_clocks(tmp_path, monotonic=monotonic, wall=wall)
     lease = await store.grant_lease(60)
     await store.create(P + "a", b"", lease=lease)
     wall.now += 100_000
-    await end_what_is_due(store)
+    await expire_due_leases(store)
     assert await all_keys(store) == ["a"]
 
     monotonic.now = 50
     await store.renew_lease(lease)
     monotonic.now = 109
-    await end_what_is_due(store)
+    await expire_due_leases(store)
     assert await all_keys(store) == ["a"], "a renewal begins the time again"
 
     monotonic.now = 111
     revision = await store.current_revision()
-    await end_what_is_due(store)
+    await expire_due_leases(store)
     event = await next_event(store, after=revision)
     while event.key != P + "a":
         event = await next_event(store, after=event.mod_revision)
@@ -754,7 +757,7 @@ class RefusingDatabase(Database):
         return sqlite3.SQLITE_DENY
 
 
-async def test_a_renewal_that_fails_takes_nothing_from_another(tmp_path: Path) -> None:
+async def test_a_failed_renewal_does_not_undo_another(tmp_path: Path) -> None:
     database, monotonic = RefusingDatabase(tmp_path), Clock(0)
     store = EmbeddedStore(database, monotonic=monotonic)
     lease = await store.grant_lease(60)
@@ -771,12 +774,12 @@ async def test_a_renewal_that_fails_takes_nothing_from_another(tmp_path: Path) -
         await failing
     await renewal
     monotonic.now = 109
-    await end_what_is_due(store)
+    await expire_due_leases(store)
     assert await all_keys(store) == ["a"], "60 seconds from the one that succeeded"
     await store.close()
 
 
-async def test_a_lease_that_is_renewed_while_it_could_not_be_ended_has_its_time(tmp_path: Path) -> None:
+async def test_a_lease_renewed_after_a_failed_expiry_has_its_full_ttl(tmp_path: Path) -> None:
     database, monotonic = RefusingDatabase(tmp_path), Clock(0)
     store = EmbeddedStore(database, monotonic=monotonic)
     lease = await store.grant_lease(60)
@@ -791,12 +794,12 @@ async def test_a_lease_that_is_renewed_while_it_could_not_be_ended_has_its_time(
     await renewal
     await wakes
     monotonic.now += RETRY_S + 50
-    await end_what_is_due(store)
+    await expire_due_leases(store)
     assert await all_keys(store) == ["a"]
     await store.close()
 
 
-async def test_a_lease_with_more_keys_than_a_transaction_ends_whole(store: EmbeddedStore) -> None:
+async def test_a_lease_with_more_keys_than_a_transaction_expires_completely(store: EmbeddedStore) -> None:
     lease = await store.grant_lease(60)
     for n in range(3):
         await store.transact([], [Put(f"{P}{n}-{m}", b"", lease) for m in range(128)])
@@ -818,7 +821,7 @@ class SmallDatabase(Database):
         return connection
 
 
-async def until_full(write: Callable[[int], Awaitable[None]]) -> None:
+async def write_until_full(write: Callable[[int], Awaitable[None]]) -> None:
     for n in range(1_000):
         try:
             await write(n)
@@ -827,7 +830,7 @@ async def until_full(write: Callable[[int], Awaitable[None]]) -> None:
     pytest.fail("there was room for everything")
 
 
-async def test_a_full_store_reads_on(tmp_path: Path) -> None:
+async def test_a_full_store_still_reads(tmp_path: Path) -> None:
     """What `StorageFull` says: reads go on, writes fail until space is made, and health says so."""
     store = EmbeddedStore(SmallDatabase(tmp_path, durable=False))
     revisions: list[int] = []
@@ -835,7 +838,7 @@ async def test_a_full_store_reads_on(tmp_path: Path) -> None:
     async def create(n: int) -> None:
         revisions.append(await store.create(f"{P}{n:03}", b"x" * 1_000))
 
-    await until_full(create)
+    await write_until_full(create)
     assert [item.mod_revision for item in (await store.list(ALL)).items] == revisions
     assert await store.current_revision() == revisions[-1], "a write that failed uses up no revision"
     with pytest.raises(StorageFull):
@@ -847,11 +850,11 @@ async def test_a_full_store_reads_on(tmp_path: Path) -> None:
     async def delete(n: int) -> None:
         await store.compare_and_delete(f"{P}{n:03}", expected=revisions[n])
 
-    await until_full(delete)  # Deletions, too, take room before they make any.
+    await write_until_full(delete)  # Deletions, too, take room before they make any.
     await store.close()
 
 
-async def test_a_full_store_has_room_again_after_compaction(tmp_path: Path) -> None:
+async def test_a_full_store_has_space_again_after_compaction(tmp_path: Path) -> None:
     store = EmbeddedStore(SmallDatabase(tmp_path, durable=False))
     revision = await store.create(P + "a", b"0")
 
@@ -859,7 +862,7 @@ async def test_a_full_store_has_room_again_after_compaction(tmp_path: Path) -> N
         nonlocal revision
         revision = await store.compare_and_put(P + "a", b"%d" % n + b"x" * 1_000, expected=revision)
 
-    await until_full(change)
+    await write_until_full(change)
     watch = asyncio.create_task(next_event(store, after=revision))
     await store.compact(revision)
     await store.check_health()
@@ -869,7 +872,7 @@ async def test_a_full_store_has_room_again_after_compaction(tmp_path: Path) -> N
     await store.close()
 
 
-async def test_a_file_system_without_room(tmp_path: Path) -> None:
+async def test_a_full_file_system(tmp_path: Path) -> None:
     """The same on a real file system of 2 MiB, in a mount namespace of its own."""
     program = f"""
 import asyncio
@@ -913,7 +916,7 @@ asyncio.run(main())
     assert done.stdout == "recovered\n", done.stderr
 
 
-async def test_a_disk_that_the_store_itself_has_filled(tmp_path: Path) -> None:
+async def test_a_disk_filled_by_the_store_itself(tmp_path: Path) -> None:
     """Old versions are given up, with the help of a reserve; no write is lost, and nobody has to step in."""
     program = f"""
 import asyncio, logging
@@ -966,7 +969,7 @@ def file_size_limit(limit_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
 
 
-async def test_a_commit_that_the_disk_cut_off_is_unknown_and_then_known(tmp_path: Path) -> None:
+async def test_a_commit_that_fails_half_way_has_an_unknown_outcome_that_is_resolved(tmp_path: Path) -> None:
     """Whatever came of it, store, revision and watches agree afterwards, and nothing comes twice."""
     store = await EmbeddedStore.open(tmp_path, durable=False)
     first = await store.create(P + "a", b"1")

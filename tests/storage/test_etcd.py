@@ -151,7 +151,7 @@ async def test_etcd_holds_the_keys_and_bytes_that_were_written(etcd: EtcdProcess
     ]
 
 
-def test_objects_are_where_and_what_the_design_says(etcd: EtcdProcess, tmp_path: Path) -> None:
+def test_objects_have_the_documented_keys_and_form(etcd: EtcdProcess, tmp_path: Path) -> None:
     """Compact JSON without resourceVersion, under {prefix}/{group}/{resource}/{namespace}/{name}."""
     flags = (f"--etcd-servers={etcd.url}", "--etcd-prefix=/design", "--controllers=-*")
     with ServerProcess(tmp_path / "data", *flags) as server:
@@ -169,7 +169,7 @@ def test_objects_are_where_and_what_the_design_says(etcd: EtcdProcess, tmp_path:
     assert value == json.dumps(stored, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-async def test_what_others_write_is_seen(etcd: EtcdProcess, open_store: Stores) -> None:
+async def test_writes_of_other_clients_are_seen(etcd: EtcdProcess, open_store: Stores) -> None:
     store = open_store(etcd.url)
     start = await store.current_revision()
     etcd.ctl("put", "/others/a", "1")
@@ -178,9 +178,7 @@ async def test_what_others_write_is_seen(etcd: EtcdProcess, open_store: Stores) 
     assert [(event.key, event.value) for event in seen] == [("/others/a", b"1"), ("/others/a", None)]
 
 
-async def test_keys_of_others_that_are_no_text_do_not_stop_a_list(
-    etcd: EtcdProcess, open_store: Stores
-) -> None:
+async def test_keys_that_are_not_utf_8_do_not_stop_a_list(etcd: EtcdProcess, open_store: Stores) -> None:
     """A list goes on after any key: the next page begins behind it."""
     store, client = open_store(etcd.url), EtcdClient([etcd.url])
     await store.create("/bytes/a", b"")
@@ -197,7 +195,7 @@ async def test_keys_of_others_that_are_no_text_do_not_stop_a_list(
     assert found == [b"/bytes/a", b"/bytes/b\xff", b"/bytes/c"]
 
 
-async def test_stores_with_different_prefixes_do_not_meet(etcd: EtcdProcess, open_store: Stores) -> None:
+async def test_stores_with_different_prefixes_are_independent(etcd: EtcdProcess, open_store: Stores) -> None:
     red, blue = (open_store(etcd.url, prefix=f"/{colour}") for colour in ("red", "blue"))
     start = await red.current_revision()
     await red.create("/red/core/configmaps/a", b"red")
@@ -220,7 +218,7 @@ async def test_stores_with_different_prefixes_do_not_meet(etcd: EtcdProcess, ope
 # ---- sizes
 
 
-async def test_a_list_of_more_than_a_page_is_one_state(etcd: EtcdProcess, open_store: Stores) -> None:
+async def test_a_list_of_several_pages_is_of_one_revision(etcd: EtcdProcess, open_store: Stores) -> None:
     store, keys = open_store(etcd.url), prefix_range("/pages/")
     names = [f"/pages/{n:05}" for n in range(2 * PAGE_KEYS + 1)]
     for at in range(0, len(names), 128):
@@ -271,7 +269,7 @@ CALLS: dict[str, Callable[[Storage], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_nobody_there_is_said_at_once(
+async def test_an_etcd_that_does_not_run_is_reported_at_once(
     open_store: Stores, call: Callable[[Storage], Awaitable[object]]
 ) -> None:
     """Not OutcomeUnknown: what could not be sent has surely not happened."""
@@ -294,7 +292,7 @@ async def test_a_closed_store_is_unavailable(
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-async def test_a_store_comes_back_and_a_watch_goes_on_without_loss(
+async def test_after_a_restart_of_etcd_a_watch_resumes_without_loss(
     own_etcd: EtcdProcess, open_store: Stores, how: str
 ) -> None:
     store = open_store(own_etcd.url)
@@ -319,7 +317,7 @@ async def test_a_store_comes_back_and_a_watch_goes_on_without_loss(
 
 
 @pytest.mark.slow
-async def test_a_server_that_hangs_is_given_up_in_time(own_etcd: EtcdProcess, open_store: Stores) -> None:
+async def test_calls_to_a_server_that_hangs_time_out(own_etcd: EtcdProcess, open_store: Stores) -> None:
     """A read has not happened, a write may have: the server can take it up when it goes on."""
     store = open_store(own_etcd.url)
     await store.create(P + "a", b"1")
@@ -341,7 +339,9 @@ async def test_a_server_that_hangs_is_given_up_in_time(own_etcd: EtcdProcess, op
     await until_answered(store.check_health)
 
 
-async def test_what_others_compacted_is_gone_and_said_so(own_etcd: EtcdProcess, open_store: Stores) -> None:
+async def test_revisions_compacted_by_other_clients_are_reported(
+    own_etcd: EtcdProcess, open_store: Stores
+) -> None:
     """Rows K31, Q01: somebody else may compact at any time, in the middle of a list or a watch."""
     store = open_store(own_etcd.url)
     revisions = [await store.create(P + name, name.encode()) for name in "abc"]
@@ -362,7 +362,7 @@ async def test_what_others_compacted_is_gone_and_said_so(own_etcd: EtcdProcess, 
     await store.compact(revisions[0])  # what is compacted already does no harm
 
 
-async def test_a_watch_may_wait_for_the_last_of_all_revisions(etcd: EtcdProcess, open_store: Stores) -> None:
+async def test_a_watch_may_wait_for_the_highest_revision(etcd: EtcdProcess, open_store: Stores) -> None:
     """`after` may lie ahead of the current revision, and resourceVersions go up to REVISION_MAX."""
     watch = open_store(etcd.url).watch(ALL, after=REVISION_MAX)
     async with asyncio.timeout(10):
@@ -419,7 +419,7 @@ class Proxy:
         sink.close()
 
 
-async def test_a_write_whose_answer_is_lost_is_unknown_and_has_happened(
+async def test_a_write_whose_answer_is_lost_is_unknown_and_happened(
     etcd: EtcdProcess, open_store: Stores
 ) -> None:
     """It is not tried on another endpoint: the second try would say KeyExists of our own write."""
@@ -439,7 +439,7 @@ async def test_a_write_whose_answer_is_lost_is_unknown_and_has_happened(
             await store.create("/unknown/a", b"1")
 
 
-async def test_a_write_that_is_lost_on_the_way_is_unknown_and_has_not_happened(
+async def test_a_write_that_does_not_arrive_is_unknown_and_did_not_happen(
     etcd: EtcdProcess, open_store: Stores
 ) -> None:
     async with Proxy(etcd.url) as proxy:
@@ -457,7 +457,9 @@ async def test_a_write_that_is_lost_on_the_way_is_unknown_and_has_not_happened(
         assert read.stored is None
 
 
-async def test_a_read_whose_answer_is_lost_is_asked_elsewhere(etcd: EtcdProcess, open_store: Stores) -> None:
+async def test_a_read_whose_answer_is_lost_is_repeated_elsewhere(
+    etcd: EtcdProcess, open_store: Stores
+) -> None:
     async with Proxy(etcd.url) as proxy:
         store = open_store(proxy.url, etcd.url)
         await store.create("/unknown/c", b"1")
@@ -470,7 +472,7 @@ async def test_a_read_whose_answer_is_lost_is_asked_elsewhere(etcd: EtcdProcess,
         assert read.stored is not None
 
 
-async def test_cancelled_calls_disturb_nobody(etcd: EtcdProcess, open_store: Stores) -> None:
+async def test_cancelled_calls_do_not_affect_others(etcd: EtcdProcess, open_store: Stores) -> None:
     store = open_store(etcd.url)
     tasks = [asyncio.create_task(store.create(f"/cancelled/{n:02}", b"")) for n in range(60)]
     asked = [asyncio.create_task(store.current_revision()) for _ in range(20)]
@@ -493,14 +495,14 @@ FIRST_CALLS = {name: CALLS[name] for name in ("get", "list", "create", "grant_le
 
 
 @pytest.mark.parametrize("call", FIRST_CALLS.values(), ids=FIRST_CALLS)
-async def test_the_next_endpoint_takes_over_when_the_first_is_not_there(
+async def test_the_next_endpoint_takes_over_when_the_first_is_down(
     own_etcd: EtcdProcess, open_store: Stores, call: Callable[[Storage], Awaitable[object]]
 ) -> None:
     async with asyncio.timeout(5):
         await call(open_store(nowhere(), nowhere(), own_etcd.url))
 
 
-async def test_renewals_find_the_endpoint_that_is_there(etcd: EtcdProcess, open_store: Stores) -> None:
+async def test_renewals_fail_over(etcd: EtcdProcess, open_store: Stores) -> None:
     """A server whose only calls are renewals must not lose its leases with one endpoint."""
     lease = await open_store(etcd.url).grant_lease(60)
     store = open_store(nowhere(), etcd.url)
@@ -508,7 +510,7 @@ async def test_renewals_find_the_endpoint_that_is_there(etcd: EtcdProcess, open_
 
 
 @pytest.mark.parametrize("call", FIRST_CALLS.values(), ids=FIRST_CALLS)
-async def test_many_calls_at_once_find_the_endpoint_that_is_there(
+async def test_many_concurrent_calls_fail_over_once(
     etcd: EtcdProcess, open_store: Stores, call: Callable[[Storage], Awaitable[object]]
 ) -> None:
     """Calls that fail together turn to the next endpoint once, not once each."""
@@ -517,7 +519,7 @@ async def test_many_calls_at_once_find_the_endpoint_that_is_there(
     assert not any(isinstance(answer, StorageUnavailable | OutcomeUnknown) for answer in answers)
 
 
-async def test_closing_cancels_nobody(own_etcd: EtcdProcess) -> None:
+async def test_closing_raises_errors_and_cancels_no_task(own_etcd: EtcdProcess) -> None:
     """Whoever waits for an answer is told that there will be none, as of any other failure."""
     store = EtcdStore(EtcdClient([own_etcd.url]), prefix="/registry")
     await store.create(P + "a", b"")
@@ -536,7 +538,7 @@ async def test_closing_cancels_nobody(own_etcd: EtcdProcess) -> None:
     assert kinds == [StorageUnavailable, StorageUnavailable, OutcomeUnknown, StorageUnavailable]
 
 
-class Mute:
+class SilentServer:
     """Accepts connections and says nothing."""
 
     def __init__(self) -> None:
@@ -544,7 +546,7 @@ class Mute:
         self.accepted = asyncio.Event()
         self._writers: list[asyncio.StreamWriter] = []
 
-    async def __aenter__(self) -> Mute:
+    async def __aenter__(self) -> SilentServer:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
@@ -561,11 +563,11 @@ class Mute:
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_closing_while_it_connects_ends_every_call(
+async def test_closing_while_connecting_ends_every_call(
     call: Callable[[Storage], Awaitable[object]],
 ) -> None:
     """A server that accepts and says nothing: gRPC leaves some waiting for ever."""
-    async with Mute() as mute:
+    async with SilentServer() as mute:
         store = EtcdStore(EtcdClient([mute.url]), prefix="/registry")
         calling: asyncio.Future[object] = asyncio.ensure_future(call(store))
         await mute.accepted.wait()
@@ -575,7 +577,7 @@ async def test_closing_while_it_connects_ends_every_call(
                 await calling
 
 
-async def test_what_was_begun_before_closing_says_that_the_store_is_closed(etcd: EtcdProcess) -> None:
+async def test_watches_and_calls_after_closing_report_the_closed_store(etcd: EtcdProcess) -> None:
     """Not gRPC's UsageError, which no caller expects."""
     client = EtcdClient([etcd.url])
     store = EtcdStore(client, prefix="/registry")
@@ -601,7 +603,7 @@ async def test_what_was_begun_before_closing_says_that_the_store_is_closed(etcd:
 
 
 @pytest.mark.parametrize("is_closed_first", [True, False], ids=["closed first", "cancelled first"])
-async def test_a_reader_who_is_cancelled_while_the_watch_is_closed_is_cancelled(
+async def test_a_task_cancelled_while_its_watch_is_closed_is_cancelled(
     etcd: EtcdProcess, open_store: Stores, is_closed_first: bool
 ) -> None:
     """An error in place of the cancellation would keep a task going that was told to end."""
@@ -623,7 +625,7 @@ async def test_a_reader_who_is_cancelled_while_the_watch_is_closed_is_cancelled(
         await task
 
 
-async def test_more_than_etcd_takes_is_too_large_and_not_unknown(
+async def test_a_request_above_etcds_limit_is_too_large_and_not_unknown(
     etcd: EtcdProcess, open_store: Stores
 ) -> None:
     store = open_store(etcd.url, prefix=f"/{uuid.uuid4()}")
@@ -640,7 +642,7 @@ ENDPOINTS = {
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=ENDPOINTS)
-async def test_an_endpoint_that_is_none_is_named(endpoint: str) -> None:
+async def test_an_invalid_endpoint_is_refused_by_name(endpoint: str) -> None:
     with pytest.raises(ValueError, match="is not of the form http://HOST:PORT or https://HOST:PORT"):
         EtcdClient([endpoint])
 
@@ -653,7 +655,9 @@ def cluster(tmp_path: Path) -> Iterator[EtcdCluster]:
 
 
 @pytest.mark.slow
-async def test_three_members_work_on_when_one_is_lost(cluster: EtcdCluster, open_store: Stores) -> None:
+async def test_a_cluster_of_three_works_without_any_one_member(
+    cluster: EtcdCluster, open_store: Stores
+) -> None:
     """Whichever is lost, the one in use, too: no answered write goes, no event is missed or repeated."""
     store, seen, answered = open_store(*cluster.urls), list[Event](), dict[str, int]()
     start = await until_answered(store.current_revision)
@@ -695,7 +699,7 @@ async def test_three_members_work_on_when_one_is_lost(cluster: EtcdCluster, open
 
 
 @pytest.mark.slow
-async def test_without_a_majority_nothing_is_answered_until_it_is_back(
+async def test_without_a_quorum_nothing_is_answered_until_it_is_back(
     cluster: EtcdCluster, open_store: Stores
 ) -> None:
     store = open_store(cluster.members[0].url)
@@ -723,7 +727,7 @@ async def test_without_a_majority_nothing_is_answered_until_it_is_back(
 # ---- no room
 
 
-async def use_up(store: Storage) -> dict[str, StorageError | int]:
+async def use_up_quota(store: Storage) -> dict[str, StorageError | int]:
     """Many writers at once until the quota is used up; what each was told."""
     keys = [f"{P}{n:04}" for n in range(1_000)]
     results = await asyncio.gather(*(store.create(k, b"x" * 20_000) for k in keys), return_exceptions=True)
@@ -741,7 +745,9 @@ def small_etcd(tmp_path: Path) -> Iterator[EtcdProcess]:
     etcd.kill()
 
 
-async def test_a_used_up_quota_stops_writes_and_is_cured(small_etcd: EtcdProcess, open_store: Stores) -> None:
+async def test_an_exhausted_quota_stops_writes_until_space_is_freed(
+    small_etcd: EtcdProcess, open_store: Stores
+) -> None:
     """Row N01: not ready. Reads go on; etcd's cure is to delete, compact, defragment and disarm."""
     store = open_store(small_etcd.url)
 
@@ -769,7 +775,7 @@ async def test_a_used_up_quota_stops_writes_and_is_cured(small_etcd: EtcdProcess
     assert await store.create(P + "again", b"") == revision + 1
 
 
-async def test_a_write_that_was_told_there_is_no_room_has_not_happened(
+async def test_a_write_refused_for_space_has_not_happened(
     small_etcd: EtcdProcess, open_store: Stores
 ) -> None:
     """`StorageUnavailable`, which `StorageFull` is: whatever was asked for has not happened.
@@ -778,7 +784,7 @@ async def test_a_write_that_was_told_there_is_no_room_has_not_happened(
     becomes of them must not be called StorageFull.
     """
     store = open_store(small_etcd.url)
-    told = await use_up(store)
+    told = await use_up_quota(store)
     found = {item.key for item in (await store.list(ALL)).items}
     assert {key for key, result in told.items() if isinstance(result, int)} <= found
     refused = {key for key, result in told.items() if isinstance(result, StorageUnavailable)}
@@ -830,7 +836,7 @@ class Authority:
         return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def loaded(files: TlsFiles, *, certificate: bool = True) -> Tls:
+def tls_from(files: TlsFiles, *, certificate: bool = True) -> Tls:
     if not certificate:
         return Tls(ca=files.ca.read_bytes())
     return Tls(files.ca.read_bytes(), files.certificate.read_bytes(), files.key.read_bytes())
@@ -852,24 +858,24 @@ def tls_etcd(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> 
 async def test_tls_with_a_client_certificate(
     tls_etcd: EtcdProcess, authority: Authority, open_store: Stores
 ) -> None:
-    store = open_store(tls_etcd.url, tls=loaded(authority.issue("client")))
+    store = open_store(tls_etcd.url, tls=tls_from(authority.issue("client")))
     await store.check_health()
     revision = await store.create(P + "a", b"1")
     assert [event.mod_revision for event in await events(store, ALL, after=1, count=1)] == [revision]
 
 
-async def test_tls_that_does_not_match_is_refused_in_time(
+async def test_tls_mismatches_are_refused_in_time(
     tls_etcd: EtcdProcess, authority: Authority, tmp_path: Path, open_store: Stores
 ) -> None:
     client = authority.issue("client")
     stranger = Authority(tmp_path / "other").issue("client")
     refused = {
-        "without a certificate": open_store(tls_etcd.url, tls=loaded(client, certificate=False)),
+        "without a certificate": open_store(tls_etcd.url, tls=tls_from(client, certificate=False)),
         "with another authority's": open_store(
             tls_etcd.url,
             tls=Tls(client.ca.read_bytes(), stranger.certificate.read_bytes(), stranger.key.read_bytes()),
         ),
-        "to a server of another authority's": open_store(tls_etcd.url, tls=loaded(stranger)),
+        "to a server of another authority's": open_store(tls_etcd.url, tls=tls_from(stranger)),
         "without TLS": open_store(tls_etcd.url.replace("https", "http")),
     }
     for how, store in refused.items():
@@ -878,7 +884,7 @@ async def test_tls_that_does_not_match_is_refused_in_time(
                 await store.check_health()
             with pytest.raises((StorageUnavailable, OutcomeUnknown)):
                 await store.create(P + how, b"1")
-    good = open_store(tls_etcd.url, tls=loaded(client))
+    good = open_store(tls_etcd.url, tls=tls_from(client))
     assert await good.count(prefix_range(P + "w")) == await good.count(prefix_range(P + "t")) == 0
 
 
@@ -903,7 +909,7 @@ ORDERED = {
 
 
 @pytest.mark.parametrize(("release", "is_ordered"), ORDERED.items())
-def test_whose_progress_reports_are_trusted(release: str, is_ordered: bool) -> None:
+def test_which_releases_have_ordered_progress_reports(release: str, is_ordered: bool) -> None:
     assert EtcdVersion.parse(release).has_ordered_progress is is_ordered
 
 
@@ -964,7 +970,7 @@ class Release:
             )
 
 
-async def test_each_watch_asks_what_the_server_is_now(
+async def test_each_watch_asks_for_the_servers_release(
     open_store: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Members are replaced one after another, by older ones, too, whose reports are not to be trusted."""
@@ -997,5 +1003,5 @@ WARNED = {"3.4.30": True, "3.4.31": False, "3.5.2": True, "3.5.12": True, "3.5.1
 
 
 @pytest.mark.parametrize(("release", "is_warned"), WARNED.items())
-def test_which_releases_are_warned_of(release: str, is_warned: bool) -> None:
+def test_which_releases_get_a_warning(release: str, is_warned: bool) -> None:
     assert (EtcdVersion.parse(release).warning is not None) is is_warned

@@ -67,7 +67,7 @@ NO_OBJECTS = {
 
 
 @pytest.mark.parametrize("key", NO_OBJECTS.values(), ids=NO_OBJECTS)
-def test_keys_that_are_no_objects(key: str) -> None:
+def test_keys_that_are_not_of_objects(key: str) -> None:
     assert resource_of("/registry", key) is None
 
 
@@ -108,5 +108,5 @@ def test_a_range_includes_its_start_and_excludes_its_end(start: str, end: str, k
     assert (key in KeyRange(start, end)) == (start.encode() <= key.encode() < end.encode())
 
 
-def test_what_is_no_text_is_in_no_range() -> None:
+def test_only_text_is_in_a_range() -> None:
     assert not prefix_range("/registry/").__contains__(b"/registry/a")

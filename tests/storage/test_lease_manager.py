@@ -53,7 +53,7 @@ async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Granting]:
     await store.close()
 
 
-async def test_a_lease_that_is_no_more_is_not_handed_out(store: Granting, clock: Clock) -> None:
+async def test_a_lease_that_was_forgotten_is_not_reused(store: Granting, clock: Clock) -> None:
     pool = LeaseManager(store, clock=clock)
     lease = await pool.lease_for(HOUR_S)
     await store.revoke_lease(lease)
@@ -74,7 +74,7 @@ TIMES = {
 
 
 @pytest.mark.parametrize(("ttl_s", "extra_s"), TIMES.values(), ids=TIMES)
-async def test_how_long_a_lease_is_shared(store: Granting, clock: Clock, ttl_s: int, extra_s: int) -> None:
+async def test_how_long_a_lease_is_reused(store: Granting, clock: Clock, ttl_s: int, extra_s: int) -> None:
     """A key outlives its time by a twentieth of it, or by a minute if that is less."""
     assert extra_s == min(REUSE_S_MAX, max(1, int(ttl_s * REUSE_FRACTION)))
     pool = LeaseManager(store, clock=clock)
@@ -88,7 +88,7 @@ async def test_how_long_a_lease_is_shared(store: Granting, clock: Clock, ttl_s: 
     assert store.ends[second] >= clock.now + ttl_s
 
 
-async def test_no_key_lives_shorter_than_it_was_promised(store: Granting, clock: Clock) -> None:
+async def test_no_key_expires_before_its_ttl(store: Granting, clock: Clock) -> None:
     """Also when the store takes its time to grant a lease: that runs from the grant, not from the answer."""
     store.takes_s = 2.0
     pool = LeaseManager(store, clock=clock)
@@ -99,7 +99,7 @@ async def test_no_key_lives_shorter_than_it_was_promised(store: Granting, clock:
             clock.now += 0.7
 
 
-async def test_different_times_have_different_leases(store: Granting, clock: Clock) -> None:
+async def test_different_ttls_have_different_leases(store: Granting, clock: Clock) -> None:
     pool = LeaseManager(store, clock=clock)
     assert len({await pool.lease_for(ttl_s) for ttl_s in (60, 61, HOUR_S)}) == 3
     assert len(store.ends) == 3
@@ -111,14 +111,14 @@ async def test_a_lease_has_no_more_keys_than_can_be_deleted_together(store: Gran
     assert [leases.count(lease) for lease in store.ends] == [KEYS_MAX, KEYS_MAX, 1]
 
 
-async def test_many_who_ask_at_once_share_a_lease(store: Granting, clock: Clock) -> None:
+async def test_concurrent_callers_share_a_lease(store: Granting, clock: Clock) -> None:
     pool = LeaseManager(store, clock=clock)
     leases = await asyncio.gather(*(pool.lease_for(HOUR_S) for _ in range(100)))
     assert set(leases) == set(store.ends)
     assert len(store.ends) == 1
 
 
-async def test_one_who_gives_up_holds_nobody_back(store: Granting, clock: Clock) -> None:
+async def test_a_cancelled_caller_does_not_block_others(store: Granting, clock: Clock) -> None:
     pool = LeaseManager(store, clock=clock)
     asking = [asyncio.create_task(pool.lease_for(HOUR_S)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -128,14 +128,14 @@ async def test_one_who_gives_up_holds_nobody_back(store: Granting, clock: Clock)
     assert lease == again
 
 
-async def test_the_leases_are_good_for_keys(store: Granting, clock: Clock) -> None:
+async def test_keys_can_be_written_with_the_leases(store: Granting, clock: Clock) -> None:
     lease = await LeaseManager(store, clock=clock).lease_for(HOUR_S)
     await store.transact([], [Put(f"/registry/core/events/{n}", b"", lease) for n in range(3)])
     await store.revoke_lease(lease)
     assert await store.count(prefix_range("/registry/")) == 0
 
 
-async def test_a_store_that_cannot_grant_says_so(store: Granting, clock: Clock) -> None:
+async def test_an_error_of_the_store_is_raised(store: Granting, clock: Clock) -> None:
     await store.close()
     with pytest.raises(StorageUnavailable):
         await LeaseManager(store, clock=clock).lease_for(HOUR_S)

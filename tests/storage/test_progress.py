@@ -27,7 +27,7 @@ async def turns(count: int = 3) -> None:
 
 
 @pytest.mark.parametrize("exists", KINDS.values(), ids=KINDS)
-async def test_who_waits_is_woken_by_the_revision_and_not_before(exists: bool) -> None:
+async def test_a_waiter_is_woken_by_its_revision_and_not_before(exists: bool) -> None:
     progress = Progress()
     waits = {n: asyncio.create_task(progress.wait_for(n, SOON_S, exists=exists)) for n in (7, 5, 6, 9)}
     await turns()
@@ -43,7 +43,7 @@ async def test_who_waits_is_woken_by_the_revision_and_not_before(exists: bool) -
     assert await progress.wait_for(9, 0, exists=exists), "what is reached needs no time"
 
 
-async def test_only_revisions_that_exist_are_asked_for() -> None:
+async def test_progress_is_requested_only_for_revisions_that_exist() -> None:
     progress = Progress()
     wanted = asyncio.create_task(progress.wait_for_waiters())
     hoping = asyncio.create_task(progress.wait_for(REVISION_MAX, SOON_S, exists=False))
@@ -66,7 +66,9 @@ GIVING_UP: dict[str, Callable[[asyncio.Task[bool]], object]] = {
 
 @pytest.mark.parametrize("give_up", GIVING_UP.values(), ids=GIVING_UP)
 @pytest.mark.parametrize("exists", KINDS.values(), ids=KINDS)
-async def test_who_gave_up_is_not_held(exists: bool, give_up: Callable[[asyncio.Task[bool]], object]) -> None:
+async def test_a_waiter_that_gave_up_is_freed(
+    exists: bool, give_up: Callable[[asyncio.Task[bool]], object]
+) -> None:
     """A client that asks again and again for a huge resourceVersion costs nothing that stays."""
     progress = Progress()
     # Whoever waits for less is in front of them.
@@ -87,7 +89,7 @@ async def test_who_gave_up_is_not_held(exists: bool, give_up: Callable[[asyncio.
 
 
 @pytest.mark.parametrize("exists", KINDS.values(), ids=KINDS)
-async def test_a_crowd_that_gave_up_together_is_not_held(exists: bool) -> None:
+async def test_many_waiters_that_gave_up_together_are_freed(exists: bool) -> None:
     """Nobody needs to come after them."""
     progress = Progress()
     before = futures()

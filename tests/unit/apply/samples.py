@@ -61,8 +61,8 @@ OBJECT: Final = Schema(
         "status": Schema(Kind.STRUCT, "v1.Status", fields={"n": NUMBER}),
     },
 )
-SHAPE: Final[TypeDef] = TypeDefs({"Item": {"proto": "TCP"}}).of_object(OBJECT)
-VERSION: Final = KeyVersion("v1", SHAPE, {"apiVersion": "v1", "kind": "Thing", "metadata": {}})
+TYPE_DEF: Final[TypeDef] = TypeDefs({"Item": {"proto": "TCP"}}).of_object(OBJECT)
+VERSION: Final = KeyVersion("v1", TYPE_DEF, {"apiVersion": "v1", "kind": "Thing", "metadata": {}})
 
 
 def thing_of(**fields: Any) -> dict[str, Any]:

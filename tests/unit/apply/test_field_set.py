@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from apiserver.apply import field_set
 from apiserver.apply.field_set import FieldSet, InvalidFieldSet, difference, intersection, union
 from apiserver.apply.typed_value import SchemaMismatch, TooDeep, UnknownField, compare, stated
-from tests.unit.apply.samples import SHAPE, thing_of
+from tests.unit.apply.samples import TYPE_DEF, thing_of
 
 Path = tuple[str, ...]
 ELEMENTS = ["f:a", "f:b", 'k:{"name":"x"}', 'v:"a"', "v:2", "i:0"]
@@ -47,7 +47,7 @@ def test_no_operation_changes_its_sets_and_nothing_to_take_away_gives_the_set_it
 
 
 @given(SETS)
-def test_what_is_written_is_read_as_the_same(a: frozenset[Path]) -> None:
+def test_encoded_sets_are_parsed_as_the_same(a: frozenset[Path]) -> None:
     assert field_set.parse(orjson.loads(orjson.dumps(field_set.ordered(trie(a))))) == trie(a)
 
 
@@ -116,12 +116,12 @@ UNREADABLE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("written", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_what_is_no_set_is_refused(written: Any) -> None:
+def test_invalid_sets_are_refused(written: Any) -> None:
     with pytest.raises(InvalidFieldSet):
         field_set.parse(written)
 
 
-def test_paths_are_shown_as_kubernetes_shows_them() -> None:
+def test_paths_are_formatted_as_in_kubernetes() -> None:
     fields: FieldSet = {"f:m": {'k:{"n":"x","p":80}': {".": {}, "f:v": {}}, 'v:"a"': {}, "i:0": {}}}
     assert list(field_set.paths(fields)) == ['.m[n="x",p=80]', '.m[n="x",p=80].v', '.m[="a"]', ".m[0]"]
 
@@ -147,13 +147,13 @@ STATED: dict[str, tuple[dict[str, Any], FieldSet]] = {
 
 @pytest.mark.parametrize(("spec", "expected"), STATED.values(), ids=STATED.keys())
 def test_a_document_states(spec: dict[str, Any], expected: FieldSet) -> None:
-    assert stated(thing_of(spec=spec), SHAPE) == ({"f:spec": expected} if expected else {})
+    assert stated(thing_of(spec=spec), TYPE_DEF) == ({"f:spec": expected} if expected else {})
 
 
-def test_an_empty_struct_is_stated_itself_and_the_servers_own_metadata_is_not() -> None:
+def test_an_empty_struct_is_in_the_set_and_the_servers_metadata_is_not() -> None:
     meta = {"name": "a", "uid": "u", "resourceVersion": "1", "labels": {"l": "1"}}
     document = thing_of(spec={}) | {"metadata": meta}
-    assert stated(document, SHAPE) == {"f:spec": {}, "f:metadata": {"f:labels": {"f:l": {}}}}
+    assert stated(document, TYPE_DEF) == {"f:spec": {}, "f:metadata": {"f:labels": {"f:l": {}}}}
 
 
 MISFITS: dict[str, tuple[dict[str, Any], str]] = {
@@ -188,15 +188,15 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("spec", "text"), MISFITS.values(), ids=MISFITS.keys())
 def test_a_document_that_does_not_fit_is_refused_by_path(spec: dict[str, Any], text: str) -> None:
     with pytest.raises(SchemaMismatch) as refused:
-        stated(thing_of(spec=spec), SHAPE)
+        stated(thing_of(spec=spec), TYPE_DEF)
     assert str(refused.value) == text
 
 
-def test_unknown_fields_are_told_from_wrong_values() -> None:
+def test_unknown_fields_are_distinguished_from_wrong_values() -> None:
     with pytest.raises(
         UnknownField, match=r"^\.spec\.items\[name=\"x\",proto=\"TCP\"\]\.bogus: field not declared"
     ):
-        stated(thing_of(spec={"items": [{"name": "x", "bogus": 1}]}), SHAPE)
+        stated(thing_of(spec={"items": [{"name": "x", "bogus": 1}]}), TYPE_DEF)
 
 
 def nested(levels: int, leaf: Any = 1) -> Any:
@@ -207,13 +207,13 @@ def nested(levels: int, leaf: Any = 1) -> Any:
 
 
 def test_deep_documents_end_in_a_whole_value_or_are_refused() -> None:
-    fields = stated(thing_of(spec={"free": nested(200)}), SHAPE)
-    assert fields == stated(thing_of(spec={"free": nested(150)}), SHAPE)
+    fields = stated(thing_of(spec={"free": nested(200)}), TYPE_DEF)
+    assert fields == stated(thing_of(spec={"free": nested(150)}), TYPE_DEF)
     assert compare(
-        thing_of(spec={"free": nested(200)}), thing_of(spec={"free": nested(200, 2)}), SHAPE
+        thing_of(spec={"free": nested(200)}), thing_of(spec={"free": nested(200, 2)}), TYPE_DEF
     ).changed
     with pytest.raises(TooDeep):
-        stated(thing_of(spec={"free": nested(5000)}), SHAPE)
+        stated(thing_of(spec={"free": nested(5000)}), TYPE_DEF)
 
 
 # ---- in what documents differ
@@ -254,6 +254,6 @@ DIFFERENCES: dict[str, tuple[Any, Any, FieldSet, FieldSet]] = {
 @pytest.mark.parametrize(("old", "new", "changed", "removed"), DIFFERENCES.values(), ids=DIFFERENCES.keys())
 def test_two_documents_differ_in(old: Any, new: Any, changed: FieldSet, removed: FieldSet) -> None:
     # Something else is there, too, that the specs are never empty.
-    found = compare(thing_of(spec={"size": "1", **old}), thing_of(spec={"size": "1", **new}), SHAPE)
+    found = compare(thing_of(spec={"size": "1", **old}), thing_of(spec={"size": "1", **new}), TYPE_DEF)
     assert found.changed == ({"f:spec": changed} if changed else {})
     assert found.removed == ({"f:spec": removed} if removed else {})

@@ -14,7 +14,7 @@ from apiserver.apply.merge import add_back_owned, extract, merge, prune, reconci
 from apiserver.apply.type_defs import TypeDefs
 from apiserver.apply.typed_value import TooDeep, stated
 from apiserver.schema.structural import Kind, Schema
-from tests.unit.apply.samples import SHAPE, thing_of
+from tests.unit.apply.samples import TYPE_DEF, thing_of
 
 
 def item(name: str, **fields: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ MERGED: dict[str, tuple[Any, Any, Any]] = {
 def test_merged(live: Any, applied: Any, expected: Any) -> None:
     document, patch = thing_of(spec=live), thing_of(spec=applied)
     kept = copy.deepcopy((document, patch))
-    assert merge(document, patch, SHAPE) == thing_of(spec=expected)
+    assert merge(document, patch, TYPE_DEF) == thing_of(spec=expected)
     assert (document, patch) == kept
 
 
@@ -78,27 +78,27 @@ SPECS = st.fixed_dictionaries(
 
 @given(SPECS, SPECS)
 def test_merging_the_same_again_changes_nothing(live: Any, applied: Any) -> None:
-    once = merge(thing_of(spec=live), thing_of(spec=applied), SHAPE)
-    assert merge(once, thing_of(spec=applied), SHAPE) == once
+    once = merge(thing_of(spec=live), thing_of(spec=applied), TYPE_DEF)
+    assert merge(once, thing_of(spec=applied), TYPE_DEF) == once
 
 
 @given(SPECS, SPECS.filter(bool))
-def test_all_that_is_applied_is_there_and_can_be_taken_out_again(live: Any, applied: Any) -> None:
+def test_all_that_is_applied_is_in_the_result_and_can_be_extracted(live: Any, applied: Any) -> None:
     patch = thing_of(spec=applied)
-    merged = merge(thing_of(spec=live), patch, SHAPE)
-    part = extract(merged, stated(patch, SHAPE), SHAPE)
-    assert stated(thing_of(spec=part.get("spec", {})), SHAPE) == stated(patch, SHAPE)
+    merged = merge(thing_of(spec=live), patch, TYPE_DEF)
+    part = extract(merged, stated(patch, TYPE_DEF), TYPE_DEF)
+    assert stated(thing_of(spec=part.get("spec", {})), TYPE_DEF) == stated(patch, TYPE_DEF)
     order = [each for each in merged["spec"].get("tags", []) if each in applied.get("tags", [])]
     assert order == applied.get("tags", [])
 
 
 def test_the_order_of_a_long_list_takes_linear_time() -> None:
     live = [f"a{n}" for n in range(20_000)]
-    merged = merge(thing_of(spec={"tags": live}), thing_of(spec={"tags": live[::-1]}), SHAPE)
+    merged = merge(thing_of(spec={"tags": live}), thing_of(spec={"tags": live[::-1]}), TYPE_DEF)
     assert merged["spec"]["tags"] == live[::-1]
 
 
-def test_what_is_too_deep_is_refused() -> None:
+def test_too_deep_documents_are_refused() -> None:
     schema = Schema(Kind.STRUCT, "v1.Thing")
     schema.fields["a"] = schema
     deep: Any = {}
@@ -143,7 +143,7 @@ PRUNED: dict[str, tuple[Any, FieldSet, FieldSet, Any]] = {
 
 @pytest.mark.parametrize(("spec", "last", "owned", "expected"), PRUNED.values(), ids=PRUNED.keys())
 def test_given_up(spec: Any, last: FieldSet, owned: FieldSet, expected: Any) -> None:
-    found = prune(thing_of(spec=spec), {"f:spec": last}, {"f:spec": owned or {"f:on": {}}}, SHAPE)
+    found = prune(thing_of(spec=spec), {"f:spec": last}, {"f:spec": owned or {"f:on": {}}}, TYPE_DEF)
     assert found == thing_of(spec=expected)
 
 
@@ -179,17 +179,17 @@ WHOLE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("left", "owned", "expected"), RETURNED.values(), ids=RETURNED.keys())
-def test_what_comes_back(left: Any, owned: FieldSet, expected: Any) -> None:
+def test_owned_fields_are_added_back(left: Any, owned: FieldSet, expected: Any) -> None:
     """Row F30."""
     document = thing_of(spec=left)
-    found = add_back_owned(document, thing_of(spec=WHOLE), {"f:spec": owned}, SHAPE)
+    found = add_back_owned(document, thing_of(spec=WHOLE), {"f:spec": owned}, TYPE_DEF)
     assert found == thing_of(spec=expected)
     assert (found is document) == (left == expected)
 
 
-def test_who_owned_parts_of_what_is_atomic_now_owns_it_whole() -> None:
+def test_owners_of_parts_of_a_now_atomic_value_own_all_of_it() -> None:
     """Rows F19, F20."""
     before: FieldSet = {"f:spec": {"f:list": {"i:0": {}}, "f:atom": {"f:a": {}}, "f:items": {}, "f:a": {}}}
-    assert reconcile(before, SHAPE) == {"f:spec": {"f:list": {}, "f:atom": {}, "f:items": {}, "f:a": {}}}
+    assert reconcile(before, TYPE_DEF) == {"f:spec": {"f:list": {}, "f:atom": {}, "f:items": {}, "f:a": {}}}
     same = {"f:spec": {"f:tags": {'v:"a"': {}}, "f:free": {"f:x": {"f:y": {}}}, "f:gone": {"f:x": {}}}}
-    assert reconcile(same, SHAPE) is same
+    assert reconcile(same, TYPE_DEF) is same

@@ -10,7 +10,7 @@ from apiserver.apply.field_set import ITSELF, LEAF, FieldSet
 from apiserver.apply.type_defs import OUTLINE_NAMES_MAX, OUTLINE_TEXT_MAX, OUTLINES_MAX, TypeDef, TypeDefs
 from apiserver.apply.typed_value import Comparison, compare, everything
 from apiserver.schema.structural import Kind, Schema
-from tests.unit.apply.samples import SHAPE, STRING
+from tests.unit.apply.samples import STRING, TYPE_DEF
 
 ITEM: Final = Schema(
     Kind.STRUCT,
@@ -74,7 +74,7 @@ def test_items_with_one_key_are_owned_together_as_a_whole() -> None:
     }
 
 
-def test_keys_that_python_takes_for_equal_are_told_apart() -> None:
+def test_keys_that_python_takes_for_equal_are_distinguished() -> None:
     for key, text in ((1, "1"), (True, "true"), (1.0, "1.0"), ("1", '"1"'), (1, "1")):
         assert everything([{"name": key}], named()).keys() == {ITSELF, f'k:{{"name":{text}}}'}
 
@@ -132,5 +132,5 @@ def test_what_was_empty_is_not_owned_itself(empty: Any, filled: Any, fields: Fie
 
 
 def test_an_object_that_was_empty_is_not_owned_itself() -> None:
-    assert compare({"spec": {}}, {"spec": {"a": "1"}}, SHAPE).changed == {"f:spec": {"f:a": LEAF}}
-    assert compare({}, {"spec": {"a": "1"}}, SHAPE).changed == {"f:spec": {ITSELF: LEAF, "f:a": LEAF}}
+    assert compare({"spec": {}}, {"spec": {"a": "1"}}, TYPE_DEF).changed == {"f:spec": {"f:a": LEAF}}
+    assert compare({}, {"spec": {"a": "1"}}, TYPE_DEF).changed == {"f:spec": {ITSELF: LEAF, "f:a": LEAF}}

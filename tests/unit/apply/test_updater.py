@@ -24,7 +24,7 @@ from apiserver.apply.updater import (
     updater_name,
     write,
 )
-from tests.unit.apply.samples import SHAPE, VERSION, thing_of
+from tests.unit.apply.samples import TYPE_DEF, VERSION, thing_of
 
 
 def applier(name: str, version: str = "v1") -> FieldManager:
@@ -133,7 +133,7 @@ def test_an_update_that_removes_a_field_removes_it_from_its_owner() -> None:
     assert thing.owned == {"a Apply": data("l")}
 
 
-def test_creating_owns_all_that_is_there_but_what_the_server_sets() -> None:
+def test_creating_owns_all_fields_but_those_the_server_sets() -> None:
     meta = {"name": "a", "uid": "u", "resourceVersion": "7", "labels": {"l": "1"}}
     document = thing_of(data={"k": "1"}) | {"metadata": meta}
     owners = update(None, document, {}, updater("u"), VERSION, "t")
@@ -152,7 +152,7 @@ def test_a_time_changes_only_with_the_set() -> None:
     assert thing.apply("a", data={"m": "1"}).apply("a", data={"m": "1"}).times == {"a": 4, "u": 3}
 
 
-def test_who_only_shares_what_others_have_set_has_no_time_and_comes_last() -> None:
+def test_a_manager_that_only_shares_fields_has_no_time_and_comes_last() -> None:
     thing = Thing().apply("b", data={"k": "1"}).apply("a", data={"k": "1"})
     assert list(thing.times.items()) == [("b", 1), ("a", None)]
 
@@ -266,7 +266,7 @@ def test_f27_updaters_in_versions_of_their_own_are_never_merged() -> None:
     assert len(owners) == 12
 
 
-def test_conflicts_with_several_are_told_by_manager() -> None:
+def test_conflicts_with_several_managers_are_listed_by_manager() -> None:
     thing = Thing().apply("m1", data={"k": "1", "n": "1"}).apply("m2", data={"l": "1"})
     with pytest.raises(ApplyConflict) as conflict:
         thing.apply("m3", data={"k": "2", "l": "2", "n": "2"})
@@ -302,7 +302,7 @@ def _renamed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_f30_owners_in_another_version_are_compared_in_theirs() -> None:
-    other = KeyVersion("v2", SHAPE, convert=_renamed)
+    other = KeyVersion("v2", TYPE_DEF, convert=_renamed)
     version = replace(VERSION, others={"v2": other})
     manager = applier("a", "v2")
     mine = ownership.ManagedFieldsEntry(manager, {"f:spec": {"f:a": {}}}, "t")
@@ -320,7 +320,9 @@ def _named_back(document: dict[str, Any]) -> dict[str, Any]:
     return restored
 
 
-TWO_VERSIONS = replace(VERSION, others={"v2": KeyVersion("v2", SHAPE, convert=_renamed, restore=_named_back)})
+TWO_VERSIONS = replace(
+    VERSION, others={"v2": KeyVersion("v2", TYPE_DEF, convert=_renamed, restore=_named_back)}
+)
 
 
 def test_f15_f30_what_was_applied_in_another_version_is_given_up_by_its_name_there() -> None:
@@ -349,7 +351,7 @@ OTHERWISE_EQUAL: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize(("old", "new"), OTHERWISE_EQUAL.values(), ids=OTHERWISE_EQUAL.keys())
-def test_f10_f16_truth_is_no_number(old: Any, new: Any) -> None:
+def test_f10_f16_true_is_not_1(old: Any, new: Any) -> None:
     """Where there is no schema one may come to stand in the place of the other."""
     thing = Thing().apply("a", spec={"free": {"k": old}})
     with pytest.raises(ApplyConflict, match=r"\.spec\.free\.k"):

@@ -56,7 +56,7 @@ def test_masters_may_do_everything(user: UserInfo, decision: Decision) -> None:
 
 
 @pytest.mark.parametrize("where", ["/healthz", "/livez", "/readyz"])
-def test_a_server_without_rules_yet_says_how_it_is(where: str) -> None:
+def test_everybody_may_read_health_until_the_default_roles_are_stored(where: str) -> None:
     begun = False
     ask = authorize_health(lambda: begun)
     assert ask(path(NOBODY, where)).decision is Decision.ALLOW
@@ -66,7 +66,7 @@ def test_a_server_without_rules_yet_says_how_it_is(where: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["/", "/version", "/metrics", "/livez/ping", "/healthz/", "/api"])
-def test_and_nothing_else(where: str) -> None:
+def test_everybody_may_read_nothing_else_until_then(where: str) -> None:
     assert authorize_health(lambda: False)(path(BOB, where)) is NO_OPINION
     resource = Attributes(BOB, "get", is_resource=True, path="/livez", resource="secrets")
     assert authorize_health(lambda: False)(resource) is NO_OPINION

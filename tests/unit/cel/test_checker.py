@@ -166,13 +166,13 @@ ERRORS: Final = {
 
 
 @pytest.mark.parametrize(("text", "want"), ERRORS.items(), ids=ERRORS)
-def test_what_is_wrong_with_an_expression(text: str, want: list[str]) -> None:
+def test_type_errors(text: str, want: list[str]) -> None:
     with pytest.raises(Invalid) as caught:
         ENVIRONMENT.check(text)
     assert [f"{(issue.offset or 0) + 1}: {issue.message}" for issue in caught.value.issues] == want
 
 
-def test_errors_are_told_in_the_order_of_the_text_and_no_more_than_anyone_reads() -> None:
+def test_errors_are_in_the_order_of_the_text_and_limited() -> None:
     with pytest.raises(Invalid) as caught:
         ENVIRONMENT.check(" && ".join(["a.f(b)"] * 100))
     offsets = [issue.offset for issue in caught.value.issues]
@@ -227,7 +227,7 @@ FORMATS: Final = {
 
 
 @pytest.mark.parametrize(("text", "want"), FORMATS.items(), ids=FORMATS)
-def test_how_a_literal_is_formatted_is_checked(text: str, want: str | None) -> None:
+def test_format_arguments_of_literals_are_checked(text: str, want: str | None) -> None:
     environment = Environment(VARIABLES, [*LIBRARIES, *KUBERNETES_STRINGS])
     if want is None:
         environment.check(text)
@@ -262,14 +262,14 @@ def test_names_are_looked_up_from_the_innermost_container(text: str, want: str) 
     assert str(CONTAINED.check(text).type) == want
 
 
-def test_a_library_is_there_from_its_release_on() -> None:
+def test_a_library_is_available_from_its_release_on() -> None:
     ENVIRONMENT.check("later()")
     ENVIRONMENT.check("later()", release=(1, 34))
     with pytest.raises(Invalid, match=re.escape("undeclared reference to 'later'")):
         ENVIRONMENT.check("later()", release=(1, 33))
 
 
-def test_without_checks_nothing_is_wrong_before_evaluation() -> None:
+def test_lenient_checks_find_no_errors() -> None:
     lenient = Environment({}, LIBRARIES, rules=Rules(lenient=True))
     for text in ERRORS:
         lenient.check(text)
@@ -295,7 +295,7 @@ HOSTILE: Final = {
 
 
 @pytest.mark.parametrize(("text", "want"), HOSTILE.values(), ids=HOSTILE)
-def test_a_type_is_no_larger_than_can_be_handled(text: str, want: str) -> None:
+def test_types_have_a_greatest_size(text: str, want: str) -> None:
     with pytest.raises(Invalid, match=want):
         ENVIRONMENT.check(text)
 
@@ -311,6 +311,6 @@ LARGE: Final = {
 
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE)
-def test_large_and_deep_expressions_can_be_run(text: str) -> None:
+def test_large_and_deep_expressions_can_be_evaluated(text: str) -> None:
     program = ENVIRONMENT.program(ENVIRONMENT.check(text))
     program({"self": {"n": 1, "conditions": []}})

@@ -157,7 +157,7 @@ VALUES: Final[dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("text", "want"), VALUES.items(), ids=VALUES)
-def test_what_an_expression_becomes(text: str, want: Any) -> None:
+def test_the_value_of_an_expression(text: str, want: Any) -> None:
     got = value(text)
     assert equal(got, want)
     assert type(got) is type(want)
@@ -195,7 +195,7 @@ ERRORS: Final[dict[str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "want"), ERRORS.items(), ids=ERRORS)
-def test_an_expression_that_has_no_value_says_why(text: str, want: str) -> None:
+def test_evaluation_errors(text: str, want: str) -> None:
     with pytest.raises(EvaluationError) as caught:
         value(text, d={}, m={2: "b"})
     assert str(caught.value) == want
@@ -218,7 +218,7 @@ ABSORBED: Final[dict[str, bool]] = {
 
 
 @pytest.mark.parametrize(("text", "want"), ABSORBED.items(), ids=ABSORBED)
-def test_an_error_that_does_not_matter_is_none(text: str, want: bool) -> None:
+def test_logical_operators_ignore_errors_that_do_not_matter(text: str, want: bool) -> None:
     assert value(text) is want
 
 
@@ -237,7 +237,7 @@ REMAINING: Final[dict[str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "want"), REMAINING.items(), ids=REMAINING)
-def test_an_error_that_matters_is_the_first(text: str, want: str) -> None:
+def test_the_first_error_that_matters_is_raised(text: str, want: str) -> None:
     with pytest.raises(EvaluationError) as caught:
         value(text)
     assert str(caught.value) == want
@@ -274,11 +274,11 @@ def test_a_binding_is_evaluated_once_and_only_if_it_is_needed() -> None:
     assert len(calls) == 1
 
 
-def test_a_binding_within_a_loop_is_another_in_each_turn() -> None:
+def test_a_binding_in_a_loop_is_evaluated_in_each_iteration() -> None:
     assert value("[1, 2, 3].map(x, cel.bind(y, x * 2, y + y))") == [4, 8, 12]
 
 
-def test_a_variable_that_is_missing_is_missed_where_it_is_needed() -> None:
+def test_a_missing_variable_is_an_error_where_it_is_read() -> None:
     assert program("true || d.x")({}).value is True
     with pytest.raises(EvaluationError, match=r"no such attribute\(s\): d"):
         program("d")({})
@@ -308,13 +308,13 @@ ANY_PROGRAM: Final = st.sampled_from([*VALUES, *ERRORS]).map(cache(program))
 
 @settings(max_examples=200)
 @given(ANY_PROGRAM, st.fixed_dictionaries({}, optional=dict.fromkeys(["self", "d", "b", "m"], JSON)))
-def test_whatever_the_values_are_there_is_a_value_or_an_error(run: Program, values: dict[str, Any]) -> None:
+def test_any_values_yield_a_value_or_an_error(run: Program, values: dict[str, Any]) -> None:
     with suppress(EvaluationError, CostExceeded):
         run(values)
 
 
 @given(ANY_PROGRAM, JSON, st.booleans(), st.dictionaries(st.integers(0, 2), st.text(max_size=2)))
-def test_no_value_of_its_type_is_taken_for_one_of_another(
+def test_overloads_are_chosen_by_the_types_of_values(
     run: Program, anything: Any, b: bool, m: dict[int, str]
 ) -> None:
     causes = []
@@ -327,7 +327,7 @@ def test_no_value_of_its_type_is_taken_for_one_of_another(
 
 # The type of an item of `d + [1]` is int, whatever is in `d`.
 @pytest.mark.parametrize("factor", ["1000000000000", "1000000000000u", "1000000000000.0"])
-def test_nothing_but_numbers_is_multiplied(factor: str) -> None:
+def test_only_numbers_are_multiplied(factor: str) -> None:
     for text in (f"(d + [{factor}])[0] * {factor}", f"{factor} * (d + [{factor}])[0]"):
         with pytest.raises(EvaluationError, match="no such overload"):
             value(text, d=["a text"])
@@ -355,7 +355,7 @@ def test_a_field_is_selected_from_whatever_there_is(holder: Any, text: str, want
 
 
 @pytest.mark.parametrize("holder", [None, 1, "text", [1], True, UInt(1), Timestamp(1), Duration(1)])
-def test_what_has_no_fields_has_none(holder: Any) -> None:
+def test_values_without_fields_have_no_field(holder: Any) -> None:
     assert value("has(d.a)", d=holder) is False
     with pytest.raises(EvaluationError):
         value("d.a", d=holder)
@@ -407,11 +407,11 @@ def test_constants_are_converted_before_anything_is_evaluated(text: str, want: s
     assert str(caught.value) == want
 
 
-def test_a_literal_that_cannot_be_is_an_error_only_where_it_is_needed() -> None:
+def test_an_invalid_literal_is_an_error_only_where_it_is_evaluated() -> None:
     assert value("true || {'a': 1, 'a': 2} == {}") is True
 
 
-def test_a_program_can_be_run_by_several_at_once() -> None:
+def test_threads_can_share_a_program() -> None:
     run = program("self.l.map(x, cel.bind(y, x + self.n, self.l.filter(z, z < y).size()))")
     got: dict[int, Any] = {}
 

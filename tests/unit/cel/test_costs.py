@@ -194,7 +194,7 @@ ENDLESS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("text", "values"), ENDLESS.values(), ids=ENDLESS)
-def test_what_would_take_long_is_ended_by_its_cost(text: str, values: dict[str, Any]) -> None:
+def test_expensive_evaluations_end_by_their_cost(text: str, values: dict[str, Any]) -> None:
     with pytest.raises(CostExceeded, match="operation cancelled: actual cost limit exceeded"):
         program(text)(values)
 
@@ -214,13 +214,13 @@ FAILED: Final[dict[str, tuple[str, dict[str, Any], int]]] = {
 
 
 @pytest.mark.parametrize(("text", "values", "want"), FAILED.values(), ids=FAILED)
-def test_an_error_tells_what_led_to_it(text: str, values: dict[str, Any], want: int) -> None:
+def test_an_error_has_the_cost_up_to_it(text: str, values: dict[str, Any], want: int) -> None:
     with pytest.raises(EvaluationError) as caught:
         program(text)(values)
     assert caught.value.cost == want
 
 
-def test_an_error_that_costs_more_than_there_is_is_none() -> None:
+def test_an_error_beyond_the_budget_is_cost_exceeded() -> None:
     with pytest.raises(CostExceeded):
         program("m.x == 'abc'")({"m": {}}, budget=2)
 

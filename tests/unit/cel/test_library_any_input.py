@@ -111,7 +111,7 @@ FUZZED = {name: o for name, o in OVERLOADS.items() if not any("authorization" in
 @pytest.mark.parametrize("overload", FUZZED.values(), ids=FUZZED)
 @settings(max_examples=25, deadline=None)
 @given(st.data())
-def test_a_call_answers_or_says_what_is_wrong(overload: Overload, data: st.DataObject) -> None:
+def test_a_call_returns_a_value_or_raises_an_error(overload: Overload, data: st.DataObject) -> None:
     args = [data.draw(values_of(type_)) for type_ in overload.args]
     try:
         result = overload.call(*args)
@@ -126,7 +126,7 @@ ESTIMATED = {name: overload.estimate for name, overload in OVERLOADS.items() if 
 
 
 @pytest.mark.parametrize(("name", "estimate"), ESTIMATED.items(), ids=ESTIMATED)
-def test_the_worst_case_has_bounds(name: str, estimate: CallEstimator) -> None:
+def test_estimates_have_bounds(name: str, estimate: CallEstimator) -> None:
     """From a lower to a higher one, whatever is known; as large as may be where nothing is."""
     for size in (Bounds(0, 0), ONE, Bounds(0, 1000), ANY):
         estimated = estimate([Argument(type_, size) for type_ in OVERLOADS[name].args])
@@ -140,7 +140,7 @@ def test_the_worst_case_has_bounds(name: str, estimate: CallEstimator) -> None:
         st.integers(0, 2**128 - 1).map(ipaddress.IPv6Address),
     )
 )
-def test_addresses_are_pythons(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+def test_addresses_equal_those_of_python(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         return
     for text in (str(address), address.exploded):
@@ -152,7 +152,7 @@ def test_addresses_are_pythons(address: ipaddress.IPv4Address | ipaddress.IPv6Ad
 
 
 @given(st.text("0123456789abcf.:", max_size=20))
-def test_what_is_an_address_is_one_in_python(text: str) -> None:
+def test_valid_addresses_are_valid_in_python(text: str) -> None:
     try:
         known = ipaddress.ip_address(text)
         is_known = not (isinstance(known, ipaddress.IPv6Address) and known.ipv4_mapped)

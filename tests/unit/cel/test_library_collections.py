@@ -72,7 +72,7 @@ TRUE = {
 
 
 @pytest.mark.parametrize("expression", TRUE.values(), ids=TRUE)
-def test_what_they_do(expression: str) -> None:
+def test_values(expression: str) -> None:
     assert_true(expression)
 
 
@@ -94,7 +94,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("expression", "message"), FAILURES.items(), ids=FAILURES)
-def test_what_is_wrong_with_them(expression: str, message: str) -> None:
+def test_errors(expression: str, message: str) -> None:
     assert_fails(expression, message)
 
 
@@ -107,7 +107,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("expression", "message"), REFUSED.items(), ids=REFUSED)
-def test_what_is_refused_before_evaluation(expression: str, message: str) -> None:
+def test_errors_before_evaluation(expression: str, message: str) -> None:
     with pytest.raises(Invalid, match=message.replace("(", r"\(").replace(")", r"\)")):
         evaluate(expression)
 
@@ -149,5 +149,5 @@ _VALUES = st.recursive(
 
 
 @given(st.lists(_VALUES, max_size=8), _VALUES)
-def test_members_are_what_is_equal(items: list[Any], item: Any) -> None:
+def test_value_sets_compare_by_equality(items: list[Any], item: Any) -> None:
     assert (item in ValueSet(items)) == any(equal(item, other) for other in items)

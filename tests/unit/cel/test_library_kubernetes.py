@@ -94,7 +94,7 @@ TRUE = {
 
 
 @pytest.mark.parametrize("expression", TRUE.values(), ids=TRUE)
-def test_what_they_do(expression: str) -> None:
+def test_values(expression: str) -> None:
     assert_true(expression)
 
 
@@ -136,7 +136,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("expression", "message"), FAILURES.items(), ids=FAILURES)
-def test_what_is_wrong_with_them(expression: str, message: str) -> None:
+def test_errors(expression: str, message: str) -> None:
     assert_fails(expression, message)
 
 
@@ -203,7 +203,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize(("expression", "attributes"), ASKED.items(), ids=ASKED)
-def test_what_an_authorizer_is_asked(expression: str, attributes: Attributes) -> None:
+def test_the_attributes_of_authorization_checks(expression: str, attributes: Attributes) -> None:
     recorder = Recorder()
     assert decided(f"{expression}.allowed()", recorder) is True
     assert recorder.asked == [attributes]
@@ -232,12 +232,12 @@ def test_what_it_answers(verb: str, answers: tuple[object, ...]) -> None:
         "authorizer.serviceAccount('a.b', 'a')": "Invalid service account namespace",
     }.items(),
 )
-def test_what_cannot_be_asked(expression: str, message: str) -> None:
+def test_invalid_authorization_checks(expression: str, message: str) -> None:
     with pytest.raises(Exception, match=message):
         decided(expression, Recorder())
 
 
-def test_a_decision_is_dear() -> None:
+def test_the_cost_of_a_decision() -> None:
     text = "authorizer.group('').resource('pods').check('get').allowed()"
     result = evaluate(text, {"authorizer": AuthorizerValue(Recorder())}, authorizer=AUTHORIZER)
     assert result.cost == 1 + 2 + 350_000 + 1
@@ -274,7 +274,7 @@ BASE = Environment({"authorizer": AUTHORIZER}, KUBERNETES)
 
 
 @pytest.mark.parametrize(("expression", "release"), SINCE.items(), ids=SINCE)
-def test_the_release_that_has_it(expression: str, release: tuple[int, int]) -> None:
+def test_the_first_release_of_a_library(expression: str, release: tuple[int, int]) -> None:
     assert BASE.check(expression, release).type != types.ERROR
     if release > (1, 0):
         with pytest.raises(Invalid):
@@ -282,7 +282,7 @@ def test_the_release_that_has_it(expression: str, release: tuple[int, int]) -> N
 
 
 @pytest.mark.parametrize("expression", ["math.abs(1)", "base64.encode(b'a')", "'a'.reverse()"])
-def test_what_kubernetes_does_not_have(expression: str) -> None:
+def test_libraries_that_kubernetes_does_not_have(expression: str) -> None:
     with pytest.raises(Invalid):
         BASE.check(expression)
 

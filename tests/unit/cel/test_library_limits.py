@@ -47,7 +47,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("expression", HOSTILE.values(), ids=HOSTILE)
-def test_it_ends_with_an_error(expression: str) -> None:
+def test_hostile_calls_end_with_an_error(expression: str) -> None:
     started = time.process_time()  # whatever else the machine does
     variables = {"text": LONG, "items": MANY, "nested": NESTED, "deep": DEEP}
     try:

@@ -49,7 +49,7 @@ TRUE = {
 
 
 @pytest.mark.parametrize("expression", TRUE.values(), ids=TRUE)
-def test_what_they_do(expression: str) -> None:
+def test_values(expression: str) -> None:
     assert_true(expression)
 
 
@@ -83,7 +83,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("expression", "message"), FAILURES.items(), ids=FAILURES)
-def test_what_is_wrong_with_them(expression: str, message: str) -> None:
+def test_errors(expression: str, message: str) -> None:
     assert_fails(expression, message)
 
 

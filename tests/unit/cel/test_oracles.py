@@ -227,7 +227,7 @@ COUNTS: Final = [pytest.param(300, id="some"), pytest.param(10_000, id="many", m
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_as_google(count: int) -> None:
+def test_values_equal_those_of_google(count: int) -> None:
     generator, theirs = Generator(20260101), google()
     with_value = 0
     for _ in range(count):
@@ -304,7 +304,7 @@ STRICT: Final = forms_with(
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_as_both(count: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_values_equal_those_of_both(count: int, caplog: pytest.LogCaptureFixture) -> None:
     """All three come to the same value of an expression, or to an error."""
     caplog.set_level(logging.CRITICAL, "celpy")  # it logs errors that cannot be printed
     generator = Generator(20260103, NOT_IN_CEL_PYTHON, wrong_share=0)

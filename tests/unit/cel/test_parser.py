@@ -470,7 +470,7 @@ def test_chains_of_and_are_not_limited() -> None:
     assert isinstance(parsed("a" + "&&a" * 33_000), Call)
 
 
-def test_no_more_than_a_hundred_errors_are_told() -> None:
+def test_at_most_a_hundred_errors_are_reported() -> None:
     assert len(messages("a " + "$ " * 200)) == 100
 
 
@@ -526,5 +526,5 @@ OFFSETS = {
 
 
 @pytest.mark.parametrize(("text", "offset"), OFFSETS.values(), ids=OFFSETS)
-def test_where_nodes_stand(text: str, offset: int) -> None:
+def test_the_offsets_of_nodes(text: str, offset: int) -> None:
     assert parsed(text).offset == offset

@@ -207,7 +207,7 @@ def test_integers_are_exact_or_an_error(a: int, b: int) -> None:
 
 
 @given(INT64, INT64.filter(lambda number: number not in (0, -1)))
-def test_a_quotient_and_a_rest_make_the_whole(a: int, b: int) -> None:
+def test_quotient_and_remainder_make_the_dividend(a: int, b: int) -> None:
     assert value("a / b * b + a % b", a=a, b=b) == a
 
 
@@ -256,7 +256,7 @@ OVERFLOWS: Final = {
 
 
 @pytest.mark.parametrize(("text", "want"), OVERFLOWS.items(), ids=OVERFLOWS)
-def test_what_does_not_fit_is_an_error(text: str, want: str) -> None:
+def test_overflows_are_errors(text: str, want: str) -> None:
     with pytest.raises(EvaluationError) as caught:
         value(text)
     assert str(caught.value) == want
@@ -336,6 +336,6 @@ def test_zones(text: str, want: int) -> None:
 
 
 @pytest.mark.parametrize("zone", ["Nowhere/Land", "../../etc/passwd", "/etc/passwd", "x:y", "1:", "\0"])
-def test_a_zone_that_is_none_is_an_error(zone: str) -> None:
+def test_unknown_zones_are_errors(zone: str) -> None:
     with pytest.raises(EvaluationError):
         value("t.getHours(s)", t=Timestamp(0), s=zone)

@@ -166,18 +166,18 @@ IGNORED: Final = {
 
 
 @pytest.mark.parametrize(("arguments", "flags"), IGNORED.values(), ids=IGNORED)
-def test_flags_that_have_no_effect_are_told(arguments: list[str], flags: list[str]) -> None:
+def test_flags_that_have_no_effect_are_warned_about(arguments: list[str], flags: list[str]) -> None:
     """A start script can swap the binaries."""
     assert list(parse(arguments).warnings) == [f"--{flag} has no effect on this server" for flag in flags]
 
 
-def test_no_flag_is_both_heeded_and_not_needed() -> None:
+def test_no_flag_is_both_implemented_and_ignored() -> None:
     """A flag leaves the list when the server begins to heed it."""
     for flag in sorted(NOT_NEEDED):
         assert parse([f"--{flag}=1"]).warnings == (f"--{flag} has no effect on this server",)
 
 
-def test_unknown_gates_are_told() -> None:
+def test_unknown_gates_are_warned_about() -> None:
     config = parse(["--feature-gates=Other=true,ListFromCacheSnapshot=true"])
     assert config.warnings == ("feature gate Other is not known to this server",)
     assert config.list_from_cache_snapshot

@@ -51,7 +51,7 @@ def test_a_cell(kind: str, value: Any, cell: Any) -> None:
     assert shown.cells({"metadata": {"name": "a"}}, NOW) == ["a", None]
 
 
-def test_only_the_first_that_is_found_is_shown() -> None:
+def test_only_the_first_value_at_a_path_is_shown() -> None:
     shown = columns_of([{"name": "C", "type": "string", "jsonPath": ".l[*]"}])
     assert shown.cells({"metadata": {}, "l": ["p", "q"]}, NOW)[1] == "p"
 
@@ -77,5 +77,5 @@ def test_definitions_of_columns() -> None:
     ]
 
 
-def test_a_type_without_columns_has_those_of_all_types() -> None:
+def test_a_version_without_columns_has_name_and_age() -> None:
     assert columns_of([]) is table.DEFAULT

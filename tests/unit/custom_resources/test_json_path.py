@@ -63,7 +63,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize(("path", "expected"), FOUND.values(), ids=FOUND)
-def test_what_a_path_finds(path: str, expected: list[Any]) -> None:
+def test_the_values_of_a_path(path: str, expected: list[Any]) -> None:
     assert list(compile_path(path)(DOCUMENT)) == expected
 
 
@@ -71,7 +71,7 @@ WRONG = (".spec[", ".spec[?(@.a", ".a[x]", ".a]", ".a..", ".[0:2:0]", ".a[?(b)]"
 
 
 @pytest.mark.parametrize("path", WRONG, ids=[each[:20] for each in WRONG])
-def test_what_is_no_path(path: str) -> None:
+def test_invalid_paths(path: str) -> None:
     with pytest.raises(InvalidPath):
         compile_path(path)
 
@@ -95,7 +95,7 @@ def test_no_path_takes_long(path: str) -> None:
 
 
 @given(st.text(alphabet=".[]*?()@'\"a0:,=-\\ $", max_size=40))
-def test_any_text_is_a_path_or_is_refused(text: str) -> None:
+def test_any_text_compiles_or_is_an_invalid_path(text: str) -> None:
     try:
         find = compile_path(text)
     except InvalidPath:

@@ -47,7 +47,7 @@ def _with_columns(count: int) -> ServedKind:
     return served(_stored(document), document, workshop)
 
 
-def test_thousands_of_paths_are_read_before_they_are_needed_and_not_before_anybody_asks() -> None:
+def test_thousands_of_paths_are_compiled_by_a_preparation_and_not_before_it_runs() -> None:
     resource = _with_columns(3_000).stored
     due = [each for each in resource.preparations[2:] if each.is_due]
     assert len(due) == 1
@@ -66,7 +66,7 @@ def test_thousands_of_paths_are_read_before_they_are_needed_and_not_before_anybo
 @pytest.mark.parametrize(
     ("columns", "objects_at_once"), [(2 * SEGMENT_CELLS_MAX, 1), (SEGMENT_CELLS_MAX // 2, 2)]
 )
-def test_rows_of_thousands_of_cells_are_made_a_few_at_a_time(columns: int, objects_at_once: int) -> None:
+def test_rows_of_thousands_of_cells_are_encoded_a_few_at_a_time(columns: int, objects_at_once: int) -> None:
     """Others have their turns between two slices, be they empty."""
     resource = _with_columns(columns - 1).stored
     encoder = TableEncoder(resource, Brand(), "v1", "", now=lambda: 0.0, kept=FormCaches())
@@ -99,7 +99,7 @@ FORMS: Final = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_each_of_many_versions_is_found(form: str) -> None:
+def test_each_of_many_versions_is_read_in_any_encoding(form: str) -> None:
     document = _many_versions()
     source = DefinitionSource(StoredObject.of(Stored("/registry/definition", FORMS[form](document), 7, 7)))
     for each in document["spec"]["versions"][:20]:
@@ -111,14 +111,14 @@ def test_each_of_many_versions_is_found(form: str) -> None:
         assert source.version(each["name"]) == (each, False)
 
 
-def test_a_definition_of_many_versions_that_keeps_unknown_fields() -> None:
+def test_many_versions_may_keep_unknown_fields() -> None:
     document = _many_versions()
     document["spec"]["preserveUnknownFields"] = True
     source = DefinitionSource(_stored(document))
     assert [source.version("v7")[1], source.version("v8")[1]] == [True, True]
 
 
-def test_all_of_many_versions_cost_little_more_than_all_of_them_together() -> None:
+def test_reading_many_versions_one_by_one_costs_little_more_than_together() -> None:
     """OpenAPI tells of each by itself."""
     found = _stored(_many_versions())
     started = time.thread_time()

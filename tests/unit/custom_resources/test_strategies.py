@@ -43,7 +43,7 @@ async def longest_wait_s(work: asyncio.Task[Any]) -> float:
     return longest
 
 
-async def test_rules_that_take_long_are_evaluated_aside() -> None:
+async def test_rules_that_take_long_are_evaluated_in_the_thread() -> None:
     new = document([list(range(250))] * 30)
     started = time.process_time()
     work = asyncio.create_task(offload.run(False, strategy(DEAR).validate_create, new))
@@ -53,7 +53,7 @@ async def test_rules_that_take_long_are_evaluated_aside() -> None:
     assert waited_s < (time.process_time() - started) / 3
 
 
-async def test_an_update_is_told_the_same_aside() -> None:
+async def test_an_update_is_validated_the_same_in_the_thread() -> None:
     new, old = document([list(range(250)), [1]]), document([[1]])
     validate = strategy(array_of(ruled(array_of(INT), "self.all(x, self.all(y, x == y))"))).update.validate
     assert [str(error) for error in await offload.run(False, validate, new, old)] == [
@@ -62,7 +62,7 @@ async def test_an_update_is_told_the_same_aside() -> None:
 
 
 @pytest.mark.parametrize(("spec", "takes_long"), [(EASY, False), (DEAR, True)])
-def test_who_waits_is_told_soon_or_that_it_takes_long(spec: Schema, takes_long: bool) -> None:
+def test_bounded_evaluation_raises_if_it_takes_long(spec: Schema, takes_long: bool) -> None:
     validate, new = strategy(spec).validate_create, document([0] if spec is EASY else [list(range(250))] * 30)
     before = others_wait.set(True)
     try:

@@ -37,7 +37,7 @@ def _schema(fields: set[str], defaults: dict[str, Any]) -> Callable[[Document], 
     return prune_and_default
 
 
-class _Room:
+class _ViewCache:
     """Has room for everything, or for nothing."""
 
     def __init__(self, *, is_full: bool = False) -> None:
@@ -81,7 +81,7 @@ def _family(
     *,
     stored: str = "v1",
     webhook: _Webhook | None = None,
-    room: _Room | None = None,
+    room: _ViewCache | None = None,
     cache: _Cache | None = None,
     v1: Callable[[Document], bool] | None = None,
 ) -> Family:
@@ -94,7 +94,7 @@ def _family(
         webhook=webhook,
         key="/registry/definition",
         definitions=cache or _Cache(None, None),
-        room=room or _Room(),
+        room=room or _ViewCache(),
     )
 
 
@@ -110,7 +110,7 @@ def _now(keeping: CustomResourceCodec, found: StoredObject) -> StoredObject:
     return shown
 
 
-def test_what_is_as_it_should_be_is_shown_as_it_is() -> None:
+def test_an_object_that_conforms_is_its_own_view() -> None:
     """Issue 6: reads copy bytes, as of built-in types; it is looked at once."""
     examined = 0
 
@@ -132,11 +132,11 @@ def test_what_is_as_it_should_be_is_shown_as_it_is() -> None:
     stored_in=st.sampled_from(["v1", "v2", "v0"]),
     version=st.sampled_from(["v1", "v2"]),
 )
-def test_what_is_shown_fits_the_schema_of_its_version(
+def test_a_view_conforms_to_the_schema_of_its_version(
     spec: dict[str, str], stored_in: str, version: str, is_full: bool
 ) -> None:
     """By the stored version's first, then by the version's own; v0 is one that is gone."""
-    keeping = CustomResourceCodec(_family(room=_Room(is_full=is_full)), version)
+    keeping = CustomResourceCodec(_family(room=_ViewCache(is_full=is_full)), version)
     found = _found(stored_in, **spec)
     shown = _now(keeping, found)
     document = shown.document()
@@ -153,7 +153,7 @@ def test_what_is_shown_fits_the_schema_of_its_version(
     assert (_now(keeping, found) is shown) or is_full
 
 
-async def test_a_webhook_is_asked_about_all_at_once_and_about_each_once() -> None:
+async def test_a_webhook_converts_all_objects_at_once_and_each_once() -> None:
     webhook = _Webhook()
     keeping = CustomResourceCodec(_family(webhook=webhook), "v2")
     objects = [_found("v1", a="1"), _found("v2", b="2"), _found("v1", a="3")]
@@ -166,7 +166,7 @@ async def test_a_webhook_is_asked_about_all_at_once_and_about_each_once() -> Non
     assert webhook.asked == [2]
 
 
-async def test_what_is_written_is_of_the_version_that_is_stored() -> None:
+async def test_objects_are_encoded_in_the_storage_version() -> None:
     document = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"a": "x"}}
     before = orjson.dumps(document)
     assert await CustomResourceCodec(_family(), "v1").to_stored(document) is document
@@ -177,7 +177,7 @@ async def test_what_is_written_is_of_the_version_that_is_stored() -> None:
     assert orjson.dumps(document) == before
 
 
-def test_what_the_schema_cannot_walk_is_shown_as_it_is() -> None:
+def test_an_object_of_other_types_than_the_schema_has_is_its_own_view() -> None:
     """It was let in when less was checked: a read must not fail for it."""
 
     def refuse(document: Document) -> bool:

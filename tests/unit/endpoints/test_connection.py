@@ -72,7 +72,7 @@ async def test_an_idle_connection_is_closed(sent: bytes) -> None:
         assert asyncio.get_running_loop().time() - began >= IDLE_TIMEOUT_S * 0.9
 
 
-async def test_headers_that_drip_do_not_gain_time() -> None:
+async def test_slow_headers_do_not_extend_the_idle_timeout() -> None:
     async with connected(Server(answer, idle_timeout_s=IDLE_TIMEOUT_S)) as (reader, writer):
         writer.write(b"GET / HTTP/1.1\r\n")
         closed = asyncio.create_task(reader.read())
@@ -85,13 +85,13 @@ async def test_headers_that_drip_do_not_gain_time() -> None:
         assert number < 50
 
 
-async def test_a_request_under_way_is_not_idle() -> None:
+async def test_a_connection_with_a_request_in_flight_is_not_idle() -> None:
     async with connected(Server(answer_late, idle_timeout_s=IDLE_TIMEOUT_S)) as (reader, writer):
         writer.write(GET)
         assert await reader.readexactly(len(ANSWER)) == ANSWER
 
 
-async def test_who_takes_nothing_of_an_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is answered, also before anybody knows who asks."""
     monkeypatch.setattr("apiserver.endpoints.connection.STALLED_S", 0.2)
     ended: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
@@ -111,7 +111,7 @@ async def test_who_takes_nothing_of_an_answer_is_hung_up_on(monkeypatch: pytest.
         assert str(await ended) == "the client takes nothing"
 
 
-async def test_draining_waits_for_the_answer_and_for_nothing_else() -> None:
+async def test_draining_waits_for_responses_only() -> None:
     server = Server(answer_late)
     async with connected(server) as (reader, writer):
         writer.write(GET)
@@ -121,7 +121,7 @@ async def test_draining_waits_for_the_answer_and_for_nothing_else() -> None:
         assert await reader.read() == ANSWER
 
 
-async def test_draining_ends_what_takes_too_long() -> None:
+async def test_draining_has_a_timeout() -> None:
     server = Server(answer_never)
     async with connected(server) as (reader, writer):
         writer.write(GET)

@@ -87,7 +87,7 @@ ACCEPTED: Final = {
 
 
 @pytest.mark.parametrize(("accept", "form"), ACCEPTED.values(), ids=ACCEPTED)
-def test_the_form_of_an_answer(accept: str, form: Form) -> None:
+def test_the_negotiated_form(accept: str, form: Form) -> None:
     assert Negotiator(object_targets(BRAND), (JSON, YAML)).form_for(accept) == form
 
 
@@ -129,7 +129,7 @@ TELLINGS: Final = {
 
 
 @pytest.mark.parametrize(("accept", "message"), TELLINGS.items(), ids=TELLINGS)
-def test_unknown_types_and_unknown_forms_are_told_apart(accept: str, message: str) -> None:
+def test_unknown_types_and_unknown_kinds_have_different_errors(accept: str, message: str) -> None:
     """As recorded: negotiation/cbor-off, negotiation/table-bad-params."""
     with pytest.raises(NotAcceptable) as raised:
         Negotiator(object_targets(BRAND), (JSON, YAML)).form_for(accept)
@@ -145,7 +145,7 @@ def test_a_type_without_tables() -> None:
         negotiator.form_for(f"{PROTOBUF};{AS_TABLE}")
 
 
-def test_streams_of_events() -> None:
+def test_watch_streams() -> None:
     """A watch may be called one, other answers are none."""
     accept = f"{PROTOBUF};stream=watch"
     assert Negotiator((), (JSON, PROTOBUF), streams=True).form_for(accept) == Form(PROTOBUF)
@@ -158,12 +158,12 @@ def test_streams_of_events() -> None:
             negotiator.form_for(asked)
 
 
-def test_the_last_of_the_types_that_are_read() -> None:
+def test_the_last_media_type_within_the_maximum_is_read() -> None:
     accept = "text/plain," * (ACCEPTED_TYPES_MAX - 1) + "application/json"
     assert Negotiator(()).form_for(accept) == FULL
 
 
-def test_forms_are_only_those_that_are_offered() -> None:
+def test_only_offered_forms_are_chosen() -> None:
     """Discovery and OpenAPI have no tables."""
     with pytest.raises(NotAcceptable):
         Negotiator(()).form_for(f"application/json;{AS_TABLE}")
@@ -178,7 +178,7 @@ _clause: Final = st.builds(
 
 
 @given(st.lists(_clause, max_size=5).map(",".join) | st.text())
-def test_any_header_has_an_answer(accept: str) -> None:
+def test_any_header_is_accepted_or_not_acceptable(accept: str) -> None:
     negotiator = Negotiator(object_targets(BRAND))
     with contextlib.suppress(NotAcceptable):
         assert negotiator.form_for(accept) in (FULL, TABLE)
@@ -194,6 +194,6 @@ CONTENT_TYPES: Final = {
 
 
 @pytest.mark.parametrize(("header", "media_type"), CONTENT_TYPES.items(), ids=map(repr, CONTENT_TYPES))
-def test_the_type_of_a_body(header: str, media_type: str) -> None:
+def test_the_media_type_of_a_body(header: str, media_type: str) -> None:
     """Row D19: parameters and case do not count."""
     assert base_type(header) == media_type

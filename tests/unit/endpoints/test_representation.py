@@ -120,7 +120,7 @@ A: Final = stored("a", spec={"size": 1})
 # ---- single objects
 
 
-def test_an_object_as_it_is() -> None:
+def test_a_full_object() -> None:
     assert json.loads(encoder().object(A)) == {**TYPE, "metadata": meta_of("a"), "spec": {"size": 1}}
     assert encoder().object(A).endswith(b"}\n")
 
@@ -152,20 +152,20 @@ def test_an_object_as_a_table_of_one_row(include_object: str, included: Any) -> 
 
 
 @pytest.mark.parametrize("include_object", ["none", "Everything", "Object "])
-def test_rows_carry_nothing_else(include_object: str) -> None:
+def test_an_invalid_include_object_is_rejected(include_object: str) -> None:
     """Row D09. It is heeded for tables alone."""
     with pytest.raises(BadRequest, match="includeObject"):
         encoder("Table", include_object)
     assert json.loads(encoder("PartialObjectMetadata", include_object).object(A)) == partial_of("a")
 
 
-def test_what_was_not_stored_has_a_table_without_a_version() -> None:
+def test_the_table_of_a_dry_run_has_no_version() -> None:
     """A dry run (row L08)."""
     dry = StoredObject("", WIDGETS.head, b'{"name":"a"}}')
     assert json.loads(encoder("Table").object(dry))["metadata"] == {}
 
 
-def test_a_list_is_no_object_and_an_object_no_list() -> None:
+def test_list_kinds_and_object_kinds_are_not_interchangeable() -> None:
     """Row D16."""
     with pytest.raises(NotAcceptable, match=r"requested PartialObjectMetadataList, but .* is not a list"):
         encoder("PartialObjectMetadataList").object(A)
@@ -233,7 +233,7 @@ def test_a_table_has_a_row_for_each_object() -> None:
     st.lists(st.sampled_from([0, 10, 5_000, SLICE_BYTES // 2, SLICE_BYTES * 3]), max_size=2 * BATCH_OBJECTS)
 )
 @settings(max_examples=25, deadline=None)
-def test_a_list_is_whole_however_it_is_sliced(sizes: list[int]) -> None:
+def test_slices_join_to_the_complete_list(sizes: list[int]) -> None:
     objects = [stored(f"n{number}", data="x" * size) for number, size in enumerate(sizes)]
     for form in LIST_KINDS:
         found = listed(form, ObjectList(objects, 9))
@@ -324,7 +324,7 @@ def test_forms_of_equal_keys_make_equal_bytes() -> None:
     assert one.event("ADDED", A, A.tail, is_first=False) == other.event("ADDED", A, A.tail, is_first=False)
 
 
-def test_a_form_of_the_version_before() -> None:
+def test_v1beta1_kinds() -> None:
     """kubectl still asks for it."""
     assert (
         json.loads(encoder("Table", version="v1beta1").object(A))["apiVersion"] == "meta.example.com/v1beta1"
@@ -345,7 +345,7 @@ WRITTEN_FORMS: Final = ["", "Table", "PartialObjectMetadata"]
 
 @pytest.mark.parametrize("media_type", [YAML, CBOR])
 @pytest.mark.parametrize("form", WRITTEN_FORMS)
-def test_another_way_of_writing_says_the_same(form: str, media_type: str) -> None:
+def test_yaml_and_cbor_equal_json(form: str, media_type: str) -> None:
     """Rows D02, D14, D22."""
     one, other = encoder(form), encoder(form, media_type=media_type)
     assert read(media_type, other.object(A)) == json.loads(one.object(A))
@@ -398,7 +398,7 @@ def opened(body: bytes) -> tuple[str, str, bytes]:
     return tuple(open_envelope(body))  # type: ignore[return-value]
 
 
-def test_an_object_as_a_message() -> None:
+def test_an_object_in_protobuf() -> None:
     """Rows D03, D04."""
     version, kind, raw = opened(encoder(resource=PODS, media_type=PROTOBUF).object(pod("a")))
     assert (version, kind) == ("v1", "Pod")
@@ -406,7 +406,7 @@ def test_an_object_as_a_message() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 1_500])
-def test_a_list_as_a_message(count: int) -> None:
+def test_a_list_in_protobuf(count: int) -> None:
     """Row D25: its length comes first, and then it is sliced."""
     objects = [pod(f"n{n}", n + 1, status={"message": "x" * 200}) for n in range(count)]
     found = ObjectList(objects, 9_999, continue_token="t", remaining=3)
@@ -419,7 +419,7 @@ def test_a_list_as_a_message(count: int) -> None:
     assert max(map(len, slices)) < 2 * SLICE_BYTES
 
 
-def test_a_list_too_long_to_be_held() -> None:
+def test_a_list_too_long_to_be_buffered() -> None:
     """Row D25: its items are made once for their length, and again for sending."""
     objects = [pod(f"n{n}", n + 1, status={"message": "x" * 1_000_000}) for n in range(18)]
     assert sum(len(each.tail) for each in objects) > BUFFERED_BYTES_MAX
@@ -429,7 +429,7 @@ def test_a_list_too_long_to_be_held() -> None:
     assert [each["metadata"]["name"] for each in items] == [f"n{n}" for n in range(18)]
 
 
-def test_metadata_as_a_message() -> None:
+def test_metadata_in_protobuf() -> None:
     """Row D14."""
     body = encoder("PartialObjectMetadata", resource=PODS, media_type=PROTOBUF).object(pod("a"))
     version, kind, raw = opened(body)
@@ -460,7 +460,7 @@ def frames(stream: bytes) -> list[tuple[str, bytes]]:
     return events
 
 
-def test_events_as_messages() -> None:
+def test_events_in_protobuf() -> None:
     found = pod("a")
     one = encoder(resource=PODS, media_type=PROTOBUF)
     assert one.stream_type == f"{PROTOBUF};stream=watch"
@@ -482,7 +482,7 @@ def test_events_as_messages() -> None:
     assert message(f"{_META}Status", raw)["reason"] == "NotFound"
 
 
-def test_what_protobuf_cannot_say_is_refused() -> None:
+def test_what_protobuf_cannot_encode_is_refused() -> None:
     """Nothing is left out behind a client's back, and nothing is sent before that is known."""
     strange = pod("a", future={"x": 1})
     one = encoder(resource=PODS, media_type=PROTOBUF)
@@ -499,7 +499,7 @@ def test_what_protobuf_cannot_say_is_refused() -> None:
 
 @pytest.mark.parametrize("form", ["Table", "PartialObjectMetadataList", ""])
 @pytest.mark.parametrize("media_type", [JSON, YAML, CBOR, PROTOBUF])
-def test_a_second_time_says_the_same(form: str, media_type: str) -> None:
+def test_a_cached_form_equals_a_fresh_one(form: str, media_type: str) -> None:
     if (form, media_type) == ("Table", PROTOBUF):
         return
     found, kept = ObjectList([pod("a"), pod("b", 8)], 9), FormCaches()
@@ -510,7 +510,7 @@ def test_a_second_time_says_the_same(form: str, media_type: str) -> None:
     assert b"".join(fresh.list(ObjectList([pod("a"), pod("b", 8)], 9))) == first
 
 
-def test_the_oldest_of_what_is_kept_goes_first() -> None:
+def test_the_oldest_forms_are_evicted_first() -> None:
     objects, kept = [pod(f"n{n}") for n in range(3)], FormCaches(bytes_max=2 * (100 + ENTRY_OVERHEAD_BYTES))
     for each in objects:
         kept.keep(each, "form", b"x", 100)
@@ -520,7 +520,7 @@ def test_the_oldest_of_what_is_kept_goes_first() -> None:
     assert objects[2].forms == {"form": b"y"}
 
 
-def test_what_is_kept_goes_with_its_object() -> None:
+def test_cached_forms_are_freed_with_their_object() -> None:
     kept = FormCaches(bytes_max=10 * (100 + ENTRY_OVERHEAD_BYTES))
     for number in range(50):
         kept.keep(pod(f"n{number}"), "form", b"x" * 100, 100)
@@ -528,7 +528,7 @@ def test_what_is_kept_goes_with_its_object() -> None:
     assert kept.bytes <= 10 * (100 + ENTRY_OVERHEAD_BYTES)
 
 
-def test_ages_in_kept_rows_go_on() -> None:
+def test_ages_in_cached_rows_advance() -> None:
     kept, found = FormCaches(), pod("a")
     ages = []
     for now in (NOW, NOW + 1, NOW + 7 * 60, NOW + 3 * 86400):
@@ -587,7 +587,7 @@ def numbered(number: int, revision: int) -> StoredObject:
 @example([("nothing happens", 0, -90.0)], 10**7)  # clocks are set
 @example([("an object changes", BATCH_OBJECTS + 1, 0.0)], 10**7)
 @settings(max_examples=15, deadline=None)
-def test_what_is_kept_is_never_out_of_date(steps: list[tuple[str, int, float]], room: int) -> None:
+def test_cached_lists_are_never_out_of_date(steps: list[tuple[str, int, float]], room: int) -> None:
     """Whatever changes between two lists, the time included, they are as if nothing had been kept."""
     kept = FormCaches(room, segments_bytes_max=room)
     now, found = NOW, [(number, 7) for number in range(2 * BATCH_OBJECTS + 10)]
@@ -605,7 +605,7 @@ def test_what_is_kept_is_never_out_of_date(steps: list[tuple[str, int, float]], 
     assert kept.runs.bytes <= room
 
 
-def test_rows_are_made_once() -> None:
+def test_rows_are_encoded_once() -> None:
     """What `cells` look at has not changed: nobody asks for them again, but for one run of the list."""
     asked: list[str] = []
 
@@ -623,7 +623,7 @@ def test_rows_are_made_once() -> None:
     assert asked[3 * BATCH_OBJECTS :] == [f"n{BATCH_OBJECTS + 1}"]
 
 
-def test_a_page_does_not_break_up_what_is_kept_of_a_list() -> None:
+def test_a_page_does_not_break_up_cached_segments() -> None:
     paged, fresh = ([numbered(number, 7) for number in range(3 * BATCH_OBJECTS)] for _ in range(2))
     one = encoder("PartialObjectMetadataList")
     for number in range(0, len(paged), 10):
@@ -631,7 +631,7 @@ def test_a_page_does_not_break_up_what_is_kept_of_a_list() -> None:
     assert list(one.list(ObjectList(paged, 9))) == list(one.list(ObjectList(fresh, 9)))
 
 
-def test_what_is_kept_keeps_no_object_that_leaves() -> None:
+def test_cached_segments_keep_no_object_alive() -> None:
     """They go at once: nothing that is kept beside them leads back to them."""
     objects = [numbered(number, 7) for number in range(2 * BATCH_OBJECTS)]
     kept, alive = FormCaches(), [ref(each) for each in objects]
@@ -649,7 +649,7 @@ def test_what_is_kept_keeps_no_object_that_leaves() -> None:
 
 @given(st.lists(st.sampled_from([10, 3_000, SLICE_BYTES // 3, 2 * SLICE_BYTES]), max_size=200))
 @settings(max_examples=25, deadline=None)
-def test_a_run_is_work_for_a_moment(sizes: list[int]) -> None:
+def test_the_size_of_a_segment_is_bounded(sizes: list[int]) -> None:
     """Row D25: so many objects, or so many bytes, or one object alone."""
     objects = [StoredObject(f"/{n}", WIDGETS.head, b"x" * size) for n, size in enumerate(sizes)]
     found = list(runs(objects))
@@ -669,18 +669,18 @@ ROW: Final = {"metadata": {"name": "a", "creationTimestamp": "1970-01-01T00:08:2
 
 
 @given(st.integers(1_000, 10**9), st.integers(0, 10**6) | st.floats(0, 700))
-def test_cells_are_right_until_the_moment_they_name(made_at: int, later: float) -> None:
+def test_cells_are_valid_until_they_say(made_at: int, later: float) -> None:
     cells = cells_of(COLUMNS.columns, ROW, float(made_at))
     now = made_at + later
     if now < cells.until:
         assert json.loads(b"[%b]" % cells.at(now)) == COLUMNS.cells(ROW, now)
 
 
-def test_cells_without_ages_stay() -> None:
+def test_cells_without_ages_do_not_expire() -> None:
     assert cells_of(columns().columns, ROW, NOW).until == math.inf
 
 
-def test_cells_that_look_at_the_time_are_never_kept() -> None:
+def test_cells_that_inspect_the_time_are_never_cached() -> None:
     looking = columns(Column("Late", lambda document, now: "late" if now > 2_000 else "early"))
     assert cells_of(looking.columns, ROW, NOW).until <= NOW
 
@@ -740,7 +740,7 @@ TELLINGS: Final = {
 
 
 @pytest.mark.parametrize(("accept", "media_type"), TELLINGS.items(), ids=map(repr, TELLINGS))
-def test_the_form_of_a_failure(accept: str, media_type: str) -> None:
+def test_the_media_type_of_a_status(accept: str, media_type: str) -> None:
     """Row P04."""
     statuses = StatusEncoder(BRAND, MESSAGES, has_cbor=True)
     status = NotFound(GroupResource("", "pods"), "zz").status()
@@ -754,6 +754,6 @@ def test_the_form_of_a_failure(accept: str, media_type: str) -> None:
         assert read(media_type, statuses.encode(status, media_type)) == status
 
 
-def test_without_its_gate_there_is_no_cbor() -> None:
+def test_without_its_feature_gate_there_is_no_cbor() -> None:
     """Row D22."""
     assert StatusEncoder(BRAND, MESSAGES).media_type("application/cbor") == JSON

@@ -144,7 +144,7 @@ def test_what_a_request_is_about(method: str, path: str, is_watch: bool, expecte
         "/api/v1/nodes/a%00b",
     ],
 )
-def test_paths_that_lead_to_no_resource(path: str) -> None:
+def test_paths_of_no_resource(path: str) -> None:
     found = parse_target("GET", path, False)
     assert (found.is_resource, found.verb, found.resource, found.name) == (False, "get", "", "")
     assert parse_target("POST", path, True).verb == "post"
@@ -164,7 +164,7 @@ _segment: Final = st.text(st.characters(exclude_characters="/\0", codec="utf-8")
 
 
 @given(_segment, _segment, _segment, _segment)
-def test_names_come_out_as_they_went_in(group: str, namespace: str, resource: str, name: str) -> None:
+def test_names_are_preserved(group: str, namespace: str, resource: str, name: str) -> None:
     assume(resource not in ("status", "finalize"))  # those of the namespace itself
     parts = [quote(part, safe="") for part in ("v1", "namespaces", namespace, resource, name)]
     found = parse_target("GET", f"/apis/{quote(group, safe='')}/{'/'.join(parts)}", False)
@@ -172,7 +172,7 @@ def test_names_come_out_as_they_went_in(group: str, namespace: str, resource: st
 
 
 @given(st.text(max_size=40), st.booleans())
-def test_any_path_is_understood_or_malformed(path: str, is_watch: bool) -> None:
+def test_any_path_is_parsed_or_malformed(path: str, is_watch: bool) -> None:
     with contextlib.suppress(MalformedRequest):
         found = parse_target("GET", path, is_watch)
         assert found.is_resource or not found.resource
@@ -199,7 +199,7 @@ def test_a_query_that_is_not_utf8_is_refused() -> None:
         parse_query("a=%ff")
 
 
-def test_a_query_has_a_bound() -> None:
+def test_the_number_of_parameters_is_bounded() -> None:
     most = "&".join(["a=b"] * QUERY_PARAMETERS_MAX)
     assert parse_query(most) == {"a": ["b"] * QUERY_PARAMETERS_MAX}
     with pytest.raises(MalformedRequest, match=f"more than {QUERY_PARAMETERS_MAX} parameters"):
@@ -238,11 +238,11 @@ SELECTED: Final = {
 
 
 @pytest.mark.parametrize(("selector", "name"), SELECTED.values(), ids=SELECTED)
-def test_the_name_that_a_selector_asks_for(selector: str, name: str) -> None:
+def test_the_name_that_a_field_selector_requires(selector: str, name: str) -> None:
     assert named(selector) == name
 
 
-def test_whose_selectors_name_something() -> None:
+def test_the_verbs_whose_selectors_name_an_object() -> None:
     """Lists and watches; nothing that has a name already, and no way of asking that ignores selectors."""
     assert named("metadata.name=a", more="&watch=1") == "a"
     assert named("metadata.name=a", "HEAD") == "a"
@@ -259,6 +259,6 @@ def test_whose_selectors_name_something() -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_selector_names_something_or_nothing(selector: str) -> None:
+def test_any_selector_names_an_object_or_none(selector: str) -> None:
     """What is wrong with one is not told here."""
     assert "/" not in named(selector)

@@ -41,7 +41,7 @@ MEANINGS = {
 
 
 @pytest.mark.parametrize(("pattern", "text", "found"), MEANINGS.values(), ids=MEANINGS)
-def test_what_a_pattern_means(pattern: str, text: str, found: bool) -> None:
+def test_patterns_match_as_in_go(pattern: str, text: str, found: bool) -> None:
     assert compile_pattern(pattern).search(text) is found
 
 

@@ -37,7 +37,7 @@ TAKEN: Final = {
 
 
 @pytest.mark.parametrize("text", TAKEN.values(), ids=TAKEN)
-def test_what_a_request_may_be_for(text: str) -> None:
+def test_valid_request_uris(text: str) -> None:
     parse_request_uri(text)
     assert is_request_uri(text)
 
@@ -72,7 +72,7 @@ REFUSED: Final = {
 
 
 @pytest.mark.parametrize(("text", "why"), REFUSED.values(), ids=REFUSED)
-def test_what_no_request_may_be_for(text: str, why: str) -> None:
+def test_invalid_request_uris(text: str, why: str) -> None:
     assert not is_request_uri(text)
     with pytest.raises(InvalidUrl) as refused:
         parse_request_uri(text)
@@ -143,7 +143,7 @@ NOT_PARSED: Final = {
 
 
 @pytest.mark.parametrize(("text", "message"), NOT_PARSED.values(), ids=NOT_PARSED)
-def test_what_is_no_url_at_all(text: str, message: str) -> None:
+def test_invalid_urls(text: str, message: str) -> None:
     with pytest.raises(InvalidUrl) as refused:
         parse(text)
     assert refused.value.message == message

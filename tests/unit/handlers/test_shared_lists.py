@@ -75,7 +75,7 @@ async def until(is_so: Callable[[], bool]) -> None:
     raise AssertionError("nobody goes on")
 
 
-async def test_a_crowd_costs_the_making_of_one() -> None:
+async def test_concurrent_calls_share_one_read_and_one_body() -> None:
     shared, work = SharedLists(), Work()
     crowd = [asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(100)]
     await asyncio.sleep(0)
@@ -91,7 +91,7 @@ async def test_a_crowd_costs_the_making_of_one() -> None:
     assert work.found == 1, "as long as somebody has it"
 
 
-async def test_nothing_is_kept_that_nobody_sends() -> None:
+async def test_a_body_is_dropped_when_nobody_sends_it() -> None:
     shared, work = SharedLists(), Work()
     work.gate.set()
     body: Iterable[bytes] | None = await shared.body("key", work.find, work.encode)
@@ -102,7 +102,7 @@ async def test_nothing_is_kept_that_nobody_sends() -> None:
     assert work.found == 2
 
 
-async def test_other_lists_are_others() -> None:
+async def test_lists_with_other_keys_are_not_shared() -> None:
     shared, work = SharedLists(), Work()
     work.gate.set()
     first = await shared.body(("a", 7), work.find, work.encode)
@@ -110,7 +110,7 @@ async def test_other_lists_are_others() -> None:
     assert first is not second
 
 
-async def test_who_waits_is_not_let_down_by_the_first() -> None:
+async def test_when_the_first_call_is_cancelled_another_one_reads_for_all() -> None:
     """Its client's going away is its own: one of the others takes its place, for all of them."""
     shared, work = SharedLists(), Work()
     gone, *stay = (asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(100))
@@ -131,7 +131,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-async def test_what_fails_for_the_first_fails_for_those_who_wait(failure: Exception) -> None:
+async def test_an_error_of_the_first_call_is_raised_to_all_that_wait(failure: Exception) -> None:
     """They asked for the same at the same revision: a thousand would be told it one after another."""
     shared, work = SharedLists(), Work()
     work.fails = failure
@@ -144,7 +144,7 @@ async def test_what_fails_for_the_first_fails_for_those_who_wait(failure: Except
     assert b"".join(await shared.body("key", work.find, work.encode)) == b"abc"
 
 
-async def test_a_failure_that_nobody_waits_for_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_that_nobody_waits_for_is_raised_once(caplog: pytest.LogCaptureFixture) -> None:
     """asyncio would log it a second time, as one that was never looked at."""
     shared, work = SharedLists(), Work()
     work.fails = LookupError("no such thing")
@@ -155,7 +155,7 @@ async def test_a_failure_that_nobody_waits_for_is_told_once(caplog: pytest.LogCa
     assert not caplog.records
 
 
-async def test_a_form_that_no_list_has_is_refused_to_all_before_any_of_it_is_sent() -> None:
+async def test_a_form_that_lists_do_not_have_is_refused_before_anything_is_sent() -> None:
     """Row D16: not by the first slice, when there is a body to share already."""
     form = Form(JSON, "PartialObjectMetadata")
     encoder = encoder_for(
@@ -179,7 +179,7 @@ async def test_a_form_that_no_list_has_is_refused_to_all_before_any_of_it_is_sen
     assert [type(each) for each in told] == [NotAcceptable, NotAcceptable]
 
 
-async def test_who_goes_away_takes_nobody_along() -> None:
+async def test_when_a_waiting_call_is_cancelled_the_first_goes_on() -> None:
     shared, work = SharedLists(), Work()
     first, second = (asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(2))
     await asyncio.sleep(0)
@@ -188,7 +188,7 @@ async def test_who_goes_away_takes_nobody_along() -> None:
     assert b"".join(await first) == b"abc"
 
 
-async def test_a_body_that_cannot_be_made_fails_for_everybody() -> None:
+async def test_an_error_of_encoding_is_raised_to_every_reader() -> None:
     """Not for the first alone, while the others take a body that is cut off for a whole one."""
     shared, work = SharedLists(), Work()
     work.gate.set()
@@ -204,7 +204,7 @@ async def test_a_body_that_cannot_be_made_fails_for_everybody() -> None:
             next(reader)
 
 
-async def test_large_bodies_are_not_held() -> None:
+async def test_large_bodies_are_not_shared() -> None:
     shared, work = SharedLists(), Work(SHARED_BYTES_MAX + 1)
     work.gate.set()
     body = await shared.body("key", work.find, work.encode)
@@ -212,7 +212,7 @@ async def test_large_bodies_are_not_held() -> None:
     assert b"".join(body) == b"abc"
 
 
-async def test_who_waits_for_a_body_that_is_too_large_waits_once() -> None:
+async def test_calls_that_wait_for_a_body_that_is_too_large_wait_once() -> None:
     """All of them make their own at once, not one after another."""
     shared, work = SharedLists(), Work(SHARED_BYTES_MAX + 1)
     crowd = [asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(100)]
@@ -227,7 +227,7 @@ async def test_who_waits_for_a_body_that_is_too_large_waits_once() -> None:
     assert work.found == 100
 
 
-async def test_all_bodies_together_have_a_bound() -> None:
+async def test_the_size_of_all_shared_bodies_is_bounded() -> None:
     shared, work = SharedLists(), Work(SHARED_BYTES_MAX)
     work.gate.set()
     count = ALL_SHARED_BYTES_MAX // SHARED_BYTES_MAX

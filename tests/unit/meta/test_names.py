@@ -129,7 +129,7 @@ TOLD: Final = {
 
 
 @pytest.mark.parametrize(("rule", "text", "problems"), TOLD.values(), ids=TOLD)
-def test_what_is_said_of_a_text(rule: str, text: str, problems: list[str]) -> None:
+def test_the_problems_of_a_name(rule: str, text: str, problems: list[str]) -> None:
     """Clients and people match on these sentences."""
     assert RULES[rule](text) == problems
 
@@ -172,7 +172,7 @@ def test_a_rule_that_remembers_says_the_same_each_time(text: str, times: int) ->
         said.append("spoilt")
 
 
-def test_a_rule_remembers_what_could_be_a_key_and_nothing_longer() -> None:
+def test_a_cached_rule_caches_nothing_longer_than_a_key() -> None:
     judged: list[str] = []
 
     @names.remembered

@@ -75,7 +75,7 @@ CREATED: Final[dict[str, tuple[Meta, Meta]]] = {
 
 
 @pytest.mark.parametrize(("meta", "expected"), CREATED.values(), ids=CREATED)
-def test_what_a_new_object_is_given(meta: Meta, expected: Meta) -> None:
+def test_the_fields_set_in_a_new_object(meta: Meta, expected: Meta) -> None:
     assert prepared(dict(meta)) == expected | IDENTITY
 
 
@@ -131,7 +131,7 @@ UPDATED: Final[dict[str, tuple[Meta, Meta, Meta]]] = {
 
 
 @pytest.mark.parametrize(("meta", "old", "expected"), UPDATED.values(), ids=UPDATED)
-def test_what_an_update_takes_over(meta: Meta, old: Meta, expected: Meta) -> None:
+def test_the_fields_an_update_keeps(meta: Meta, old: Meta, expected: Meta) -> None:
     before = dict(old)
     assert updated(dict(meta), old) == expected
     assert old == before
@@ -308,7 +308,7 @@ STORED: Final[dict[str, tuple[Meta, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("meta", "told"), STORED.values(), ids=STORED)
-def test_what_may_be_stored(meta: Meta, told: list[str]) -> None:
+def test_the_metadata_that_may_be_stored(meta: Meta, told: list[str]) -> None:
     errors = object_meta.validate(meta, is_namespaced=False, name_rule=names.dns_subdomain)
     assert [str(error) for error in errors] == told
 
@@ -329,7 +329,7 @@ def test_the_namespace_of_a_namespaced_object(namespace: str | None, told: list[
     assert [str(error) for error in errors] == told
 
 
-def test_everything_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     meta = {"labels": {"/a": "b"}, "finalizers": ["c"], "generation": -1}
     errors = object_meta.validate(meta, is_namespaced=True, name_rule=names.dns_subdomain)
     assert [(error.field, error.reason) for error in errors] == [
@@ -372,6 +372,6 @@ def test_no_owners_are_left_as_they_are(meta: Meta) -> None:
     ("meta", "found"),
     [({}, []), ({"finalizers": None}, []), ({"finalizers": ["a/b", "c/d"]}, ["a/b", "c/d"])],
 )
-def test_who_must_agree_to_a_removal(meta: Meta, found: list[str]) -> None:
+def test_the_finalizers_of_an_object(meta: Meta, found: list[str]) -> None:
     """Row G02."""
     assert object_meta.finalizers({"metadata": meta}) == found

@@ -140,7 +140,7 @@ BOOLEANS: Final = {"true": True, "1": True, "": True, "yes": True, "false": Fals
 
 
 @pytest.mark.parametrize(("value", "means"), BOOLEANS.items(), ids=lambda value: repr(value))
-def test_what_is_true(value: str, means: bool) -> None:
+def test_parameters_that_are_true(value: str, means: bool) -> None:
     """Row J05. As kube-apiserver reads booleans of a query: there, and not `false` or `0`."""
     assert for_watch(f"allowWatchBookmarks={value}").allow_bookmarks is means
 
@@ -156,7 +156,7 @@ BAD_GETS: Final = {
 
 
 @pytest.mark.parametrize(("version", "why"), BAD_GETS.values(), ids=BAD_GETS)
-def test_what_is_no_resource_version(version: str, why: str) -> None:
+def test_invalid_resource_versions_are_refused(version: str, why: str) -> None:
     """Row J11, alike for get, list and watch."""
     text = urlencode({"resourceVersion": version})
     for read in (lambda: read_at_for_get(query(text)), lambda: for_list(text), lambda: for_watch(text)):
@@ -279,12 +279,12 @@ WRITES: Final = {
 
 
 @pytest.mark.parametrize(("text", "options"), WRITES.values(), ids=WRITES)
-def test_what_the_options_of_a_write_mean(text: str, options: WriteOptions) -> None:
+def test_the_options_of_a_write_are_parsed(text: str, options: WriteOptions) -> None:
     assert WriteOptions.from_query(query(text), "CreateOptions", META) == options
 
 
 @pytest.mark.parametrize("text", ["dryRun", "dryRun="])
-def test_a_bare_dry_run_stores_nothing_and_says_what_it_may_do(text: str) -> None:
+def test_an_empty_dry_run_is_one_with_a_warning(text: str) -> None:
     """Row J08."""
     write = WriteOptions.from_query(query(text), "UpdateOptions", META)
     delete = DeleteOptions.from_query(query(text), META)

@@ -77,7 +77,7 @@ NO_QUANTITIES: Final = {
 
 
 @pytest.mark.parametrize(("text", "why"), NO_QUANTITIES.items())
-def test_what_is_no_quantity(text: str, why: str) -> None:
+def test_invalid_quantities_are_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidQuantity, match=why):
         parse_quantity(text)
 

@@ -63,7 +63,7 @@ LABELS: Final[dict[str, tuple[str, list[Requirement]]]] = {
 
 
 @pytest.mark.parametrize(("text", "requirements"), LABELS.values(), ids=LABELS)
-def test_what_a_label_selector_means(text: str, requirements: list[Requirement]) -> None:
+def test_label_selectors_are_parsed(text: str, requirements: list[Requirement]) -> None:
     selector = parse_label_selector(text)
     assert list(selector.requirements) == requirements
     assert selector.selects_everything is (requirements == [])
@@ -135,7 +135,7 @@ BAD_LABELS: Final = {
 
 
 @pytest.mark.parametrize(("text", "message"), BAD_LABELS.values(), ids=BAD_LABELS)
-def test_what_is_said_of_a_bad_label_selector(text: str, message: str) -> None:
+def test_errors_of_bad_label_selectors(text: str, message: str) -> None:
     with pytest.raises(SelectorSyntaxError) as raised:
         parse_label_selector(text)
     assert str(raised.value) == message
@@ -265,7 +265,7 @@ FIELDS: Final[dict[str, tuple[str, list[FieldRequirement]]]] = {
 
 
 @pytest.mark.parametrize(("text", "requirements"), FIELDS.values(), ids=FIELDS)
-def test_what_a_field_selector_means(text: str, requirements: list[FieldRequirement]) -> None:
+def test_field_selectors_are_parsed(text: str, requirements: list[FieldRequirement]) -> None:
     selector = parse_field_selector(text, KNOWN)
     assert list(selector.requirements) == requirements
     assert selector.selects_everything is (requirements == [])
@@ -304,7 +304,7 @@ BAD_FIELDS: Final = {
 
 
 @pytest.mark.parametrize(("text", "message"), BAD_FIELDS.values(), ids=BAD_FIELDS)
-def test_what_is_said_of_a_bad_field_selector(text: str, message: str) -> None:
+def test_errors_of_bad_field_selectors(text: str, message: str) -> None:
     with pytest.raises(SelectorSyntaxError) as raised:
         parse_field_selector(text, KNOWN)
     assert str(raised.value) == message

@@ -93,7 +93,7 @@ DURATIONS: Final = {
 
 
 @pytest.mark.parametrize(("shown", "seconds"), DURATIONS.items(), ids=DURATIONS)
-def test_how_a_time_span_is_shown(shown: str, seconds: float) -> None:
+def test_time_spans_are_formatted(shown: str, seconds: float) -> None:
     assert table.duration(seconds) == shown
 
 
@@ -140,7 +140,7 @@ SELECTORS: Final[dict[str, tuple[Document | None, str]]] = {
 
 
 @pytest.mark.parametrize(("selector", "shown"), SELECTORS.values(), ids=SELECTORS)
-def test_how_a_label_selector_is_shown(selector: Document | None, shown: str) -> None:
+def test_label_selectors_are_formatted(selector: Document | None, shown: str) -> None:
     assert table.selector_text(selector) == shown
 
 
@@ -154,7 +154,7 @@ _operator: Final = st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"])
     st.lists(st.tuples(_word, _operator, st.lists(_value, min_size=1, max_size=3)), max_size=3),
     st.dictionaries(_word, _value),
 )
-def test_what_is_shown_selects_the_same(
+def test_the_text_of_a_selector_selects_the_same(
     labels: dict[str, str], expressions: list[tuple[str, str, list[str]]], tried: dict[str, str]
 ) -> None:
     found = [expression(key, operator, *values) for key, operator, values in expressions]

@@ -20,7 +20,7 @@ SHOWN: Final = {
 
 
 @pytest.mark.parametrize(("unix_s", "text"), SHOWN.values(), ids=SHOWN)
-def test_how_a_time_is_shown(unix_s: float, text: str) -> None:
+def test_times_are_formatted(unix_s: float, text: str) -> None:
     assert timestamps.to_text(unix_s) == text
 
 
@@ -52,5 +52,5 @@ def test_how_a_time_is_read(text: str, unix_s: float | None) -> None:
 
 
 @given(st.integers(min_value=0, max_value=253_402_300_799))
-def test_what_is_shown_can_be_read(unix_s: int) -> None:
+def test_formatted_times_can_be_parsed(unix_s: int) -> None:
     assert timestamps.from_text(timestamps.to_text(unix_s)) == unix_s

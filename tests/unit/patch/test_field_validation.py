@@ -61,7 +61,7 @@ def test_merge_patches(body: bytes, said: list[str]) -> None:
     assert field_validation.merge_patch_problems(body, orjson.loads(body)) == said
 
 
-def test_what_is_said_is_bounded() -> None:
+def test_the_number_of_problems_is_bounded() -> None:
     patch = [{"op": "remove", "path": "/a", f"m{number}": 1} for number in range(10_000)]
     assert (
         len(field_validation.json_patch_problems(orjson.dumps(patch), patch)) == field_validation.PROBLEMS_MAX

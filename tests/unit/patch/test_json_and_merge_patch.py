@@ -160,13 +160,13 @@ MALFORMED: Final[dict[str, tuple[Any, str]]] = {
 
 
 @pytest.mark.parametrize(("patch", "told"), MALFORMED.values(), ids=MALFORMED)
-def test_what_is_no_json_patch(patch: Any, told: str) -> None:
+def test_invalid_json_patches_are_refused(patch: Any, told: str) -> None:
     with pytest.raises(json_patch.MalformedPatch) as caught:
         json_patch.check(patch)
     assert told in str(caught.value)
 
 
-def test_null_is_no_operations() -> None:
+def test_null_is_a_patch_without_operations() -> None:
     json_patch.check(None)
     assert json_patch.apply({"a": 1}, None) == {"a": 1}
 
@@ -189,13 +189,13 @@ AMPLIFIED: Final = {
 
 
 @pytest.mark.parametrize(("document", "operations"), AMPLIFIED.values(), ids=AMPLIFIED)
-def test_what_copies_add_up_to_is_bounded(document: Any, operations: list[Operation]) -> None:
+def test_the_total_size_of_copies_is_bounded(document: Any, operations: list[Operation]) -> None:
     with pytest.raises(ValueError, match=r"(?i)copy|copies|copied"):
         patched(document, *operations)
 
 
 @pytest.mark.parametrize("operation", ["add", "remove", "move"])
-def test_what_moves_in_lists_is_bounded(operation: str) -> None:
+def test_the_items_moved_in_lists_are_bounded(operation: str) -> None:
     """Ten thousand times a million items would take many seconds."""
     step = {"op": operation, "path": "/a/0", "from": "/a/1", "value": 1}
     with pytest.raises(json_patch.CannotApply, match="would have to move"):

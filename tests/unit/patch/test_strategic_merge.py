@@ -136,7 +136,7 @@ MERGED: Final[dict[str, tuple[Document, Document, Document]]] = {
 
 
 @pytest.mark.parametrize(("live", "patch", "result"), MERGED.values(), ids=MERGED)
-def test_what_becomes_of_a_document(live: Document, patch: Document, result: Document) -> None:
+def test_patches_are_merged(live: Document, patch: Document, result: Document) -> None:
     assert patched(live, patch) == result
 
 
@@ -299,7 +299,9 @@ REFUSED: Final[dict[str, tuple[Document, Document, type[CannotMerge], str]]] = {
 
 
 @pytest.mark.parametrize(("live", "patch", "error", "told"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_merged(live: Document, patch: Document, error: type[CannotMerge], told: str) -> None:
+def test_patches_that_cannot_be_merged_are_refused(
+    live: Document, patch: Document, error: type[CannotMerge], told: str
+) -> None:
     with pytest.raises(CannotMerge) as caught:
         patched(live, patch)
     assert type(caught.value) is error

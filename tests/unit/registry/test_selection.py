@@ -19,7 +19,7 @@ PREFIX: Final = "/registry/example.com/widgets/"
 HEAD: Final = head_of("example.com/v1", "Widget")
 
 
-class _Keeping:
+class _Codec:
     """Shows objects of v1 as they are, and those of v2 once they have been converted."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ def _size(document: Document) -> str:
     return str(document.get("spec", {}).get("size", ""))
 
 
-def _resource(keeping: _Keeping | None) -> ServedResource:
+def _resource(keeping: _Codec | None) -> ServedResource:
     return ServedResource(
         GroupVersion("example.com", "v1"),
         "widgets",
@@ -48,7 +48,7 @@ def _resource(keeping: _Keeping | None) -> ServedResource:
     )
 
 
-def _selection(keeping: _Keeping | None, fields: str = "", labels: str = "") -> Selection:
+def _selection(keeping: _Codec | None, fields: str = "", labels: str = "") -> Selection:
     resource = _resource(keeping)
     return select(
         resource,
@@ -77,9 +77,9 @@ SELECTORS = {
 
 
 @pytest.mark.parametrize(("fields", "labels", "is_selected"), SELECTORS.values(), ids=SELECTORS)
-def test_objects_are_selected_by_what_is_shown_of_them(fields: str, labels: str, is_selected: bool) -> None:
+def test_objects_are_selected_by_their_views(fields: str, labels: str, is_selected: bool) -> None:
     """Until that is known each of them may be meant, whatever is stored."""
-    keeping = _Keeping()
+    keeping = _Codec()
     selection = _selection(keeping, fields, labels)
     assert selection.is_of_views
     assert selection.predicate is not None
@@ -91,8 +91,8 @@ def test_objects_are_selected_by_what_is_shown_of_them(fields: str, labels: str,
 
 
 @pytest.mark.parametrize("fields", ["", "metadata.name!=b", "metadata.namespace=default"])
-def test_names_and_labels_are_known_without_asking(fields: str) -> None:
-    selection = _selection(_Keeping(), fields, "app=x")
+def test_names_and_labels_are_known_without_a_conversion(fields: str) -> None:
+    selection = _selection(_Codec(), fields, "app=x")
     assert not selection.is_of_views
     assert selection.predicate is not None
     assert selection.predicate(_found(head_of("example.com/v2", "Widget")))
@@ -109,11 +109,9 @@ CORRUPT = {
 
 @pytest.mark.parametrize(("value", "fields", "labels"), CORRUPT.values(), ids=CORRUPT)
 @pytest.mark.parametrize("is_custom", [False, True])
-def test_what_cannot_be_read_is_left_to_whoever_shows_it(
-    value: bytes, fields: str, labels: str, is_custom: bool
-) -> None:
+def test_corrupt_objects_pass_the_selection(value: bytes, fields: str, labels: str, is_custom: bool) -> None:
     """The cache offers every change to all who watch: one that they cannot judge must not stop it."""
     found = StoredObject.of(Stored(f"{PREFIX}default/a", value, 7, 7))
-    predicate = _selection(_Keeping() if is_custom else None, fields, labels).predicate
+    predicate = _selection(_Codec() if is_custom else None, fields, labels).predicate
     assert predicate is not None
     assert predicate(found)

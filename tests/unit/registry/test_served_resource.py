@@ -38,7 +38,7 @@ POOL: Final = [
 
 
 @given(st.lists(st.sets(st.sampled_from(range(len(POOL)))), max_size=6))
-def test_a_changed_table_is_what_a_new_one_would_be(states: list[set[int]]) -> None:
+def test_a_changed_table_equals_a_new_one(states: list[set[int]]) -> None:
     table, now = FIRST, set[int]()
     for wanted in states:
         table = table.changed(

@@ -107,7 +107,7 @@ def test_a_document_is_made_anew_for_each_who_asks() -> None:
     assert found.document()["metadata"] == {"name": "a", "resourceVersion": "42"}
 
 
-def test_objects_of_a_type_share_their_head() -> None:
+def test_objects_that_one_decoder_decodes_share_the_head_of_their_type() -> None:
     assert of(metadata={"name": "a"}).head is of(metadata={"name": "b"}).head
 
 

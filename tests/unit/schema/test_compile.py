@@ -35,7 +35,7 @@ CRD: Final = walk_of("apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomRe
 
 
 def completed(walk: Walk, document: dict[str, Any]) -> dict[str, Any]:
-    """With what Go shows of every struct though nobody has set it: see `test_what_go_shows_of_nothing`."""
+    """With what Go shows of every struct though nobody has set it: see `test_zero_values_that_go_encodes`."""
     document = copy.deepcopy(document)
     assert walk(document) == []
     return document
@@ -82,7 +82,7 @@ UNKNOWN: Final[dict[str, tuple[dict[str, Any], list[str], dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("document", "paths", "left"), UNKNOWN.values(), ids=UNKNOWN)
-def test_unknown_fields_are_told_and_removed(
+def test_unknown_fields_are_reported_and_removed(
     document: dict[str, Any], paths: list[str], left: dict[str, Any]
 ) -> None:
     document = copy.deepcopy(document)
@@ -112,7 +112,7 @@ def test_unknown_fields_of_schemas(schema: dict[str, Any], paths: list[str]) -> 
     assert CRD(document) == []
 
 
-def test_the_unknown_fields_that_are_told_are_bounded_and_all_are_removed() -> None:
+def test_reported_unknown_fields_are_bounded_and_all_are_removed() -> None:
     document = {f"f{number}": 1 for number in range(UNKNOWN_FIELDS_MAX + 5)}
     assert len(POD(document)) == UNKNOWN_FIELDS_MAX
     assert document == completed(POD, {})
@@ -255,7 +255,7 @@ EMPTY: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("definition", "shown"), EMPTY.values(), ids=EMPTY)
-def test_what_go_shows_of_nothing(definition: str, shown: dict[str, Any]) -> None:
+def test_zero_values_that_go_encodes(definition: str, shown: dict[str, Any]) -> None:
     assert completed(walk_of(definition), {}) == shown
 
 
@@ -268,11 +268,11 @@ ZEROES: Final[dict[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("spec", ZEROES.values(), ids=ZEROES)
-def test_what_go_takes_for_nothing(spec: dict[str, Any]) -> None:
+def test_zero_values_that_go_omits(spec: dict[str, Any]) -> None:
     assert completed(POD, {"spec": spec})["spec"] == {"containers": None}
 
 
-def test_defaults_complete_what_is_inside_of_them_first() -> None:
+def test_defaults_are_set_from_the_inside_out() -> None:
     seen: list[str] = []
 
     def default(name: str) -> Default:
@@ -416,7 +416,7 @@ NO_TIMES: Final = {
 
 
 @pytest.mark.parametrize("text", NO_TIMES.values(), ids=NO_TIMES)
-def test_what_is_no_time(text: str) -> None:
+def test_invalid_times_are_refused(text: str) -> None:
     with pytest.raises(TypeMismatch, match="parsing time"):
         POD({"metadata": {"creationTimestamp": text}})
 
@@ -428,7 +428,7 @@ def test_micro_times_say_their_microseconds(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["YQ", "YQ=", "Y Q==", "====", "YQ==YQ==", "é", "A_-A", "AAAAA"])
-def test_what_is_no_base64(text: str) -> None:
+def test_invalid_base64_is_refused(text: str) -> None:
     with pytest.raises(TypeMismatch, match=r"^illegal base64 data at input byte \d+$"):
         SECRET({"data": {"a": text}})
 
@@ -469,7 +469,7 @@ _PODS: Final = st.fixed_dictionaries(
 
 @settings(max_examples=200, deadline=None)
 @given(_PODS | st.dictionaries(_NAMES, _JSON))
-def test_what_has_been_walked_once_is_in_order(document: dict[str, Any]) -> None:
+def test_a_normalised_document_is_stable(document: dict[str, Any]) -> None:
     """Anything is refused, or left in a state that a second walk does not change."""
     try:
         POD(document)

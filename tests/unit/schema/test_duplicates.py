@@ -34,11 +34,11 @@ CASES: Final[dict[str, tuple[str, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("text", "paths"), CASES.values(), ids=CASES)
-def test_what_is_found(text: str, paths: list[str]) -> None:
+def test_duplicates_are_found(text: str, paths: list[str]) -> None:
     assert duplicate_fields(text.encode(), orjson.loads(text)) == paths
 
 
-def test_the_number_told_is_bounded() -> None:
+def test_the_number_of_duplicates_is_bounded() -> None:
     text = "{" + ",".join(f'"{n}":1,"{n}":1' for n in range(DUPLICATES_MAX + 10)) + "}"
     assert len(duplicate_fields(text.encode(), orjson.loads(text))) == DUPLICATES_MAX
 
@@ -51,13 +51,13 @@ _JSON: Final = st.recursive(
 
 
 @given(_JSON, st.booleans())
-def test_whatever_has_no_duplicates_has_none(document: Any, is_ascii: bool) -> None:
+def test_documents_without_duplicates_have_none(document: Any, is_ascii: bool) -> None:
     text = json.dumps(document, ensure_ascii=is_ascii).encode()
     assert duplicate_fields(text, orjson.loads(text)) == []
 
 
 @given(st.dictionaries(st.text(st.sampled_from('ab"\\')), _JSON, min_size=1))
-def test_whatever_has_one_shows_it(document: dict[str, Any]) -> None:
+def test_every_duplicate_is_found(document: dict[str, Any]) -> None:
     name = next(iter(document))
     text = json.dumps(document)[:-1] + f", {json.dumps(name)}: null}}"
     assert duplicate_fields(text.encode(), orjson.loads(text)) == [name]

@@ -164,7 +164,7 @@ def inside(schema: Schema, found: dict[str, Schema]) -> None:
         inside(schema.element, found)
 
 
-def test_every_field_of_what_is_served_has_a_number() -> None:
+def test_every_field_of_served_types_has_a_number() -> None:
     """A field without one makes protobuf clients use JSON, and the walk guesses what its zero means."""
     found: dict[str, Schema] = {}
     for definition in served_definitions():

@@ -36,7 +36,7 @@ def entries(written: str) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in written.splitlines()]
 
 
-def test_json_has_an_object_to_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_logs_one_object_per_line(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(as_json=True, verbosity=0)
     logging.getLogger("apiserver.x").warning('%s is "%d"', "käse", 1)
     logging.getLogger("apiserver.y").info("two\nlines")
@@ -46,7 +46,7 @@ def test_json_has_an_object_to_a_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert (second["level"], second["msg"]) == ("info", "two\nlines")
 
 
-def test_json_has_the_trace_of_an_exception(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_contains_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(as_json=True, verbosity=0)
     try:
         raise ValueError("why")
@@ -58,7 +58,7 @@ def test_json_has_the_trace_of_an_exception(capsys: pytest.CaptureFixture[str]) 
     assert entry["err"].endswith("ValueError: why")
 
 
-def test_json_takes_any_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_encodes_any_text(capsys: pytest.CaptureFixture[str]) -> None:
     """What clients send gets into messages; a record that cannot be written would be lost."""
     logs.configure(as_json=True, verbosity=0)
     logging.getLogger("apiserver").warning("path %s", "/\udcff\x00\x1b[31m")
@@ -89,7 +89,7 @@ def test_verbosity(verbosity: int, logger: str, lowest: int) -> None:
     assert logging.getLogger(logger).getEffectiveLevel() == lowest
 
 
-def test_configuring_twice_does_not_say_everything_twice(capsys: pytest.CaptureFixture[str]) -> None:
+def test_configuring_twice_does_not_log_twice(capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         logs.configure(as_json=True, verbosity=0)
     logging.getLogger("apiserver").info("once")

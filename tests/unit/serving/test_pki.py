@@ -69,18 +69,18 @@ def mode(path: Path) -> int:
 # ---- made at the first start
 
 
-def test_everything_is_there_and_readable_by_the_owner_only(directory: Path) -> None:
+def test_all_files_are_created_readable_by_the_owner_only(directory: Path) -> None:
     assert set(FILES) <= {path.name for path in directory.iterdir()}
     assert {path.name: mode(path) for path in directory.iterdir() if mode(path) != 0o600} == {}
     assert mode(directory) == 0o700
 
 
-def test_the_places_are_told(tmp_path: Path) -> None:
+def test_the_paths_are_returned(tmp_path: Path) -> None:
     made = pki.ensure(tmp_path, ["127.0.0.1"])
     assert made == pki.Pki(*(tmp_path / name for name in (*FILES[:1], *FILES[2:7])))
 
 
-def test_the_authority_signs_certificates_and_nothing_else(directory: Path) -> None:
+def test_the_ca_can_only_sign_certificates(directory: Path) -> None:
     authority = certificate(directory / "ca.crt")
     authority.verify_directly_issued_by(authority)
     constraints = authority.extensions.get_extension_for_class(x509.BasicConstraints)
@@ -99,7 +99,7 @@ PURPOSES: Final = {
 
 
 @pytest.mark.parametrize(("name", "usage", "subject"), [(name, *each) for name, each in PURPOSES.items()])
-def test_certificates_are_the_authoritys_and_for_one_purpose(
+def test_certificates_are_signed_by_the_ca_for_one_purpose(
     directory: Path, name: str, usage: x509.ObjectIdentifier, subject: str
 ) -> None:
     issued = certificate(directory / f"{name}.crt")
@@ -117,13 +117,13 @@ def test_serial_numbers_differ(directory: Path) -> None:
     assert len({certificate(directory / f"{name}.crt").serial_number for name in ("ca", *ISSUED)}) == 3
 
 
-def test_the_service_account_key_is_a_pair_of_its_own(directory: Path) -> None:
+def test_the_service_account_key_pair_is_separate(directory: Path) -> None:
     public = serialization.load_pem_public_key((directory / "sa.pub").read_bytes())
     assert private_key(directory / "sa.key").public_key() == public
     assert len({private_key(path).private_numbers().private_value for path in directory.glob("*.key")}) == 4
 
 
-def test_openssl_takes_them(directory: Path) -> None:
+def test_openssl_accepts_them(directory: Path) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(directory / "ca.crt"))
     for name in ISSUED:
         context.load_cert_chain(directory / f"{name}.crt", directory / f"{name}.key")
@@ -141,13 +141,13 @@ NAMES: Final = {
 
 
 @pytest.mark.parametrize(("address", "names"), NAMES.values(), ids=NAMES)
-def test_names_of_the_server(tmp_path: Path, address: str, names: set[str]) -> None:
+def test_the_serving_certificate_names_the_server(tmp_path: Path, address: str, names: set[str]) -> None:
     pki.ensure(tmp_path, [address])
     assert names <= alternative_names(tmp_path)
 
 
 @pytest.mark.parametrize("everywhere", ["0.0.0.0", "::"])
-def test_all_addresses_are_no_address(tmp_path: Path, everywhere: str) -> None:
+def test_unspecified_addresses_are_not_named(tmp_path: Path, everywhere: str) -> None:
     pki.ensure(tmp_path, [everywhere])
     assert everywhere not in alternative_names(tmp_path)
 
@@ -245,7 +245,7 @@ RENEWED: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
 
 
 @pytest.mark.parametrize(("spoil", "name"), RENEWED.values(), ids=RENEWED)
-def test_a_certificate_is_made_anew_with_its_key_and_nothing_else(
+def test_an_invalid_certificate_is_replaced_with_its_key_only(
     directory: Path, spoil: Callable[[Path], None], name: str
 ) -> None:
     before = contents(directory)
@@ -262,7 +262,7 @@ def test_another_address_is_added_to_the_names(directory: Path) -> None:
     assert "10.1.2.3" in alternative_names(directory)
 
 
-def test_an_authority_at_its_end_is_made_anew_with_all_it_signed(directory: Path) -> None:
+def test_an_expiring_ca_is_replaced_with_all_it_signed(directory: Path) -> None:
     sign(directory, "ca", days=29)
     before = contents(directory)
     assert changed(directory, before) == set(FILES) - {"sa.key", "sa.pub"}
@@ -270,7 +270,7 @@ def test_an_authority_at_its_end_is_made_anew_with_all_it_signed(directory: Path
         certificate(directory / f"{name}.crt").verify_directly_issued_by(certificate(directory / "ca.crt"))
 
 
-def test_nothing_outlives_its_authority(directory: Path) -> None:
+def test_no_certificate_outlives_the_ca(directory: Path) -> None:
     sign(directory, "ca", days=60)
     (directory / "admin.crt").unlink()
     pki.ensure(directory, ["127.0.0.1"])
@@ -278,7 +278,7 @@ def test_nothing_outlives_its_authority(directory: Path) -> None:
     assert certificate(directory / "admin.crt").not_valid_after_utc == ends
 
 
-def test_another_key_for_service_accounts_is_made_only_if_there_is_none(directory: Path) -> None:
+def test_the_service_account_key_is_generated_only_if_missing(directory: Path) -> None:
     before = contents(directory)
     (directory / "sa.key").unlink()
     assert changed(directory, before) == {"sa.key", "sa.pub"}
@@ -308,7 +308,7 @@ UNUSABLE: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
 
 
 @pytest.mark.parametrize(("spoil", "told"), UNUSABLE.values(), ids=UNUSABLE)
-def test_a_spoilt_authority_is_told_and_not_replaced(
+def test_a_damaged_ca_is_reported_and_not_replaced(
     directory: Path, spoil: Callable[[Path], None], told: str
 ) -> None:
     """Another would lock out all who trust it."""
@@ -320,7 +320,7 @@ def test_a_spoilt_authority_is_told_and_not_replaced(
     assert contents(directory) == before
 
 
-def test_an_authority_whose_key_is_kept_elsewhere_serves_until_it_must_sign(directory: Path) -> None:
+def test_the_key_of_the_ca_is_needed_only_to_sign(directory: Path) -> None:
     (directory / "ca.key").unlink()
     assert changed(directory, contents(directory)) == set()
     (directory / "admin.crt").unlink()
@@ -328,7 +328,7 @@ def test_an_authority_whose_key_is_kept_elsewhere_serves_until_it_must_sign(dire
         pki.ensure(directory, ["127.0.0.1"])
 
 
-def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         pki.ensure(tmp_path / "file" / "pki", ["127.0.0.1"])
@@ -338,7 +338,7 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 # https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
 
 
-def test_a_kubeconfig_has_all_that_kubectl_needs(directory: Path) -> None:
+def test_the_kubeconfig_is_complete(directory: Path) -> None:
     path = directory.parent / "admin.kubeconfig"
     made = pki.ensure(directory, ["127.0.0.1"])
     pki.write_kubeconfig(path, "https://127.0.0.1:6443", made, trusted=made.ca_cert.read_bytes())
@@ -354,7 +354,7 @@ def test_a_kubeconfig_has_all_that_kubectl_needs(directory: Path) -> None:
     assert base64.b64decode(user["client-key-data"]) == (directory / "admin.key").read_bytes()
 
 
-def test_a_kubeconfig_holds_a_key_and_is_the_owners(directory: Path) -> None:
+def test_the_kubeconfig_is_readable_by_the_owner_only(directory: Path) -> None:
     path = directory.parent / "admin.kubeconfig"
     path.write_text("old, and longer than what is new " * 1_000)
     path.chmod(0o644)
@@ -368,7 +368,7 @@ def test_a_kubeconfig_holds_a_key_and_is_the_owners(directory: Path) -> None:
     assert [each.name for each in path.parent.iterdir() if each.name.startswith(".")] == []
 
 
-def test_what_to_trust_of_a_given_certificate(directory: Path, tmp_path: Path) -> None:
+def test_which_ca_verifies_a_given_certificate(directory: Path, tmp_path: Path) -> None:
     other = pki.ensure(tmp_path / "other", ["127.0.0.1"])
     ours, theirs = (directory / "ca.crt").read_bytes(), other.ca_cert.read_bytes()
     chain = other.serving_cert.read_bytes()

@@ -64,7 +64,7 @@ MEANINGS: Final[dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("encoded", "value"), MEANINGS.items(), ids=MEANINGS)
-def test_what_bytes_mean(encoded: str, value: Any) -> None:
+def test_documents_are_decoded(encoded: str, value: Any) -> None:
     found = load(bytes.fromhex(encoded))
     assert found == value
     assert type(found) is type(value)

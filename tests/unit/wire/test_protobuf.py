@@ -73,7 +73,7 @@ NO_ENVELOPES: Final = {
 
 
 @pytest.mark.parametrize(("body", "told"), NO_ENVELOPES.values(), ids=NO_ENVELOPES)
-def test_what_is_no_envelope(body: bytes, told: str) -> None:
+def test_invalid_envelopes_are_refused(body: bytes, told: str) -> None:
     """Row D05."""
     with pytest.raises(InvalidProtobuf, match=told):
         open_envelope(body)
@@ -333,7 +333,7 @@ def encoder(kind: str) -> Encoder:
 
 
 @pytest.mark.parametrize(("kind", "document", "raw"), WRITTEN.values(), ids=WRITTEN)
-def test_what_is_written(kind: str, document: dict[str, Any], raw: bytes) -> None:
+def test_documents_are_encoded(kind: str, document: dict[str, Any], raw: bytes) -> None:
     assert encoder(kind)(document) == raw
 
 
@@ -350,7 +350,9 @@ UNWRITABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
 
 
 @pytest.mark.parametrize(("document", "told"), UNWRITABLE.values(), ids=UNWRITABLE)
-def test_what_has_no_form_is_refused_and_never_dropped(document: dict[str, Any], told: str) -> None:
+def test_fields_that_cannot_be_encoded_are_refused_and_never_dropped(
+    document: dict[str, Any], told: str
+) -> None:
     with pytest.raises(NotEncodable, match=told):
         encoder("core.v1.Pod")(document)
 

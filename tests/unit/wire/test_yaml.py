@@ -67,7 +67,7 @@ MEANINGS: Final[dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("text", "value"), MEANINGS.items(), ids=map(repr, MEANINGS))
-def test_what_a_value_means(text: str, value: Any) -> None:
+def test_values_are_decoded(text: str, value: Any) -> None:
     (found,) = load(f"k: {text}\n".encode())[0].values()
     assert found == value
     assert type(found) is type(value)
@@ -165,7 +165,7 @@ def test_what_is_no_document(text: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a: *" + "x" * 100_000, "a: !<" + "x" * 100_000 + "> b"])
-def test_an_error_does_not_tell_the_whole_text(text: str) -> None:
+def test_an_error_does_not_contain_the_whole_text(text: str) -> None:
     with pytest.raises(InvalidYaml) as raised:
         load(text.encode())
     assert len(str(raised.value)) < 2_000
@@ -215,7 +215,7 @@ def test_anything_is_refused_or_a_document(body: bytes) -> None:
     assert load(dump(document))[0] == document
 
 
-def test_keys_are_sorted_and_text_stands_in_blocks() -> None:
+def test_keys_are_sorted_and_long_strings_are_blocks() -> None:
     """As kube-apiserver writes them."""
     document = {
         "kind": "K",

@@ -61,11 +61,11 @@ CASES: Final = {
 
 
 @pytest.mark.parametrize(("texts", "expected"), CASES.values(), ids=CASES)
-def test_what_becomes_of_several_texts(texts: list[bytes], expected: bytes) -> None:
+def test_expositions_are_merged(texts: list[bytes], expected: bytes) -> None:
     assert exposition(combined(map(parse, texts))) == expected
 
 
-def test_what_stays_of_a_worker_that_is_gone() -> None:
+def test_counters_and_histograms_outlive_their_worker() -> None:
     """What it did, not what it had."""
     kept = text("a_total", "counter", "a_total 1") + text("h", "histogram", "h_count 1")
     assert exposition(counted(parse(kept + text("g", "gauge", "g 1")))) == kept

@@ -60,7 +60,7 @@ def test_messages_are_worked_out_within_the_same_budget() -> None:
     assert len(found_in_all) < 30
 
 
-def test_no_more_errors_are_looked_for_than_anybody_is_told() -> None:
+def test_evaluation_stops_after_the_most_errors_that_are_reported() -> None:
     """Registries show no more; and there may be millions."""
     items = ruled(INT, "self == -1", {"rule": "self == -2", "message": "m"})
     assert len(errors(array_of(items), list(range(100_000)))) == ERRORS_MAX
@@ -102,7 +102,7 @@ LONG: Mapping[str, tuple[Schema, Any]] = {
 }
 
 
-def test_what_is_easy_is_told_soon() -> None:
+def test_bounded_evaluation_of_little_finds_the_same() -> None:
     rules = rules_of(EASY)
     new, old = {"spec": {"n": 1, "l": [0, 1]}}, {"spec": {"n": 2, "l": [0]}}
     assert rules.validate_soon(new) == rules.validate(new)
@@ -111,13 +111,13 @@ def test_what_is_easy_is_told_soon() -> None:
 
 
 @pytest.mark.parametrize(("schema", "value"), LONG.values(), ids=LONG)
-def test_what_takes_long_is_not_told_soon(schema: Schema, value: Any) -> None:
+def test_bounded_evaluation_of_much_raises(schema: Schema, value: Any) -> None:
     rules, new = rules_of(schema), {"spec": value}
     assert rules.validate_soon(new) is None
     assert rules.validate(new) == rules_of(schema).validate(new)
 
 
-def test_what_has_been_compiled_is_told_soon() -> None:
+def test_compiled_rules_no_longer_count_as_much() -> None:
     schema, value = LONG["many rules to compile"]
     rules, new = rules_of(schema), {"spec": value}
     assert rules.validate_soon(new) is None
@@ -131,7 +131,7 @@ NESTED: Final = rules_of(
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=60), max_size=60))
-def test_what_is_told_soon_is_what_is_told_later(value: list[list[int]]) -> None:
+def test_bounded_evaluation_raises_or_finds_the_same(value: list[list[int]]) -> None:
     new = {"spec": value}
     assert NESTED.validate_soon(new) in (None, NESTED.validate(new))
 
@@ -148,7 +148,7 @@ def test_defaults_share_the_budget_of_one_object() -> None:
     assert evaluate_defaults([dear] * 10, vendor="kubernetes") == []
 
 
-def test_one_default_that_is_too_dear_is_the_last() -> None:
+def test_a_default_that_costs_too_much_is_the_last() -> None:
     dear = DefaultValue(ruled(NUMBERS, SQUARE), list(range(2_000)), "d")
     bad = DefaultValue(ruled(NUMBERS, "false"), [], "bad")
     found = evaluate_defaults([bad, dear, bad], vendor="kubernetes")

@@ -98,7 +98,7 @@ def test_an_embedded_resource_is_one() -> None:
     assert set(found.fields["template"].type.fields) == {"apiVersion", "kind", "metadata"}
 
 
-def test_types_are_told_apart_by_their_place() -> None:
+def test_types_of_objects_differ_by_their_path() -> None:
     same = {"type": "object", "properties": {"x": STRING}}
     found = type_of({"type": "object", "properties": {"a": same, "b": dict(same)}})
     assert found is not None

@@ -193,9 +193,7 @@ def test_an_update_that_changes_nothing_is_never_refused(spec: dict[str, Any]) -
 
 
 @given(OBJECTS, OBJECTS)
-def test_all_that_rules_say_is_said_as_an_error_or_as_a_warning(
-    new: dict[str, Any], old: dict[str, Any]
-) -> None:
+def test_every_violation_is_an_error_or_a_warning(new: dict[str, Any], old: dict[str, Any]) -> None:
     rules = Rules(object_of(spec=NEVER), vendor="kubernetes")
     created = rules.validate({"spec": new}).errors
     updated = rules.validate({"spec": new}, {"spec": old})

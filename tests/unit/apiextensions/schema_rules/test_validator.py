@@ -75,7 +75,7 @@ SAID: Mapping[str, tuple[str | dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("rule", "said"), SAID.values(), ids=SAID)
-def test_what_a_failing_rule_says(rule: str | dict[str, Any], said: str) -> None:
+def test_the_error_of_a_violated_rule(rule: str | dict[str, Any], said: str) -> None:
     assert errors(ruled(SPEC, rule), {"n": 0}) == [said]
 
 
@@ -260,14 +260,14 @@ INVALID: Mapping[str, tuple[str, bool]] = {
 }
 
 
-@pytest.mark.parametrize(("reason", "is_prevented"), INVALID.values(), ids=INVALID)
-def test_which_errors_prevent_rules(reason: str, is_prevented: bool) -> None:
+@pytest.mark.parametrize(("reason", "is_blocking"), INVALID.values(), ids=INVALID)
+def test_which_errors_prevent_rules(reason: str, is_blocking: bool) -> None:
     found = blocking_error([FieldError("a", "FieldValueInvalid", ""), FieldError("b", reason, "")])
     text = (
         "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid;"
         " correct the existing errors to complete validation"
     )
-    assert (None if found is None else str(found)) == (text if is_prevented else None)
+    assert (None if found is None else str(found)) == (text if is_blocking else None)
 
 
 # ---- schemas of other servers
@@ -288,7 +288,7 @@ WAYS: Mapping[str, tuple[int, Callable[[Any, Any], tuple[Schema, Any]]]] = {
 
 
 @pytest.mark.parametrize(("depth", "way"), WAYS.values(), ids=WAYS)
-def test_rules_are_found_as_deep_as_definitions_can_be(
+def test_rules_are_evaluated_as_deep_as_definitions_can_be(
     depth: int, way: Callable[[Any, Any], tuple[Schema, Any]]
 ) -> None:
     (found,) = inside(ruled(INT, "self > 0"), 0, depth, way)

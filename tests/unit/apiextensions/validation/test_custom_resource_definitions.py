@@ -472,7 +472,7 @@ FORMATS: Final = {
 }
 
 
-def test_formats_that_nobody_checks_are_told_once() -> None:
+def test_unrecognized_formats_are_warned_of_once() -> None:
     warn = DEFINITION.resource.strategy.warn
     new = DEFINITION.create(
         {"spec.versions.0.schema.openAPIV3Schema": {"type": "object", "properties": FORMATS}}

@@ -236,7 +236,7 @@ def test_what_all_rules_may_cost_together() -> None:
 # ---- updates
 
 
-def test_a_schema_that_has_not_changed_may_be_as_dear_as_it_was() -> None:
+def test_an_unchanged_schema_may_cost_as_much_as_before() -> None:
     dear = with_spec(ruled(strings(1_000_000), CONTAINS))
     assert check(dear, old_schema=dear) == []
     assert check(dear, old_schema=with_spec(strings(1))) != []

@@ -358,7 +358,7 @@ def test_rules_before_they_are_compiled(fields: dict[str, str], errors: list[str
     assert rule(**fields) == errors
 
 
-def test_values_are_told_in_characters_that_are_safe_in_html() -> None:
+def test_values_in_errors_are_safe_in_html() -> None:
     errors = of_field({"type": "object", "default": {"a": "<b>"}})
     assert errors == [r'default: Invalid value: {"a":"\u003cb\u003e"}: must not have unknown fields']
 
@@ -478,7 +478,7 @@ def test_extent(schema: dict[str, Any], problem: str) -> None:
 
 
 @pytest.mark.parametrize("way", INSIDE.values(), ids=INSIDE)
-def test_depth_counts_whichever_way_schemas_are_nested(way: Callable[..., dict[str, Any]]) -> None:
+def test_depth_counts_however_schemas_are_nested(way: Callable[..., dict[str, Any]]) -> None:
     told = f"schemas must not be nested more than {DEPTH_MAX} deep"
     assert not any(told in error for error in of_root(nested(DEPTH_MAX, way)))
     assert any(told in error for error in of_root(nested(DEPTH_MAX + 1, way)))

@@ -55,7 +55,7 @@ PAIRS: Final[dict[str, tuple[Document, Document, bool]]] = {
 
 
 @pytest.mark.parametrize(("one", "other", "is_same"), PAIRS.values(), ids=PAIRS)
-def test_what_is_the_same(one: Document, other: Document, is_same: bool) -> None:
+def test_which_specs_have_the_same_digest(one: Document, other: Document, is_same: bool) -> None:
     assert (digest_of(one) == digest_of(other)) is is_same
 
 
@@ -64,11 +64,11 @@ def test_what_is_the_same(one: Document, other: Document, is_same: bool) -> None
     [spec(volumes=[EPHEMERAL]), spec(terminationGracePeriodSeconds=1 << 70)],
     ids=["a volume that is named after the pod", "a number that JSON has not"],
 )
-def test_what_cannot_be_told_from_the_spec(counts: Document) -> None:
+def test_specs_that_have_no_digest(counts: Document) -> None:
     assert digest_of(counts) is None
 
 
-def test_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memo_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(valid_specs, "REMEMBERED_MAX", 3)
     sound = ValidSpecs()
     for number in range(4):
@@ -76,7 +76,7 @@ def test_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [b"%d" % number in sound for number in range(4)] == [False, False, False, True]
 
 
-def test_a_template_is_no_pod() -> None:
+def test_templates_and_pods_have_their_own_memo() -> None:
     """What is sound as a template is looked at as a pod: one opens the port of its host, the other may."""
     hosts = spec("data", hostNetwork=True)
     hosts["containers"][0]["ports"] = [{"containerPort": 80, "protocol": "TCP"}]
@@ -86,7 +86,7 @@ def test_a_template_is_no_pod() -> None:
     ]
 
 
-def test_what_is_wrong_is_told_each_time() -> None:
+def test_errors_are_returned_each_time() -> None:
     wrong = spec("data", dnsPolicy="Mine")
     first = validation.validate_spec("spec", wrong)
     again = validation.validate_spec("spec.template.spec", wrong)

@@ -105,11 +105,11 @@ IDS: Final = {
 
 
 @pytest.mark.parametrize(("method", "path"), IDS, ids=IDS.values())
-def test_what_operations_are_called(method: str, path: str) -> None:
+def test_operation_ids(method: str, path: str) -> None:
     assert v2()["paths"][path][method]["operationId"] == IDS[method, path]
 
 
-def test_groups_lose_their_domain_in_names() -> None:
+def test_operation_ids_leave_out_the_domain_of_groups() -> None:
     resource = replace_group("rbac.authorization.k8s.io")
     paths = dict(operations(KUBERNETES).of_resource(resource))
     collection = paths["/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/widgets"]
@@ -135,7 +135,7 @@ ACTIONS: Final = {
 
 
 @pytest.mark.parametrize(("path", "method", "action", "kind"), ACTIONS.values(), ids=ACTIONS)
-def test_what_operations_are_about(path: str, method: str, action: str, kind: tuple[str, str, str]) -> None:
+def test_descriptions_of_operations(path: str, method: str, action: str, kind: tuple[str, str, str]) -> None:
     operation = v2()["paths"][path][method]
     assert operation["x-kubernetes-action"] == action
     told = operation["x-kubernetes-group-version-kind"]
@@ -166,7 +166,7 @@ def test_parameters(path: str, method: str, names: set[str]) -> None:
     assert len(set(whole)) == len(whole)
 
 
-def test_bodies_and_answers() -> None:
+def test_request_bodies_and_responses() -> None:
     item = v3(CORE)["paths"][POD]
     pod = {"$ref": f"#/components/schemas/{V1}Pod"}
     assert item["put"]["requestBody"] == {"required": True, "content": {"*/*": {"schema": pod}}}
@@ -251,7 +251,7 @@ def test_how_lists_merge() -> None:
     assert schema(f"{V1}PodSpec")["required"] == ["containers"]
 
 
-def test_beside_a_reference_nothing_stands_in_v3() -> None:
+def test_references_stand_alone_in_v3() -> None:
     spec = schema(f"{V1}Pod")["properties"]["spec"]
     assert spec["allOf"] == [{"$ref": f"#/components/schemas/{V1}PodSpec"}]
     assert spec["description"]
@@ -259,7 +259,7 @@ def test_beside_a_reference_nothing_stands_in_v3() -> None:
     assert v2()["definitions"][f"{V1}Pod"]["properties"]["spec"]["$ref"] == f"#/definitions/{V1}PodSpec"
 
 
-def test_numbers_or_texts() -> None:
+def test_int_or_string() -> None:
     name = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
     assert schema(name)["oneOf"] == [{"type": "integer"}, {"type": "string"}]
     assert schema(name)["format"] == "int-or-string"
@@ -271,7 +271,7 @@ def test_numbers_or_texts() -> None:
     assert v2()["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"]["type"] == "string"
 
 
-def test_options_are_of_the_version_that_is_told_of() -> None:
+def test_delete_options_have_the_version_of_the_document() -> None:
     kinds = schema(f"{META}DeleteOptions", APPS)["x-kubernetes-group-version-kind"]
     assert {(kind["group"], kind["version"]) for kind in kinds} == {("", "v1"), ("apps", "v1")}
 
@@ -306,7 +306,7 @@ def untold(is_v2: bool) -> Any:
 
 
 @pytest.mark.parametrize("openapi", [None, untold], ids=["it brings no schema", "its schema is corrupt"])
-def test_a_kind_of_which_nothing_is_known(openapi: Callable[[bool], Any] | None) -> None:
+def test_a_kind_without_a_schema(openapi: Callable[[bool], Any] | None) -> None:
     widget = replace(replace_group("stable.example.com"), openapi=openapi)
     documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES))
     schemas = documents.v3(widget.group_version, [widget])["components"]["schemas"]
@@ -326,7 +326,7 @@ def publisher() -> DocumentCache:
     return DocumentCache(KUBERNETES, SCHEMAS, operations(KUBERNETES))
 
 
-async def test_a_version_that_keeps_its_resources_keeps_its_document() -> None:
+async def test_a_version_with_unchanged_resources_keeps_its_document() -> None:
     kept, table = publisher(), builtins(KUBERNETES)
     first = {each: await kept.version(table, each, JSON) for each in (CORE, APPS)}
     before = await kept.digests(table)
@@ -338,7 +338,7 @@ async def test_a_version_that_keeps_its_resources_keeps_its_document() -> None:
     assert b"NamespacedPodStatus" not in (await kept.version(without_pods, CORE, JSON)).plain()
 
 
-async def test_a_version_comes_and_goes() -> None:
+async def test_a_version_is_added_and_removed() -> None:
     kept, table = publisher(), ResourceTable(tuple(builtins(KUBERNETES).group_versions[APPS]))
     widget = replace_group("stable.example.com")
     more = table.with_resources([widget])
@@ -359,7 +359,7 @@ async def test_the_digest_is_of_the_content() -> None:
     )
 
 
-async def test_all_forms_have_one_digest_and_are_made_once() -> None:
+async def test_all_forms_have_one_digest_and_are_encoded_once() -> None:
     kept, table = publisher(), builtins(KUBERNETES)
     together = await asyncio.gather(*(kept.version(table, APPS, V3_TYPE) for _ in range(3)))
     assert len({id(each.compressed) for each in together}) == 1
@@ -369,7 +369,7 @@ async def test_all_forms_have_one_digest_and_are_made_once() -> None:
     assert v2_forms[0].compressed is v2_forms[2].compressed
 
 
-async def test_the_loop_goes_on_meanwhile() -> None:
+async def test_building_does_not_block_the_loop() -> None:
     kept, table = publisher(), builtins(KUBERNETES)
     making = asyncio.create_task(kept.everything(table, JSON))
     turns = 0
@@ -380,7 +380,7 @@ async def test_the_loop_goes_on_meanwhile() -> None:
 
 
 @pytest.mark.slow
-async def test_all_documents_are_made_in_seconds() -> None:
+async def test_all_documents_are_built_in_seconds() -> None:
     kept, table = publisher(), builtins(KUBERNETES)
     began = time.process_time()
     await kept.digests(table)

@@ -162,6 +162,6 @@ def test_v3(document: dict[str, Any], path: tuple[int, ...], values: list[Raw]) 
 
 
 @pytest.mark.parametrize("write", [to_v2, to_v3])
-def test_what_has_no_form_is_a_mistake(write: Callable[[dict[str, Any]], bytes]) -> None:
+def test_unsupported_keywords_are_an_error(write: Callable[[dict[str, Any]], bytes]) -> None:
     with pytest.raises(KeyError):
         write({"colour": "red"})

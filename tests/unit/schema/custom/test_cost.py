@@ -99,7 +99,7 @@ def test_hostile_schemas_are_done_soon(schema: dict[str, Any], value: Any) -> No
     assert time.process_time() - start < 3
 
 
-def test_what_the_first_request_needs_can_be_made_before() -> None:
+def test_the_schema_can_be_compiled_before_the_first_request() -> None:
     custom = root(of(spec=SPEC))
     custom.compile()
     assert custom.validate(copy.deepcopy(DOCUMENT)) == []

@@ -173,7 +173,7 @@ def littered(value: Any) -> Any:
 
 
 @given(SCHEMAS, VALUES)
-def test_what_nobody_knows_makes_no_difference(schema: dict[str, Any], value: Any) -> None:
+def test_unknown_parts_make_no_difference(schema: dict[str, Any], value: Any) -> None:
     assume(not any(word in repr(schema) for word in ("additionalProperties", "preserve-unknown")))
     custom = root(of(v=schema))
     kept = walked(custom, {"v": value})

@@ -97,11 +97,11 @@ def test_update(schema: dict[str, Any], old: Any, new: Any, told: list[str]) -> 
     assert [error.field for error in field(schema).validate_values({"v": new}, {"v": old})] == told
 
 
-def test_all_is_told_of_a_new_object() -> None:
+def test_all_errors_of_a_new_object_are_reported() -> None:
     assert [error.field for error in field(of(a=SHORT)).validate({"v": {"a": LONG}})] == ["v.a"]
 
 
-def test_what_is_converted_cannot_be_seen_to_change() -> None:
+def test_changes_by_conversion_are_not_seen() -> None:
     custom = root(of(apiVersion=SHORT, n=WHOLE))
     told = custom.validate({"apiVersion": LONG, "n": 2}, {"apiVersion": LONG, "n": 1})
     assert [error.field for error in told] == ["apiVersion"]

@@ -77,7 +77,7 @@ OWNED: Final[dict[str, tuple[dict[str, Any], Any, dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("schema", "value", "fields"), OWNED.values(), ids=OWNED)
-def test_who_applies_owns(schema: dict[str, Any], value: Any, fields: dict[str, Any]) -> None:
+def test_an_applier_owns_what_it_applies(schema: dict[str, Any], value: Any, fields: dict[str, Any]) -> None:
     shape = TypeDefs().of_object(root(of(v=schema)).schema)
     document = {"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "a"}, "v": value}
     assert stated(document, shape) == fields

@@ -311,7 +311,7 @@ SHOWN: Final[dict[float, str]] = {
 
 
 @pytest.mark.parametrize(("number", "text"), [(5, "5"), *SHOWN.items()])
-def test_how_numbers_are_shown(number: float, text: str) -> None:
+def test_numbers_are_formatted_as_go_does(number: float, text: str) -> None:
     assert shown(number) == text
 
 
@@ -327,7 +327,7 @@ def test_at_the_top_no_field_is_named() -> None:
     ]
 
 
-def test_a_status_alone_is_told_by_paths_inside_of_it() -> None:
+def test_errors_of_a_status_have_paths_below_it() -> None:
     custom = root(of(status=of(msg=TEXT) | {"required": ["n"], "not": {"required": ["x"]}}))
     assert told(custom.validate_status({"msg": 1, "x": 1})) == [
         ("status", "Invalid", 'Invalid value: "": "" must not validate the schema (not)'),
