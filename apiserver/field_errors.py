@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from storage.quoting import go_quote
+from apiserver.golang.quoting import go_quote
 
 # Of a value that is wrong; messages go into logs and terminals.
 SHOWN_LENGTH_MAX: Final = 8_192

@@ -272,12 +272,12 @@ async def _creates_beside_types(settings: Settings, types: int) -> AsyncIterator
         for prefix in prefixes:
             await store.transact([], [Put(f"{prefix}ns/{n}", b"{}") for n in range(20)])
         cache = WatchCache(
-            store, prefix="/registry", decode=StoredObject.of, weigh=lambda found: len(found.tail)
+            store, prefix="/registry", decode=StoredObject.of, size_of=lambda found: len(found.tail)
         )
         running = asyncio.create_task(cache.run())
         await cache.wait_until_filled()
         watchers = [
-            cache.watch(prefix, after=cache.revision, scope=EVERYTHING, on_event=lambda: None)
+            cache.watch(prefix, after=cache.revision, scope=EVERYTHING, on_ready=lambda: None)
             for prefix in prefixes
         ]
         numbers = itertools.count()

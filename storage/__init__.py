@@ -1,14 +1,29 @@
-"""Keys, bytes and revisions: what the API server stands on, and nothing of HTTP or kinds.
+"""Stores of keys, bytes and revisions, which know nothing of HTTP, kinds or the API.
 
-One contract, `interface.Storage`, is kept by three implementations, and one conformance suite
-(`tests/storage/contract`) holds all of them to it:
+One contract, `interface.Storage`, has three implementations, and one conformance suite
+(`tests/storage/test_contract.py`) runs on all of them:
 
-- `embedded`: SQLite in this process. One command and no other program; survives power loss.
+- `embedded`: SQLite in this process. It needs no other program and survives power loss.
 - `etcd`: a cluster, any number of server replicas.
-- `watch_cache`: a `Storage` in front of either, which answers reads and watches from memory.
+- `watch_cache`: a cache in front of either, which answers reads and watches from memory.
 
-Revisions are etcd's: one counter for the whole store, raised by every write; an object's
-resourceVersion is the revision of its last write. Nothing here knows what a value means. What a layer
-needs from above (how to decode a value, which values a watcher cares for) comes in as an argument, and
-this package never imports `apiserver`.
+What they share: `keys` (an object's identity to its key), `resource_version` and `continue_token` (what
+clients hold of revisions), `errors`, `lease_manager` (leases for objects that expire), `auto_compaction` and
+`snapshot_file`.
+
+What the contract promises:
+
+- *One order of writes.* Revisions are etcd's: one counter for the whole store, raised by every write; an
+  object's resourceVersion is the revision of its last write. No revision is ever given out twice.
+- *Writes are transactions.* Each is done whole, if all its conditions hold, or not at all. One whose outcome
+  cannot be known raises `errors.OutcomeUnknown`; it is never silently repeated.
+- *Watches have no holes.* A watch delivers every event after its start, once and in order, or ends with an
+  error that says that the client has to list again.
+- *Everything is bounded*: queues, histories, batches. Who does not keep up is dropped, never waited for.
+
+Why this shape: three stores behind one contract let everything above be tested on the one that needs nothing,
+and run on the one that scales. Nothing here knows what a value means: how to decode one, and which values a
+watcher selects, are arguments. This package never imports `apiserver`.
+
+Left out: encryption, and any knowledge of resources beyond the prefix of their keys.
 """

@@ -1,9 +1,8 @@
-"""Forgetting old revisions now and then, by several servers on one store without getting in each other's way.
+"""Periodic compaction of old revisions, of which one of several servers on a store does each.
 
-One key holds who compacted last: every interval each server tries to write it, on the condition that
-nobody has since it looked last. Who succeeds compacts to the revision it saw an interval ago, so that
-history always reaches back at least that long. Source of the scheme: k8s.io/apiserver,
-pkg/storage/etcd3/compact.go.
+Every interval each server tries to write one key, on the condition that no other has since it last read the
+key. The one that succeeds compacts to the revision that it saw an interval ago, so that the history always
+reaches back at least that long. Source of the scheme: k8s.io/apiserver, pkg/storage/etcd3/compact.go.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ log = logging.getLogger(__name__)
 
 
 def compaction_key(prefix: str) -> str:
-    """Its value is the revision, in decimal digits, that the store is about to be compacted to."""
+    """The key whose value is the revision, in decimal digits, that the store is about to be compacted to."""
     return f"{prefix}/{INTERNAL_GROUP}/compaction/latest"
 
 
 class AutoCompactor:
-    """sleep: waits the seconds it is given; tests bring their own."""
+    """Compacts a store periodically. sleep: waits for a number of seconds; tests pass their own."""
 
     def __init__(
         self,
@@ -39,8 +38,8 @@ class AutoCompactor:
         self._key = compaction_key(prefix)
         self._interval_s = interval_s
         self._sleep = sleep
-        self._seen_key_at = 0  # the mod_revision of the key when we looked last
-        self._seen_store_at = 0  # the store's revision then: what may be forgotten after an interval
+        self._seen_key_at = 0  # the mod_revision of the key when it was last read or written
+        self._seen_store_at = 0  # the store's revision then: the target of a compaction an interval later
 
     async def run(self) -> None:
         """Compact every interval until cancelled."""
@@ -49,10 +48,10 @@ class AutoCompactor:
             try:
                 await self.compact_once()
             except StorageError as error:
-                log.warning("compaction failed and is tried again later: %s", error)
+                log.warning("compaction failed and will be retried: %s", error)
 
     async def compact_once(self) -> bool:
-        """Compact, unless somebody else has since the last call; True if it was us."""
+        """Compact, unless another server has since the last call; True if this one did."""
         value = b"%d" % self._seen_store_at
         try:
             if self._seen_key_at:
@@ -66,7 +65,7 @@ class AutoCompactor:
             return False
         target, self._seen_key_at, self._seen_store_at = self._seen_store_at, written, written
         if not target:
-            return False  # Only now do we know how far the store had come.
+            return False  # Only now is the revision of an interval ago known, for the next call.
         await self._store.compact(target)
         log.info("compacted to revision %d", target)
         return True

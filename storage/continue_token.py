@@ -1,8 +1,9 @@
 """The token with which a client asks for the next chunk of a list.
 
 It holds the revision of the first chunk and the key to go on from, relative to the list's own prefix: a
-token cannot lead out of the list it is used on, whatever is written into it. Clients are told that it is
-opaque; its form is that of k8s.io/apiserver, pkg/storage/continue.go, so that replicas of either agree.
+token cannot lead out of the list it is used on, whatever a client writes into it. It is opaque to clients;
+its form and the texts of its errors are those of k8s.io/apiserver, pkg/storage/continue.go, so that a client
+may change between this server and kube-apiserver.
 """
 
 from __future__ import annotations
@@ -15,28 +16,28 @@ import orjson
 
 from storage.resource_version import REVISION_MAX
 
-# No key is longer; a longer token is not one of ours.
+# No key is longer, so a longer token was not made here.
 TOKEN_LENGTH_MAX: Final = 4_096
 
 
 class InvalidToken(ValueError):
-    """The text is no token of this server's; the message is the client's."""
+    """The text is not a continue token; the message is the one that clients get."""
 
 
 class ContinueToken(NamedTuple):
-    """revision: of the first chunk; 0 to go on at whatever is most recent."""
+    """Where a list goes on. revision: that of the first chunk; 0 to go on in the most recent state."""
 
     revision: int
     start: str  # the first key of the next chunk, without the list's prefix
 
     def encode(self, version: str) -> str:
-        """version: names the form, as `meta.k8s.io/v1`."""
+        """version: the name of the form, as `meta.k8s.io/v1`."""
         document = {"v": version, "rv": self.revision or -1, "start": self.start}
         return base64.urlsafe_b64encode(orjson.dumps(document)).rstrip(b"=").decode()
 
 
 def decode_token(text: str, version: str) -> ContinueToken:
-    """Raises InvalidToken."""
+    """Read a token that a client sends. version: the form that is accepted. Raises InvalidToken."""
     try:
         if len(text) > TOKEN_LENGTH_MAX:
             raise InvalidToken(f"more than {TOKEN_LENGTH_MAX} characters")
@@ -60,7 +61,7 @@ def decode_token(text: str, version: str) -> ContinueToken:
 
 
 def _decode_base64(text: str) -> bytes:
-    """URL-safe base64 without padding."""
+    """Decode URL-safe base64 without padding, strictly as Go does."""
     for index, character in enumerate(text):
         if not (character.isascii() and (character.isalnum() or character in "-_")):
             raise InvalidToken(f"illegal base64 data at input byte {index}")

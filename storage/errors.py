@@ -8,7 +8,7 @@
     ├── ValueTooLarge          more bytes than one value may have
     ├── LeaseNotFound          the lease has expired or never was
     ├── StorageUnavailable     the store cannot answer now; nothing was written
-    │   └── StorageFull        the store refuses writes until space is made
+    │   └── StorageFull        the store refuses writes until space is freed
     ├── OutcomeUnknown         a write was cut off: it may have happened, or not
     ├── DataDirectoryError     the embedded store cannot use its files
     └── SnapshotError          a snapshot cannot be made, read or restored (`storage.snapshot_file`)
@@ -73,15 +73,15 @@ class LeaseNotFound(StorageError):
 
 
 class StorageUnavailable(StorageError):
-    """The store cannot answer now. Whatever was asked for has not happened."""
+    """The store cannot answer now. What was asked for has not happened."""
 
 
 class StorageFull(StorageUnavailable):
-    """The store has no room: reads go on; writes, and deletions too, fail until space is made."""
+    """The store has no space left: reads work; writes, and deletions too, fail until space is freed."""
 
 
 class OutcomeUnknown(StorageError):
-    """A write was cut off before its answer came: it may have happened. Read before trying again."""
+    """A write was cut off before its answer came, and may have happened. Read before you try again."""
 
 
 class DataDirectoryError(StorageError):

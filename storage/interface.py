@@ -1,11 +1,11 @@
-"""The contract every store keeps, and what each call promises.
+"""The contract of every store: what each call promises.
 
 A store maps keys (text) to values (bytes) and counts its writes: every write transaction gets the next
-*revision* of one counter, and revisions are never given out twice, not even after a crash or once the
-history is compacted. The names and meanings are etcd's, so that etcd needs no translation.
+*revision* of one counter. No revision is given out twice, not even after a crash or after compaction.
+The names and meanings are etcd's, so that etcd needs no translation.
 
-All calls are cancellable. A read that is cancelled leaves nothing behind. A write that is cancelled
-before it reached the store has not happened; after that it may have.
+All calls can be cancelled. A cancelled read leaves nothing behind. A write that is cancelled before it
+reached the store has not happened; after that it may have.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import enum
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple, Protocol, Self
 
-# etcd refuses larger requests by default (--max-request-bytes); every store keeps the same bound so that
-# data can move from one to another.
+# etcd refuses larger requests by default (--max-request-bytes); every store has the same limit so that data
+# can move from one to another.
 VALUE_BYTES_MAX: Final = 1_572_864
 # etcd's --max-txn-ops.
 TRANSACTION_WRITES_MAX: Final = 128
@@ -24,11 +24,11 @@ NO_LEASE: Final = 0
 
 
 class Stored(NamedTuple):
-    """One value as the store holds it."""
+    """A key with its value and its revisions, as the store holds them."""
 
     key: str
     value: bytes
-    create_revision: int  # the revision at which the key came into being, this time
+    create_revision: int  # the revision at which the key was created, last if it was deleted in between
     mod_revision: int  # the revision of its last write
     lease: int = NO_LEASE
 
@@ -47,13 +47,13 @@ class Consistency(enum.Enum):
     """How fresh a read must be when no exact revision is asked for."""
 
     MOST_RECENT = "most recent"  # sees every write that was answered before the read began
-    ANY = "any"  # whatever is at hand; a store without a cache gives the most recent state
+    ANY = "any"  # any state; a store without a cache gives the most recent one
     NOT_OLDER_THAN = "not older than"  # at least as new as `ReadAt.revision`
     EXACT = "exact"  # precisely the state at `ReadAt.revision`
 
 
 class ReadAt(NamedTuple):
-    """At which revision a read may be answered: the four meanings of resourceVersion for reads.
+    """The revision at which a read may be answered: one of the four meanings of resourceVersion.
 
     Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
     """
@@ -86,11 +86,11 @@ class Page(NamedTuple):
 
     items: Sequence[Stored]
     revision: int
-    more: bool  # whether keys of the range behind the last item had a value at `revision`
+    more: bool  # whether the range has more keys with a value at `revision`, behind the last item
 
 
 class Event(NamedTuple):
-    """One change of one key. `value` is None when the key was deleted."""
+    """One write or deletion of one key. `value` is None when the key was deleted."""
 
     key: str
     value: bytes | None
@@ -104,10 +104,10 @@ class Event(NamedTuple):
 
 
 class EventBatch(NamedTuple):
-    """What a watch yields: changes in revision order, whole transactions only.
+    """What a watch yields: events in revision order, never a part of a transaction.
 
-    revision: everything up to and including it has been delivered, by this batch or an earlier one.
-    A batch without events reports progress only.
+    revision: all events up to and including it have been delivered, by this batch or an earlier one. A batch
+        without events only reports progress.
     """
 
     events: Sequence[Event]
@@ -115,7 +115,7 @@ class EventBatch(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """True while `key` was last written at `mod_revision`; 0 means: while it has no value."""
+    """Holds while `key` was last written at `mod_revision`; 0 means: while it has no value."""
 
     key: str
     mod_revision: int
@@ -144,9 +144,9 @@ class Watch(Protocol):
     async def request_progress(self) -> None:
         """Ask for a batch whose revision is not older than the store's is now.
 
-        It comes through the iteration, with or without events, and only after every event up to its
-        revision. A store whose reports cannot be trusted makes sure of this in another way. A store may
-        drop a request, so ask again after a while. Raises StorageUnavailable.
+        The iteration yields it, with or without events, and only after every event up to its revision. A
+        store whose reports do not keep this order ensures it in another way. A store may drop a request, so
+        ask again after a while. Raises StorageUnavailable.
         """
         ...
 
@@ -154,7 +154,7 @@ class Watch(Protocol):
 
 
 class Storage(Protocol):
-    """See the module's text. Every method raises `StorageUnavailable` when the store cannot answer."""
+    """A store, as this module describes it. Every method raises StorageUnavailable when it cannot answer."""
 
     async def current_revision(self) -> int:
         """The store's revision; not older than any write answered before the call began."""
@@ -163,7 +163,7 @@ class Storage(Protocol):
     async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
         """The value of `key`, or None in its place.
 
-        Raises RevisionCompacted or RevisionTooLarge when `at` names a revision that is gone or to come.
+        Raises RevisionCompacted or RevisionTooLarge when the revision in `at` is gone or not reached yet.
         """
         ...
 
@@ -176,7 +176,7 @@ class Storage(Protocol):
         ...
 
     async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
-        """How many keys of the range have a value. Raises as `get` does."""
+        """The number of keys of the range that have a value. Raises as `get` does."""
         ...
 
     async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
@@ -212,14 +212,14 @@ class Storage(Protocol):
         ...
 
     def watch(self, keys: KeyRange, *, after: int) -> Watch:
-        """All changes in `keys` with a revision above `after`, each once and in order.
+        """Watch all events in `keys` with a revision above `after`, each once and in order.
 
         `after` may lie ahead of the current revision: the watch then waits.
         """
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forget what only reads before `revision` could see; `revision` itself stays readable.
+        """Drop the versions that only reads before `revision` could see; `revision` itself stays readable.
 
         Compacting to a revision that is already compacted does nothing.
         Raises RevisionTooLarge.
@@ -227,7 +227,7 @@ class Storage(Protocol):
         ...
 
     async def grant_lease(self, ttl_s: int) -> int:
-        """A new lease: keys written with it are deleted when it expires, `ttl_s` from the last renewal."""
+        """Make a lease: keys written with it are deleted when it expires, `ttl_s` after the last renewal."""
         ...
 
     async def renew_lease(self, lease: int) -> None:
@@ -239,9 +239,9 @@ class Storage(Protocol):
         ...
 
     async def check_health(self) -> None:
-        """Return if reads and writes can be answered; else raise StorageUnavailable saying why not."""
+        """Return if reads and writes work; else raise StorageUnavailable with the reason."""
         ...
 
     async def close(self) -> None:
-        """Let go of everything. Calls in flight may still finish; later ones raise StorageUnavailable."""
+        """Release everything. Calls in flight may still finish; later ones raise StorageUnavailable."""
         ...

@@ -1,4 +1,4 @@
-"""Object identity to store key and back.
+"""Keys of objects in the store, and ranges of keys.
 
     {prefix}/{group}/{resource}/{namespace}/{name}     a namespaced object
     {prefix}/{group}/{resource}/{name}                 a cluster-scoped one
@@ -15,17 +15,17 @@ from typing import Final
 from storage.interface import KeyRange
 
 CORE_GROUP: Final = "core"
-# Keys of the server's own housekeeping live below this group: it holds no objects and is never served.
+# Keys that are not objects but the server's own records, as of allocated addresses, lie below this group.
 INTERNAL_GROUP: Final = "-"
 
 
 def resource_prefix(prefix: str, group: str, resource: str) -> str:
-    """Where all objects of one resource are kept, as `/registry/apps/deployments/`."""
+    """The prefix of the keys of one resource's objects, as `/registry/apps/deployments/`."""
     return f"{prefix}/{group or CORE_GROUP}/{resource}/"
 
 
 def resource_of(prefix: str, key: str) -> str | None:
-    """The resource prefix that `key` lies under; None if it is no object's key."""
+    """The resource prefix that `key` begins with; None if it is not the key of an object."""
     group_start = len(prefix) + 1
     group_end = key.find("/", group_start)
     if group_end < 0 or key[group_start:group_end] == INTERNAL_GROUP:
@@ -54,7 +54,7 @@ def after(key: str) -> str:
 
 
 def encoded(key: str) -> bytes:
-    """A key as etcd has it. Others may write below our prefix, and not in UTF-8: `decoded` goes both ways."""
+    """The bytes of a key. Other programs may write keys that are not UTF-8; `decoded` keeps these intact."""
     return key.encode("utf-8", "surrogateescape")
 
 

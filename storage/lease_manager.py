@@ -1,8 +1,8 @@
 """Leases shared by keys that expire at about the same time.
 
-A lease for every event would be a call to the store and an entry in it for each; keys written within the
-same part of a minute share one instead, and live at most that much longer. Source of the idea:
-k8s.io/apiserver, pkg/storage/etcd3/lease_manager.go.
+A lease of its own for every Event would take a call to the store and an entry in it for each. Keys that are
+written within a minute or less share one lease instead, and live at most that much longer. Source of the
+idea: k8s.io/apiserver, pkg/storage/etcd3/lease_manager.go.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Final
 
 from storage.interface import Storage
 
-# A key may outlive its time by this part of it, or by this many seconds, whichever is less.
+# A key may outlive its TTL by this fraction of it, or by this many seconds, whichever is less.
 REUSE_FRACTION: Final = 0.05
 REUSE_S_MAX: Final = 60
-# Keys on one lease are deleted together; more would make that a long transaction.
-KEYS_MAX: Final = 1_000
+# Keys on one lease are deleted together; with more, that would be a long transaction.
+KEYS_PER_LEASE_MAX: Final = 1_000
 
 
 class LeaseManager:
-    """Hands out leases of the ages that are asked for."""
+    """Grants leases for the TTLs that are asked for, and reuses them for a while."""
 
     def __init__(self, store: Storage, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -31,10 +31,10 @@ class LeaseManager:
         self._lock = asyncio.Lock()
 
     async def lease_for(self, ttl_s: int) -> int:
-        """A lease that ends not before `ttl_s` from now, and soon after. Raises as grant_lease does."""
+        """Returns a lease that expires in `ttl_s` or a little later. Raises as grant_lease does."""
         async with self._lock:
             shared = self._current.get(ttl_s)
-            if shared is None or self._clock() > shared.usable_until or shared.keys >= KEYS_MAX:
+            if shared is None or self._clock() > shared.usable_until or shared.keys >= KEYS_PER_LEASE_MAX:
                 extra_s = min(REUSE_S_MAX, max(1, int(ttl_s * REUSE_FRACTION)))
                 granted_after = self._clock()
                 lease = await self._store.grant_lease(ttl_s + extra_s)
@@ -43,7 +43,7 @@ class LeaseManager:
             return shared.lease
 
     def forget(self, lease: int) -> None:
-        """The store knows the lease no more: the next key gets another."""
+        """Stop handing out a lease that the store no longer has."""
         self._current = {ttl_s: each for ttl_s, each in self._current.items() if each.lease != lease}
 
 

@@ -1,10 +1,10 @@
-"""The files that snapshots are kept in, whichever store they are of.
+"""The files of snapshots, whichever store they are of.
 
-- *Whole or not there*: written under another name in the same directory, synced, then renamed. A file that
-  stood there before stays until then.
+- *Atomic*: they are written under another name in the same directory, synced, then renamed. An earlier file
+  of the name stays until then.
 - *Private* (0600): they hold every Secret.
-- *With their checksum*: the last 32 bytes are the SHA-256 of all before. That is etcd's own form, so that
-  etcd's tools take what was saved from etcd; SQLite does not mind bytes behind its last page. Both
+- *Checksummed*: the last 32 bytes are the SHA-256 of everything before. That is etcd's own form, so that
+  etcd's tools accept what was saved from etcd; SQLite does not mind bytes behind its last page. Both
   databases write blocks of 512 bytes or multiples, so the length tells whether there is a checksum.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +30,7 @@ class SnapshotError(StorageError):
 
 
 class SnapshotFile(NamedTuple):
-    """A snapshot file whose checksum is right. size_bytes: with the checksum."""
+    """A snapshot file with a correct checksum. size_bytes: the size with the checksum."""
 
     size_bytes: int
     sha256: str
@@ -38,32 +38,32 @@ class SnapshotFile(NamedTuple):
 
 @contextmanager
 def atomic_replacement(path: Path) -> Iterator[Path]:
-    """An empty private file that takes the place of `path`, synced, if the block ends well.
+    """Yields an empty private file that is synced and replaces `path` if the block ends without an error.
 
-    If not, it is gone, with what SQLite may have put beside it. What the operating system refuses inside the
-    block is told as a failure to write. Raises SnapshotError.
+    Otherwise it is deleted, with the files that SQLite may have put beside it. An OSError inside the block
+    becomes a SnapshotError.
     """
     target = path.resolve()
     try:
         if target.exists() and not target.is_file():
-            raise SnapshotError(f"cannot write {path}: it is no regular file")
-        descriptor, name = tempfile.mkstemp(prefix=f"{target.name[:100]}.", suffix=".part", dir=target.parent)
-        os.close(descriptor)
-        part = Path(name)
+            raise SnapshotError(f"cannot write {path}: it is not a regular file")
+        part = target.with_name(f"{target.name[:100]}.{secrets.token_hex(8)}.part")
         try:
+            # Within the block: an interrupt just after it was created must not leave it behind.
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             yield part
             _sync(part)
             part.replace(target)
             _sync(target.parent)
         finally:
             for suffix in ("", "-journal", "-wal", "-shm"):
-                Path(name + suffix).unlink(missing_ok=True)
+                Path(f"{part}{suffix}").unlink(missing_ok=True)
     except OSError as error:
         raise SnapshotError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def seal(path: Path) -> SnapshotFile:
-    """Put its checksum at the end of a file. Raises OSError."""
+def append_checksum(path: Path) -> SnapshotFile:
+    """Append the checksum of a file to it. Raises OSError."""
     with path.open("r+b") as file:
         digest = hashlib.file_digest(file, "sha256")
         file.seek(0, os.SEEK_END)
@@ -71,56 +71,57 @@ def seal(path: Path) -> SnapshotFile:
         return SnapshotFile(file.tell(), digest.hexdigest())
 
 
-def verify_checksum(path: Path, *, copy_to: Path | None = None, called: str = "") -> SnapshotFile:
-    """Compare a file with its checksum; what comes before that goes to `copy_to` on the way.
+def verify_checksum(path: Path, *, copy_to: Path | None = None, description: str = "") -> SnapshotFile:
+    """Compare a file with its checksum, and copy what comes before the checksum to `copy_to`.
 
-    called: what messages name in place of the path.
+    description: names the file in messages, in place of its path.
     Raises SnapshotError, and OSError when the copy cannot be written.
     """
-    called = called or str(path)
-    with _open(path, called) as file, open(copy_to or os.devnull, "wb") as copy:
+    description = description or str(path)
+    with _open(path, description) as file, open(copy_to or os.devnull, "wb") as copy:
         size = os.fstat(file.fileno()).st_size
         left = size - CHECKSUM_BYTES
         if left <= 0 or left % BLOCK_BYTES:
             raise SnapshotError(
-                f"{called} does not end with a checksum: it is cut off, or was not made by `snapshot save`"
+                f"{description} does not end with a checksum:"
+                " it is cut off, or was not made by `snapshot save`"
             )
         digest = hashlib.sha256()
         while left:
-            chunk = _read(file, min(left, _CHUNK_BYTES), called)
+            chunk = _read(file, min(left, _CHUNK_BYTES), description)
             digest.update(chunk)
             copy.write(chunk)
             left -= len(chunk)
-        stated = _read(file, CHECKSUM_BYTES, called)
+        stated = _read(file, CHECKSUM_BYTES, description)
     if digest.digest() != stated:
         raise SnapshotError(
-            f"{called} is damaged: its SHA-256 is {digest.hexdigest()} and should be {stated.hex()}"
+            f"{description} is damaged: its SHA-256 is {digest.hexdigest()} and should be {stated.hex()}"
         )
     return SnapshotFile(size, stated.hex())
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """What tells one kind of file from another. Raises SnapshotError."""
+    """The first bytes of a file, which tell what kind of file it is. Raises SnapshotError."""
     with _open(path, str(path)) as file:
         return file.read(count)
 
 
-def _open(path: Path, called: str) -> BinaryIO:
+def _open(path: Path, description: str) -> BinaryIO:
     try:
         if path.exists() and not path.is_file():
-            raise SnapshotError(f"cannot read {called}: it is no regular file")
+            raise SnapshotError(f"cannot read {description}: it is not a regular file")
         return path.open("rb")
     except OSError as error:
-        raise SnapshotError(f"cannot read {called}: {error.strerror or error}") from error
+        raise SnapshotError(f"cannot read {description}: {error.strerror or error}") from error
 
 
-def _read(file: BinaryIO, count: int, called: str) -> bytes:
+def _read(file: BinaryIO, count: int, description: str) -> bytes:
     try:
         chunk = file.read(count)
     except OSError as error:
-        raise SnapshotError(f"cannot read {called}: {error.strerror or error}") from error
+        raise SnapshotError(f"cannot read {description}: {error.strerror or error}") from error
     if not chunk:
-        raise SnapshotError(f"cannot read {called}: it became shorter meanwhile")
+        raise SnapshotError(f"cannot read {description}: it became shorter while it was read")
     return chunk
 
 

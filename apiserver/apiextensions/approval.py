@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from apiserver.brand import Brand
+from apiserver.golang.quoting import go_quote
 from apiserver.golang.urls import InvalidUrl, parse_request_uri
 from apiserver.vocabulary import Document
-from storage.quoting import go_quote
 
 _APPROVALS: Final = "https://github.com/kubernetes/enhancements/pull/1111"
 

@@ -25,8 +25,8 @@ from apiserver.apiextensions.definitions import (
     storage_version,
 )
 from apiserver.brand import Brand
+from apiserver.golang.quoting import go_quote
 from apiserver.vocabulary import Document
-from storage.quoting import go_quote
 
 _SHOWN_NAMES: Final = ("plural", "singular", "kind", "listKind", "shortNames", "categories")
 

@@ -166,7 +166,7 @@ class App:
                 observed,
                 prefix=config.etcd_prefix,
                 decode=StoredObject.of,
-                weigh=lambda found: len(found.tail) + OBJECT_OVERHEAD_BYTES,
+                size_of=lambda found: len(found.tail) + OBJECT_OVERHEAD_BYTES,
                 limits_of=self._history_limits,
                 history_bytes_max=config.watch_cache_history_bytes,
                 check_interval_s=CHECK_INTERVAL_S if config.detect_cache_inconsistency else 0,

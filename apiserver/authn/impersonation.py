@@ -21,9 +21,9 @@ from urllib.parse import unquote_to_bytes
 
 from apiserver.authn.service_account import GROUP, USER_PREFIX
 from apiserver.errors import BadRequest
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo
-from storage.quoting import go_quote
 
 # Name and value, as they came.
 Headers: TypeAlias = Iterable[tuple[bytes, bytes]]

@@ -59,7 +59,7 @@ def _save(given: argparse.Namespace) -> None:
         held = "etcd snapshot"
     else:
         found = embedded.save(config.data_dir / "store", given.file)
-        sealed = found.sealed
+        sealed = found.file
         held = f"revision {found.revision}, {found.keys} keys"
     print(f"saved {given.file}: {held}, {sealed.size_bytes} bytes, sha256 {sealed.sha256}")
 
@@ -105,8 +105,8 @@ def _status(given: argparse.Namespace) -> None:
             "revision": found.revision,
             "compactedRevision": found.compacted,
             "totalKey": found.keys,
-            "totalSize": found.sealed.size_bytes,
-            "sha256": found.sealed.sha256,
+            "totalSize": found.file.size_bytes,
+            "sha256": found.file.sha256,
         }
     if given.output == "json":
         print(orjson.dumps(shown).decode())

@@ -37,7 +37,7 @@ async def follow(
     if not only_changes:
         listing = await cache.list(prefix_range(prefix))
         versions, revision = listing.versions, listing.revision
-    watcher = cache.watch(prefix, after=revision, scope=EVERYTHING, on_event=something.set)
+    watcher = cache.watch(prefix, after=revision, scope=EVERYTHING, on_ready=something.set)
     try:
         for version in versions:
             yield version.key, version.value
@@ -45,7 +45,7 @@ async def follow(
             on_listed({version.key for version in versions})
         while not watcher.is_ended:
             for delivery in watcher.take():
-                yield delivery.change.version.key, delivery.change.version.value
+                yield delivery.event.version.key, delivery.event.version.value
             if not len(watcher):
                 await something.wait()
                 something.clear()

@@ -181,9 +181,9 @@ class StorageProtection:
     async def _wait_for_users(self, namespace: str, waiting: _Waiting, revision: int) -> None:
         """Return when something has happened since a revision."""
         cache, prefix = self._registry.cache, self._registry.prefix_of(self._resource(self._protection.user))
-        scope = Scope(folder=f"{prefix}{namespace}/") if namespace else EVERYTHING
+        scope = Scope(key_prefix=f"{prefix}{namespace}/") if namespace else EVERYTHING
         try:
-            watcher = cache.watch(prefix, after=revision, scope=scope, on_event=waiting.something.set)
+            watcher = cache.watch(prefix, after=revision, scope=scope, on_ready=waiting.something.set)
         except RevisionCompacted:
             return
         try:

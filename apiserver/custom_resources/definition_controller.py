@@ -118,7 +118,7 @@ class DefinitionController:
         cache = self._registry.cache
         listing = await cache.list(prefix_range(self._prefix))
         something = asyncio.Event()
-        watcher = cache.watch(self._prefix, after=listing.revision, scope=EVERYTHING, on_event=something.set)
+        watcher = cache.watch(self._prefix, after=listing.revision, scope=EVERYTHING, on_ready=something.set)
         try:
             for key in self._defined.keys() - {version.key for version in listing.versions}:
                 self._forget(key)
@@ -130,7 +130,7 @@ class DefinitionController:
             on_synced()
             while not watcher.is_ended:
                 for delivery in watcher.take(TURN_DEFINITIONS):
-                    self._look_at(delivery.change.version)
+                    self._look_at(delivery.event.version)
                 self._replace_table()
                 if len(watcher):
                     await asyncio.sleep(0)

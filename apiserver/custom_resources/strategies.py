@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from apiserver.apiextensions.schema_rules.validator import Rules, blocking_error
 from apiserver.field_errors import FieldError, invalid
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import object_meta
 from apiserver.registry.served_resource import ScaleFields
 from apiserver.registry.strategy import (
@@ -24,7 +25,6 @@ from apiserver.registry.strategy import (
 )
 from apiserver.schema.custom import CustomSchema
 from apiserver.vocabulary import Document
-from storage.quoting import go_quote
 
 _INT32_MAX: Final = (1 << 31) - 1
 # Custom resources have no type's own code that checks metadata twice more.

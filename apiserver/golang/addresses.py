@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from storage.quoting import go_quote
+from apiserver.golang.quoting import go_quote
 
 V4_BITS: Final = 32
 V6_BITS: Final = 128

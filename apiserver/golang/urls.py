@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from apiserver.golang.addresses import V6_BITS, InvalidAddress, parse_address
-from storage.quoting import go_quote
+from apiserver.golang.quoting import go_quote
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")

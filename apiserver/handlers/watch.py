@@ -63,7 +63,7 @@ def watch_handler(
                 after=after,
                 scope=selection.scope,
                 predicate=selection.predicate,
-                on_event=stream.on_event,
+                on_ready=stream.on_event,
             )
         except RevisionCompacted as error:
             # As kube-apiserver does: the stream opens, says so, and ends (row M08).

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.field_errors import FieldError, forbidden, invalid, required, too_long
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.meta.names import NameRule
 from apiserver.vocabulary import Document
-from storage.quoting import go_quote
 
 # Whoever has made so many mistakes does not read on; each is told several times over.
 ERRORS_MAX: Final = 20

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from apiserver.field_errors import quote
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
-from storage.quoting import go_quote
 
 
 class SelectorSyntaxError(ValueError):

@@ -22,9 +22,9 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from apiserver.golang.formatting import go_text, go_type
+from apiserver.golang.quoting import go_quote
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
-from storage.quoting import go_quote
 
 DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"

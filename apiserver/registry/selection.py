@@ -48,7 +48,7 @@ def select(
         keys, scope = KeyRange(key, after(key)), Scope(key=key)
     elif namespace:
         folder = f"{prefix}{namespace}/"
-        keys, scope = prefix_range(folder), Scope(folder=folder)
+        keys, scope = prefix_range(folder), Scope(key_prefix=folder)
     else:
         keys, scope = prefix_range(prefix), Scope()
     if resource.keeping is not None and any(

@@ -1,12 +1,12 @@
-"""Forgetting old versions without making writers wait long, and giving the space back.
+"""Compaction: deletes old versions without making writers wait long, and gives the space back.
 
-First the oldest readable revision is raised, in one small transaction: from then on no read may use what
-is below. Then the rows go, a batch to a transaction, so that writes pass in between; a crash half-way
-leaves rows that the next compaction takes. Last, free pages return to the file system, which they only do
-once the log has been moved into the file.
+First the oldest readable revision is raised, in one small transaction: from then on no read may use what is
+below. Then the rows are deleted, a batch to a transaction, so that writes can come in between; after a crash
+half-way the next compaction deletes the rest. Last, free pages are returned to the file system, which happens
+only when the write-ahead log has been moved into the file.
 
-A writer that comes in between waits for one batch: some BATCH_S, and its commit. As for any write, that is
-now and then also SQLite's own checkpoint, some 30 ms for CHECKPOINT_PAGES.
+A write that comes in between waits for one batch: some BATCH_S, and its commit. As for any write, that now
+and then includes SQLite's own checkpoint, some 30 ms for CHECKPOINT_PAGES.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import time
 from functools import partial
 from typing import Final
 
-from storage.embedded.writer import Transaction, Writer
+from storage.embedded.writer import Transaction, WriterThread
 from storage.errors import RevisionTooLarge
 
-# A batch ends when this is over, which with large values it is soon, or after so many rows or pages. (There
-# must be more rows than one transaction writes.)
+# A batch ends after this time, which large values use up soon, or after so many rows or pages. (There must be
+# more rows than one transaction writes.)
 BATCH_S: Final = 0.004
 BATCH_ROWS: Final = 500
 BATCH_PAGES: Final = 500
-# The clock is looked at after so many rows, or so many bytes if these are reached first: under 1 ms both. A
-# statement for each row would have to get the interpreter's lock back from a busy loop as many times.
+# The clock is read after so many rows or so many bytes, whichever comes first: each takes less than 1 ms.
+# With a statement for each row, each would have to get the interpreter's lock back from a busy event loop.
 STEP_ROWS: Final = 32
 STEP_BYTES: Final = 256 * 1024
 
@@ -41,15 +41,17 @@ _OBSOLETING: Final = """
 _DELETE: Final = "DELETE FROM versions WHERE id IN "
 
 
-async def compact(writer: Writer, revision: int, *, frees_space: bool = False) -> None:
-    """Forget everything that only reads before `revision` could see.
+async def compact(writer: WriterThread, revision: int, *, frees_space: bool = False) -> None:
+    """Delete everything that only reads before `revision` could see.
 
-    makes_room: because the disk is full.
-    Raises RevisionTooLarge; StorageUnavailable when cut short, which a later call makes good.
+    frees_space: whether this is done because the disk is full.
+    Raises RevisionTooLarge; StorageUnavailable when cut short, which a later call completes.
     """
-    # On a full disk writers wait in any case, and what small batches write to the log may find no room.
+    # On a full disk writers wait in any case, and small batches write more to the log, which may not fit.
     batch_s = math.inf if frees_space else BATCH_S
-    await writer.do(lambda transaction: _announce(transaction, revision), frees_space=frees_space)
+    await writer.do(
+        lambda transaction: _raise_compacted_revision(transaction, revision), frees_space=frees_space
+    )
     while not await writer.do(partial(_delete_obsolete_batch, batch_s=batch_s), frees_space=frees_space):
         pass
     while not await writer.do(partial(_return_pages, batch_s=batch_s), frees_space=frees_space):
@@ -57,7 +59,7 @@ async def compact(writer: Writer, revision: int, *, frees_space: bool = False) -
     await writer.checkpoint(frees_space=frees_space)
 
 
-def _announce(transaction: Transaction, revision: int) -> None:
+def _raise_compacted_revision(transaction: Transaction, revision: int) -> None:
     if revision > transaction.revision:
         raise RevisionTooLarge(requested=revision, current=transaction.revision)
     (compacted,) = transaction.connection.execute(_NUMBER, ("compacted",)).fetchone()
@@ -66,31 +68,31 @@ def _announce(transaction: Transaction, revision: int) -> None:
 
 
 def _delete_obsolete_batch(transaction: Transaction, *, batch_s: float) -> bool:
-    """Delete what a batch of rows made obsolete; True when nothing below the compacted revision is left."""
+    """Delete what a batch of rows made obsolete; True when nothing obsolete is left."""
     ends_at = time.monotonic() + batch_s
     connection = transaction.connection
     (compacted,) = connection.execute(_NUMBER, ("compacted",)).fetchone()
     (forgotten,) = connection.execute(_NUMBER, ("forgotten",)).fetchone()
     rows = connection.execute(_OBSOLETING, (forgotten, compacted, BATCH_ROWS)).fetchall()
     is_last = len(rows) < BATCH_ROWS
-    # A batch may end within a revision: its rows are seen again next time, and what they made obsolete is
-    # then gone already, which does no harm.
+    # A batch may end within a revision: the next one reads its rows again, and finds that what they made
+    # obsolete is gone already, which does no harm.
     reached = compacted if is_last else rows[-1][1] - 1
-    doomed: list[int] = []
+    row_ids: list[int] = []
     size_bytes = 0
     for row_id, revision, created, obsolete, obsolete_bytes in rows:
-        if len(doomed) >= STEP_ROWS or size_bytes >= STEP_BYTES:
-            _delete(connection, doomed)
-            doomed, size_bytes = [], 0
+        if len(row_ids) >= STEP_ROWS or size_bytes >= STEP_BYTES:
+            _delete(connection, row_ids)
+            row_ids, size_bytes = [], 0
             if time.monotonic() >= ends_at:
                 is_last, reached = False, revision - 1
                 break
         if obsolete is not None:
-            doomed.append(obsolete)
+            row_ids.append(obsolete)
             size_bytes += obsolete_bytes or 0
-        if not created:  # A deletion goes together with what it deleted, which must not come back.
-            doomed.append(row_id)
-    _delete(connection, doomed)
+        if not created:  # Deleted together with the version it ended, which must not reappear.
+            row_ids.append(row_id)
+    _delete(connection, row_ids)
     connection.execute(_SET_NUMBER, (reached, "forgotten"))
     return is_last
 
@@ -106,8 +108,7 @@ def _return_pages(transaction: Transaction, *, batch_s: float) -> bool:
     connection = transaction.connection
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     for _ in range(min(free, BATCH_PAGES)):
-        # One by one: the pragma returns a row without columns for each page, at the first of which Python
-        # takes it for done.
+        # One by one: the pragma returns a row without columns for each page, and Python stops at the first.
         connection.execute("PRAGMA incremental_vacuum(1)")
         if time.monotonic() >= ends_at:
             return False

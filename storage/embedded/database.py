@@ -1,4 +1,4 @@
-"""The file, its tables, and the lock that keeps other processes out."""
+"""The file of a store, its tables, and the lock that keeps other processes out."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Final
 from storage.errors import DataDirectoryError
 
 FORMAT: Final = 1
-# What compaction may need to write on a disk that is full.
+# Disk space held back for compaction, which has to write even when the disk is full.
 RESERVE_BYTES: Final = 4 * 1024 * 1024
 PAGE_CACHE_KIB: Final = 8_192
-# A checkpoint moves the log into the file; 4000 pages (16 MiB) is some 10,000 small writes apart, so its
-# two fsyncs are not felt, and a crash replays at most that much.
+# SQLite makes a checkpoint when the log has this many pages (16 MiB): after some 10,000 small writes, so that
+# its two fsyncs cost little, and a start after a crash replays no more than that.
 CHECKPOINT_PAGES: Final = 4_000
 LOG_FILE_BYTES_KEPT: Final = 64 * 1024 * 1024
 BUSY_TIMEOUT_MS: Final = 5_000
@@ -51,8 +51,8 @@ CREATE TABLE leases (id INTEGER PRIMARY KEY, ttl_s INTEGER NOT NULL, expires_at 
 class Database:
     """The directory of one embedded store, held for this process until `close`.
 
-    durable: False gives up the fsyncs; for tests whose machine is not going to lose power.
-    Raises DataDirectoryError with one clear sentence when the directory cannot be used.
+    durable: False leaves out the fsyncs, for tests.
+    Raises DataDirectoryError when the directory cannot be used.
     """
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
@@ -74,7 +74,7 @@ class Database:
             raise
 
     def connect_writer(self) -> sqlite3.Connection:
-        """The one connection that writes; used by one thread at a time, not always the same."""
+        """Open the one connection that writes; one thread at a time may use it."""
         connection = self._connect()
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {LOG_FILE_BYTES_KEPT}")
@@ -86,7 +86,7 @@ class Database:
         return connection
 
     def keep_reserve(self) -> None:
-        """Take some disk space, if there is enough of it, for when there is none."""
+        """Occupy RESERVE_BYTES of the disk, if there is enough space, to be freed when there is none."""
         descriptor = os.open(self._reserve, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             free = os.fstatvfs(descriptor)
@@ -98,7 +98,7 @@ class Database:
             os.close(descriptor)
 
     def release_reserve(self) -> None:
-        """Give it back to the file system: forgetting old versions takes space before it makes any."""
+        """Give the reserve back to the file system: compaction needs space before it frees any."""
         self._reserve.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -128,11 +128,13 @@ class Database:
                     connection.execute("PRAGMA journal_mode = WAL")
                     connection.executescript(f"BEGIN; {TABLES} COMMIT;")
         except sqlite3.DatabaseError as error:
-            raise DataDirectoryError(f"{self.path} is damaged or no store of this server: {error}") from error
+            raise DataDirectoryError(
+                f"{self.path} is damaged or is not a store of this server: {error}"
+            ) from error
         os.chmod(self.path, 0o600)
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Look before anything is changed: the file may be another program's, or a later server's."""
+        """Check before anything is changed: the file may be another program's, or of a later release."""
         row = connection.execute("SELECT value FROM numbers WHERE name = 'format'").fetchone()
         if row != (FORMAT,):
             raise DataDirectoryError(f"{self.path} has format {row and row[0]}; this server reads {FORMAT}")
@@ -142,7 +144,8 @@ class Database:
                 raise DataDirectoryError(f"{self.path} is damaged: {' '.join(damage.split())}")
 
 
-# Checking a file reads all of it: 100 MB took 0.1 s, which a start can afford; larger ones go unchecked.
+# Checking a file reads all of it: 100 MB took 0.1 s, which is acceptable at a start; larger files are not
+# checked.
 QUICK_CHECK_BYTES_MAX: Final = 100 * 1024 * 1024
 
 
@@ -151,7 +154,7 @@ def _is_small(path: Path) -> bool:
 
 
 def lock(path: Path) -> int:
-    """Hold `path` exclusively for the life of this process; returns the descriptor."""
+    """Lock `path` exclusively until the descriptor that is returned is closed, or the process ends."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""Leases of the embedded store: kept in the file, counted down by the monotonic clock.
+"""Leases of the embedded store: stored in the file, timed by the monotonic clock.
 
 The file has each lease's end in wall-clock time, for the next start only. While the process runs, setting
-the clock neither lengthens nor shortens a lease; at a start no lease has more than its full time left.
+the clock neither lengthens nor shortens a lease; after a start no lease has more than its TTL left.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import Final
 
 from storage.embedded.database import Database
-from storage.embedded.writer import Transaction, Writer
+from storage.embedded.writer import Transaction, WriterThread
 from storage.errors import LeaseNotFound, StorageError
 from storage.interface import TRANSACTION_WRITES_MAX, Delete
 
 log = logging.getLogger(__name__)
 
-# How long to wait before trying again to end leases when the store could not.
+# How long to wait before another attempt to expire a lease after the store failed.
 RETRY_S: Final = 1.0
 
 _KEYS: Final = """
@@ -31,14 +31,14 @@ _KEYS: Final = """
 
 
 class Leases:
-    """Grants, renews and ends leases.
+    """Grants, renews, revokes and expires leases.
 
-    monotonic, wall: clocks in seconds; tests bring their own.
+    monotonic, wall: clocks in seconds; tests pass their own.
     """
 
     def __init__(
         self,
-        writer: Writer,
+        writer: WriterThread,
         *,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -47,13 +47,12 @@ class Leases:
         self._monotonic, self._wall = monotonic, wall
         self._ttl_s: dict[int, int] = {}
         self._ends_at: dict[int, float] = {}  # monotonic
-        self._queue: list[
-            tuple[float, int]
-        ] = []  # heap of ends; an entry that `_ends_at` contradicts is stale
+        # A heap of ends; an entry that differs from `_ends_at` is stale.
+        self._queue: list[tuple[float, int]] = []
         self._changed = asyncio.Event()
 
     def load(self, database: Database) -> None:
-        """Take over the leases that an earlier process left."""
+        """Load the leases that are in the file."""
         connection = database.connect_reader()
         try:
             for lease, ttl_s, expires_at in connection.execute("SELECT id, ttl_s, expires_at FROM leases"):
@@ -81,7 +80,7 @@ class Leases:
             self._writer.require_open()
             raise LeaseNotFound(lease)
         expires_at = self._wall() + ttl_s
-        # Before it is written: an answered renewal must not find that the lease's end has begun meanwhile.
+        # Before it is written: no expiry may begin while the renewal is on its way.
         before = self._ends_at[lease]
         ends_at = self._monotonic() + ttl_s
         self._schedule_at(lease, ends_at)
@@ -106,7 +105,7 @@ class Leases:
         self._forget(lease)
 
     async def _expire(self, lease: int, ends_at: float) -> None:
-        """As `revoke`, but stop once the lease has been renewed."""
+        """Do what `revoke` does, but stop once the lease has been renewed."""
 
         def delete_keys(transaction: Transaction) -> bool:
             # A renewal that comes later finds no lease, or has the keys written again.
@@ -122,7 +121,7 @@ class Leases:
         self._ends_at.pop(lease, None)
 
     async def run(self) -> None:
-        """End leases when their time is up, until cancelled."""
+        """Expire leases when their time is up, until cancelled."""
         while True:
             self._changed.clear()
             wait_s = self._queue[0][0] - self._monotonic() if self._queue else None
@@ -141,7 +140,7 @@ class Leases:
             except LeaseNotFound:
                 self._forget(lease)
             except StorageError as error:
-                log.warning("lease %x could not be ended: %s", lease, error)
+                log.warning("lease %x could not be expired and will be retried: %s", lease, error)
                 if self._ends_at.get(lease) == ends_at:  # else it was renewed meanwhile
                     self._schedule(lease, RETRY_S)
 
@@ -150,14 +149,14 @@ class Leases:
 
     def _schedule_at(self, lease: int, ends_at: float) -> None:
         if lease not in self._ttl_s:
-            return  # It has ended meanwhile.
+            return  # It was revoked or has expired meanwhile.
         self._ends_at[lease] = ends_at
         heapq.heappush(self._queue, (ends_at, lease))
         self._changed.set()
 
 
 def _delete_keys(transaction: Transaction, lease: int) -> bool:
-    """Delete some keys of a lease; True once none is left and the lease itself is gone."""
+    """Delete some keys of a lease; if these are the last, delete the lease, too, and return True."""
     transaction.require_lease(lease)
     keys = transaction.connection.execute(_KEYS, (lease, TRANSACTION_WRITES_MAX)).fetchall()
     transaction.write([Delete(key) for (key,) in keys])

@@ -1,4 +1,4 @@
-"""Reads, each in one read transaction on a connection that no writer waits for."""
+"""Reads, each in a transaction of its own, on connections that do not wait for the writer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from storage.interface import (
     Stored,
 )
 
-# Two threads: a long list must not hold up a get. More would only share the interpreter's lock.
+# Two threads: a long list must not delay a get. More would only compete for the interpreter's lock.
 READER_THREADS: Final = 2
 HISTORY_ROWS_MAX: Final = 1_000
-_ROWS_MAX: Final = (1 << 63) - 1  # SQLite's numbers end there
+_ROWS_MAX: Final = (1 << 63) - 1  # SQLite's largest integer
 
 T = TypeVar("T")
 
@@ -57,14 +57,14 @@ _HISTORY: Final = """
 
 
 class Reader:
-    """A few threads with a connection each."""
+    """Runs reads in READER_THREADS threads, each with a connection of its own."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], gate: CheckpointLock) -> None:
-        """gate: shut while the writer empties the log."""
+    def __init__(self, connect: Callable[[], sqlite3.Connection], checkpoint_lock: CheckpointLock) -> None:
+        """checkpoint_lock: blocks reads while the writer empties the log."""
         self._connect = connect
-        self._checkpoint_lock = gate
+        self._checkpoint_lock = checkpoint_lock
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="embedded-store-reader")
-        self._own = threading.local()
+        self._thread_local = threading.local()
         self._connections: list[sqlite3.Connection] = []
 
     async def get(self, key: str, at: ReadAt) -> Read:
@@ -93,9 +93,9 @@ class Reader:
         return await self._read_at(read, at)
 
     async def history(self, keys: KeyRange, after: int) -> HistoryPage:
-        """The first events in `keys` after a revision, ending between two revisions.
+        """The first events in `keys` after a revision, with all events of each revision.
 
-        Raises RevisionCompacted if some of them may be gone.
+        Raises RevisionCompacted if some of them may have been deleted.
         """
 
         def read(connection: sqlite3.Connection) -> HistoryPage:
@@ -106,13 +106,13 @@ class Reader:
             events = [Event(*row) for row in rows]
             if len(events) < HISTORY_ROWS_MAX:
                 return HistoryPage(EventBatch(events, revision), is_last=True)
-            # The last revision may go on behind the bound. A transaction writes less than a page of keys,
-            # so there is an earlier one to end with.
+            # The last revision may have more events behind the limit, and is left for the next page. It is
+            # not the only one: a transaction writes less than a page of keys.
             cut_off = events[-1].mod_revision
             whole = [event for event in events if event.mod_revision < cut_off]
             return HistoryPage(EventBatch(whole, whole[-1].mod_revision), is_last=False)
 
-        return await self._run(read)
+        return await self._in_transaction(read)
 
     def close(self) -> None:
         self._threads.shutdown()
@@ -120,7 +120,7 @@ class Reader:
             connection.close()
 
     async def _read_at(self, read: Callable[[sqlite3.Connection, int], T], at: ReadAt) -> T:
-        """Run `read` with the revision that `at` asks for, checked inside the same transaction."""
+        """Run `read` with the revision that `at` asks for, which is checked in the same transaction."""
 
         def checked(connection: sqlite3.Connection) -> T:
             current, compacted = connection.execute(_NUMBERS).fetchone()
@@ -132,9 +132,9 @@ class Reader:
                 raise RevisionCompacted(requested=at.revision, oldest=compacted)
             return read(connection, at.revision)
 
-        return await self._run(checked)
+        return await self._in_transaction(checked)
 
-    async def _run(self, read: Callable[[sqlite3.Connection], T]) -> T:
+    async def _in_transaction(self, read: Callable[[sqlite3.Connection], T]) -> T:
         def in_transaction() -> T:
             self._checkpoint_lock.begin_read()
             try:
@@ -145,7 +145,7 @@ class Reader:
                 finally:
                     connection.execute("ROLLBACK")
             finally:
-                self._checkpoint_lock.leave()
+                self._checkpoint_lock.end_read()
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, in_transaction)
@@ -155,8 +155,8 @@ class Reader:
             raise StorageUnavailable("the store is closed") from error
 
     def _connection(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
+        connection: sqlite3.Connection | None = getattr(self._thread_local, "connection", None)
         if connection is None:
-            connection = self._own.connection = self._connect()
+            connection = self._thread_local.connection = self._connect()
             self._connections.append(connection)
         return connection

@@ -1,17 +1,17 @@
-"""One file that holds an embedded store as it was at one revision, and a store made from it.
+"""Saves an embedded store, as it is at one revision, to a snapshot file, and restores a store from one.
 
-*Saving* works beside a running server, from another process: one read transaction, which makes nobody wait,
-sees every write that was answered before and none by half. The copy goes page by page within it, and is
-checked and synced after its end: as long as it lasts the server cannot empty its log. Nothing is written to
-the store.
+*Saving* works while a server runs, from another process. One read transaction, which blocks no writer, sees
+every write that was answered before, and no write in part. The pages are copied inside it; the copy is
+checked and synced after it has ended, because until then the server cannot empty its log. Nothing is written
+to the store.
 
-*The file* is a SQLite database with its SHA-256 behind it (`storage.snapshot_file`); the history is in it.
+*The file* is a SQLite database followed by its SHA-256 (`storage.snapshot_file`); it includes the history.
 
-*Restoring* makes the store go on behind every revision that may have been given out after the snapshot was
-taken: the counter is moved on by a wide step, and all before is marked as compacted. Whoever comes with a
-resourceVersion, a watch or a continue token of the other history is told that it is gone (410), and lists
-anew; nobody takes one history for the other. Source of the scheme: etcdutl snapshot restore,
---bump-revision and --mark-compacted. Leases, as in etcd, begin their time again.
+*Restoring* makes the store continue above every revision that may have been given out after the snapshot was
+taken: the counter is raised by a large step, and everything before is marked as compacted. So a
+resourceVersion, a watch or a continue token of the other history gets 410 Gone, and its client lists again;
+the two histories cannot be confused. Source of the scheme: etcdutl snapshot restore, --bump-revision and
+--mark-compacted. As in etcd, leases start again with their full TTL.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from storage.resource_version import REVISION_MAX
 from storage.snapshot_file import (
     SnapshotError,
     SnapshotFile,
+    append_checksum,
     atomic_replacement,
     first_bytes,
-    seal,
     verify_checksum,
 )
 
-# Kubernetes' and etcd's advice for restores: more than a week of 1,500 writes a second.
+# What Kubernetes and etcd recommend for restores: more than a week of 1,500 writes a second.
 BUMP_REVISION: Final = 1_000_000_000
-# 4 MB: between two steps a signal may end the work.
+# 4 MB: between two steps a signal can interrupt the copying.
 STEP_PAGES: Final = 1_000
 _MAGIC: Final = b"SQLite format 3\0"
 
@@ -49,12 +49,12 @@ _KEYS: Final = """
 
 
 class Snapshot(NamedTuple):
-    """What a snapshot holds. compacted: the oldest revision that its history reaches back to."""
+    """What a snapshot holds. compacted: the oldest revision that can be read from it."""
 
     revision: int
     compacted: int
     keys: int
-    sealed: SnapshotFile
+    file: SnapshotFile
 
 
 class _Contents(NamedTuple):
@@ -69,9 +69,9 @@ def is_snapshot(path: Path) -> bool:
 
 
 def save(directory: Path, path: Path) -> Snapshot:
-    """Write the store in `directory`, whether a server runs on it or not, to the file `path`.
+    """Copy the store in `directory`, whether a server uses it or not, to the file `path`.
 
-    Blocks until that is done. A file that is there is replaced. Raises SnapshotError.
+    Blocks until that is done, and replaces an existing file. Raises SnapshotError.
     """
     source = directory / "store.db"
     if not os.access(source, os.R_OK):
@@ -82,14 +82,14 @@ def save(directory: Path, path: Path) -> Snapshot:
     with atomic_replacement(path) as part:
         _copy(source, part)
         contents = _inspect(part, f"the copy of {source}")
-        sealed = seal(part)
-    return Snapshot(*contents, sealed)
+        file = append_checksum(part)
+    return Snapshot(*contents, file)
 
 
 def status(path: Path) -> Snapshot:
-    """What a snapshot holds, once all of it has been checked. Raises SnapshotError."""
-    sealed = verify_checksum(path)
-    return Snapshot(*_inspect(path, str(path)), sealed)
+    """Check a snapshot, and return what it holds. Raises SnapshotError."""
+    file = verify_checksum(path)
+    return Snapshot(*_inspect(path, str(path)), file)
 
 
 def restore(
@@ -103,7 +103,7 @@ def restore(
 
     bump_revision: how far the store's revision is ahead of the snapshot's; everything before can no longer be
         read. 0 leaves revision and history as they were, for a copy that clients of the original never see.
-    Nothing is left behind by a failure but the directory. Raises SnapshotError, DataDirectoryError.
+    A failure leaves nothing behind but the directory. Raises SnapshotError, DataDirectoryError.
     """
     target = directory / "store.db"
     try:
@@ -125,15 +125,16 @@ def restore(
 
 def _copy(source: Path, part: Path) -> None:
     with (
-        _told(f"cannot copy {source}"),
+        _failures_as(f"cannot copy {source}"),
         closing(_connect(source, "mode=ro")) as store,
         closing(_connect(part, "mode=rw")) as copy,
     ):
-        # The copy needs no journal: if it does not get done it is thrown away.
+        # The copy needs no journal: a copy that is not finished is deleted.
         copy.execute("PRAGMA journal_mode = OFF")
         copy.execute("PRAGMA synchronous = OFF")
         store.execute("BEGIN")
-        # A transaction gets its state at its first read. In it, writes by others do not start the copy over.
+        # A transaction is fixed to a state by its first read. Inside it, writes of other processes do not
+        # restart the copy.
         _numbers(store, str(source))
         store.backup(copy, pages=STEP_PAGES, progress=_between_steps)
         store.execute("ROLLBACK")
@@ -142,37 +143,40 @@ def _copy(source: Path, part: Path) -> None:
 
 
 def _between_steps(status: int, remaining: int, total: int) -> None:
-    """Gives the interpreter the chance to take a signal."""
+    """Lets the interpreter handle signals."""
 
 
-def _inspect(path: Path, called: str) -> _Contents:
-    """Read a copy that nobody writes to, and check it. Raises SnapshotError."""
-    with _told(f"{called} cannot be used"), closing(_connect(path, "mode=ro&immutable=1")) as connection:
-        numbers = _numbers(connection, called)
+def _inspect(path: Path, description: str) -> _Contents:
+    """Check a copy to which nobody writes, and read what it holds. Raises SnapshotError."""
+    with (
+        _failures_as(f"{description} cannot be used"),
+        closing(_connect(path, "mode=ro&immutable=1")) as connection,
+    ):
+        numbers = _numbers(connection, description)
         (damage,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if damage != "ok":
-            raise SnapshotError(f"{called} is damaged: {' '.join(damage.split())}")
+            raise SnapshotError(f"{description} is damaged: {' '.join(damage.split())}")
         (keys,) = connection.execute(_KEYS).fetchone()
         return _Contents(numbers["revision"], numbers["compacted"], keys)
 
 
-def _numbers(connection: sqlite3.Connection, called: str) -> dict[str, int]:
+def _numbers(connection: sqlite3.Connection, description: str) -> dict[str, int]:
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'numbers'").fetchone():
-        raise SnapshotError(f"{called} is no store of this server")
+        raise SnapshotError(f"{description} is not a store of this server")
     numbers = dict(connection.execute(_NUMBERS).fetchall())
     if numbers.get("format") != FORMAT:
-        raise SnapshotError(f"{called} has format {numbers.get('format')}; this server reads {FORMAT}")
+        raise SnapshotError(f"{description} has format {numbers.get('format')}; this server reads {FORMAT}")
     return numbers
 
 
 def _finish_restore(part: Path, bump_revision: int, now: float) -> int:
-    """Make the copy a store; returns its revision."""
-    with _told(f"cannot restore to {part.parent}"), closing(_connect(part, "mode=rw")) as connection:
+    """Turn the copy into a store that a server can open, and return its revision."""
+    with _failures_as(f"cannot restore to {part.parent}"), closing(_connect(part, "mode=rw")) as connection:
         connection.execute("PRAGMA synchronous = OFF")  # It is synced as a whole.
         connection.execute("BEGIN IMMEDIATE")
         revision = _numbers(connection, str(part))["revision"] + bump_revision
         if revision > REVISION_MAX:
-            raise SnapshotError(f"the revision would be {revision}; {REVISION_MAX} is the last one there is")
+            raise SnapshotError(f"the revision would be {revision}; {REVISION_MAX} is the highest possible")
         if bump_revision:
             connection.execute(
                 "UPDATE numbers SET value = ? WHERE name IN ('revision', 'compacted')", (revision,)
@@ -190,7 +194,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _failures_as(what: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

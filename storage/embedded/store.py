@@ -1,4 +1,4 @@
-"""`Storage` over SQLite: puts the parts of this package together."""
+"""`Storage` over SQLite, made of the parts of this package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storage.embedded.database import CHECKPOINT_PAGES, Database
 from storage.embedded.leases import Leases
 from storage.embedded.reader import Reader
 from storage.embedded.watch import EmbeddedWatch
-from storage.embedded.writer import CommittedGroup, Transaction, Writer
+from storage.embedded.writer import CommittedGroup, Transaction, WriterThread
 from storage.errors import StorageError, StorageUnavailable, ValueTooLarge
 from storage.interface import (
     MOST_RECENT,
@@ -34,7 +34,7 @@ from storage.interface import (
 
 log = logging.getLogger(__name__)
 
-# How long a disk that stays full is left alone before old versions are given up once more.
+# How long to wait, when compaction has not freed space on a full disk, before it is tried once more.
 FREE_SPACE_RETRY_S: Final = 5.0
 
 
@@ -50,18 +50,18 @@ class EmbeddedStore:
     ) -> None:
         self._database = database
         self._watches: set[EmbeddedWatch] = set()
-        gate = CheckpointLock()
-        self._writer = Writer(
+        checkpoint_lock = CheckpointLock()
+        self._writer = WriterThread(
             database.connect_writer,
             log_path=database.log_path,
-            gate=gate,
+            checkpoint_lock=checkpoint_lock,
             monotonic=monotonic,
-            on_commit=self._committed,
+            on_commit=self._on_commit,
             on_reopen=self._on_reopen,
             on_full=self._start_freeing_space,
         )
         self._revision = self._writer.revision
-        self._reader = Reader(database.connect_reader, gate)
+        self._reader = Reader(database.connect_reader, checkpoint_lock)
         self._leases = Leases(self._writer, monotonic=monotonic, wall=wall)
         self._leases.load(database)
         self._free_space_task: asyncio.Task[None] | None = None
@@ -73,7 +73,7 @@ class EmbeddedStore:
 
     @classmethod
     async def open(cls, directory: Path, *, durable: bool = True) -> Self:
-        """Open the store in `directory`, making it if need be.
+        """Open the store in `directory`, which is made if it does not exist.
 
         Raises DataDirectoryError when it is in use, damaged or not accessible.
         """
@@ -116,7 +116,7 @@ class EmbeddedStore:
 
     def watch(self, keys: KeyRange, *, after: int) -> EmbeddedWatch:
         self._require_open()
-        watch = EmbeddedWatch(keys, after, read_history=self._reader.history, forget=self._watches.discard)
+        watch = EmbeddedWatch(keys, after, read_history=self._reader.history, on_close=self._watches.discard)
         self._watches.add(watch)
         return watch
 
@@ -135,7 +135,7 @@ class EmbeddedStore:
     async def check_health(self) -> None:
         self._require_open()
         if self._writer.failure is not None:
-            await self._probe_space()  # Space may have come free since.
+            await self._probe_space()  # Space may have been freed since.
         await self._reader.get("", MOST_RECENT)
 
     async def close(self) -> None:
@@ -152,7 +152,7 @@ class EmbeddedStore:
         await asyncio.to_thread(self._reader.close)
         self._database.close()
 
-    def _committed(self, committed: CommittedGroup) -> None:
+    def _on_commit(self, committed: CommittedGroup) -> None:
         self._revision = committed.revision
         for watch in self._watches:
             watch.offer(committed.events, committed.revision)
@@ -163,30 +163,30 @@ class EmbeddedStore:
             watch.fall_behind()
 
     def _start_freeing_space(self) -> None:
-        """The disk is full. What can be given up are old versions, all of them."""
+        """Compact all old versions because the disk is full: nothing else can be deleted."""
         is_busy = self._free_space_task is not None and not self._free_space_task.done()
         if not (is_busy or self._is_closed or self._monotonic() < self._space_failed_at + FREE_SPACE_RETRY_S):
-            self._free_space_task = asyncio.create_task(self._make_room(), name="embedded-store-room")
+            self._free_space_task = asyncio.create_task(self._free_space(), name="embedded-store-room")
 
-    async def _make_room(self) -> None:
+    async def _free_space(self) -> None:
         writer = self._writer
         writer.writes_allowed.clear()
         try:
             self._database.release_reserve()
-            # The log comes last: moving it into the file before would take room for all that is forgotten.
+            # No checkpoints until the end: an earlier one would need space for all that is being deleted.
             await writer.do(partial(_checkpoint_after, pages=0), frees_space=True)
             await compaction.compact(writer, self._revision, frees_space=True)
             await writer.do(partial(_checkpoint_after, pages=CHECKPOINT_PAGES), frees_space=True)
             await self._probe_space(frees_space=True)
-            log.warning("the disk was full; all old versions were given up, and there is room again")
+            log.warning("the disk was full; all old versions were compacted, and there is space again")
         except StorageError as error:
             self._space_failed_at = self._monotonic()
-            log.warning("the disk is full, and giving up all old versions has not helped: %s", error)
+            log.warning("the disk is full, and compacting all old versions has not helped: %s", error)
         finally:
             writer.writes_allowed.set()
 
     async def _probe_space(self, *, frees_space: bool = False) -> None:
-        """Note that there is room again, or raise StorageFull."""
+        """Try a write as large as others may be; clear the failure if it fits, else raise StorageFull."""
         await self._writer.do(Transaction.probe, frees_space=frees_space)
         await self._writer.do(Transaction.forget_probes, frees_space=frees_space)
         self._database.keep_reserve()
@@ -198,5 +198,5 @@ class EmbeddedStore:
 
 
 def _checkpoint_after(transaction: Transaction, *, pages: int) -> None:
-    """How long the log gets before SQLite itself moves it into the file; 0 for never."""
+    """Set after how many pages of log SQLite itself makes a checkpoint; 0 for never."""
     transaction.connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")

@@ -1,4 +1,4 @@
-"""Watches on the embedded store: history from the file first, then batches as they are committed."""
+"""Watches on the embedded store: they read history from the file first, then take batches as committed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 from storage.errors import StorageUnavailable
 from storage.interface import Event, EventBatch, KeyRange
 
-# Batches that may wait for a watch to take them. One that has more goes back to reading the file, where
-# the events wait for free.
+# Batches that may wait for a watch. When there are more, it goes back to reading the file, where events take
+# no memory.
 BATCHES_QUEUED_MAX: Final = 1_000
 
 
 class HistoryPage(NamedTuple):
-    """Some events of a range in order; `is_last` if the file had no more when it was read."""
+    """Some events of a range in order. is_last: whether the file had no more when it was read."""
 
     batch: EventBatch
     is_last: bool
@@ -26,10 +26,10 @@ ReadHistory = Callable[[KeyRange, int], Awaitable[HistoryPage]]
 
 
 class EmbeddedWatch:
-    """One watch; see `storage.interface.Watch`.
+    """A watch on the file and on later commits; see `storage.interface.Watch`.
 
-    read_history: the first page of events in a range after a revision.
-    forget: called with the watch when it is closed.
+    read_history: returns the first page of events in a range after a revision.
+    on_close: called with the watch when it is closed.
     """
 
     def __init__(
@@ -38,19 +38,19 @@ class EmbeddedWatch:
         after: int,
         *,
         read_history: ReadHistory,
-        forget: Callable[[EmbeddedWatch], None],
+        on_close: Callable[[EmbeddedWatch], None],
     ) -> None:
         self._keys = keys
         self._reached = after  # everything up to here has been yielded
         self._read_history = read_history
-        self._forget = forget
+        self._on_close = on_close
         self._live: deque[EventBatch] = deque()
         self._is_behind = True  # what comes next is in the file, not in `_live`
         self._is_closed = False
         self._wake: asyncio.Future[None] | None = None
 
     def offer(self, events: list[Event], revision: int) -> None:
-        """Take a committed group, unless it will be read from the file anyway."""
+        """Queue the events of a committed group, unless they will be read from the file anyway."""
         if self._is_behind:
             return
         if len(self._live) >= BATCHES_QUEUED_MAX:
@@ -61,7 +61,7 @@ class EmbeddedWatch:
         self._notify()
 
     def fall_behind(self) -> None:
-        """Forget what is queued; the next batch comes from the file."""
+        """Drop what is queued, and read it from the file instead."""
         self._live.clear()
         self._is_behind = True
         self._notify()
@@ -77,8 +77,8 @@ class EmbeddedWatch:
                 self._wake = asyncio.get_running_loop().create_future()
                 await self._wake
                 continue
-            # Groups that were committed while the file was read may come twice, and a watch may begin
-            # in the future: only what is new counts.
+            # Groups that were committed while the file was read may come twice, and a watch may start at a
+            # later revision than the store's: yield only what is new.
             if batch.revision > self._reached or not is_established:
                 events = [event for event in batch.events if event.mod_revision > self._reached]
                 self._reached = max(self._reached, batch.revision)
@@ -87,12 +87,12 @@ class EmbeddedWatch:
         raise StorageUnavailable("the watch is closed")
 
     async def _catch_up(self) -> EventBatch:
-        # Listen first and read then, so that nothing falls between; what comes twice is dropped above.
+        # Take offers first and read then, so that no event is missed; what comes twice is dropped above.
         self._is_behind = False
         try:
             page = await self._read_history(self._keys, self._reached)
         except BaseException:
-            self.fall_behind()  # Whoever iterates on after a cancellation must find no hole.
+            self.fall_behind()  # Iteration may go on after a cancellation, and must not skip events.
             raise
         if not page.is_last:
             self.fall_behind()
@@ -103,7 +103,7 @@ class EmbeddedWatch:
 
     async def close(self) -> None:
         self._is_closed = True
-        self._forget(self)
+        self._on_close(self)
         self._notify()
 
     def _notify(self) -> None:

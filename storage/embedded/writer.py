@@ -1,4 +1,4 @@
-"""The one thread that writes, and the groups in which it commits."""
+"""The one thread that writes, with group commit."""
 
 from __future__ import annotations
 
@@ -31,30 +31,31 @@ from storage.interface import NO_LEASE, Condition, Delete, Event, Put
 
 log = logging.getLogger(__name__)
 
-# More operations in a group would make its first wait longer than its own fsync saves.
+# With more operations in a group, the first would wait longer than sharing the fsync saves.
 GROUP_OPERATIONS_MAX: Final = 512
-# What may wait for the thread before callers are told that the store cannot keep up.
+# Operations that may wait for the thread; more are refused with StorageUnavailable.
 QUEUED_OPERATIONS_MAX: Final = 20_000
 
-# Overwriting a page proves nothing: that often still fits where a new object does not.
+# The size of a test write that shows whether a full disk has space again. Overwriting a page would prove
+# nothing: that often still fits where a new object does not.
 PROBE_BYTES: Final = 64 * 1024
 
 # Once the log has more than this, it is emptied. That waits for reads to end, while no other begins and
-# nothing is written. Those of this process end: a list of 1,000 values of 1 KB takes 8 ms, and one of 50,000,
-# which the server does not ask for, 0.2 s. Another process's is over at once, or saves a snapshot, which no
-# wait that can be afforded would outlast.
+# nothing is written. Reads of this process end soon: a list of 1,000 values of 1 KB takes 8 ms, and one of
+# 50,000, which the server does not ask for, 0.2 s. A read of another process either ends at once, or saves a
+# snapshot, for which no acceptable wait is long enough.
 LOG_BYTES_MAX: Final = 64 * 1024 * 1024
 OWN_READS_WAIT_S: Final = 1.0
 FOREIGN_READS_WAIT_MS: Final = 50
-# How long a log that could not be emptied is left alone. Writes that fill a gigabyte meanwhile are possible,
-# but freezing all of them again and again is worse.
+# How long to wait before another attempt to empty the log. Writes could fill a gigabyte meanwhile, but to
+# block all of them again and again is worse.
 LOG_RETRY_S: Final = 10.0
-# To ask for the log's size gives the interpreter's lock away, too. It is asked for only once the writes since
-# may have made the log too long. A row changes pages of 4 KiB, each with 24 bytes more in the log, of the
-# table and of three indexes: at worst on each level of each, with their neighbours and what tells where they
-# all are. That is far more than most do (six), yet one look is enough for some thirty rows.
+# Asking for the size of the log releases the interpreter's lock, too. So it is done only once the writes
+# since may have made the log too long. A row changes pages of 4 KiB, each with 24 bytes more in the log, of
+# the table and of three indexes: at worst on each level of each tree, with neighbours and pointer maps. That
+# is far more than the six pages of most rows, and still one check is enough for some thirty rows.
 ROW_LOG_BYTES_MAX: Final = 400 * (4096 + 24)
-# The pages that a value has alone: a little of each is not the value's, and each may be told of in another.
+# A value fills overflow pages of its own: each has a header, and may have an entry in a pointer map.
 VALUE_LOG_FACTOR_MAX: Final = 2.1
 
 T = TypeVar("T")
@@ -66,30 +67,30 @@ _INSERT: Final = """
     INSERT INTO versions (revision, key, create_revision, previous_revision, lease, value) VALUES
 """
 _ROW: Final = "(?, ?, ?, ?, ?, ?)"
-# Each statement gives the interpreter's lock away and must get it back from a busy loop: rows that go in
-# together need that once. Statements are kept by their number of rows.
+# Each statement releases the interpreter's lock and must get it back from a busy event loop: rows that are
+# inserted together need that once. SQLite caches a statement for each number of rows.
 ROWS_INSERTED_MAX: Final = 64
 _SET_REVISION: Final = "UPDATE numbers SET value = ? WHERE name = 'revision'"
 
 
 class Transaction:
-    """One operation's view of the store, inside a group that is not committed yet.
+    """The SQLite transaction of a group, as its operations use it before it is committed.
 
-    It sees the operations before it in the group. An operation raises before it writes, or not at all:
-    that is what lets many share one SQLite transaction without savepoints.
+    An operation sees the writes of those before it in the group. It raises before it writes, or not at all:
+    so many can share one SQLite transaction without savepoints.
     """
 
     def __init__(self, connection: sqlite3.Connection, revision: int) -> None:
         self._connection = connection
         self.revision = revision  # the last one given out, by this group included
         self.events: list[Event] = []
-        self._is_counted = True  # all that it does is in its events
+        self._is_counted = True  # whether all that was written is in `events`
         self._rows: list[tuple[object, ...]] = []  # not yet inserted
-        self._known: dict[str, tuple[int, int]] = {}  # keys that were looked up, as they are now
+        self._known: dict[str, tuple[int, int]] = {}  # last and create revision of keys that were looked up
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """For statements of one's own; all rows are in their table."""
+        """The connection, for other statements than those here; all rows have been inserted."""
         self._is_counted = False
         self.flush()
         return self._connection
@@ -141,7 +142,7 @@ class Transaction:
         return revision if created else 0
 
     def probe(self) -> None:
-        """Write as many bytes as a write may well have: fails where that would, and changes no value."""
+        """Write as many bytes as other writes may have, to see whether they fit; changes no value."""
         self.connection.execute("CREATE TABLE IF NOT EXISTS probes (filler BLOB)")
         self.connection.execute("INSERT INTO probes VALUES (zeroblob(?))", (PROBE_BYTES,))
 
@@ -149,12 +150,12 @@ class Transaction:
         self.connection.execute("DELETE FROM probes")
 
     def require_lease(self, lease: int) -> None:
-        # Not `connection`, for which all rows would be inserted: this table has none of them.
+        # Not `connection`, which would insert all rows: none of them is for this table.
         if self._connection.execute("SELECT 1 FROM leases WHERE id = ?", (lease,)).fetchone() is None:
             raise LeaseNotFound(lease)
 
     def log_bytes_max(self) -> float:
-        """By how much the log grows with its commit, at most."""
+        """The most by which the log grows with the commit."""
         if not self._is_counted:
             return math.inf
         values_bytes = sum(len(event.value) for event in self.events if event.value is not None)
@@ -163,14 +164,14 @@ class Transaction:
     def _latest(self, key: str) -> tuple[int, int]:
         found = self._known.get(key)
         if found is None:
-            # Rows that wait to be inserted are all known.
+            # Keys of rows that are not inserted yet are all known.
             row: tuple[int, int] | None = self._connection.execute(_LATEST, (key,)).fetchone()
             found = self._known[key] = row or (0, 0)
         return found
 
 
 class CommittedGroup(NamedTuple):
-    """What one group changed, as told to the loop after its commit."""
+    """What a group of operations has written, as the event loop gets it after the commit."""
 
     events: list[Event]
     revision: int
@@ -184,16 +185,16 @@ class _Operation(NamedTuple):
 _Answer: TypeAlias = tuple[asyncio.Future[Any], Any]  # the caller, and its result or StorageError
 
 
-class Writer:
-    """Runs operations in a thread, as many to a commit as have queued.
+class WriterThread:
+    """Runs operations in a thread, and commits all that have queued together.
 
-    log_path: of the write-ahead log, whose size is bounded here.
-    gate: shut to reads while the log is emptied, which waits for those that are under way.
-    on_commit: called in the loop after each commit that changed something, before any of the group's
-        callers hears: whoever sees an answer finds its effects already published.
-    on_failure: called in the loop when a commit's outcome is unknown and the connection was made anew;
-        gets the revision that the file holds now.
-    on_full: called in the loop when there was no room for a group.
+    log_path: the path of the write-ahead log, whose size is bounded here.
+    checkpoint_lock: blocks reads while the log is emptied, which waits for those under way.
+    on_commit: called in the loop after each commit that changed something, before any caller of the group is
+        answered, so that a caller that gets an answer finds its effects published already.
+    on_reopen: called in the loop when the outcome of a commit is unknown and the file was opened again; gets
+        the revision that is in the file.
+    on_full: called in the loop when there was no space for a group.
     """
 
     def __init__(
@@ -201,7 +202,7 @@ class Writer:
         connect: Callable[[], sqlite3.Connection],
         *,
         log_path: Path,
-        gate: CheckpointLock,
+        checkpoint_lock: CheckpointLock,
         on_commit: Callable[[CommittedGroup], None],
         on_reopen: Callable[[int], None],
         on_full: Callable[[], None],
@@ -209,24 +210,24 @@ class Writer:
     ) -> None:
         self._connect = connect
         self._log_path = os.fspath(log_path)
-        self._checkpoint_lock = gate
+        self._checkpoint_lock = checkpoint_lock
         self._monotonic = monotonic
         connection = connect()
         self._connection: sqlite3.Connection | None = connection
-        self._on_commit, self._on_failure, self._on_full = on_commit, on_reopen, on_full
+        self._on_commit, self._on_reopen, self._on_full = on_commit, on_reopen, on_full
         self._loop = asyncio.get_running_loop()
-        self._collected: list[_Operation] = []  # in this turn of the loop
+        self._collected: list[_Operation] = []  # in this iteration of the event loop
         self._unanswered = 0
-        # An empty list asks the thread to end.
+        # An empty list ends the thread.
         self._queue: queue.SimpleQueue[list[_Operation]] = queue.SimpleQueue()
-        self.revision = _revision_in(connection)  # touched by the thread only, once it runs
-        self.failure: StorageUnavailable | None = None  # why the last group failed, until one succeeds
-        self.writes_allowed = asyncio.Event()  # cleared while only what makes room may write
+        self.revision = _revision_in(connection)  # used by the thread only, once that runs
+        self.failure: StorageUnavailable | None = None  # why the last group failed; None after a success
+        self.writes_allowed = asyncio.Event()  # cleared while only what frees space may write
         self.writes_allowed.set()
         self._closing = False
         self._wants_checkpoint = False
-        self._log_allowance_bytes: float = 0  # what may be written before the log has to be looked at
-        self._log_is_stuck = False  # by a reader, or by what went wrong, when it was last to be emptied
+        self._log_allowance_bytes: float = 0  # what the log may grow by before its size has to be read
+        self._log_is_stuck = False  # whether a reader or an error kept it from being emptied, last time
         self._log_retry_at = -math.inf
         self._thread = threading.Thread(target=self._run, name="embedded-store-writer", daemon=True)
         self._thread.start()
@@ -234,7 +235,7 @@ class Writer:
     async def do(self, run: Callable[[Transaction], T], *, frees_space: bool = False) -> T:
         """Run `run` in a transaction and return its result once that is committed.
 
-        makes_room: it is part of what cures a full disk; everything else waits meanwhile.
+        frees_space: whether it is part of freeing space on a full disk; all other operations wait meanwhile.
         Raises what `run` raises, StorageFull or StorageUnavailable (nothing was written), OutcomeUnknown.
         """
         self.require_open()
@@ -244,8 +245,8 @@ class Writer:
         if self._unanswered >= QUEUED_OPERATIONS_MAX:
             raise StorageUnavailable(f"{QUEUED_OPERATIONS_MAX} writes are waiting already")
         answer: asyncio.Future[T] = self._loop.create_future()
-        # What one turn of the loop brings goes over in one piece. Handed over one by one, the first would be
-        # committed alone while the others are still being read: at 16 writers that is half the rate.
+        # Operations of one iteration of the loop are handed over together. One by one, the first would be
+        # committed alone while the requests of the others are read: at 16 writers that is half the rate.
         if not self._collected:
             self._loop.call_soon(self._hand_over)
         self._collected.append(_Operation(run, answer))
@@ -257,12 +258,12 @@ class Writer:
             raise StorageUnavailable("the store is closed")
 
     async def checkpoint(self, *, frees_space: bool = False) -> None:
-        """Have the log moved into the file, and its space given back: now, or once readers allow."""
+        """Move the log into the file and give its space back, now or when reads allow it."""
         self._wants_checkpoint = True
-        await self.do(lambda _: None, frees_space=frees_space)  # it is looked after behind each group
+        await self.do(lambda _: None, frees_space=frees_space)  # the thread limits the log after each group
 
     def clear_full(self) -> None:
-        """There is room again."""
+        """Note that there is space again."""
         if isinstance(self.failure, StorageFull):
             self.failure = None
 
@@ -297,7 +298,7 @@ class Writer:
             self._connection.close()
 
     def _commit(self, operations: list[_Operation]) -> None:
-        """Run a group in one SQLite transaction and tell the loop how each operation ended."""
+        """Run a group in one SQLite transaction, and have the loop answer each operation."""
         answers: list[_Answer] = []
         committing = False
         try:
@@ -310,17 +311,17 @@ class Writer:
                 except StorageError as refusal:
                     answers.append((operation.answer, refusal))
                 except (UnicodeError, OverflowError) as unfit:
-                    # A key or number that SQLite does not take; found before anything was written.
+                    # A key or number that SQLite cannot store; raised before anything was written.
                     answers.append((operation.answer, unfit))
             if transaction.events:
                 transaction.flush()
                 connection.execute(_SET_REVISION, (transaction.revision,))
             committing = True
             connection.execute("COMMIT")
-        except Exception as error:  # Whatever it was, nobody may be left waiting for this group.
-            # Nobody but SQLite is known to fail here, and its message says it all.
+        except Exception as error:  # Whatever it is, no caller of this group may be left waiting.
+            # Only errors of SQLite are expected here; their message is enough, and others are logged in full.
             is_bug = not isinstance(error, sqlite3.Error)
-            # Once, not for every group: as long as it lasts there may be hundreds in a second.
+            # As an error only once, not for each of perhaps hundreds of groups a second.
             level = logging.ERROR if is_bug or self.failure is None else logging.DEBUG
             log.log(level, "a group of %d writes failed: %s", len(operations), error, exc_info=is_bug)
             self._fail(operations, error, unknown=committing and not _is_full(error))
@@ -328,12 +329,14 @@ class Writer:
         self.revision = transaction.revision
         self._log_allowance_bytes -= transaction.log_bytes_max()
         if not isinstance(self.failure, StorageFull):
-            self.failure = None  # That a small write fits is not a full disk's end: see `clear_full`.
+            self.failure = (
+                None  # A small write that fits does not show that a full disk has space: see `clear_full`.
+            )
         committed = CommittedGroup(transaction.events, transaction.revision)
-        self._tell(lambda: self._publish(committed, answers))
+        self._call_in_loop(lambda: self._publish(committed, answers))
 
     def _limit_log_size(self) -> None:
-        """SQLite's own checkpoints give up where a reader is at work, and with enough readers always."""
+        """Empty the log when it is too long: SQLite's own checkpoints cannot finish while reads overlap."""
         try:
             if not self._wants_checkpoint:
                 if not self._log_is_stuck and self._log_allowance_bytes > 0:
@@ -345,17 +348,17 @@ class Writer:
                     if self._log_allowance_bytes >= 0:
                         return
             self._wants_checkpoint = False
-            obstacle = None if self._truncate_log() else "a reader is at work"
+            obstacle = None if self._truncate_log() else "a read is under way"
         except (OSError, sqlite3.Error) as error:
             obstacle = str(error)
         if obstacle is not None:
             self._log_retry_at = self._monotonic() + LOG_RETRY_S
-            if not self._log_is_stuck:  # Told once, not at every attempt.
-                log.warning("the log could not be moved into the file, and grows: %s", obstacle)
+            if not self._log_is_stuck:  # Logged once, not at every attempt.
+                log.warning("the write-ahead log could not be moved into the file, and grows: %s", obstacle)
         self._log_is_stuck = obstacle is not None
 
     def _truncate_log(self) -> bool:
-        """Move the log into the file, unless reads take longer than can be waited for."""
+        """Move the log into the file; False if reads took longer than the wait for them."""
         connection = self._opened()
         try:
             if not self._checkpoint_lock.block_reads(wait_s=OWN_READS_WAIT_S):
@@ -364,26 +367,26 @@ class Writer:
             (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not is_busy
         finally:
-            self._checkpoint_lock.open()
+            self._checkpoint_lock.allow_reads()
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 
     def _fail(self, operations: list[_Operation], error: Exception, *, unknown: bool) -> None:
-        """Undo the group. If its commit may have happened, start over from what the file says."""
+        """Roll the group back. If its commit may have happened, open the file again."""
         reason = f"the embedded store cannot write: {error}"
         self.failure = StorageFull(reason) if _is_full(error) else StorageUnavailable(reason)
         if _is_full(error):
-            self._tell(self._on_full)
+            self._call_in_loop(self._on_full)
         outcome: StorageError = OutcomeUnknown(reason) if unknown else self.failure
-        self._log_allowance_bytes = 0  # What did not fit into memory may be in the log all the same.
+        self._log_allowance_bytes = 0  # What was rolled back may be in the log all the same.
         try:
             if self._connection is not None and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if unknown:
                 self._reopen()
         except sqlite3.Error:
-            log.exception("the store could not be opened again; the next write tries once more")
+            log.exception("the store could not be opened again; the next write will try once more")
         answers: list[_Answer] = [(operation.answer, outcome) for operation in operations]
-        self._tell(lambda: self._resolve(answers))
+        self._call_in_loop(lambda: self._resolve(answers))
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -398,7 +401,7 @@ class Writer:
         connection = self._connect()
         revision = self.revision = _revision_in(connection)
         self._connection = connection
-        self._tell(lambda: self._on_failure(revision))
+        self._call_in_loop(lambda: self._on_reopen(revision))
 
     def _publish(self, committed: CommittedGroup, answers: list[_Answer]) -> None:
         if committed.events:
@@ -415,11 +418,11 @@ class Writer:
             else:
                 answer.set_result(result)
 
-    def _tell(self, callback: Callable[[], None]) -> None:
+    def _call_in_loop(self, callback: Callable[[], None]) -> None:
         try:
             self._loop.call_soon_threadsafe(callback)
-        except RuntimeError:  # The loop is gone, and with it everyone who waits for an answer.
-            log.debug("the event loop ended before the store's writer")
+        except RuntimeError:  # The loop is closed, and so nobody waits for an answer.
+            log.debug("the event loop was closed before the store's writer")
 
 
 def _revision_in(connection: sqlite3.Connection) -> int:

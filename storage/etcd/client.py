@@ -26,11 +26,11 @@ from storage.etcd import etcd_subset_pb2 as pb
 
 log = logging.getLogger(__name__)
 
-# A call that etcd does not answer in this time is given up; requests carry shorter deadlines of their own.
+# A call that etcd does not answer in this time fails; requests have shorter deadlines of their own.
 CALL_TIMEOUT_S: Final = 10.0
 # How long etcd may take for the next part of a snapshot; each is 32 KiB, the first comes after a commit.
 SNAPSHOT_PART_TIMEOUT_S: Final = 30.0
-# A call that was given up after so long says that its endpoint hangs.
+# A call that was cancelled after this time shows that its endpoint hangs.
 HANG_AFTER_S: Final = 2.0
 KEEPALIVE_INTERVAL_MS: Final = 10_000  # etcd refuses clients that ping more often than every 5 s
 KEEPALIVE_TIMEOUT_MS: Final = 10_000
@@ -56,7 +56,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 class CompactedRevision(StorageError):
-    """etcd: the revision asked for is compacted. The store knows which one that was."""
+    """etcd: the revision asked for is compacted. It does not say which; `store` does (RevisionCompacted)."""
 
 
 class FutureRevision(StorageError):
@@ -77,7 +77,7 @@ class Tls:
 
 
 class WatchCall(Protocol):
-    """One watch stream. One task reads, any may write."""
+    """A watch stream. One task reads, any task may write."""
 
     async def read(self) -> pb.WatchResponse | None:
         """The next response; None when etcd ended the stream."""
@@ -91,7 +91,7 @@ class WatchCall(Protocol):
 
 
 class EtcdClient:
-    """Calls to the endpoint in use; see the package's text for failover.
+    """Calls the endpoint in use, and fails over as the package's docstring says.
 
     After `close`, and whenever it cuts a call short, every method raises StorageUnavailable, or, for a write
     that may have happened, OutcomeUnknown.
@@ -123,19 +123,19 @@ class EtcdClient:
         return await self._write("/etcdserverpb.Lease/LeaseRevoke", request, pb.LeaseRevokeResponse)
 
     async def keep_lease_alive(self, request: pb.LeaseKeepAliveRequest) -> pb.LeaseKeepAliveResponse:
-        """One renewal, over a stream of its own."""
-        used = self._current
-        call = self._open_channel(used).stream_stream(
+        """Renew a lease once, over a stream of its own."""
+        endpoint = self._current
+        call = self._open_channel(endpoint).stream_stream(
             "/etcdserverpb.Lease/LeaseKeepAlive",
             request_serializer=pb.LeaseKeepAliveRequest.SerializeToString,
             response_deserializer=pb.LeaseKeepAliveResponse.FromString,
         )(iter((request,)), timeout=CALL_TIMEOUT_S)
-        # No `write`: while it connects, a call that is cancelled leaves whoever writes waiting for ever.
+        # No `write`: while it connects, cancelling the call leaves the task that writes waiting for ever.
         try:
             with self._closed_raises(StorageUnavailable):
                 responses = [each async for each in call]
         except grpc.aio.AioRpcError as error:
-            raise self._failed(used, error, is_write=False) from error
+            raise self._storage_error(endpoint, error, is_write=False) from error
         finally:
             call.cancel()
         if not responses:
@@ -151,14 +151,14 @@ class EtcdClient:
     async def snapshot(self) -> AsyncGenerator[bytes, None]:
         """One member's whole database in parts, the last of which is the SHA-256 of those before.
 
-        It has every write that was answered before the call. Once parts have come, nobody else is asked for
-        the rest: another member's pages are not the same. Raises StorageUnavailable.
+        It has every write that was answered before the call. Once parts have come there is no failover, as
+        another member's pages are not the same. Raises StorageUnavailable.
         """
-        # The snapshot is what the member has applied, however far behind it is; a linearizable read first
-        # makes it catch up.
+        # A member sends what it has applied, however far behind it is; a linearizable read first makes it
+        # catch up.
         await self.range(pb.RangeRequest(key=b"\0", count_only=True))
-        used = self._current  # the one that answered
-        call = self._open_channel(used).unary_stream(
+        endpoint = self._current  # the one that answered
+        call = self._open_channel(endpoint).unary_stream(
             "/etcdserverpb.Maintenance/Snapshot",
             request_serializer=pb.SnapshotRequest.SerializeToString,
             response_deserializer=pb.SnapshotResponse.FromString,
@@ -172,9 +172,11 @@ class EtcdClient:
                     return
                 yield cast(pb.SnapshotResponse, response).blob
         except grpc.aio.AioRpcError as error:
-            raise self._failed(used, error, is_write=False) from error
+            raise self._storage_error(endpoint, error, is_write=False) from error
         except TimeoutError:
-            raise StorageUnavailable(f"etcd at {self.endpoints[used]}: the snapshot stopped coming") from None
+            raise StorageUnavailable(
+                f"etcd at {self.endpoints[endpoint]}: the snapshot stopped coming"
+            ) from None
         finally:
             call.cancel()
 
@@ -182,10 +184,10 @@ class EtcdClient:
     async def watch(self) -> AsyncIterator[WatchCall]:
         """A watch stream on the endpoint in use, cancelled on leaving.
 
-        gRPC's errors inside the block are raised by their names here.
+        gRPC's errors inside the block are raised as storage errors.
         """
-        used = self._current
-        call = self._open_channel(used).stream_stream(
+        endpoint = self._current
+        call = self._open_channel(endpoint).stream_stream(
             "/etcdserverpb.Watch/Watch",
             request_serializer=pb.WatchRequest.SerializeToString,
             response_deserializer=pb.WatchResponse.FromString,
@@ -194,7 +196,7 @@ class EtcdClient:
             with self._closed_raises(StorageUnavailable):
                 yield _WatchCall(call)
         except grpc.aio.AioRpcError as error:
-            raise self._failed(used, error, is_write=False) from error
+            raise self._storage_error(endpoint, error, is_write=False) from error
         finally:
             call.cancel()
 
@@ -204,33 +206,33 @@ class EtcdClient:
             await channel.close()
 
     async def _read(self, path: str, request: Request, answer: type[Response]) -> Response:
-        """Call something that may be repeated: on each endpoint in turn until one answers."""
-        for used in self._failover_order():
+        """Make a call that may be repeated: on each endpoint in turn until one answers."""
+        for endpoint in self._failover_order():
             try:
-                return await self._call(used, path, request, answer, is_write=False)
+                return await self._call(endpoint, path, request, answer, is_write=False)
             except grpc.aio.AioRpcError as error:
-                failure = self._failed(used, error, is_write=False)
+                failure = self._storage_error(endpoint, error, is_write=False)
                 if not isinstance(failure, StorageUnavailable) or isinstance(failure, StorageFull):
                     raise failure from error
                 last, cause = failure, error
         raise last from cause
 
     async def _write(self, path: str, request: Request, answer: type[Response]) -> Response:
-        """Call something that must not happen twice: elsewhere only if it surely was not sent."""
-        for used in self._failover_order():
+        """Make a call that must not happen twice: on another endpoint only if it surely was not sent."""
+        for endpoint in self._failover_order():
             try:
-                return await self._call(used, path, request, answer, is_write=True)
+                return await self._call(endpoint, path, request, answer, is_write=True)
             except grpc.aio.AioRpcError as error:
-                failure = self._failed(used, error, is_write=True)
+                failure = self._storage_error(endpoint, error, is_write=True)
                 if not _was_not_sent(error):
                     raise failure from error
                 last, cause = failure, error
         raise last from cause
 
     async def _call(
-        self, used: int, path: str, request: Request, answer: type[Response], *, is_write: bool
+        self, endpoint: int, path: str, request: Request, answer: type[Response], *, is_write: bool
     ) -> Response:
-        call = self._open_channel(used).unary_unary(
+        call = self._open_channel(endpoint).unary_unary(
             path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
         )
         began = monotonic()
@@ -238,14 +240,14 @@ class EtcdClient:
             with self._closed_raises(OutcomeUnknown if is_write else StorageUnavailable):
                 return await call(request, timeout=CALL_TIMEOUT_S)
         except asyncio.CancelledError:
-            # Whoever asked has less time than we would have waited.
+            # The caller's deadline is shorter than CALL_TIMEOUT_S.
             if monotonic() - began > HANG_AFTER_S:
-                self._fail_over_from(used, f"etcd at {self.endpoints[used]} does not answer")
+                self._fail_over_from(endpoint, f"etcd at {self.endpoints[endpoint]} does not answer")
             raise
 
     @contextmanager
     def _closed_raises(self, kind: type[StorageError]) -> Iterator[None]:
-        """`close` cancels calls, and so whoever awaits them, though nobody asked these tasks to end."""
+        """Raise `kind` when `close` has cancelled the call, rather than someone the task that awaits it."""
         try:
             yield
         except asyncio.CancelledError as error:
@@ -254,34 +256,34 @@ class EtcdClient:
                 raise
             raise kind("the store was closed meanwhile") from error
 
-    def _open_channel(self, used: int) -> grpc.aio.Channel:
-        """Raises StorageUnavailable after `close`, where gRPC would speak of a wrong use."""
+    def _open_channel(self, endpoint: int) -> grpc.aio.Channel:
+        """Raises StorageUnavailable after `close`, where gRPC would raise a UsageError."""
         if self._is_closed:
             raise StorageUnavailable("the store is closed")
-        return self._channels[used]
+        return self._channels[endpoint]
 
     def _failover_order(self) -> list[int]:
-        """Every endpoint once, the one in use first."""
+        """Returns every endpoint once, the one in use first."""
         first, count = self._current, len(self._channels)
         return [(first + offset) % count for offset in range(count)]
 
-    def _failed(self, used: int, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
-        """The failure in this package's words. An endpoint that cannot be reached is not used next time."""
-        failure = _translate(self.endpoints[used], error, is_write=is_write)
+    def _storage_error(self, endpoint: int, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
+        """The storage error for a gRPC error. After one of an endpoint that cannot be reached, fail over."""
+        failure = _translate(self.endpoints[endpoint], error, is_write=is_write)
         is_away = isinstance(failure, StorageUnavailable | OutcomeUnknown)
         if is_away and not isinstance(failure, StorageFull):
-            self._fail_over_from(used, str(failure))
+            self._fail_over_from(endpoint, str(failure))
         return failure
 
-    def _fail_over_from(self, used: int, why: str) -> None:
-        """Use the next endpoint from now on. Of many calls that fail together, only the first turns to it."""
-        if self._current == used and len(self._channels) > 1:
-            self._current = (used + 1) % len(self._channels)
-            log.warning("%s; %s is next", why, self.endpoints[self._current])
+    def _fail_over_from(self, endpoint: int, why: str) -> None:
+        """Use the next endpoint from now on, unless another call that failed has already changed it."""
+        if self._current == endpoint and len(self._channels) > 1:
+            self._current = (endpoint + 1) % len(self._channels)
+            log.warning("%s; using %s from now on", why, self.endpoints[self._current])
 
 
 def _translate(where: str, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
-    """etcd's and gRPC's failure in this package's words. etcd tells some apart by text alone."""
+    """The storage error for an error of etcd or gRPC. Some errors of etcd differ by their text alone."""
     code, text = error.code(), error.details() or ""
     for fragment, kind in _ERRORS_BY_TEXT.items():
         if fragment in text:
@@ -333,7 +335,7 @@ def _was_refused(error: grpc.aio.AioRpcError) -> bool:
     return any(refusal in text for refusal in ("too many requests", "no leader", "permission denied"))
 
 
-# What etcd says of a request that it cannot make sense of.
+# The codes of requests that etcd refuses as they are.
 _REFUSALS: Final = (
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.OUT_OF_RANGE,

@@ -1,7 +1,7 @@
-"""A snapshot of an etcd cluster, in the form that etcd's own tools make and take.
+"""Snapshots of an etcd cluster, in the form that etcd's own tools make and read.
 
-Only saving is done here. A restore makes a new cluster of new members, each on its own machine, and is
-etcd's business: `restore_command` says how. The file holds all of the cluster, under whatever prefix.
+Only saving is done here. A restore makes a new cluster of new members, each on its own machine, and is done
+with etcd's tools: `restore_command` returns the command. The file holds the keys of all prefixes.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ async def save(client: EtcdClient, path: Path) -> SnapshotFile:
             async with aclosing(client.snapshot()) as blobs:
                 async for blob in blobs:
                     file.write(blob)
-        sealed = verify_checksum(part, called="what etcd sent")
+        saved = verify_checksum(part, description="what etcd sent")
         if not is_snapshot(part):
-            raise SnapshotError("what etcd sent is no snapshot")
-        return sealed
+            raise SnapshotError("what etcd sent is not a snapshot")
+        return saved
 
 
 def status(path: Path) -> SnapshotFile:
@@ -54,7 +54,7 @@ def status(path: Path) -> SnapshotFile:
 
 
 def restore_command(path: Path, data_dir: str, *, bump_revision: int) -> str:
-    """What makes a member's directory from a snapshot, with resourceVersions that go on rising."""
+    """The command that makes a member's directory from a snapshot, with revisions that go on rising."""
     # etcdutl refuses each of the two flags without the other.
     bump = f" --bump-revision {bump_revision} --mark-compacted" if bump_revision else ""
     return f"etcdutl snapshot restore {shlex.quote(str(path))}{bump} --data-dir {shlex.quote(data_dir)}"

@@ -1,4 +1,4 @@
-"""`Storage` over etcd: puts the parts of this package together."""
+"""`Storage` over etcd, made of the parts of this package."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ from storage.keys import INTERNAL_GROUP, after, decoded, encoded
 
 log = logging.getLogger(__name__)
 
-# As much as the cache takes at a time. 50,000 keys of 1 KB: 0.72 s in pages of 500, 0.54 in these, 0.35 in
-# pages of 2,000, which block etcd for longer.
+# As many as the watch cache lists at a time. 50,000 keys of 1 KB: 0.72 s in pages of 500, 0.54 in these, 0.35
+# in pages of 2,000, which keep etcd busy for longer.
 PAGE_KEYS: Final = 1_000
 HEALTH_TIMEOUT_S: Final = 5.0
 
@@ -60,16 +60,17 @@ class EtcdStore:
     def __init__(self, client: EtcdClient, *, prefix: str) -> None:
         """prefix: all keys begin with it; the store keeps some of its own below it."""
         self._client = client
-        self._version: EtcdVersion | None = None  # as last seen
+        self._version: EtcdVersion | None = None  # as last read
+        # The name in the store is older than the one here; servers of several versions may share a store.
         self._progress_key = f"{prefix}/{INTERNAL_GROUP}/etcd/fence"
         self._revision = CoalescedCall(self._read_revision, _closed)
         self._progress_write: CoalescedCall[None] = CoalescedCall(self._write_progress_key, _closed)
         self._is_closed = False
 
     async def version(self) -> EtcdVersion:
-        """The server's release now: it may be another one after an upgrade, or at the next endpoint.
+        """Reads the server's release, which may change with an upgrade or with the endpoint.
 
-        The log says so if it should not be relied on, once until it changes. Raises StorageUnavailable.
+        Logs a warning about a release with known faults, once until it changes. Raises StorageUnavailable.
         """
         version = EtcdVersion.parse((await self._client.status()).version)
         if version.warning and version != self._version:
@@ -142,7 +143,7 @@ class EtcdStore:
         except LeaseNotFound as error:
             raise LeaseNotFound(next(w.lease for w in writes if isinstance(w, Put) and w.lease)) from error
         except StorageFull as error:
-            # The write that crosses the quota is done, and then answered as if it had been refused.
+            # etcd does the write that crosses the quota, and then answers as if it had refused it.
             if await self._is_untouched(conditions, writes):
                 raise
             raise OutcomeUnknown(str(error)) from error
@@ -208,7 +209,7 @@ class EtcdStore:
             await self._client.close()
 
     async def _is_untouched(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> bool:
-        """Whether a transaction has surely not written: a key of it is still as it had to be before."""
+        """Whether a transaction has surely not written: one of its keys is still as its condition says."""
         expected = {condition.key: condition.mod_revision for condition in conditions}
         for write in writes:
             if write.key in expected:
@@ -266,7 +267,7 @@ def _write(write: Put | Delete) -> pb.RequestOp:
 
 
 def _first_failure(conditions: Sequence[Condition], response: pb.TxnResponse) -> StorageError:
-    """Which condition did not hold, from the keys that the failed transaction read."""
+    """The error for the first condition that did not hold, from the keys that the failed transaction read."""
     for condition, answer in zip(conditions, response.responses, strict=True):
         kvs = answer.response_range.kvs
         found = kvs[0].mod_revision if kvs else 0

@@ -1,4 +1,4 @@
-"""What can be expected of an etcd server by its version."""
+"""Which releases of etcd have reliable progress reports, and which have known faults."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class EtcdVersion(NamedTuple):
-    """A release, ordered as releases are; pre-release suffixes are ignored."""
+    """A release of etcd; pre-release suffixes are ignored."""
 
     major: int
     minor: int
@@ -15,7 +15,7 @@ class EtcdVersion(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> EtcdVersion:
-        """`3.5.13` or `3.6.0-rc.1`; what cannot be read counts as the oldest."""
+        """Reads `3.5.13` or `3.6.0-rc.1`; anything else counts as the oldest release."""
         match = re.match(r"(\d+)\.(\d+)\.(\d+)", text)
         return cls(*map(int, match.groups())) if match else cls(0, 0, 0)
 

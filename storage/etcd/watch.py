@@ -1,4 +1,4 @@
-"""etcd's watch stream as batches of whole revisions."""
+"""Turns etcd's watch stream into batches of whole revisions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from storage.resource_version import REVISION_MAX
 class EtcdWatch:
     """One watch on a stream of its own; see `storage.interface.Watch`.
 
-    A cancelled iteration ends the stream: gRPC cannot take a read back.
+    Cancelling the iteration ends the stream: gRPC cannot take a read back.
 
-    version: tells the server's release, and so whether its progress reports come after the events they
-        cover.
-    fence: writes a key below the range, whose event proves the progress that reports cannot.
+    version: returns the server's release, which decides whether progress reports can be trusted to come after
+        the events they cover.
+    write_progress_key: writes a key in the range, whose event proves the progress where reports cannot.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class EtcdWatch:
                         self._reached = batch.revision
                         yield batch
             except asyncio.CancelledError:
-                # `close` cancels the call, and so whoever reads from it, though nobody asked the task to end.
+                # `close` cancels the call, which also raises CancelledError here; nobody cancelled the task.
                 task = asyncio.current_task()
                 if task is None or not task.cancelling():
                     self._require_open()
@@ -83,7 +83,7 @@ class EtcdWatch:
     def _batch(self, response: pb.WatchResponse) -> EventBatch | None:
         if response.events:
             events = list(_decode(response.events))
-            # The header's revision is the store's at the time of sending, which later events may precede.
+            # The header has the store's revision at the time of sending; events before it may still come.
             return EventBatch(events, events[-1].mod_revision)
         if self._trusts_progress and response.header.revision > self._reached:
             return EventBatch((), response.header.revision)
@@ -113,7 +113,7 @@ class EtcdWatch:
 
 
 async def _whole_responses(call: WatchCall) -> AsyncIterator[pb.WatchResponse]:
-    """Responses, those that came in fragments put together again."""
+    """Yields responses, with those that came in fragments put together again."""
     whole: pb.WatchResponse | None = None
     while (response := await call.read()) is not None:
         if whole is None:

@@ -1,4 +1,4 @@
-"""The watch cache: puts the parts of this package together."""
+"""The watch cache, made of the parts of this package."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# How long a read waits for a revision that has not come before it is told that there is none such.
-# kube-apiserver: 3 s.
+# How long a read waits for a revision that the store has not reached before it fails. kube-apiserver: 3 s.
 FUTURE_REVISION_WAIT_S: Final = 3.0
 # How long a consistent read waits for the cache to catch up before it asks the store itself.
 CATCH_UP_WAIT_S: Final = 3.0
 EVICTION_INTERVAL_S: Final = 5.0
-# How many keys a list looks at before it lets others have their turn: less than a millisecond's worth, or
-# a few where a selector sees objects for the first time.
+# Keys that a list looks at before it yields to the event loop: less than a millisecond, or a few where a
+# selector sees objects for the first time.
 LIST_BATCH_KEYS: Final = 1_000
-# What obsolete versions of all resources together may weigh. Beyond that the largest history gets shorter.
+# The bytes that obsolete versions of all resources may take together. Beyond that the largest history gets
+# shorter.
 HISTORY_BYTES_MAX: Final = 256 * 1024 * 1024
 # How often the cache is compared with the store. It costs a list of everything.
 CHECK_INTERVAL_S: Final = 300.0
-# How often the sum is made while the budget fills up once.
+# How often the total is computed while the histories grow by the whole budget.
 BUDGET_CHECKS: Final = 16
 # Keys read from the store at a time when a selective list has to go there.
 STORE_PAGE_KEYS: Final = 500
@@ -65,10 +65,10 @@ class Listing(NamedTuple, Generic[T]):
 
 
 class WatchCache(Generic[T]):
-    """Reads and watches from memory, in front of a store. Writes go to the store directly.
+    """Serves reads and watches from memory, in front of a store. Writes go to the store directly.
 
-    decode: what readers want of a stored value; called once for each version, must not raise.
-    weigh: the bytes that a decoded value holds on to.
+    decode: makes what readers get of a stored value; called once for each version, must not raise.
+    size_of: returns the bytes that a decoded value keeps in memory.
     serve_snapshots: whether exact reads may be answered from memory (ListFromCacheSnapshot).
     """
 
@@ -78,57 +78,60 @@ class WatchCache(Generic[T]):
         *,
         prefix: str,
         decode: Callable[[Stored], T],
-        weigh: Callable[[T], int],
+        size_of: Callable[[T], int],
         limits: HistoryLimits | None = None,
         limits_of: Callable[[str], HistoryLimits] | None = None,
         history_bytes_max: int = HISTORY_BYTES_MAX,
         check_interval_s: float = CHECK_INTERVAL_S,
+        future_revision_wait_s: float = FUTURE_REVISION_WAIT_S,
         serve_snapshots: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """prefix: all keys begin with it and a slash, as in `/registry`.
 
-        limits_of: the limits of one resource, by its prefix; `limits` for all if there is none.
-        history_bytes_max: what the histories of all resources may keep together.
-        check_interval_s: how often all of the cache is compared with the store; 0 for never.
+        limits_of: returns the limits of one resource, by its prefix; without it `limits` are those of all.
+        history_bytes_max: the bytes that the histories of all resources may take together.
+        check_interval_s: how often the whole cache is compared with the store; 0 for never.
+        future_revision_wait_s: how long a read waits for a revision that the store has not reached.
         """
         self._store = store
         self._prefix = prefix
         self._decode = decode
+        self._future_revision_wait_s = future_revision_wait_s
         self._serve_snapshots = serve_snapshots
         self._progress = Progress()
-        self._floor = 0  # of resources that nothing is known of yet
+        self._floor = 0  # the floor of a resource that has no cache yet: the revision of the last list
         self._compaction_key = compaction_key(prefix)
-        self._compacted = 0  # what is before it is gone from the store, or about to be
+        self._compacted = 0  # the store no longer has, or is about to drop, what is before this revision
         same_limits = limits or HistoryLimits()
         self._new_resource: Callable[[str], ResourceCache[T]] = lambda resource_prefix: ResourceCache(
             decode=decode,
-            weigh=weigh,
+            size_of=size_of,
             limits=limits_of(resource_prefix) if limits_of is not None else same_limits,
             clock=clock,
             floor=self._floor,
         )
         self.history_bytes_max = history_bytes_max
         self._check_interval_s = check_interval_s
-        # By resource prefix and outcome: success, failure (they differ) or error (it cannot be told).
+        # By resource prefix and outcome: success, failure (they differ) or error (it could not be compared).
         self.checks_total: Counter[tuple[str, str]] = Counter()
-        self._growth_bytes = 0  # since the budget was looked at
+        self._growth_bytes = 0  # of all histories, since the budget was enforced
         self._resources: dict[str, ResourceCache[T]] = {}
         self._filling: dict[str, Snapshots[T]] = {}
         self._reflector = Reflector(
             store,
             prefix_range(prefix + "/"),
             self._progress,
-            begin=self._filling.clear,
-            add=self._add,
-            fill=self._fill,
-            apply=self._apply,
+            on_list=self._filling.clear,
+            on_page=self._add,
+            on_listed=self._fill,
+            on_events=self._apply,
         )
 
-    # ---- life
+    # ---- running
 
     async def run(self) -> None:
-        """Follow the store until cancelled, and end every watcher then."""
+        """Keep the cache up to date until cancelled, and end every watcher then."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._reflector.run(), name="watch-cache-reflector")
@@ -140,7 +143,7 @@ class WatchCache(Generic[T]):
                 resource.fanout.end_all()
 
     async def wait_until_filled(self) -> None:
-        """Return when reads can be answered from memory."""
+        """Wait until reads can be answered from memory."""
         await self._reflector.is_filled.wait()
 
     # ---- state of the cache itself
@@ -161,17 +164,17 @@ class WatchCache(Generic[T]):
 
     @property
     def failure(self) -> StorageError | None:
-        """Why the cache cannot follow the store at present."""
+        """Why the cache cannot be kept up to date at present, if so."""
         return self._reflector.failure
 
     @property
     def fills_total(self) -> int:
-        """How often everything was listed: once at the start, and whenever the place was lost."""
+        """How often everything was listed: at the start, and whenever the watch could not be resumed."""
         return self._reflector.fills_total
 
     @property
     def history_bytes(self) -> int:
-        """What the obsolete versions of all resources weigh."""
+        """The bytes that the obsolete versions of all resources take."""
         return sum(resource.history.bytes for resource in self._resources.values())
 
     @property
@@ -182,14 +185,14 @@ class WatchCache(Generic[T]):
     # ---- reads
 
     def get_cached(self, key: str) -> KeyVersion[T] | None:
-        """The newest known version of `key`, if it has a value; None says nothing before `is_filled`."""
+        """The newest cached version of `key`, if it has a value; None means nothing before `is_filled`."""
         resource = self._resources.get(resource_of(self._prefix, key) or "")
         return resource.snapshots.newest(key) if resource is not None else None
 
-    def is_empty(self, resource_prefix: str, folder: str = "") -> bool:
-        """Whether no key of a resource, or of a folder in it, is known to have a value.
+    def is_empty(self, resource_prefix: str, namespace: str = "") -> bool:
+        """Whether a resource has no objects, or none in one namespace, as far as the cache knows.
 
-        A list that takes anything (ANY) would find nothing either, and costs more. False says nothing before
+        A list of any revision (ANY) would find nothing either, and costs more. False means nothing before
         `is_filled`.
         """
         if not self.is_filled:
@@ -197,17 +200,17 @@ class WatchCache(Generic[T]):
         resource = self._resources.get(resource_prefix)
         if resource is None or not len(resource.snapshots):
             return True
-        return bool(folder) and not resource.snapshots.count_newest(
-            prefix_range(f"{resource_prefix}{folder}/")
+        return bool(namespace) and not resource.snapshots.count_newest(
+            prefix_range(f"{resource_prefix}{namespace}/")
         )
 
     def version_stamp(self, resource_prefix: str) -> tuple[int, int]:
-        """The same as before only if nothing of a resource has changed; says nothing before `is_filled`."""
+        """Returns a value that changes whenever the resource does; it means nothing before `is_filled`."""
         resource = self._resources.get(resource_prefix)
         return self.fills_total, resource.history.newest if resource is not None else 0
 
     async def revision_at(self, at: ReadAt = MOST_RECENT) -> int:
-        """The revision that a read would have. Raises as `get` does."""
+        """The revision at which a read would be answered. Raises as `get` does."""
         return self.revision if await self._wait_until_fresh(at) else await self._store.current_revision()
 
     async def get(self, key: str, at: ReadAt = MOST_RECENT) -> KeyVersion[T] | None:
@@ -246,7 +249,7 @@ class WatchCache(Generic[T]):
         try:
             return await self._list_from_memory(keys, revision, limit, predicate)
         except RevisionCompacted:
-            # Memory does not reach back so far, or no longer; the store does for longer.
+            # The store keeps old revisions for longer than memory.
             return await self._list_from_store(keys, ReadAt.exactly(revision), limit, predicate)
 
     # ---- watches
@@ -257,22 +260,22 @@ class WatchCache(Generic[T]):
         *,
         after: int,
         scope: Scope,
-        on_event: Callable[[], None],
+        on_ready: Callable[[], None],
         predicate: Predicate[T] | None = None,
     ) -> Watcher[T]:
-        """A watcher of one resource that gets every change above `after`, past and to come.
+        """Returns a watcher of one resource that gets every event above `after`, past and to come.
 
-        Those past can be taken at once; `on_event` tells of those to come. Hand the watcher to `unwatch`
+        Past events can be taken at once; `on_ready` announces those to come. Pass the watcher to `unwatch`
         when done. Raises RevisionCompacted.
         """
-        watcher = Watcher(after=after, predicate=predicate, on_event=on_event)
+        watcher = Watcher(after=after, predicate=predicate, on_ready=on_ready)
         self._resource(resource_prefix).watch(watcher, scope)
         return watcher
 
     def unwatch(self, resource_prefix: str, watcher: Watcher[T], scope: Scope) -> None:
         self._resource(resource_prefix).fanout.remove(watcher, scope)
 
-    # ---- inside
+    # ---- internals
 
     async def _wait_until_fresh(self, at: ReadAt) -> bool:
         """Wait until the cache can answer a read; False if the store should, because that takes too long."""
@@ -288,7 +291,9 @@ class WatchCache(Generic[T]):
                 if at.revision <= self.revision:
                     return True
                 exists = at.revision <= await self._store.current_revision()
-                if not await self._progress.wait_for(at.revision, FUTURE_REVISION_WAIT_S, exists=exists):
+                if not await self._progress.wait_for(
+                    at.revision, self._future_revision_wait_s, exists=exists
+                ):
                     raise RevisionTooLarge(requested=at.revision, current=self.revision)
                 return True
             case Consistency.EXACT:
@@ -299,7 +304,7 @@ class WatchCache(Generic[T]):
                 return await self._progress.wait_for(at.revision, CATCH_UP_WAIT_S)
 
     def _resource_with(self, key: str, revision: int) -> ResourceCache[T] | None:
-        """The cache of the key's resource, if it still has the state at `revision` and may show it."""
+        """The cache of the key's resource, if it still has the state at `revision` and may serve it."""
         resource = self._resource_for(key)
         kept_since = max(resource.history.floor, self._compacted)
         return resource if self._serve_snapshots and revision >= kept_since else None
@@ -311,14 +316,14 @@ class WatchCache(Generic[T]):
     async def _list_from_memory(
         self, keys: KeyRange, revision: int, limit: int, predicate: Predicate[T] | None
     ) -> Listing[T]:
-        """Raises RevisionCompacted when history does not reach back to `revision`, or no longer does."""
+        """Raises RevisionCompacted when the history does not reach back to `revision`, or no longer does."""
         resource = self._resource_for(keys.start)
         found: list[KeyVersion[T]] = []
         rest = keys
         # One more than asked for, to know whether there is more.
         batch_keys = min(limit + 1, LIST_BATCH_KEYS) if limit and predicate is None else LIST_BATCH_KEYS
         while True:
-            versions, last_key = resource.walk(rest, revision, count=batch_keys)
+            versions, last_key = resource.scan(rest, revision, count=batch_keys)
             found += versions if predicate is None else [v for v in versions if _is_selected(v, predicate)]
             if limit and len(found) > limit:
                 break
@@ -335,7 +340,7 @@ class WatchCache(Generic[T]):
         self, keys: KeyRange, at: ReadAt, limit: int, predicate: Predicate[T] | None
     ) -> Listing[T]:
         versions: list[KeyVersion[T]] = []
-        # One more than asked for, to know whether there is more; with a predicate nobody knows how many.
+        # One more than asked for, to know whether there is more; with a predicate their number is unknown.
         page_keys = min(limit + 1, STORE_PAGE_KEYS) if limit and predicate is None else STORE_PAGE_KEYS
         while True:
             page = await self._store.list(keys, at, limit=page_keys)
@@ -379,25 +384,25 @@ class WatchCache(Generic[T]):
                 self._note_compaction(event.value)
         for prefix, group in by_resource.items():
             resource = self._resource(prefix)
-            # Before new changes come: those before were handed out in an earlier turn of the loop.
+            # Before new events: earlier ones were delivered in an earlier iteration of the event loop.
             if resource.has_released_much():
                 resource.drop_late_watchers()
             before = resource.history.bytes
             resource.apply(group)
             self._growth_bytes += max(0, resource.history.bytes - before)
-        # Adding up all resources is not for every change.
+        # Adding up all resources for every event would cost too much.
         if self._growth_bytes > self.history_bytes_max // BUDGET_CHECKS:
             self._enforce_budget()
 
     def _note_compaction(self, value: bytes) -> None:
-        """What the store forgets the cache does not tell, either: replicas must agree (row K32)."""
+        """Do not serve revisions that the store has compacted: replicas must agree (row K32)."""
         if value.isdigit():
             self._compacted = int(value)
 
     def _resource_for(self, key: str) -> ResourceCache[T]:
         prefix = resource_of(self._prefix, key)
         if prefix is None:
-            raise ValueError(f"{key!r} lies in no resource below {self._prefix}")
+            raise ValueError(f"{key!r} is not the key of an object below {self._prefix}")
         return self._resource(prefix)
 
     def _resource(self, prefix: str) -> ResourceCache[T]:
@@ -407,11 +412,11 @@ class WatchCache(Generic[T]):
         return resource
 
     async def _evict_periodically(self) -> None:
-        """Idle resources get no changes that would push old ones out."""
+        """Evict from resources without new events, whose old ones expire, too."""
         while True:
             await asyncio.sleep(EVICTION_INTERVAL_S)
             for resource in list(self._resources.values()):
-                while resource.evict():  # noqa: ASYNC110  not waiting, but taking turns
+                while resource.evict():  # noqa: ASYNC110  yields, does not poll
                     await asyncio.sleep(0)
                 resource.drop_late_watchers()
 
@@ -422,41 +427,46 @@ class WatchCache(Generic[T]):
                 await self.check(prefix)
 
     async def check(self, prefix: str) -> bool:
-        """Compare one resource with the store; False, and the cache is filled again, if they differ.
+        """Compare one resource with the store; if they differ, fill the cache again and return False.
 
-        Does not raise: a store that cannot be read proves nothing.
+        Does not raise: if the store cannot be read, nothing is known to be wrong.
         """
         if not self.is_filled:
             return True
         revision, fills = self.revision, self.fills_total
         try:
-            is_different = await differs(self._store, self._entries, prefix_range(prefix), revision=revision)
+            is_different = await differs(
+                self._store, self._revisions, prefix_range(prefix), revision=revision
+            )
         except StorageError as error:
-            log.info("the cache of %s cannot be checked: %s", prefix, error)
+            log.info("the watch cache of %s could not be compared with the store: %s", prefix, error)
             is_different = None
         if self.fills_total != fills:
-            is_different = None  # It has been filled meanwhile: what was compared is gone.
+            is_different = None  # The cache was filled again meanwhile, so this compared nothing.
         outcome = {None: "error", True: "failure", False: "success"}[is_different]
         self.checks_total[prefix, outcome] += 1
         if is_different:
-            told = "the cache of %s is not what the store had at revision %d; it is filled again"
-            log.error(told, prefix, revision)
+            message = "the watch cache of %s differs from the store at revision %d; it is filled again"
+            log.error(message, prefix, revision)
             await self._reflector.relist()
         return not is_different
 
-    async def _entries(self, keys: KeyRange, revision: int) -> AsyncIterator[Sequence[tuple[str, int]]]:
-        """What memory has of a range, each page in a turn of its own. Raises RevisionCompacted."""
+    async def _revisions(self, keys: KeyRange, revision: int) -> AsyncIterator[Sequence[tuple[str, int]]]:
+        """Yields keys and revisions of a range by pages, letting other tasks run in between.
+
+        Raises RevisionCompacted.
+        """
         resource = self._resource_for(keys.start)
         last_key: str | None = keys.start
         while last_key is not None:
-            versions, last_key = resource.walk(keys, revision, count=LIST_BATCH_KEYS)
+            versions, last_key = resource.scan(keys, revision, count=LIST_BATCH_KEYS)
             yield [(version.key, version.revision) for version in versions]
             if last_key is not None:
                 keys = KeyRange(after_key(last_key), keys.end)
             await asyncio.sleep(0)
 
     def _enforce_budget(self) -> None:
-        """Shorten the largest histories until all of them together are within their budget."""
+        """Shorten the largest histories until all of them together are within the budget."""
         self._growth_bytes = 0
         while (over := self.history_bytes - self.history_bytes_max) > 0:
             largest = max(self._resources.values(), key=lambda resource: resource.history.bytes)

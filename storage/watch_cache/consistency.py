@@ -1,9 +1,8 @@
-"""Is what is in the cache what is in the store? Looked at now and then, resource by resource.
+"""Compares the watch cache with the store, one resource at a time.
 
 Both are read at one revision, a page at a time, and their digests are compared: keys and the revisions of
-their last writes, in order. A cache that differs is a bug, here or below, and is not to be trusted: whoever
-asked is told, and the cache is filled again. Source of the idea: k8s.io/apiserver, pkg/storage/cacher,
-the ConsistencyChecker of release 1.34.
+their last writes, in order. A difference is a bug, in the cache or below it, so the caller fills the cache
+again. Source of the idea: k8s.io/apiserver, pkg/storage/cacher, the ConsistencyChecker of release 1.34.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from storage.keys import after as after_key
 
 PAGE_KEYS: Final = 500
 
-# keys, revision -> keys and the revisions of their last writes, in order, a page at a time
+# From a range and a revision to its keys and the revisions of their last writes, in order, by pages.
 ReadCache = Callable[[KeyRange, int], AsyncIterator[Iterable[tuple[str, int]]]]
 
 
 async def differs(store: Storage, read_cache: ReadCache, keys: KeyRange, *, revision: int) -> bool | None:
-    """Whether the cache has another state of a range at a revision than the store.
+    """Whether cache and store differ in the state of a range at a revision.
 
-    None: it cannot be told, as one of them has forgotten that revision. Raises what the store raises.
+    None: unknown, as one of them no longer has that revision. Raises what the store raises.
     """
     try:
         cached, stored = hashlib.blake2b(), hashlib.blake2b()

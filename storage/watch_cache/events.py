@@ -1,4 +1,4 @@
-"""What happened to a key, as those who watch are told."""
+"""The events that watchers get: a write of a key, together with the version it replaced."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ class EventType(enum.Enum):
     DELETED = "DELETED"
 
 
-class Change(Generic[T]):
-    """One change on its way to watchers.
+class CacheEvent(Generic[T]):
+    """A write or deletion of one key, shared by all watchers.
 
-    encodings: what this change looks like on the wire, by whatever tells two forms apart. Made by whoever
-        needs a form first, and shared by all who come soon enough.
+    version: the version that the write made; a deletion has no value.
+    previous: the version that it replaced, if any.
+    encodings: the bytes of this event on the wire, by any key that tells two forms apart. The first watcher
+        that needs a form stores it for the others; `forget_encodings` ends that.
     """
 
     __slots__ = ("_encodings", "previous", "type", "version")
 
     def __init__(self, version: KeyVersion[T]) -> None:
         self.version = version
-        # Held here as well: history may let go of it before the last watcher has seen the change.
+        # Held here as well: the history may drop it before the last watcher has taken the event.
         self.previous = version.previous
         self._encodings: dict[object, bytes] | None = {}
         if version.value is None:
@@ -45,7 +47,7 @@ class Change(Generic[T]):
         return self._encodings if self._encodings is not None else {}
 
     def forget_encodings(self) -> None:
-        """Keep none from now on: few will want them, and there are many changes."""
+        """Share no encodings from now on: few watchers will want them, and there are many events."""
         self._encodings = None
 
     @property
@@ -53,7 +55,7 @@ class Change(Generic[T]):
         return self.version.revision
 
     def type_for(self, predicate: Predicate[T]) -> EventType | None:
-        """What the change is to somebody who sees only what `predicate` selects; None: nothing."""
+        """The type of the event for a watcher that sees only what `predicate` selects; None: no event."""
         value, before = self.version.value, self.previous.value if self.previous else None
         is_selected = value is not None and predicate(value)
         was_selected = before is not None and predicate(before)
@@ -63,10 +65,10 @@ class Change(Generic[T]):
 
 
 class Delivery(NamedTuple, Generic[T]):
-    """A change as one watcher sees it.
+    """An event with the type that it has for one watcher.
 
-    For DELETED the object to show is the one before the change, at the change's revision.
+    For DELETED the object to send is that of `event.previous`, at the event's revision.
     """
 
     type: EventType
-    change: Change[T]
+    event: CacheEvent[T]

@@ -1,41 +1,41 @@
-"""One resource's changes to its many watchers."""
+"""Delivers the events of one resource to its watchers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from storage.watch_cache.events import Change, Delivery
+from storage.watch_cache.events import CacheEvent, Delivery
 from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
 
 
 class Scope(NamedTuple):
-    """Which keys of a resource a watcher cares for: those below `folder`, or the one `key`, or all.
+    """The keys of a resource that a watcher watches: those with `key_prefix`, or the one `key`, or all.
 
-    folder: the key prefix of a namespace, ending in a slash.
+    key_prefix: that of a namespace, ending in a slash.
     """
 
-    folder: str | None = None
+    key_prefix: str | None = None
     key: str | None = None
 
     def includes(self, key: str) -> bool:
         if self.key is not None:
             return key == self.key
-        return self.folder is None or key.startswith(self.folder)
+        return self.key_prefix is None or key.startswith(self.key_prefix)
 
 
 EVERYTHING = Scope()
 
 
 class Fanout(Generic[T]):
-    """Who watches what, found by key and by folder."""
+    """Holds the watchers of one resource by their scope."""
 
     def __init__(self) -> None:
-        # A scope without watchers has no entry. A dict keeps the order of arrival; the values are unused.
+        # A scope without watchers has no entry. The inner dict is an ordered set.
         self._watchers: dict[Scope, dict[Watcher[T], None]] = {}
-        self.dropped_total = 0  # those that did not keep up
+        self.dropped_total = 0  # watchers that did not keep up
 
     def __len__(self) -> int:
         return sum(map(len, self._watchers.values()))
@@ -53,25 +53,25 @@ class Fanout(Generic[T]):
         if not watchers:
             self._watchers.pop(scope, None)
 
-    def deliver(self, changes: Sequence[Change[T]]) -> None:
-        """Offer `changes` to all whom they may concern, then tell each once that has something to take.
+    def deliver(self, events: Sequence[CacheEvent[T]]) -> None:
+        """Offer `events` to the watchers they may concern, then notify each that had nothing to take before.
 
-        Whoever has no room left is removed and ended.
+        Watchers whose queue is full are removed and ended.
         """
         if not self._watchers:
             return
         newly_ready: list[Watcher[T]] = []
         overrun: list[tuple[Watcher[T], Scope]] = []
-        for change in changes:
-            delivery = Delivery(change.type, change)
-            late = len(overrun)
-            for scope in scopes_of(change.version.key):
+        for event in events:
+            delivery = Delivery(event.type, event)
+            first_overrun = len(overrun)
+            for scope in scopes_of(event.version.key):
                 for watcher in self._watchers.get(scope, ()):
                     if watcher.offer(delivery):
                         newly_ready.append(watcher)
                     elif watcher.is_overrun:
                         overrun.append((watcher, scope))
-            for watcher, scope in overrun[late:]:
+            for watcher, scope in overrun[first_overrun:]:
                 self.remove(watcher, scope)
         for watcher in newly_ready:
             watcher.notify()
@@ -80,9 +80,9 @@ class Fanout(Generic[T]):
         self.dropped_total += len(overrun)
 
     def drop_late(self, revision: int) -> None:
-        """Remove and end those that keep alive what history has let go of.
+        """Remove and end the watchers that still need events up to `revision`, which the history has evicted.
 
-        What waits for a watcher costs nothing while history has it, too. After that it would be memory
+        What waits for a watcher costs nothing while the history holds it, too. After that it would be memory
         without a bound.
         """
         late = [
@@ -105,5 +105,5 @@ class Fanout(Generic[T]):
 
 
 def scopes_of(key: str) -> tuple[Scope, Scope, Scope]:
-    """The scopes that a change of `key` concerns."""
-    return EVERYTHING, Scope(folder=key[: key.rindex("/") + 1]), Scope(key=key)
+    """The scopes that an event of `key` concerns."""
+    return EVERYTHING, Scope(key_prefix=key[: key.rindex("/") + 1]), Scope(key=key)

@@ -1,4 +1,4 @@
-"""The revision the cache has reached, and those who wait for it to get further."""
+"""The revision that the cache has reached, and the reads that wait for a later one."""
 
 from __future__ import annotations
 
@@ -7,73 +7,73 @@ import heapq
 import itertools
 from typing import Final, TypeAlias
 
-_Waiting: TypeAlias = tuple[int, int, asyncio.Future[None]]
+_HeapEntry: TypeAlias = tuple[int, int, asyncio.Future[None]]
 
-# So many who gave up may stay in a heap, besides as many as still wait: clearing it out pays for itself.
+# Waiters that are done may stay in a heap, besides as many as still wait: so cleaning up pays for itself.
 DONE_KEPT_MAX: Final = 64
 
 
 class Progress:
-    """Counts the cache's revision up and wakes who waited for it."""
+    """Holds the cache's revision and wakes the reads that wait for it."""
 
     def __init__(self) -> None:
         self.revision = 0
-        # Those whose revision exists, and those whose revision may come one day.
-        self._waiting = _Waiters()
+        # Reads whose revision the store has reached, and reads whose revision may never come.
+        self._waiters = _Waiters()
         self._future_waiters = _Waiters()
-        self._wanted = asyncio.Event()
+        self._has_new_waiter = asyncio.Event()
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether anybody waits for a revision that exists and is not reached."""
-        return self._waiting.has_any
+    def has_waiters(self) -> bool:
+        """Whether a read waits for a revision that the store has reached and the cache has not."""
+        return self._waiters.has_any
 
     def restart(self, revision: int) -> None:
-        """The cache begins again at `revision`, which may be lower: the store may have been restored."""
+        """Set the revision, which may be lower than before: the store may have been restored."""
         self.revision = 0
         self.advance(revision)
 
     def advance(self, revision: int) -> None:
-        """Everything up to `revision` is in the cache. A lower one than before changes nothing."""
+        """Note that everything up to `revision` is in the cache. A lower one than before changes nothing."""
         if revision <= self.revision:
             return
         self.revision = revision
-        self._waiting.wake(revision)
+        self._waiters.wake(revision)
         self._future_waiters.wake(revision)
 
     async def wait_for(self, revision: int, timeout_s: float, *, exists: bool = True) -> bool:
-        """Return once the cache has reached `revision`: True, or False if that takes too long.
+        """Wait until the cache has reached `revision`; False if that takes longer than `timeout_s`.
 
-        exists: the store has reached it, so that asking the store to report progress makes sense.
+        exists: whether the store has reached it, so that asking the store to report progress makes sense.
         """
         if self.revision >= revision:
             return True
-        waiters = self._waiting if exists else self._future_waiters
+        waiters = self._waiters if exists else self._future_waiters
         waiter = waiters.add(revision)
-        self._wanted.set()
+        self._has_new_waiter.set()
         try:
             async with asyncio.timeout(timeout_s):
                 await waiter
         except TimeoutError:
             return False
         finally:
-            waiters.leave(waiter)
+            waiters.remove(waiter)
         return True
 
     async def wait_for_waiters(self) -> None:
-        """Return when somebody waits for a revision that is not reached."""
-        while not self.is_wanted:
-            self._wanted.clear()
-            await self._wanted.wait()
+        """Wait until `has_waiters`."""
+        while not self.has_waiters:
+            self._has_new_waiter.clear()
+            await self._has_new_waiter.wait()
 
 
 class _Waiters:
-    """A heap by revision. Whoever gave up stays in it for a while: taking out one by one is not cheap."""
+    """A heap of futures by revision. Cancelled ones stay for a while: removing one by one is not cheap."""
 
     def __init__(self) -> None:
-        self._heap: list[_Waiting] = []
+        self._heap: list[_HeapEntry] = []
         self._order = itertools.count()
-        self._active = 0  # that have not left: no fewer than those in the heap who still wait
+        self._active = 0  # added and not removed: no fewer than those in the heap that still wait
 
     @property
     def has_any(self) -> bool:
@@ -87,11 +87,11 @@ class _Waiters:
         self._active += 1
         return waiter
 
-    def leave(self, waiter: asyncio.Future[None]) -> None:
-        """To be called once for each that was added, woken or not."""
+    def remove(self, waiter: asyncio.Future[None]) -> None:
+        """Call this once for each waiter that was added, woken or not."""
         waiter.cancel()
         self._active -= 1
-        # More than half of the heap are gone, and each is cleared out once: constant cost for each.
+        # More than half of the heap is done, and each is cleaned up once: constant cost for each.
         if len(self._heap) > 2 * self._active + DONE_KEPT_MAX:
             self._heap = [each for each in self._heap if not each[2].done()]
             heapq.heapify(self._heap)

@@ -1,4 +1,4 @@
-"""List, then watch, then begin again where it broke off: for as long as the cache lives."""
+"""Feeds the watch cache from the store: lists everything, watches, and resumes the watch when it breaks."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ log = logging.getLogger(__name__)
 
 # etcd reports progress every 10 minutes unasked; a consistent read cannot wait that long.
 PROGRESS_INTERVAL_S: Final = 0.1
-# So much is in memory twice while the cache fills.
+# Keys listed at a time: so much is in memory twice while the cache fills.
 PAGE_KEYS: Final = 1_000
 BACKOFF_FIRST_S: Final = 0.1
 BACKOFF_MAX_S: Final = 5.0
-# How long the loop may be kept by events that are there already.
-TURN_S: Final = 0.002
+# How long events that have arrived already may keep the event loop to themselves.
+YIELD_INTERVAL_S: Final = 0.002
 
 
 class Reflector:
-    """Feeds a cache from a store.
+    """Lists and watches a range of keys, as client-go's Reflector does.
 
-    begin: called before a list, at first and whenever the place was lost. One that broke off is forgotten.
-    add: called with one page after another of everything at one revision.
-    fill: called with that revision after the last page: what was added replaces what was there.
-    apply: called with each batch of changes after that.
+    on_list: called before a list, which is done first and whenever the watch cannot be resumed. Pages of an
+        earlier list that was not finished are void.
+    on_page: called with one page after another, all of one revision.
+    on_listed: called with that revision after the last page: the pages replace what was there.
+    on_events: called with each batch of events after that.
     """
 
     def __init__(
@@ -41,37 +42,38 @@ class Reflector:
         keys: KeyRange,
         progress: Progress,
         *,
-        begin: Callable[[], None],
-        add: Callable[[Sequence[Stored]], None],
-        fill: Callable[[int], None],
-        apply: Callable[[Sequence[Event]], None],
+        on_list: Callable[[], None],
+        on_page: Callable[[Sequence[Stored]], None],
+        on_listed: Callable[[int], None],
+        on_events: Callable[[Sequence[Event]], None],
     ) -> None:
         self._store = store
         self._keys = keys
         self._progress = progress
-        self._begin, self._add, self._fill, self._apply = begin, add, fill, apply
+        self._on_list, self._on_page, self._on_listed = on_list, on_page, on_listed
+        self._on_events = on_events
         self._watch: Watch | None = None
         self._needs_list = True
         self._has_watched = False  # since the last failure
         self.is_filled = asyncio.Event()
         self.fills_total = 0
-        self.breaks_total = 0  # upstream watches that ended without being asked to
-        # Why the store cannot be followed, since when it cannot; None while it is followed.
+        self.breaks_total = 0  # lists and watches that failed
+        # Why the last list or watch failed; None while the store can be watched.
         self.failure: StorageError | None = None
 
     async def run(self) -> None:
-        """Follow the store until cancelled."""
+        """List and watch until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._request_progress(), name="watch-cache-progress")
-            await self._follow()
+            await self._list_and_watch()
 
     async def relist(self) -> None:
-        """List everything once more: what there is cannot be trusted."""
+        """List everything again, because what the cache holds is wrong."""
         self._needs_list = True
         if self._watch is not None:
             await self._watch.close()
 
-    async def _follow(self) -> None:
+    async def _list_and_watch(self) -> None:
         backoff_s = BACKOFF_FIRST_S
         while True:
             self._has_watched = False
@@ -81,8 +83,8 @@ class Reflector:
                     self._needs_list = False
                 await self._run_watch()
             except RevisionCompacted as error:
-                # Whoever compacts faster than we read leaves us no other way.
-                log.warning("the watch cache lost its place and lists again: %s", error)
+                # The store was compacted faster than the cache read it.
+                log.warning("the watch cache cannot resume its watch and lists everything again: %s", error)
                 self._needs_list = True
             except StorageError as error:
                 self.breaks_total += 1
@@ -95,14 +97,14 @@ class Reflector:
 
     async def _list(self) -> None:
         keys, at = self._keys, MOST_RECENT
-        self._begin()
+        self._on_list()
         while True:
             page = await self._store.list(keys, at, limit=PAGE_KEYS)
-            self._add(page.items)
+            self._on_page(page.items)
             if not page.more:
                 break
             keys, at = KeyRange(after_key(page.items[-1].key), keys.end), ReadAt.exactly(page.revision)
-        self._fill(page.revision)
+        self._on_listed(page.revision)
         self._progress.restart(page.revision)
         self.fills_total += 1
         self.failure = None
@@ -111,19 +113,19 @@ class Reflector:
     async def _run_watch(self) -> None:
         self._watch = watch = self._store.watch(self._keys, after=self._progress.revision)
         is_established = False
-        turn_ends = monotonic() + TURN_S
+        yields_at = monotonic() + YIELD_INTERVAL_S
         try:
             async for batch in watch:
                 if not is_established:
                     is_established = self._has_watched = True
                     await self._require_not_restored()
                 self.failure = None
-                self._apply(batch.events)
+                self._on_events(batch.events)
                 self._progress.advance(batch.revision)
-                # A store that has much to tell may not wait once: watchers must get their turn to write.
-                if monotonic() > turn_ends:
+                # With many events there may be no wait at all: let watchers write in between.
+                if monotonic() > yields_at:
                     await asyncio.sleep(0)
-                    turn_ends = monotonic() + TURN_S
+                    yields_at = monotonic() + YIELD_INTERVAL_S
         finally:
             self._watch = None
             await watch.close()
@@ -131,8 +133,8 @@ class Reflector:
     async def _require_not_restored(self) -> None:
         """Raises RevisionCompacted if the store is behind the cache.
 
-        That is no store that lags, as the read is a consistent one, but one that was restored from a
-        snapshot: a watch would wait for revisions that come a second time, with other events.
+        The read is a consistent one, so the store does not lag: it was restored from a snapshot. A watch
+        would wait for revisions that are given out a second time, to other events.
         """
         reached = self._progress.revision
         current = await self._store.current_revision()
@@ -140,12 +142,12 @@ class Reflector:
             raise RevisionCompacted(requested=reached, oldest=current)
 
     async def _request_progress(self) -> None:
-        """While somebody waits for a revision, ask again and again: a store may drop a request."""
+        """Ask for progress as long as reads wait for a revision: a store may drop a request."""
         while True:
             await self._progress.wait_for_waiters()
             await asyncio.sleep(PROGRESS_INTERVAL_S)
-            if self._watch is not None and self._progress.is_wanted:
+            if self._watch is not None and self._progress.has_waiters:
                 try:
                     await self._watch.request_progress()
                 except StorageError as error:
-                    log.debug("progress could not be asked for: %s", error)
+                    log.debug("progress of the watch could not be requested: %s", error)

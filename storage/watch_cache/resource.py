@@ -1,4 +1,4 @@
-"""One resource in memory: its state, its history and its watchers."""
+"""The cache of one resource: its state, its history and its watchers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from storage.interface import Event, KeyRange, Stored
-from storage.watch_cache.events import Change
+from storage.watch_cache.events import CacheEvent
 from storage.watch_cache.fanout import Fanout, Scope
 from storage.watch_cache.history import EVICTION_BATCH_MAX, History, HistoryLimits
 from storage.watch_cache.snapshots import KeyVersion, Snapshots
@@ -14,44 +14,44 @@ from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
 
-# Counting at an older revision looks at all changes since; beyond so many it is not told (row L10).
+# Counting at an older revision looks at all events since; with more than these no count is given (row L10).
 COUNTED_EVENTS_MAX: Final = 10_000
 
 
-class Walk(NamedTuple, Generic[T]):
-    """Some versions of a range, and the last key that was looked at; None if there are no more."""
+class Scan(NamedTuple, Generic[T]):
+    """A part of a range: its versions, and the last key that was looked at, or None at the range's end."""
 
     versions: list[KeyVersion[T]]
     last_key: str | None
 
 
 class ResourceCache(Generic[T]):
-    """Keeps state, history and watchers in step; everything here happens between two awaits."""
+    """Keeps state, history and watchers in step. No method awaits, so nobody sees a change half done."""
 
     def __init__(
         self,
         *,
         decode: Callable[[Stored], T],
-        weigh: Callable[[T], int],
+        size_of: Callable[[T], int],
         limits: HistoryLimits,
         clock: Callable[[], float],
         floor: int,
     ) -> None:
         self._decode = decode
-        self._size_of = weigh
+        self._size_of = size_of
         self._limits = limits
         self._clock = clock
         self.snapshots: Snapshots[T] = Snapshots()
         self.history = self._new_history(floor)
         self.fanout: Fanout[T] = Fanout()
         self.events_total = 0
-        self._released_bytes = 0  # by history, since late watchers were looked for
-        self._released_before = 0  # the revision up to which it had let go when they were
+        self._released_bytes = 0  # evicted by the history since `drop_late_watchers`
+        self._released_before = 0  # the revision up to which it had evicted then
 
     def fill(self, snapshots: Snapshots[T], revision: int) -> None:
-        """Begin again from the state at `revision`: what changed until then is not known one by one.
+        """Replace everything by the state at `revision`, and end all watchers.
 
-        Watchers that may have missed something are ended.
+        The events up to there are not known one by one, so watchers may have missed some.
         """
         self.snapshots = snapshots
         self.history = self._new_history(revision)
@@ -59,65 +59,65 @@ class ResourceCache(Generic[T]):
         self.fanout.end_all()
 
     def apply(self, events: Iterable[Event]) -> None:
-        """Take changes in order, and hand them to the watchers they concern."""
-        changes = []
+        """Apply events in order, and deliver them to the watchers they concern."""
+        cache_events = []
         for event in events:
             version = self._version(event)
             if version is not None:
-                change = Change(version)
-                self.history.append(change)
-                changes.append(change)
-        self.events_total += len(changes)
-        self.fanout.deliver(changes)
+                cache_event = CacheEvent(version)
+                self.history.append(cache_event)
+                cache_events.append(cache_event)
+        self.events_total += len(cache_events)
+        self.fanout.deliver(cache_events)
         self.evict()
 
     def evict(self, *, bytes_max: int | None = None) -> bool:
-        """Let go of what the history's bounds no longer allow; True if there may be more of it.
+        """Drop what the history's bounds no longer allow; True if there may be more to drop.
 
-        bytes_max: a tighter bound on what history keeps.
+        bytes_max: a tighter bound on what the history keeps.
         """
         before = self.history.bytes
         evicted = self.history.evict(bytes_max=bytes_max)
-        for change in evicted:
-            self.snapshots.forget_before(change.version)
+        for event in evicted:
+            self.snapshots.forget_before(event.version)
         self._released_bytes += before - self.history.bytes
         return len(evicted) >= EVICTION_BATCH_MAX
 
     def has_released_much(self) -> bool:
-        """Whether late watchers could keep alive as much as history itself may."""
+        """Whether late watchers could keep as much in memory as the history itself may."""
         return self._released_bytes > self._limits.bytes_max
 
     def drop_late_watchers(self) -> None:
-        """End those that wait for what history had let go of when they were last looked for.
+        """End the watchers that still need events evicted before the last call of this method.
 
-        What it has let go of since may have been handed out a moment ago, where it is kept short.
+        Events evicted since then may have been delivered a moment ago, where the history is short.
         """
         self.fanout.drop_late(self._released_before)
         self._released_bytes = 0
         self._released_before = self.history.floor
 
-    def walk(self, keys: KeyRange, revision: int, *, count: int) -> Walk[T]:
-        """The versions of the first `count` keys of a range as of `revision`, in key order.
+    def scan(self, keys: KeyRange, revision: int, *, count: int) -> Scan[T]:
+        """Returns the versions of the first `count` keys of a range as of `revision`, in key order.
 
-        Raises RevisionCompacted when history does not reach back to `revision`.
+        Raises RevisionCompacted when the history does not reach back to `revision`.
         """
         self.history.require(revision)
         if self.history.newest <= revision:
             versions = self.snapshots.newest_in(keys, count)
-            return Walk(versions, versions[-1].key if len(versions) == count else None)
+            return Scan(versions, versions[-1].key if len(versions) == count else None)
         looked_at = self.snapshots.all_in(keys, count)
         versions = [version for newest in looked_at if (version := newest.at(revision)) is not None]
-        return Walk(versions, looked_at[-1].key if len(looked_at) == count else None)
+        return Scan(versions, looked_at[-1].key if len(looked_at) == count else None)
 
     def count(self, keys: KeyRange, revision: int) -> int | None:
-        """How many keys of the range had a value at `revision`, which history reaches back to.
+        """The number of keys of the range that had a value at `revision`, which the history reaches back to.
 
-        Costs as much as there were changes since, however many keys there are; None if that is too much.
+        The cost grows with the events since then, not with the keys; None if these are too many.
         """
         if self.history.count_after(revision) > COUNTED_EVENTS_MAX:
             return None
         total = self.snapshots.count_newest(keys)
-        changed = {change.version.key for change in self.history.after(revision)}
+        changed = {event.version.key for event in self.history.after(revision)}
         for key in changed:
             if key in keys:
                 total += (self.snapshots.get(key, revision) is not None) - (
@@ -126,15 +126,15 @@ class ResourceCache(Generic[T]):
         return total
 
     def watch(self, watcher: Watcher[T], scope: Scope) -> None:
-        """Give `watcher` the kept changes it is owed, and all that come.
+        """Have `watcher` get the events above its start, those in the history and those to come.
 
-        Raises RevisionCompacted when some of those it is owed are gone.
+        Raises RevisionCompacted when some of them have been evicted.
         """
         watcher.catch_up(self.history, scope.includes)
         self.fanout.add(watcher, scope)
 
     def _new_history(self, floor: int) -> History[T]:
-        return History(floor, limits=self._limits, weigh=self._size_of, clock=self._clock)
+        return History(floor, limits=self._limits, size_of=self._size_of, clock=self._clock)
 
     def _version(self, event: Event) -> KeyVersion[T] | None:
         if event.value is None:

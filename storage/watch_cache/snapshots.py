@@ -1,4 +1,4 @@
-"""State by revision: for each key the newest version, and behind it the older ones still kept."""
+"""The state at each kept revision: for each key its newest version, linked to the older ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class KeyVersion(Generic[T]):
-    """One state of one key, from `revision` until the next version of the key."""
+    """What one key held from `revision` until its next version; a deletion is a version without value."""
 
     __slots__ = ("create_revision", "key", "previous", "revision", "value")
 
@@ -31,10 +31,10 @@ class KeyVersion(Generic[T]):
         self.value = value  # None: deleted
         self.revision = revision
         self.create_revision = create_revision
-        self.previous = previous  # None also once history has let go of it
+        self.previous = previous  # None also after `Snapshots.forget_before`
 
     def at(self, revision: int) -> KeyVersion[T] | None:
-        """The version of this key as of `revision`, if it had a value then."""
+        """Returns the version of the same key as of `revision`, if it had a value then."""
         version: KeyVersion[T] | None = self
         while version is not None and version.revision > revision:
             version = version.previous
@@ -48,21 +48,21 @@ class KeyVersion(Generic[T]):
 class Snapshots(Generic[T]):
     """The versions of all keys of one resource.
 
-    Every key is in exactly one of two ordered maps: `_live` if its newest version has a value, `_dead` if
-    it is a deletion that older reads can still see behind. So the newest state can be listed, counted and
-    paged without meeting what was deleted.
+    Every key is in exactly one of two ordered maps: `_live` if its newest version has a value, `_deleted` if
+    that is a deletion and older reads can still see earlier versions. So the newest state can be listed,
+    counted and paged without passing over deleted keys.
     """
 
     def __init__(self) -> None:
         self._live: SortedDict[str, KeyVersion[T]] = SortedDict()
-        self._dead: SortedDict[str, KeyVersion[T]] = SortedDict()
+        self._deleted: SortedDict[str, KeyVersion[T]] = SortedDict()
 
     def __len__(self) -> int:
-        """How many keys have a value."""
+        """The number of keys that have a value."""
         return len(self._live)
 
     def add(self, version: KeyVersion[T]) -> None:
-        """Take the only known version of a key."""
+        """Add the only known version of a key."""
         self._live[version.key] = version
 
     def newest(self, key: str) -> KeyVersion[T] | None:
@@ -70,13 +70,13 @@ class Snapshots(Generic[T]):
         return self._live.get(key)
 
     def get(self, key: str, revision: int) -> KeyVersion[T] | None:
-        version = self._live.get(key) or self._dead.get(key)
+        version = self._live.get(key) or self._deleted.get(key)
         return version.at(revision) if version is not None else None
 
     def put(self, key: str, value: T, *, revision: int, create_revision: int) -> KeyVersion[T]:
         previous = self._live.get(key)
         if previous is None:
-            previous = self._dead.pop(key, None)
+            previous = self._deleted.pop(key, None)
         version = KeyVersion(
             key, value, revision=revision, create_revision=create_revision, previous=previous
         )
@@ -84,34 +84,36 @@ class Snapshots(Generic[T]):
         return version
 
     def delete(self, key: str, *, revision: int) -> KeyVersion[T] | None:
-        """The deletion of `key` as a version, or None if it has no value."""
+        """Returns the version that is the deletion of `key`, or None if it has no value."""
         previous = self._live.pop(key, None)
         if previous is None:
             return None
         version = KeyVersion(key, None, revision=revision, create_revision=0, previous=previous)
-        self._dead[key] = version
+        self._deleted[key] = version
         return version
 
     def forget_before(self, version: KeyVersion[T]) -> None:
-        """No read will ask for a revision before `version`'s again."""
+        """Drop the versions before `version`: no read will ask for them again."""
         version.previous = None
-        if version.value is None and self._dead.get(version.key) is version:
-            del self._dead[version.key]
+        if version.value is None and self._deleted.get(version.key) is version:
+            del self._deleted[version.key]
 
     def newest_in(self, keys: KeyRange, count: int) -> list[KeyVersion[T]]:
-        """The first `count` keys in the range that have a value: their newest versions, in key order."""
-        found = self._live.irange(keys.start, keys.end, (True, False))
-        return [self._live[key] for key in islice(found, count)]
+        """The newest versions of the first `count` keys in the range that have a value, in key order."""
+        live = self._live.irange(keys.start, keys.end, (True, False))
+        return [self._live[key] for key in islice(live, count)]
 
     def all_in(self, keys: KeyRange, count: int) -> list[KeyVersion[T]]:
-        """The first `count` keys in the range: their newest versions, deletions too, in key order.
+        """The newest versions of the first `count` keys in the range, deletions too, in key order.
 
-        `KeyVersion.at` finds from there what an older read sees.
+        `KeyVersion.at` leads from there to what an older read sees.
         """
-        dead = self._dead.irange(keys.start, keys.end, (True, False))
+        deleted = self._deleted.irange(keys.start, keys.end, (True, False))
         live = self._live.irange(keys.start, keys.end, (True, False))
-        return [self._live.get(key) or self._dead[key] for key in islice(heapq.merge(live, dead), count)]
+        return [
+            self._live.get(key) or self._deleted[key] for key in islice(heapq.merge(live, deleted), count)
+        ]
 
     def count_newest(self, keys: KeyRange) -> int:
-        """How many keys of the range have a value; costs the same for any number of keys."""
+        """The number of keys of the range that have a value; costs the same for any number of keys."""
         return self._live.bisect_left(keys.end) - self._live.bisect_left(keys.start)

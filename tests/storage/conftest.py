@@ -1,4 +1,4 @@
-"""A fresh, empty store of every kind."""
+"""Fixtures: a fresh, empty store of every kind."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _process(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 async def open_etcd(url: str) -> EtcdStore:
-    """The store over `url`, emptied of what earlier tests left."""
+    """Open the store over `url`, and delete what earlier tests left."""
     store = EtcdStore(EtcdClient([url]), prefix="/registry")
     while (page := await store.list(prefix_range("/registry/"), limit=100)).items:
         await store.transact([], [Delete(item.key) for item in page.items])

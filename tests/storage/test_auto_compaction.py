@@ -1,4 +1,4 @@
-"""Several servers compact one store in turn; history always reaches back an interval. Rows Q01, K31."""
+"""Several servers compact one store; its history always reaches back an interval. Rows Q01, K31."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def is_readable(store: Storage, revision: int) -> bool:
 
 
 class Writes:
-    """A key that is written again and again."""
+    """Writes one key again and again."""
 
     def __init__(self, store: Storage) -> None:
         self._store, self._last = store, 0
@@ -69,7 +69,7 @@ async def test_compaction_keeps_the_history_of_one_interval(store: EmbeddedStore
 
 @pytest.mark.parametrize("servers", [2, 3, 5])
 async def test_one_of_many_servers_compacts_in_an_interval(store: EmbeddedStore, servers: int) -> None:
-    """Never the history of the last interval, whoever it is that compacts."""
+    """None of them compacts the history of the last interval."""
     writes, compactors = Writes(store), [compactor(store) for _ in range(servers)]
     recent = [await writes.one()]
     done = []
@@ -105,7 +105,7 @@ async def test_the_key_is_below_the_prefix_and_not_of_an_object(store: EmbeddedS
 
 
 class Intervals:
-    """Sleeps that end when they are told to."""
+    """Sleeps that the test ends."""
 
     def __init__(self) -> None:
         self.asked: list[float] = []
@@ -123,7 +123,7 @@ class Intervals:
         self._asleep.clear()
 
     async def one(self) -> None:
-        """Let an interval pass, and what is done then."""
+        """Let an interval pass, and wait until the compactor sleeps again."""
         self._over.set()
         await self.until_asleep()
 
@@ -146,7 +146,7 @@ async def test_it_runs_every_interval_even_after_the_store_failed(
     with caplog.at_level(logging.WARNING):
         await intervals.one()
         await intervals.one()
-    assert len([r for r in caplog.records if "is tried again later" in r.getMessage()]) == 2
+    assert len([r for r in caplog.records if "will be retried" in r.getMessage()]) == 2
     assert intervals.asked == [INTERVAL_S] * 5
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

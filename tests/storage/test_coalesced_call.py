@@ -1,4 +1,4 @@
-"""Many askers, one call: fresh for everybody, and how long a call waits for more of them."""
+"""One call for many callers: its result is fresh for each, and it waits briefly for more of them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from storage.errors import StorageUnavailable
 from storage.etcd.coalesced_call import GATHER_ITERATIONS_MAX, GATHER_S_MAX, CoalescedCall
 
 
-class Iteration:
-    """Counts the turns of the loop, each of which it keeps busy for a while."""
+class Iterations:
+    """Counts the iterations of the event loop, and keeps each of them busy for a while."""
 
     def __init__(self, busy_s: float = 0.0) -> None:
         self.count = 0
         self._busy_s = busy_s
 
-    async def __aenter__(self) -> Iteration:
+    async def __aenter__(self) -> Iterations:
         self._task = asyncio.create_task(self._run())
         return self
 
@@ -36,7 +36,7 @@ class Iteration:
 
 
 class Calls:
-    """Answers with the number of the call, at once or when told to."""
+    """A call that returns its number, at once or after `gate` is set."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -50,15 +50,15 @@ class Calls:
         await self.gate.wait()
         return number
 
-    async def crowd(self, size: int) -> None:
-        """One call that answers so many."""
+    async def many(self, size: int) -> None:
+        """Have one call answer `size` callers."""
         assert len(set(await asyncio.gather(*(self.shared.get() for _ in range(size))))) == 1
 
 
 async def iterations_until_called(calls: Calls, *, busy_s: float = 0.0) -> int:
-    """How many turns one who asks alone waits before the call is made."""
+    """The number of iterations that a single caller waits before the call is made."""
     before = calls.count
-    async with Iteration(busy_s) as turns:
+    async with Iterations(busy_s) as turns:
         await asyncio.sleep(0)
         asked, began = asyncio.create_task(calls.shared.get()), turns.count
         while calls.count == before:
@@ -85,23 +85,23 @@ async def test_a_single_caller_does_not_wait_for_others() -> None:
     calls = Calls()
     await calls.shared.get()
     alone = await iterations_until_called(calls)
-    await calls.crowd(5)
-    assert alone < await iterations_until_called(calls), "after a crowd there may be more to come"
+    await calls.many(5)
+    assert alone < await iterations_until_called(calls), "after many callers there may be more"
     assert await iterations_until_called(calls) == alone
 
 
 async def test_after_many_callers_a_call_waits_some_iterations_for_more() -> None:
     calls = Calls()
-    await calls.crowd(5)
+    await calls.many(5)
     assert await iterations_until_called(calls) <= GATHER_ITERATIONS_MAX + 3
 
 
 async def test_a_call_does_not_wait_long_in_a_busy_loop() -> None:
-    """Its turns take longer than all that the waiting may take: one of them is the most."""
+    """An iteration takes longer than the call may wait, so that it waits for one at most."""
     calls = Calls()
     await calls.shared.get()
     alone = await iterations_until_called(calls, busy_s=2 * GATHER_S_MAX)
-    await calls.crowd(5)
+    await calls.many(5)
     assert await iterations_until_called(calls, busy_s=2 * GATHER_S_MAX) <= alone + 1
 
 

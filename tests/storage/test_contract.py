@@ -1,4 +1,4 @@
-"""What `storage.interface.Storage` promises, held against every store and the watch cache before each.
+"""The contract of `storage.interface.Storage`, tested on every store and on the watch cache in front of each.
 
 One function is one promise. The `store` fixture gives a fresh, empty store of each kind in turn.
 """
@@ -49,7 +49,7 @@ def names(items: object) -> list[str]:
 
 
 class Events:
-    """Reads a watch event by event, so that tests need not care how they are batched."""
+    """Reads a watch event by event, whatever the batches are."""
 
     def __init__(self, store: Storage, keys: KeyRange, *, after: int) -> None:
         self.watch = store.watch(keys, after=after)
@@ -164,7 +164,7 @@ async def test_one_of_many_racing_writers_wins(store: Storage) -> None:
 
 
 async def test_values_up_to_the_limit_are_kept_and_larger_ones_refused(store: Storage) -> None:
-    # Request framing takes some of etcd's limit, so what fits is a little less than VALUE_BYTES_MAX.
+    # The request's framing counts for etcd's limit, so what fits is a little less than VALUE_BYTES_MAX.
     large = b"x" * (VALUE_BYTES_MAX - 1024)
     await store.create(P + "a", large)
     stored = (await store.get(P + "a")).stored

@@ -1,4 +1,4 @@
-"""What the embedded store promises beyond the contract, in the texts of `storage.embedded` and `database`."""
+"""The guarantees of the embedded store beyond the contract, as `storage.embedded` states them."""
 
 from __future__ import annotations
 
@@ -137,14 +137,14 @@ def foreign_database_with_our_table_name(file: Path) -> None:
         connection.executescript("CREATE TABLE numbers (name TEXT, value INTEGER)")
 
 
-def newer(file: Path) -> None:
-    made(file)
+def newer_format(file: Path) -> None:
+    valid_store(file)
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.executescript("UPDATE numbers SET value = 2 WHERE name = 'format'")
 
 
-def made(file: Path) -> None:
-    """A good file, with more than a page in every table, and no log beside it."""
+def valid_store(file: Path) -> None:
+    """Makes a valid file with more than a page in every table, and no log beside it."""
 
     async def fill() -> None:
         store = await EmbeddedStore.open(file.parent)
@@ -156,13 +156,13 @@ def made(file: Path) -> None:
 
 
 def cut_off(file: Path) -> None:
-    made(file)
+    valid_store(file)
     os.truncate(file, file.stat().st_size // 2)
 
 
 def overwritten(file: Path) -> None:
-    """Pages in the middle hold something else now."""
-    made(file)
+    """Overwrites pages in the middle."""
+    valid_store(file)
     with file.open("r+b") as opened:
         opened.seek(8 * 4096)
         opened.write(os.urandom(8 * 4096))
@@ -173,16 +173,16 @@ def a_directory(file: Path) -> None:
 
 
 UNUSABLE = {
-    "garbage": (garbage, "is damaged or no store of this server"),
-    "another program's database": (foreign_database, "is damaged or no store of this server"),
+    "garbage": (garbage, "is damaged or is not a store of this server"),
+    "another program's database": (foreign_database, "is damaged or is not a store of this server"),
     "another program's database with a table of our name": (
         foreign_database_with_our_table_name,
         "has format None",
     ),
-    "a newer format": (newer, "has format 2; this server reads 1"),
+    "a newer format": (newer_format, "has format 2; this server reads 1"),
     "a file that was cut off": (cut_off, "is damaged"),
     "pages that were overwritten": (overwritten, "is damaged"),
-    "a directory in its place": (a_directory, "is damaged or no store of this server"),
+    "a directory in its place": (a_directory, "is damaged or is not a store of this server"),
 }
 
 
@@ -220,7 +220,7 @@ async def test_other_users_cannot_read_the_files(tmp_path: Path) -> None:
     await store.close()
 
 
-# ---- what is answered, stays
+# ---- answered writes are durable
 
 WRITER: Final = """
 import asyncio, sys
@@ -427,7 +427,7 @@ async def test_compaction_frees_space_and_does_not_block_writes(tmp_path: Path) 
 
 
 class TimedDatabase(Database):
-    """Notes how much the processor works for each write transaction until it is committed."""
+    """Records the CPU time of each write transaction until it is committed."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, durable=False)
@@ -447,7 +447,7 @@ class TimedDatabase(Database):
 
 
 async def test_a_batch_takes_no_longer_when_values_are_large(tmp_path: Path) -> None:
-    """As `compaction` says. Of all batches the middle one, as other work on the machine stretches some."""
+    """As `compaction` says. The median batch counts, as other processes slow some of them down."""
     keys = [f"{P}{n * 37 % 300:03}" for n in range(300)]  # Their pages come free in no order.
     store = await EmbeddedStore.open(tmp_path, durable=False)
     for n in range(0, 300, 10):
@@ -509,7 +509,7 @@ async def test_the_log_is_bounded(tmp_path: Path) -> None:
 
 
 async def test_the_log_is_bounded_while_lists_overlap(tmp_path: Path) -> None:
-    """SQLite's own checkpoints never find a moment without a reader."""
+    """SQLite's own checkpoints cannot finish, because there is always a reader."""
     store = await EmbeddedStore.open(tmp_path, durable=False)
     await store.transact([], [Put(f"{P}{m:03}", b"x" * 50_000) for m in range(100)])
 
@@ -530,7 +530,7 @@ async def test_the_log_is_bounded_while_lists_overlap(tmp_path: Path) -> None:
 
 
 def test_no_group_adds_more_to_the_log_than_estimated(tmp_path: Path) -> None:
-    """The log is looked at only when what the groups since have said may have made it too long."""
+    """The size of the log is read only when the estimates of the groups since add up to its bound."""
     database, chance = Database(tmp_path, durable=False), random.Random(1)
     log, revision = tmp_path / "store.db-wal", 1
     with contextlib.closing(database.connect_writer()) as connection:
@@ -558,7 +558,7 @@ def warnings_about_the_log(caplog: pytest.LogCaptureFixture) -> int:
 async def test_a_reader_in_another_process_does_not_block_writes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Such as saves a snapshot. The log grows meanwhile, and is emptied when it can be."""
+    """As when it saves a snapshot. The log grows meanwhile, and is emptied afterwards."""
     monotonic = Clock(0)
     store = with_clocks(tmp_path, monotonic=monotonic, wall=Clock(0))
     log = tmp_path / "store.db-wal"
@@ -584,7 +584,7 @@ async def test_a_reader_in_another_process_does_not_block_writes(
 async def test_emptying_the_log_is_retried_after_a_while(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Here, as the file may not get larger. The log may, and does so in one transaction."""
+    """The log cannot be moved because the file may not get larger; the log grows in one transaction."""
     monotonic = Clock(0)
     log = tmp_path / "store.db-wal"
     some_more = [Put(f"{P}{n}", b"x" * 1_400_000) for n in range(50)]
@@ -626,7 +626,7 @@ async def test_a_key_that_is_not_text_fails_alone(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_an_hour_of_updates_does_not_fill_the_disk(tmp_path: Path) -> None:
-    """An hour at 30 updates a second with a compaction every 5 minutes, run faster."""
+    """An hour of 30 updates a second with a compaction every 5 minutes, in less time."""
     store = await EmbeddedStore.open(tmp_path, durable=False)
     revisions = [await store.create(f"{P}{n:03}", b"") for n in range(100)]
     cycles, updates = 12, 9_000
@@ -646,7 +646,7 @@ async def test_an_hour_of_updates_does_not_fill_the_disk(tmp_path: Path) -> None
         assert compacting is not None
         await compacting
         largest = max(largest, sum(path.stat().st_size for path in tmp_path.iterdir()))
-    # Two cycles of versions at the most, in the file and once more in the log; all twelve are 120 MB.
+    # At most two intervals of versions, in the file and once more in the log; all twelve are 120 MB.
     assert largest < 2 * 2 * updates * 1_200 + 20_000_000 < cycles * updates * 1_000
     assert slowest_s < 0.25, "writers pass between the batches"
     await store.close()
@@ -668,7 +668,7 @@ def with_clocks(directory: Path, *, monotonic: Clock, wall: Clock) -> EmbeddedSt
 
 
 async def lease_restarted(directory: Path, *, ttl_s: int, away_s: float) -> tuple[EmbeddedStore, int]:
-    """A store that was closed with a key on a lease, and opened again when `away_s` have gone by."""
+    """A store that was closed with a key on a lease, and opened again `away_s` later."""
     store = with_clocks(directory, monotonic=Clock(0), wall=Clock(1_000))
     lease = await store.grant_lease(ttl_s)
     await store.create(P + "a", b"", lease=lease)
@@ -703,7 +703,7 @@ async def test_a_clock_set_back_over_a_restart_lengthens_no_lease(tmp_path: Path
 
 
 async def expire_due_leases(store: EmbeddedStore) -> None:
-    """A lease that is over at once makes the store look at its clock; it goes last of those due."""
+    """Have the store read its clock, by a lease that expires at once, after all others that are due."""
     lease = await store.grant_lease(0)
     with contextlib.suppress(LeaseNotFound):
         revision = await store.create(P + "due", b"", lease=lease)
@@ -736,7 +736,7 @@ async def test_leases_expire_with_time_and_not_with_the_clock(tmp_path: Path) ->
 
 
 class RefusingDatabase(Database):
-    """Holds up the next statement that does `refused` to the leases, and refuses it once told to go on."""
+    """Delays the next statement that does `refused` to the leases until the test goes on, and refuses it."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, durable=False)
@@ -809,7 +809,7 @@ async def test_a_lease_with_more_keys_than_a_transaction_expires_completely(stor
         await store.create(P + "a", b"", lease=lease)
 
 
-# ---- no room, broken disk
+# ---- full and broken disks
 
 
 class SmallDatabase(Database):
@@ -831,7 +831,7 @@ async def write_until_full(write: Callable[[int], Awaitable[None]]) -> None:
 
 
 async def test_a_full_store_still_reads(tmp_path: Path) -> None:
-    """What `StorageFull` says: reads go on, writes fail until space is made, and health says so."""
+    """As `StorageFull` says: reads work, writes and the health check fail until space is freed."""
     store = EmbeddedStore(SmallDatabase(tmp_path, durable=False))
     revisions: list[int] = []
 
@@ -917,7 +917,7 @@ asyncio.run(main())
 
 
 async def test_a_disk_filled_by_the_store_itself(tmp_path: Path) -> None:
-    """Old versions are given up, with the help of a reserve; no write is lost, and nobody has to step in."""
+    """Old versions are compacted, with the help of the reserve; no write is lost, and nobody has to act."""
     program = f"""
 import asyncio, logging
 from pathlib import Path
@@ -955,12 +955,14 @@ asyncio.run(main())
         pytest.skip("no mounts in a user namespace here")
     done = subprocess.run([*isolated, sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "refused\n", done.stderr
-    assert done.stderr.count("writes failed") <= done.stderr.count("given up") + 1, "told once each time"
+    assert done.stderr.count("writes failed") <= done.stderr.count("were compacted") + 1, (
+        "it is logged once each time"
+    )
 
 
 @contextlib.contextmanager
 def file_size_limit(limit_bytes: int) -> Iterator[None]:
-    """Writes beyond fail with EFBIG, which SQLite, unlike ENOSPC, takes for a broken disk."""
+    """Writes beyond the limit fail with EFBIG, which SQLite, unlike ENOSPC, treats as a broken disk."""
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, old[1]))
     try:
@@ -970,7 +972,7 @@ def file_size_limit(limit_bytes: int) -> Iterator[None]:
 
 
 async def test_a_commit_that_fails_half_way_has_an_unknown_outcome_that_is_resolved(tmp_path: Path) -> None:
-    """Whatever came of it, store, revision and watches agree afterwards, and nothing comes twice."""
+    """Whether it happened or not, store, revision and watches agree afterwards, and no event comes twice."""
     store = await EmbeddedStore.open(tmp_path, durable=False)
     first = await store.create(P + "a", b"1")
     watch = store.watch(ALL, after=first)

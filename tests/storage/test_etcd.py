@@ -1,4 +1,4 @@
-"""What the etcd store promises beyond the contract, in the texts of `storage.etcd`: on real servers."""
+"""The guarantees of the etcd store beyond the contract, as `storage.etcd` states them: on real servers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def binary() -> Path:
 
 @pytest.fixture(scope="module")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
-    """For tests that only read and write, each below a prefix of its own."""
+    """An etcd for tests that only read and write, each below a prefix of its own."""
     etcd = EtcdProcess(binary(), tmp_path_factory.mktemp("etcd")).start()
     yield etcd
     etcd.kill()
@@ -65,14 +65,14 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
 
 @pytest.fixture
 def own_etcd(tmp_path: Path) -> Iterator[EtcdProcess]:
-    """For tests that stop it, fill it or compact it."""
+    """An etcd for tests that stop it, fill it or compact it."""
     etcd = EtcdProcess(binary(), tmp_path).start()
     yield etcd
     etcd.kill()
 
 
 class Stores:
-    """Opens stores and closes them in the end."""
+    """Opens stores, and closes them all at the end of the test."""
 
     def __init__(self) -> None:
         self._open: list[EtcdStore] = []
@@ -110,7 +110,7 @@ async def events(
 
 
 async def until_answered(call: Callable[[], Awaitable[Any]], *, within_s: float = 10) -> Any:
-    """Ask until the store can answer; gRPC takes its time to connect again."""
+    """Repeat `call` until the store can answer; gRPC takes a while to connect again."""
     end = time.monotonic() + within_s
     while True:
         try:
@@ -120,15 +120,15 @@ async def until_answered(call: Callable[[], Awaitable[Any]], *, within_s: float 
             await asyncio.sleep(0.05)
 
 
-def nowhere() -> str:
+def unused_url() -> str:
     return f"http://127.0.0.1:{free_port()}"
 
 
-# ---- what can be seen from outside
+# ---- keys and values in etcd
 
 
 async def test_etcd_holds_the_keys_and_bytes_that_were_written(etcd: EtcdProcess, open_store: Stores) -> None:
-    """Row B09: the revision of a write is etcd's own mod_revision. Asked with etcdctl and with etcd3-py."""
+    """Row B09: the revision of a write is etcd's own mod_revision. Read with etcdctl and with etcd3-py."""
     store = open_store(etcd.url)
     lease = await store.grant_lease(600)
     value = b'{"a":"\xc3\xa9"}\x00\xff'
@@ -179,7 +179,7 @@ async def test_writes_of_other_clients_are_seen(etcd: EtcdProcess, open_store: S
 
 
 async def test_keys_that_are_not_utf_8_do_not_stop_a_list(etcd: EtcdProcess, open_store: Stores) -> None:
-    """A list goes on after any key: the next page begins behind it."""
+    """The next page of a list begins after any key."""
     store, client = open_store(etcd.url), EtcdClient([etcd.url])
     await store.create("/bytes/a", b"")
     await client.put(pb.PutRequest(key=b"/bytes/b\xff", value=b""))
@@ -248,7 +248,7 @@ async def test_large_values_pass_lists_and_watches(etcd: EtcdProcess, open_store
     assert [event.key for event in seen] == list(values)
 
 
-# ---- one server that comes and goes
+# ---- one server that stops and starts
 
 CALLS: dict[str, Callable[[Storage], Awaitable[object]]] = {
     "current_revision": lambda store: store.current_revision(),
@@ -272,8 +272,8 @@ CALLS: dict[str, Callable[[Storage], Awaitable[object]]] = {
 async def test_an_etcd_that_does_not_run_is_reported_at_once(
     open_store: Stores, call: Callable[[Storage], Awaitable[object]]
 ) -> None:
-    """Not OutcomeUnknown: what could not be sent has surely not happened."""
-    endpoint = nowhere()
+    """With StorageUnavailable, not OutcomeUnknown: what was not sent has not happened."""
+    endpoint = unused_url()
     async with asyncio.timeout(2):
         with pytest.raises(StorageUnavailable, match=endpoint):
             await call(open_store(endpoint))
@@ -318,7 +318,7 @@ async def test_after_a_restart_of_etcd_a_watch_resumes_without_loss(
 
 @pytest.mark.slow
 async def test_calls_to_a_server_that_hangs_time_out(own_etcd: EtcdProcess, open_store: Stores) -> None:
-    """A read has not happened, a write may have: the server can take it up when it goes on."""
+    """A write may still happen, when the server continues, so its outcome is unknown."""
     store = open_store(own_etcd.url)
     await store.create(P + "a", b"1")
     own_etcd.pause()
@@ -342,7 +342,7 @@ async def test_calls_to_a_server_that_hangs_time_out(own_etcd: EtcdProcess, open
 async def test_revisions_compacted_by_other_clients_are_reported(
     own_etcd: EtcdProcess, open_store: Stores
 ) -> None:
-    """Rows K31, Q01: somebody else may compact at any time, in the middle of a list or a watch."""
+    """Rows K31, Q01: another client may compact at any time, in the middle of a list or a watch."""
     store = open_store(own_etcd.url)
     revisions = [await store.create(P + name, name.encode()) for name in "abc"]
     page = await store.list(ALL, limit=1)
@@ -370,7 +370,7 @@ async def test_a_watch_may_wait_for_the_highest_revision(etcd: EtcdProcess, open
     await watch.close()
 
 
-# ---- answers that get lost
+# ---- lost requests and answers
 
 
 class Proxy:
@@ -422,7 +422,7 @@ class Proxy:
 async def test_a_write_whose_answer_is_lost_is_unknown_and_happened(
     etcd: EtcdProcess, open_store: Stores
 ) -> None:
-    """It is not tried on another endpoint: the second try would say KeyExists of our own write."""
+    """It is not repeated on another endpoint, where its own first attempt would cause KeyExists."""
     direct = open_store(etcd.url)
     start = await direct.current_revision()
     async with Proxy(etcd.url) as proxy:
@@ -499,13 +499,13 @@ async def test_the_next_endpoint_takes_over_when_the_first_is_down(
     own_etcd: EtcdProcess, open_store: Stores, call: Callable[[Storage], Awaitable[object]]
 ) -> None:
     async with asyncio.timeout(5):
-        await call(open_store(nowhere(), nowhere(), own_etcd.url))
+        await call(open_store(unused_url(), unused_url(), own_etcd.url))
 
 
 async def test_renewals_fail_over(etcd: EtcdProcess, open_store: Stores) -> None:
     """A server whose only calls are renewals must not lose its leases with one endpoint."""
     lease = await open_store(etcd.url).grant_lease(60)
-    store = open_store(nowhere(), etcd.url)
+    store = open_store(unused_url(), etcd.url)
     await until_answered(lambda: store.renew_lease(lease), within_s=3)
 
 
@@ -513,14 +513,14 @@ async def test_renewals_fail_over(etcd: EtcdProcess, open_store: Stores) -> None
 async def test_many_concurrent_calls_fail_over_once(
     etcd: EtcdProcess, open_store: Stores, call: Callable[[Storage], Awaitable[object]]
 ) -> None:
-    """Calls that fail together turn to the next endpoint once, not once each."""
-    store = open_store(nowhere(), etcd.url, prefix=f"/{uuid.uuid4()}")
+    """Calls that fail together switch to the next endpoint once, not once each."""
+    store = open_store(unused_url(), etcd.url, prefix=f"/{uuid.uuid4()}")
     answers = await asyncio.gather(*(call(store) for _ in range(10)), return_exceptions=True)
     assert not any(isinstance(answer, StorageUnavailable | OutcomeUnknown) for answer in answers)
 
 
 async def test_closing_raises_errors_and_cancels_no_task(own_etcd: EtcdProcess) -> None:
-    """Whoever waits for an answer is told that there will be none, as of any other failure."""
+    """Calls that wait for an answer raise a storage error, as for any other failure."""
     store = EtcdStore(EtcdClient([own_etcd.url]), prefix="/registry")
     await store.create(P + "a", b"")
     own_etcd.pause()
@@ -539,7 +539,7 @@ async def test_closing_raises_errors_and_cancels_no_task(own_etcd: EtcdProcess) 
 
 
 class SilentServer:
-    """Accepts connections and says nothing."""
+    """A server that accepts connections and sends nothing."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -566,7 +566,7 @@ class SilentServer:
 async def test_closing_while_connecting_ends_every_call(
     call: Callable[[Storage], Awaitable[object]],
 ) -> None:
-    """A server that accepts and says nothing: gRPC leaves some waiting for ever."""
+    """With a server that accepts and sends nothing, gRPC leaves some calls waiting for ever."""
     async with SilentServer() as mute:
         store = EtcdStore(EtcdClient([mute.url]), prefix="/registry")
         calling: asyncio.Future[object] = asyncio.ensure_future(call(store))
@@ -595,18 +595,18 @@ async def test_watches_and_calls_after_closing_report_the_closed_store(etcd: Etc
         "a snapshot": anext(parts),
         "the version": store.version(),
     }
-    told = await asyncio.gather(*calls.values(), return_exceptions=True)
+    results = await asyncio.gather(*calls.values(), return_exceptions=True)
     expected = (StorageUnavailable, "the store is closed")
-    assert {name: (type(each), str(each)) for name, each in zip(calls, told, strict=True)} == dict.fromkeys(
-        calls, expected
-    )
+    assert {
+        name: (type(each), str(each)) for name, each in zip(calls, results, strict=True)
+    } == dict.fromkeys(calls, expected)
 
 
 @pytest.mark.parametrize("is_closed_first", [True, False], ids=["closed first", "cancelled first"])
 async def test_a_task_cancelled_while_its_watch_is_closed_is_cancelled(
     etcd: EtcdProcess, open_store: Stores, is_closed_first: bool
 ) -> None:
-    """An error in place of the cancellation would keep a task going that was told to end."""
+    """An error in place of the cancellation would let a task go on that was cancelled."""
     watch, is_established = open_store(etcd.url).watch(ALL, after=1), asyncio.Event()
 
     async def follow() -> None:
@@ -658,7 +658,7 @@ def cluster(tmp_path: Path) -> Iterator[EtcdCluster]:
 async def test_a_cluster_of_three_works_without_any_one_member(
     cluster: EtcdCluster, open_store: Stores
 ) -> None:
-    """Whichever is lost, the one in use, too: no answered write goes, no event is missed or repeated."""
+    """Each member in turn is lost: no answered write is lost, and no event is missed or repeated."""
     store, seen, answered = open_store(*cluster.urls), list[Event](), dict[str, int]()
     start = await until_answered(store.current_revision)
     is_done = asyncio.Event()
@@ -724,18 +724,18 @@ async def test_without_a_quorum_nothing_is_answered_until_it_is_back(
     assert stored.mod_revision == revision
 
 
-# ---- no room
+# ---- full stores
 
 
 async def use_up_quota(store: Storage) -> dict[str, StorageError | int]:
-    """Many writers at once until the quota is used up; what each was told."""
+    """Write concurrently until the quota is used up; returns the result of each write."""
     keys = [f"{P}{n:04}" for n in range(1_000)]
     results = await asyncio.gather(*(store.create(k, b"x" * 20_000) for k in keys), return_exceptions=True)
-    told: dict[str, StorageError | int] = {}
+    by_key: dict[str, StorageError | int] = {}
     for key, result in zip(keys, results, strict=True):
         assert isinstance(result, int | StorageError), result
-        told[key] = result
-    return told
+        by_key[key] = result
+    return by_key
 
 
 @pytest.fixture
@@ -748,7 +748,7 @@ def small_etcd(tmp_path: Path) -> Iterator[EtcdProcess]:
 async def test_an_exhausted_quota_stops_writes_until_space_is_freed(
     small_etcd: EtcdProcess, open_store: Stores
 ) -> None:
-    """Row N01: not ready. Reads go on; etcd's cure is to delete, compact, defragment and disarm."""
+    """Row N01: not ready. Reads work; space is freed as etcd says: delete, compact, defragment, disarm."""
     store = open_store(small_etcd.url)
 
     async def until_alarmed() -> None:
@@ -778,16 +778,16 @@ async def test_an_exhausted_quota_stops_writes_until_space_is_freed(
 async def test_a_write_refused_for_space_has_not_happened(
     small_etcd: EtcdProcess, open_store: Stores
 ) -> None:
-    """`StorageUnavailable`, which `StorageFull` is: whatever was asked for has not happened.
+    """`StorageUnavailable`, which `StorageFull` is: what was asked for has not happened.
 
     Writes that are on their way when the quota is reached may be done *and* answered with an error: what
     becomes of them must not be called StorageFull.
     """
     store = open_store(small_etcd.url)
-    told = await use_up_quota(store)
+    results = await use_up_quota(store)
     found = {item.key for item in (await store.list(ALL)).items}
-    assert {key for key, result in told.items() if isinstance(result, int)} <= found
-    refused = {key for key, result in told.items() if isinstance(result, StorageUnavailable)}
+    assert {key for key, result in results.items() if isinstance(result, int)} <= found
+    refused = {key for key, result in results.items() if isinstance(result, StorageUnavailable)}
     assert len(refused & found) == 0
 
 
@@ -795,7 +795,7 @@ async def test_a_write_refused_for_space_has_not_happened(
 
 
 class Authority:
-    """Issues certificates for 127.0.0.1, good for servers and clients."""
+    """Issues certificates for 127.0.0.1, for servers and clients."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir()
@@ -871,11 +871,11 @@ async def test_tls_mismatches_are_refused_in_time(
     stranger = Authority(tmp_path / "other").issue("client")
     refused = {
         "without a certificate": open_store(tls_etcd.url, tls=tls_from(client, certificate=False)),
-        "with another authority's": open_store(
+        "with a certificate of another authority": open_store(
             tls_etcd.url,
             tls=Tls(client.ca.read_bytes(), stranger.certificate.read_bytes(), stranger.key.read_bytes()),
         ),
-        "to a server of another authority's": open_store(tls_etcd.url, tls=tls_from(stranger)),
+        "to a server of another authority": open_store(tls_etcd.url, tls=tls_from(stranger)),
         "without TLS": open_store(tls_etcd.url.replace("https", "http")),
     }
     for how, store in refused.items():
@@ -890,7 +890,7 @@ async def test_tls_mismatches_are_refused_in_time(
 
 # ---- releases
 
-# https://github.com/etcd-io/etcd/issues/15220: reports of progress overtook events before these releases.
+# https://github.com/etcd-io/etcd/issues/15220: before these releases progress reports overtook events.
 ORDERED = {
     "3.4.30": False,
     "3.4.31": True,
@@ -923,7 +923,7 @@ def _unary(answer: Callable[..., Any], request: type[Any]) -> Any:
 
 
 class Release:
-    """Answers as an etcd of a release that changes; a watch has nothing but progress to report."""
+    """A server that claims to be an etcd of changing releases; its watches send only progress reports."""
 
     def __init__(self) -> None:
         self.version = ""
@@ -973,7 +973,7 @@ class Release:
 async def test_each_watch_asks_for_the_servers_release(
     open_store: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Members are replaced one after another, by older ones, too, whose reports are not to be trusted."""
+    """Members are replaced one after another, also by older ones whose progress reports are unreliable."""
     async with Release() as etcd, asyncio.timeout(10):
         store = open_store(etcd.url)
         seen: list[tuple[str, bool, int]] = []
@@ -988,7 +988,7 @@ async def test_each_watch_asks_for_the_servers_release(
             await watch.close()
             seen.append((etcd.version, not etcd.fences, len(caplog.records) - caplog_before))
         await store.close()
-    # release, whether its report was trusted, how many warnings it was worth
+    # release, whether its progress report was trusted, how many warnings there were
     assert seen == [
         ("3.5.13", True, 0),
         ("3.5.1", False, 1),

@@ -1,4 +1,4 @@
-"""How objects are named in the store, and ranges of names."""
+"""The keys of objects in the store, and ranges of keys."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from storage.interface import KeyRange
 from storage.keys import INTERNAL_GROUP, after, object_key, prefix_range, resource_of, resource_prefix
 
-# Segments as they come: DNS names, but also what path-segment names allow (":" in RBAC names, letters of
-# any script); never a slash, and never the group of housekeeping.
+# Segments of keys: DNS names, but also what path-segment names allow (":" in RBAC names, letters of any
+# script); never a slash, and never the group of the server's own records.
 SEGMENT = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/"), min_size=1).filter(
     lambda text: text != INTERNAL_GROUP
 )
@@ -34,7 +34,7 @@ KEYS = {
         ("/registry", "stable.example.com", "crontabs", "ns", "x"),
         "/registry/stable.example.com/crontabs/ns/x",
     ),
-    "another deployment's prefix": (
+    "another prefix": (
         ("/tenants/blue", "", "pods", "ns", "x"),
         "/tenants/blue/core/pods/ns/x",
     ),
@@ -58,8 +58,8 @@ def test_every_objects_key_leads_back_to_its_resource(
 
 
 NO_OBJECTS = {
-    "the server's own housekeeping": "/registry/-/etcd/fence",
-    "the compactors' key": "/registry/-/compaction/latest",
+    "the progress key of the etcd store": "/registry/-/etcd/fence",
+    "the key of compaction": "/registry/-/compaction/latest",
     "a key without resource": "/registry/core",
     "a key without object": "/registry/core/configmaps",
     "the prefix itself": "/registry",
@@ -78,11 +78,11 @@ def test_a_prefix_range_has_the_keys_that_begin_with_the_prefix_and_no_others(pr
 
 
 NEIGHBOURS = {
-    "a resource whose name goes on": "/registry/core/configmapsx/a",
-    "a resource whose name goes on below the slash": "/registry/core/configmaps-x/a",
-    "a resource whose name ends before": "/registry/core/configmap/a",
+    "a resource with a longer name": "/registry/core/configmapsx/a",
+    "a resource with a longer name that sorts before the slash": "/registry/core/configmaps-x/a",
+    "a resource with a shorter name": "/registry/core/configmap/a",
     "the range without its slash": "/registry/core/configmaps",
-    "the first key behind": "/registry/core/configmaps0",
+    "the first key after the range": "/registry/core/configmaps0",
 }
 
 

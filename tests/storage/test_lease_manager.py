@@ -1,4 +1,4 @@
-"""Keys that expire at about the same time share a lease; none lives less than it was promised."""
+"""Keys that expire at about the same time share a lease; none expires before its TTL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storage.embedded.database import Database
 from storage.errors import StorageUnavailable
 from storage.interface import Put
 from storage.keys import prefix_range
-from storage.lease_manager import KEYS_MAX, REUSE_FRACTION, REUSE_S_MAX, LeaseManager
+from storage.lease_manager import KEYS_PER_LEASE_MAX, REUSE_FRACTION, REUSE_S_MAX, LeaseManager
 
 HOUR_S = 3_600
 
@@ -27,7 +27,7 @@ class Clock:
 
 
 class Granting(EmbeddedStore):
-    """Notes which lease was granted when and for how long; granting takes `takes_s` on the clock."""
+    """Records which lease was granted when and for how long; granting takes `takes_s` on the clock."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         super().__init__(database)
@@ -54,20 +54,20 @@ async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Granting]:
 
 
 async def test_a_lease_that_was_forgotten_is_not_reused(store: Granting, clock: Clock) -> None:
-    pool = LeaseManager(store, clock=clock)
-    lease = await pool.lease_for(HOUR_S)
+    manager = LeaseManager(store, clock=clock)
+    lease = await manager.lease_for(HOUR_S)
     await store.revoke_lease(lease)
-    pool.forget(lease)
-    again = await pool.lease_for(HOUR_S)
+    manager.forget(lease)
+    again = await manager.lease_for(HOUR_S)
     assert again != lease
-    assert await pool.lease_for(HOUR_S) == again
+    assert await manager.lease_for(HOUR_S) == again
 
 
 TIMES = {
-    "an event's hour": (HOUR_S, 60),
+    "an hour, as for Events": (HOUR_S, 60),
     "twenty minutes": (1_200, 60),
     "a minute": (60, 3),
-    "some seconds": (10, 1),
+    "ten seconds": (10, 1),
     "one second": (1, 1),
     "a day": (86_400, 60),
 }
@@ -75,52 +75,52 @@ TIMES = {
 
 @pytest.mark.parametrize(("ttl_s", "extra_s"), TIMES.values(), ids=TIMES)
 async def test_how_long_a_lease_is_reused(store: Granting, clock: Clock, ttl_s: int, extra_s: int) -> None:
-    """A key outlives its time by a twentieth of it, or by a minute if that is less."""
+    """A key outlives its TTL by a twentieth of it, or by a minute if that is less."""
     assert extra_s == min(REUSE_S_MAX, max(1, int(ttl_s * REUSE_FRACTION)))
-    pool = LeaseManager(store, clock=clock)
-    first = await pool.lease_for(ttl_s)
+    manager = LeaseManager(store, clock=clock)
+    first = await manager.lease_for(ttl_s)
     assert store.ends[first] == clock.now + ttl_s + extra_s
     clock.now += extra_s
-    assert await pool.lease_for(ttl_s) == first
+    assert await manager.lease_for(ttl_s) == first
     clock.now += 0.01
-    second = await pool.lease_for(ttl_s)
+    second = await manager.lease_for(ttl_s)
     assert second != first
     assert store.ends[second] >= clock.now + ttl_s
 
 
 async def test_no_key_expires_before_its_ttl(store: Granting, clock: Clock) -> None:
-    """Also when the store takes its time to grant a lease: that runs from the grant, not from the answer."""
+    """Also when the store is slow to grant a lease, which runs from the grant, not from the answer."""
     store.takes_s = 2.0
-    pool = LeaseManager(store, clock=clock)
+    manager = LeaseManager(store, clock=clock)
     for ttl_s in (10, 60, HOUR_S):
         for _ in range(100):
             asked_at = clock.now
-            assert store.ends[await pool.lease_for(ttl_s)] >= asked_at + ttl_s
+            assert store.ends[await manager.lease_for(ttl_s)] >= asked_at + ttl_s
             clock.now += 0.7
 
 
 async def test_different_ttls_have_different_leases(store: Granting, clock: Clock) -> None:
-    pool = LeaseManager(store, clock=clock)
-    assert len({await pool.lease_for(ttl_s) for ttl_s in (60, 61, HOUR_S)}) == 3
+    manager = LeaseManager(store, clock=clock)
+    assert len({await manager.lease_for(ttl_s) for ttl_s in (60, 61, HOUR_S)}) == 3
     assert len(store.ends) == 3
 
 
 async def test_a_lease_has_no_more_keys_than_can_be_deleted_together(store: Granting, clock: Clock) -> None:
-    pool = LeaseManager(store, clock=clock)
-    leases = [await pool.lease_for(HOUR_S) for _ in range(2 * KEYS_MAX + 1)]
-    assert [leases.count(lease) for lease in store.ends] == [KEYS_MAX, KEYS_MAX, 1]
+    manager = LeaseManager(store, clock=clock)
+    leases = [await manager.lease_for(HOUR_S) for _ in range(2 * KEYS_PER_LEASE_MAX + 1)]
+    assert [leases.count(lease) for lease in store.ends] == [KEYS_PER_LEASE_MAX, KEYS_PER_LEASE_MAX, 1]
 
 
 async def test_concurrent_callers_share_a_lease(store: Granting, clock: Clock) -> None:
-    pool = LeaseManager(store, clock=clock)
-    leases = await asyncio.gather(*(pool.lease_for(HOUR_S) for _ in range(100)))
+    manager = LeaseManager(store, clock=clock)
+    leases = await asyncio.gather(*(manager.lease_for(HOUR_S) for _ in range(100)))
     assert set(leases) == set(store.ends)
     assert len(store.ends) == 1
 
 
 async def test_a_cancelled_caller_does_not_block_others(store: Granting, clock: Clock) -> None:
-    pool = LeaseManager(store, clock=clock)
-    asking = [asyncio.create_task(pool.lease_for(HOUR_S)) for _ in range(3)]
+    manager = LeaseManager(store, clock=clock)
+    asking = [asyncio.create_task(manager.lease_for(HOUR_S)) for _ in range(3)]
     await asyncio.sleep(0)
     asking[0].cancel()
     async with asyncio.timeout(10):

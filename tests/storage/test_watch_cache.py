@@ -1,4 +1,4 @@
-"""The watch cache beyond the contract: bounds, faults of the store, who is told what."""
+"""The watch cache beyond the contract: its bounds, failures of the store, and which watchers get what."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from storage.interface import (
     Watch,
 )
 from storage.keys import prefix_range
-from storage.watch_cache import Change, EventType, HistoryLimits, KeyVersion, Scope, Watcher
+from storage.watch_cache import CacheEvent, EventType, HistoryLimits, KeyVersion, Scope, Watcher
 from storage.watch_cache.cache import BUDGET_CHECKS
 from storage.watch_cache.fanout import Fanout
 from storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTION_BATCH_MAX, History
@@ -36,6 +36,7 @@ from storage.watch_cache.resource import ResourceCache
 from storage.watch_cache.snapshots import Snapshots
 from storage.watch_cache.watcher import CATCH_UP_EVENTS_MAX
 from tests.support.cache_as_storage import CacheAsStorage
+from tests.support.eventually import eventually
 
 P = "/registry/core/configmaps/"
 ALL = prefix_range(P)
@@ -59,14 +60,14 @@ class FakeClock:
 
 @dataclass
 class Harness:
-    """A resource cache of bytes with a watcher or two, driven event by event."""
+    """A resource cache of bytes with some watchers, driven event by event."""
 
     clock: FakeClock = field(default_factory=FakeClock)
     limits: HistoryLimits = field(default_factory=HistoryLimits)
 
     def __post_init__(self) -> None:
         self.cache: ResourceCache[bytes] = ResourceCache(
-            decode=lambda stored: stored.value, weigh=len, limits=self.limits, clock=self.clock, floor=0
+            decode=lambda stored: stored.value, size_of=len, limits=self.limits, clock=self.clock, floor=0
         )
 
     def watcher(
@@ -81,7 +82,7 @@ class Harness:
         watcher: Watcher[bytes] = Watcher(
             after=after,
             predicate=predicate,
-            on_event=lambda: calls.append("told"),
+            on_ready=lambda: calls.append("ready"),
             queued_events_max=queued_events_max,
         )
         self.cache.watch(watcher, scope)
@@ -89,14 +90,14 @@ class Harness:
 
 
 def taken(watcher: Watcher[bytes]) -> list[tuple[str, str, int]]:
-    return [(d.type.name, d.change.version.key.removeprefix(P), d.change.revision) for d in watcher.take()]
+    return [(d.type.name, d.event.version.key.removeprefix(P), d.event.revision) for d in watcher.take()]
 
 
-# ---- who is told what
+# ---- which watchers get which events
 
 SCOPES = {
     "everything": (Scope(), ["a/x", "a/y", "ab/x"]),
-    "a namespace": (Scope(folder=P + "a/"), ["a/x", "a/y"]),
+    "a namespace": (Scope(key_prefix=P + "a/"), ["a/x", "a/y"]),
     "one object": (Scope(key=P + "a/y"), ["a/y"]),
     "an object that never comes": (Scope(key=P + "a/z"), []),
 }
@@ -108,7 +109,7 @@ def test_a_watcher_gets_the_events_of_its_scope_only(scope: Scope, expected: lis
     watcher, calls = harness.watcher(scope)
     harness.cache.apply([put("a/x", b"", 1), put("a/y", b"", 2), put("ab/x", b"", 3)])
     assert [key for _, key, _ in taken(watcher)] == expected
-    assert calls == ["told"] * bool(expected), "once for a batch, and only with something to take"
+    assert calls == ["ready"] * bool(expected), "once for a batch, and only with something to take"
 
 
 TRANSITIONS = {
@@ -143,9 +144,9 @@ def test_a_deletion_shows_the_last_state() -> None:
     harness.cache.apply([delete("x", 3)])
     (delivery,) = watcher.take()
     assert delivery.type is EventType.DELETED
-    assert delivery.change.previous is not None
-    assert delivery.change.previous.value == b"2"
-    assert delivery.change.revision == 3
+    assert delivery.event.previous is not None
+    assert delivery.event.previous.value == b"2"
+    assert delivery.event.revision == 3
 
 
 def test_a_watcher_that_starts_in_the_past_gets_the_events_since() -> None:
@@ -171,7 +172,7 @@ def test_a_watcher_that_does_not_keep_up_is_ended_and_others_are_not() -> None:
     quick, _ = harness.watcher(queued_events_max=100)
     for revision in range(1, 5):
         harness.cache.apply([put("x", b"", revision, 1)])
-    assert (slow.is_overrun, slow.is_ended, slow_calls[-1]) == (True, True, "told")
+    assert (slow.is_overrun, slow.is_ended, slow_calls[-1]) == (True, True, "ready")
     assert [revision for _, _, revision in taken(quick)] == [1, 2, 3, 4]
     assert len(harness.cache.fanout) == 1
 
@@ -202,7 +203,7 @@ def test_watchers_share_the_encodings_of_an_event() -> None:
     first, _ = harness.watcher()
     second, _ = harness.watcher(Scope(key=P + "x"))
     harness.cache.apply([put("x", b"1", 1)])
-    assert first.take()[0].change.encodings is second.take()[0].change.encodings
+    assert first.take()[0].event.encodings is second.take()[0].event.encodings
 
 
 def test_an_event_outlives_its_eviction_from_the_history() -> None:
@@ -213,15 +214,15 @@ def test_an_event_outlives_its_eviction_from_the_history() -> None:
     harness.clock.now += 60
     harness.cache.evict()
     (delivery,) = watcher.take()
-    assert delivery.change.previous is not None
-    assert delivery.change.previous.value == b"1"
+    assert delivery.event.previous is not None
+    assert delivery.event.previous.value == b"1"
 
 
 # ---- bounds of the history
 
 
 def revisions_kept(harness: Harness) -> list[int]:
-    return [change.revision for change in harness.cache.history.after(harness.cache.history.floor)]
+    return [event.revision for event in harness.cache.history.after(harness.cache.history.floor)]
 
 
 def test_history_is_bounded_by_age() -> None:
@@ -319,10 +320,10 @@ def test_snapshots_equal_a_model_that_copies_everything(
 
 
 def everything(harness: Harness, keys: KeyRange, at: int) -> list[KeyVersion[bytes]]:
-    """What a list finds that takes turns of two keys."""
+    """The versions that a list finds in batches of two keys."""
     found: list[KeyVersion[bytes]] = []
     while True:
-        versions, last_key = harness.cache.walk(keys, at, count=2)
+        versions, last_key = harness.cache.scan(keys, at, count=2)
         found += versions
         if last_key is None:
             return found
@@ -333,12 +334,12 @@ def everything(harness: Harness, keys: KeyRange, at: int) -> list[KeyVersion[byt
 
 
 def test_past_events_are_taken_a_part_at_a_time() -> None:
-    """However much it is, no turn of the loop has to look at all of it, and revisions stay whole."""
+    """No call looks at all past events, however many there are, and no part splits a revision."""
     harness = Harness()
     harness.cache.apply([put("x", b"", 1)])
     last = 2 * CATCH_UP_EVENTS_MAX
     for revision in range(2, last, 2):
-        # Two keys to a revision: a part that ended between them would tear it.
+        # Two keys to a revision: a part that ended between them would split it.
         harness.cache.apply([put("x", b"", revision, 1), put("y", b"", revision, revision)])
     watcher, _ = harness.watcher(after=1)
     parts = []
@@ -365,7 +366,7 @@ def test_a_watcher_whose_past_events_are_evicted_is_ended() -> None:
 
 @pytest.mark.parametrize("is_behind", [True, False])
 def test_a_watcher_that_takes_nothing_keeps_nothing_alive(is_behind: bool) -> None:
-    """Its queue is short in number; what it holds may be large all the same."""
+    """Its queue is bounded by number, but a few events may hold large objects."""
     harness = Harness(limits=HistoryLimits(bytes_max=1_000))
     harness.cache.apply([put("x", b"v" * 300, 1)])
     idle, calls = harness.watcher(after=0 if is_behind else 1)
@@ -376,7 +377,7 @@ def test_a_watcher_that_takes_nothing_keeps_nothing_alive(is_behind: bool) -> No
     harness.cache.drop_late_watchers()
     harness.cache.drop_late_watchers()
     assert harness.cache.fanout.dropped_total == 1
-    assert (idle.is_overrun, idle.is_ended, len(idle), calls[-1]) == (True, True, 0, "told")
+    assert (idle.is_overrun, idle.is_ended, len(idle), calls[-1]) == (True, True, 0, "ready")
     assert not busy.is_ended
     assert not harness.cache.has_released_much()
 
@@ -394,15 +395,15 @@ def test_a_watcher_takes_as_many_events_as_asked_for() -> None:
     harness = Harness()
     harness.cache.apply([put("x", b"", revision, 1) for revision in range(1, 5)])
     watcher, _ = harness.watcher()
-    parts = [[delivery.change.revision for delivery in watcher.take(3)]]
+    parts = [[delivery.event.revision for delivery in watcher.take(3)]]
     harness.cache.apply([put("x", b"", revision, 1) for revision in range(5, 8)])
     while len(watcher):
-        parts.append([delivery.change.revision for delivery in watcher.take(3)])
+        parts.append([delivery.event.revision for delivery in watcher.take(3)])
     assert parts == [[1, 2, 3], [4, 5, 6], [7]]
 
 
 def test_evicted_events_leave_memory() -> None:
-    """What is told of the history's bytes is what it holds."""
+    """The history's bytes are those of the events that it holds."""
 
     gone: list[bytes] = []
 
@@ -421,20 +422,20 @@ def test_encodings_of_large_events_are_kept_for_fewer() -> None:
     watcher, _ = harness.watcher()
     value = bytes(ENCODED_BYTES_MAX // 10)
     harness.cache.apply([put("x", value, revision, 1) for revision in range(1, 30)])
-    changes = [delivery.change for delivery in watcher.take()]
-    for change in changes:
-        change.encodings["form"] = b"bytes"
-    assert [bool(change.encodings) for change in changes] == [False] * 19 + [True] * 10
+    events = [delivery.event for delivery in watcher.take()]
+    for event in events:
+        event.encodings["form"] = b"bytes"
+    assert [bool(event.encodings) for event in events] == [False] * 19 + [True] * 10
 
 
 def test_encodings_are_kept_for_the_latest_events_only() -> None:
     harness = Harness()
     watcher, _ = harness.watcher(queued_events_max=2 * ENCODED_MAX)
     harness.cache.apply([put("x", b"", revision, 1) for revision in range(1, ENCODED_MAX + 3)])
-    changes = [delivery.change for delivery in watcher.take()]
-    for change in changes:
-        change.encodings["form"] = b"bytes"
-    assert [bool(change.encodings) for change in changes] == [False, False] + [True] * ENCODED_MAX
+    events = [delivery.event for delivery in watcher.take()]
+    for event in events:
+        event.encodings["form"] = b"bytes"
+    assert [bool(event.encodings) for event in events] == [False, False] + [True] * ENCODED_MAX
 
 
 def test_history_evicts_in_batches() -> None:
@@ -450,7 +451,7 @@ def test_history_evicts_in_batches() -> None:
 
 
 async def test_all_histories_share_a_budget(tmp_path: Path) -> None:
-    """The largest gets shorter; the small ones keep what they have."""
+    """The largest history gets shorter, the small ones do not."""
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
     cached = CacheAsStorage(store, history_bytes_max=1_000_000)
     await cached.start()
@@ -467,11 +468,11 @@ async def test_all_histories_share_a_budget(tmp_path: Path) -> None:
     await cached.close()
 
 
-# ---- the whole cache over a store that fails
+# ---- the whole cache, over a store that fails
 
 
 class FlakyStore:
-    """A store whose watches can be broken and whose history can be taken away."""
+    """A store whose watches can be broken and whose history can be compacted."""
 
     def __init__(self, store: Storage) -> None:
         self.store = store
@@ -508,11 +509,13 @@ class FlakyStore:
 class FlakyWatch:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
+        self.progress_requests = 0
 
     def __aiter__(self) -> AsyncIterator[EventBatch]:
         return aiter(self.watch)
 
-    async def request_progress(self) -> None: ...
+    async def request_progress(self) -> None:
+        self.progress_requests += 1
 
     async def close(self) -> None:
         await self.watch.close()
@@ -528,13 +531,7 @@ async def flaky(tmp_path: Path) -> AsyncIterator[tuple[FlakyStore, CacheAsStorag
     await cached.close()
 
 
-async def eventually(condition: Callable[[], bool], timeout_s: float = 10) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
-async def test_a_broken_watch_is_resumed_without_a_hole(
+async def test_a_broken_watch_is_resumed_without_missing_events(
     flaky: tuple[FlakyStore, CacheAsStorage],
 ) -> None:
     store, cached = flaky
@@ -543,7 +540,7 @@ async def test_a_broken_watch_is_resumed_without_a_hole(
         P,
         after=cached.cache.revision,
         scope=Scope(),
-        on_event=lambda: seen.extend(d.change.revision for d in watcher.take()),
+        on_ready=lambda: seen.extend(d.event.revision for d in watcher.take()),
     )
     written = []
     for round_ in range(5):
@@ -561,7 +558,7 @@ async def test_when_a_watch_cannot_resume_everything_is_listed_and_watchers_end(
     flaky: tuple[FlakyStore, CacheAsStorage],
 ) -> None:
     store, cached = flaky
-    watcher = cached.cache.watch(P, after=cached.cache.revision, scope=Scope(), on_event=lambda: None)
+    watcher = cached.cache.watch(P, after=cached.cache.revision, scope=Scope(), on_ready=lambda: None)
     await store.create(P + "a", b"")
     await eventually(lambda: len(watcher) == 1)
     store.is_down = True
@@ -574,11 +571,11 @@ async def test_when_a_watch_cannot_resume_everything_is_listed_and_watchers_end(
     assert [v.key for v in (await cached.cache.list(ALL)).versions] == [P + "a"]
     assert cached.cache.fills_total == 2
     with pytest.raises(RevisionCompacted):
-        cached.cache.watch(P, after=revision - 1, scope=Scope(), on_event=lambda: None)
+        cached.cache.watch(P, after=revision - 1, scope=Scope(), on_ready=lambda: None)
 
 
 async def test_a_list_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
-    """What is deleted between it and the next one must not be there for ever."""
+    """What is deleted between the failed list and the next must not stay in the cache."""
     store = FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
     for n in range(PAGE_KEYS + 10):
         await store.create(f"{P}{n:05}", b"")
@@ -596,22 +593,22 @@ async def test_a_list_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) 
 
 
 async def test_no_progress_is_requested_for_a_revision_that_does_not_exist(
-    flaky: tuple[FlakyStore, CacheAsStorage], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    """Row K37. Asking older etcd for progress writes, and must not be what makes the revision come."""
-    store, cached = flaky
-    asked = []
-    monkeypatch.setattr(FlakyWatch, "request_progress", lambda _: asked.append(1))
-    monkeypatch.setattr("storage.watch_cache.cache.FUTURE_REVISION_WAIT_S", 0.5)
+    """Row K37. With older etcd a request for progress writes, and would itself make the revision exist."""
+    store = FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
+    cached = CacheAsStorage(store, future_revision_wait_s=0.5)  # type: ignore[arg-type]
+    await cached.start()
     revision = await store.current_revision()
     with pytest.raises(RevisionTooLarge) as refused:
         await cached.cache.get(P + "a", ReadAt.not_older_than(revision + 1))
     assert (refused.value.requested, refused.value.current) == (revision + 1, revision)
-    assert asked == []
+    assert [watch.progress_requests for watch in store.watches] == [0]
     waiting = asyncio.create_task(cached.cache.get(P + "a", ReadAt.not_older_than(revision + 1)))
     await asyncio.sleep(0)
     await store.create(P + "a", b"")
     assert await waiting is not None
+    await cached.close()
 
 
 async def test_while_the_store_is_down_stale_reads_work_and_consistent_reads_fail(
@@ -631,7 +628,7 @@ async def test_while_the_store_is_down_stale_reads_work_and_consistent_reads_fai
     assert (await cached.get(P + "a", MOST_RECENT)).stored is not None
 
 
-# ---- is it what is in the store?
+# ---- comparing the cache with the store
 
 
 async def test_a_correct_cache_is_not_refilled(
@@ -668,16 +665,16 @@ async def test_a_wrong_cache_is_detected_and_refilled(
     damage: Callable[[Snapshots[Stored], FlakyStore], Awaitable[None]],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """An object lost, one too many, one too old: each is logged, counted, cured, and watchers are ended."""
+    """A missing, surplus or stale object is logged and counted; the cache is refilled and watchers end."""
     store, cached = flaky
     for name in "abc":
         await store.create(P + name, name.encode())
     await cached.get(P + "a")
-    watcher = cached.cache.watch(P, after=cached.cache.revision, scope=Scope(), on_event=lambda: None)
+    watcher = cached.cache.watch(P, after=cached.cache.revision, scope=Scope(), on_ready=lambda: None)
     await damage(cached.cache.resources[P].snapshots, store)
     assert not await cached.cache.check(P)
     assert dict(cached.cache.checks_total) == {(P, "failure"): 1}
-    assert "is not what the store had" in caplog.text
+    assert "differs from the store" in caplog.text
     await eventually(lambda: cached.cache.fills_total == 2)
     assert watcher.is_ended
     assert [v.key for v in (await cached.cache.list(ALL)).versions] == [P + "a", P + "b", P + "c"]
@@ -710,7 +707,7 @@ async def test_the_cache_is_compared_periodically(tmp_path: Path) -> None:
 async def test_a_store_restored_to_an_earlier_state_is_detected(
     flaky: tuple[FlakyStore, CacheAsStorage], tmp_path: Path
 ) -> None:
-    """Its watch would wait in silence until the old revisions come again, with other contents."""
+    """Its watch would wait silently until the old revisions are used again, for other events."""
     store, cached = flaky
     for n in range(20):
         await store.create(f"{P}{n}", b"")
@@ -775,7 +772,7 @@ async def test_keys_that_are_not_of_objects_are_ignored(tmp_path: Path) -> None:
 
 
 async def test_an_empty_resource_is_known_without_a_list(tmp_path: Path) -> None:
-    """Of a resource and of a folder in it; what was deleted is not there, though older reads still see it."""
+    """Of a resource and of a namespace in it; deleted objects do not count, though older reads see them."""
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
     revision = await store.create(P + "here/a", b"")
     cached = CacheAsStorage(store)
@@ -785,7 +782,7 @@ async def test_an_empty_resource_is_known_without_a_list(tmp_path: Path) -> None
     assert cache.is_empty("/registry/core/secrets/")
     assert cache.is_empty("/registry/core/secrets/", "here")
     assert not cache.is_empty(P)
-    assert [cache.is_empty(P, folder) for folder in ("here", "her", "here-too", "there")] == [
+    assert [cache.is_empty(P, namespace) for namespace in ("here", "her", "here-too", "there")] == [
         *(False, True, True, True)
     ]
     deleted = await store.compare_and_delete(P + "here/a", expected=revision)
@@ -821,14 +818,14 @@ async def test_the_version_stamp_changes_with_every_event(tmp_path: Path) -> Non
     await cached.close()
 
 
-# ---- the parts alone
+# ---- single parts
 
 
 def test_a_watcher_with_no_scope_in_common_costs_nothing() -> None:
     fanout: Fanout[bytes] = Fanout()
-    watcher: Watcher[bytes] = Watcher(after=0, predicate=None, on_event=lambda: pytest.fail("told"))
+    watcher: Watcher[bytes] = Watcher(after=0, predicate=None, on_ready=lambda: pytest.fail("ready"))
     fanout.add(watcher, Scope(key=P + "other"))
-    fanout.deliver([Change(KeyVersion(P + "x", b"", revision=1, create_revision=1))])
+    fanout.deliver([CacheEvent(KeyVersion(P + "x", b"", revision=1, create_revision=1))])
     assert watcher.take() == []
     fanout.remove(watcher, Scope(key=P + "other"))
     assert len(fanout) == 0
@@ -836,12 +833,12 @@ def test_a_watcher_with_no_scope_in_common_costs_nothing() -> None:
 
 def test_history_is_correct_after_many_evictions() -> None:
     clock = FakeClock()
-    history: History[bytes] = History(0, limits=HistoryLimits(events_max=10), weigh=len, clock=clock)
+    history: History[bytes] = History(0, limits=HistoryLimits(events_max=10), size_of=len, clock=clock)
     snapshots: Snapshots[bytes] = Snapshots()
     for revision in range(1, 500):
-        history.append(Change(snapshots.put("k", b"v", revision=revision, create_revision=1)))
-        for change in history.evict():
-            snapshots.forget_before(change.version)
+        history.append(CacheEvent(snapshots.put("k", b"v", revision=revision, create_revision=1)))
+        for event in history.evict():
+            snapshots.forget_before(event.version)
         expected = list(range(max(1, revision - 9), revision + 1))
         assert [v.revision for v in history.after(history.floor)] == expected
         assert len(history) == len(expected)
@@ -850,7 +847,7 @@ def test_history_is_correct_after_many_evictions() -> None:
 async def test_closing_the_cache_ends_its_watchers(tmp_path: Path) -> None:
     cached = CacheAsStorage(await EmbeddedStore.open(tmp_path / "data", durable=False))
     await cached.start()
-    watcher: Watcher[Stored] = cached.cache.watch(P, after=1, scope=Scope(), on_event=lambda: None)
+    watcher: Watcher[Stored] = cached.cache.watch(P, after=1, scope=Scope(), on_ready=lambda: None)
     with contextlib.suppress(StorageUnavailable):
         await cached.close()
     assert watcher.is_ended

@@ -1,4 +1,4 @@
-"""A watch cache in the shape of `Storage`, so that the contract's tests can be held against it."""
+"""An adapter that makes a watch cache a `Storage`, so that the tests of the contract can run on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from storage.interface import (
 )
 from storage.keys import resource_of
 from storage.watch_cache import HistoryLimits, KeyVersion, Scope, WatchCache, Watcher
-from storage.watch_cache.cache import HISTORY_BYTES_MAX
+from storage.watch_cache.cache import FUTURE_REVISION_WAIT_S, HISTORY_BYTES_MAX
 
 PREFIX = "/registry"
 
@@ -38,16 +38,18 @@ class CacheAsStorage:
         limits: HistoryLimits | None = None,
         history_bytes_max: int = HISTORY_BYTES_MAX,
         check_interval_s: float = 0,
+        future_revision_wait_s: float = FUTURE_REVISION_WAIT_S,
     ) -> None:
         self.store = store
         self.cache: WatchCache[Stored] = WatchCache(
             store,
             prefix=PREFIX,
             decode=lambda stored: stored,
-            weigh=lambda stored: len(stored.value),
+            size_of=lambda stored: len(stored.value),
             limits=limits,
             history_bytes_max=history_bytes_max,
             check_interval_s=check_interval_s,
+            future_revision_wait_s=future_revision_wait_s,
         )
         self._run: asyncio.Task[None] | None = None
 
@@ -97,17 +99,17 @@ class CacheWatch:
 
     def __init__(self, cache: WatchCache[Stored], prefix: str, keys: KeyRange, after: int) -> None:
         self._cache, self._prefix, self._after = cache, prefix, after
-        self._scope = Scope() if keys.start == prefix else Scope(folder=keys.start)
+        self._scope = Scope() if keys.start == prefix else Scope(key_prefix=keys.start)
         self._something = asyncio.Event()
         self._watcher: Watcher[Stored] | None = None
         self._is_closed = False
 
     async def __aiter__(self) -> AsyncIterator[EventBatch]:
         self._watcher = watcher = self._cache.watch(
-            self._prefix, after=self._after, scope=self._scope, on_event=self._something.set
+            self._prefix, after=self._after, scope=self._scope, on_ready=self._something.set
         )
         while not (watcher.is_ended or self._is_closed):
-            events = [_event(delivery.change.version) for delivery in watcher.take()]
+            events = [_event(delivery.event.version) for delivery in watcher.take()]
             if events:
                 yield EventBatch(events, events[-1].mod_revision)
             if not watcher.is_behind:

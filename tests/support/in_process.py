@@ -29,7 +29,7 @@ def resource(name: str, group: str = "rbac.authorization.k8s.io") -> ServedResou
 @asynccontextmanager
 async def server(store: Storage) -> AsyncIterator[Registry]:
     """One of those that share a store, with a cache of its own."""
-    cache = WatchCache(store, prefix=PREFIX, decode=StoredObject.of, weigh=lambda found: len(found.tail))
+    cache = WatchCache(store, prefix=PREFIX, decode=StoredObject.of, size_of=lambda found: len(found.tail))
     running = asyncio.create_task(cache.run())
     await cache.wait_until_filled()
     yield Registry(store, cache, brand=Brand(), prefix=PREFIX)

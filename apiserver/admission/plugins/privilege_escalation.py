@@ -24,11 +24,11 @@ from apiserver.authz.rbac.rules import ANY, PolicyRule, parse_rules
 from apiserver.brand import Brand
 from apiserver.catalogue.rbac import GROUP
 from apiserver.errors import Forbidden, NotFound
+from apiserver.golang.quoting import go_quote
 from apiserver.registry import offload
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import TakesLong, others_wait
 from apiserver.vocabulary import MASTERS, Document, GroupResource
-from storage.quoting import go_quote
 
 # Of a comparison that others wait for: some milliseconds.
 _STEPS_ON_LOOP_MAX: Final = 50_000

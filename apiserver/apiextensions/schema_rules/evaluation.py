@@ -16,9 +16,9 @@ from apiserver.apiextensions.schema_rules.rule_tree import CompiledRule, Node
 from apiserver.cel.compiler import Program
 from apiserver.cel.values import NONE, CostExceeded, EvaluationError, Optional
 from apiserver.field_errors import FieldError
+from apiserver.golang.quoting import go_quote
 from apiserver.schema.custom.correlation import Correlation
 from apiserver.schema.custom.paths import Key, Path, bracketed
-from storage.quoting import go_quote
 
 # Of one expression, and of all of them for one object.
 CALL_COST_MAX: Final = 1_000_000

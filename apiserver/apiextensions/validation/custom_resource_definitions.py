@@ -44,13 +44,13 @@ from apiserver.apiextensions.validation.versions import (
 )
 from apiserver.brand import Brand
 from apiserver.field_errors import forbidden, invalid, required
+from apiserver.golang.quoting import go_quote
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
 from apiserver.schema.custom.json_schema import Extensions
 from apiserver.schema.structural import Schema
 from apiserver.validation.checks import Errors, at, immutable, items, one_of, setting
 from apiserver.vocabulary import Document
-from storage.quoting import go_quote
 
 _PACKAGE: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _SCOPES: Final = ("Cluster", "Namespaced")

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from apiserver.authz.rbac.rules import Malformed, PolicyRule, parse_rules
 from apiserver.errors import NotFound
+from apiserver.golang.quoting import go_quote
 from apiserver.vocabulary import Document, GroupResource, UserInfo
-from storage.quoting import go_quote
 
 ROLE: Final = "Role"
 CLUSTER_ROLE: Final = "ClusterRole"

@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Final
 
 from apiserver.authz.rbac.rules import ANY, PolicyRule
-from storage.quoting import go_quote
+from apiserver.golang.quoting import go_quote
 
 # About a second. Roles as they are in clusters take some thousands.
 STEPS_MAX: Final = 2_000_000

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.field_errors import invalid, required
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import Errors, items, one_of, setting
 from apiserver.vocabulary import Document
-from storage.quoting import go_quote
 
 _GROUP_PRIORITY_MAX: Final = 20_000
 _VERSION_PRIORITY_MAX: Final = 1_000

@@ -17,11 +17,11 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 from apiserver.catalogue.rules.lengths import byte_length
 from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.registry.strategy import UpdateStrategy, WriteContext
 from apiserver.validation.checks import Errors, at, items
 from apiserver.vocabulary import Document
-from storage.quoting import go_quote
 
 _EXPIRATION_S_MIN: Final = 600
 _LEGACY_SIGNER: Final = "kubernetes.io/legacy-unknown"

@@ -10,10 +10,10 @@ import re
 from typing import Final
 
 from apiserver.field_errors import invalid, required
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.validation.checks import IMMUTABLE, Errors, at, immutable, named
 from apiserver.vocabulary import Document
-from storage.quoting import go_quote
 
 _LEADING_ZERO: Final = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])", re.ASCII)
 

@@ -15,7 +15,7 @@ from apiserver.cel.functions import ONE, CallEstimate, Library, Overload
 from apiserver.cel.library.shared_costs import of_text
 from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import UINT_MAX, EvaluationError
-from storage.quoting import go_quote
+from apiserver.golang.quoting import go_quote
 
 SEMVER: Final = types.opaque("kubernetes.Semver")
 _DIGITS: Final = re.compile("[0-9]*")

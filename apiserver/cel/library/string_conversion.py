@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 from typing import Final
 
-from storage.quoting import ESCAPES
+from apiserver.golang.quoting import ESCAPES
 
 _HALVES: Final = re.compile("[\ud800-\udfff]")  # of characters, in UTF-16
 

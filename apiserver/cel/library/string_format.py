@@ -17,7 +17,7 @@ from apiserver.cel.library.timestamps import format_duration, format_timestamp
 from apiserver.cel.syntax import CreateList, CreateMap, Node
 from apiserver.cel.types import Kind, Type
 from apiserver.cel.values import BoolKey, Duration, EvaluationError, Timestamp, UInt, key_value, type_name
-from storage.quoting import go_quote
+from apiserver.golang.quoting import go_quote
 
 _PRECISION: Final = 6
 PRECISION_MAX: Final = 1000

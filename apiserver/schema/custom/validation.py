@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.field_errors import FieldError, not_supported, quote, required, too_long, too_many
+from apiserver.golang.quoting import go_quote
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.schema.custom import numbers
 from apiserver.schema.custom.correlation import Correlation, equal
 from apiserver.schema.custom.formats import format_of, is_recognised
 from apiserver.schema.custom.json_schema import Extensions, JSONSchema
-from storage.quoting import go_quote
 
 Test: TypeAlias = Callable[[Any], object]
 # What is wrong, by its whole sentence: the same is told once.

@@ -17,8 +17,8 @@ from apiserver.authn.impersonation import (
     wanted_user,
 )
 from apiserver.errors import BadRequest
+from apiserver.golang.quoting import go_quote
 from apiserver.vocabulary import UserInfo
-from storage.quoting import go_quote
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -13,7 +13,7 @@ from apiserver.endpoints import watch_stream
 from apiserver.endpoints.watch_stream import Iteration, WatchStream
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import KeyVersion, Watcher
-from storage.watch_cache.events import Change, Delivery
+from storage.watch_cache.events import CacheEvent, Delivery
 
 ENDED_WITHIN_S: Final = 5
 
@@ -47,10 +47,10 @@ def test_a_damaged_value_behind_one_to_be_converted_ends_the_stream(monkeypatch:
         metrics: Any = SimpleNamespace(count_watch_events=lambda *_: None)
         ends_at = loop.time() + ENDED_WITHIN_S
         stream = WatchStream(call, encoder, resource, metrics, Iteration(), ends_at=ends_at, clock=loop.time)
-        watcher = Watcher[StoredObject](after=0, predicate=None, on_event=stream.on_event)
+        watcher = Watcher[StoredObject](after=0, predicate=None, on_ready=stream.on_event)
         for revision, head in ((1, b"{"), (2, b"")):
             found = StoredObject(f"/{revision}", head, b"")
-            change = Change(KeyVersion(found.key, found, revision=revision, create_revision=revision))
+            change = CacheEvent(KeyVersion(found.key, found, revision=revision, create_revision=revision))
             watcher.offer(Delivery(change.type, change))
         await stream.run(watcher, [], initial_bookmark=None, revision=lambda: 2, sends_bookmarks=False)
         assert written.pieces == [500, "end"]

@@ -1,10 +1,10 @@
-"""Text in messages, as Go prints it: clients and their tests know the messages to the letter."""
+"""Quotes texts in messages as Go's package strconv does; clients' tests compare them to the letter."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# By the character's code, as str.translate takes them.
+# A table for str.translate.
 ESCAPES: Final = str.maketrans(
     {
         "\a": r"\a",
@@ -28,6 +28,11 @@ def go_quote(text: str) -> str:
             character if character.isprintable() else _code(ord(character)) for character in inner
         )
     return f'"{inner}"'
+
+
+def strconv_error(function: str, text: str, problem: str) -> str:
+    """The message of a strconv.NumError: `strconv.ParseUint: parsing "x": invalid syntax`."""
+    return f"strconv.{function}: parsing {go_quote(text)}: {problem}"
 
 
 def _code(code: int) -> str:
