@@ -1,4 +1,4 @@
-"""What type each part of an expression has, and what its names and calls mean.
+"""Type-checks an expression: finds the type of each part, and what its names and calls refer to.
 
 The rules, the texts of errors and where they point are cel-go's (checker/checker.go). Time is linear in the
 length of the text.
@@ -14,7 +14,6 @@ from typing import Any, Final
 from apiserver.cel import syntax, types, validators
 from apiserver.cel.functions import Overload
 from apiserver.cel.name_resolution import Declaration, NameResolver
-from apiserver.cel.spine import first_operand, with_first_operand
 from apiserver.cel.syntax import (
     Bind,
     Call,
@@ -22,23 +21,25 @@ from apiserver.cel.syntax import (
     Constant,
     CreateList,
     CreateMap,
+    CreateMessage,
     Ident,
-    Invalid,
+    InvalidExpression,
     Issue,
-    Message,
     Node,
     Select,
+    first_operand,
+    with_first_operand,
 )
-from apiserver.cel.types import Kind, Type
+from apiserver.cel.types import Type, TypeKind
 from apiserver.cel.unification import (
-    ANYTHING,
+    DYN_OR_ERROR,
     SCALARS,
     TooComplex,
     Unifier,
     has_parameters,
     most_general,
     parameter_names,
-    renamed,
+    with_parameters,
 )
 from apiserver.cel.values import UInt
 
@@ -55,8 +56,10 @@ _LOGICAL: Final = frozenset({"_&&_", "_||_"})
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """mixed: literals of lists and maps may mix types, and are then dyn.
+class CheckOptions:
+    """How strictly an expression is checked.
+
+    mixed: literals of lists and maps may mix types, and are then dyn.
 
     lenient: nothing is an error before evaluation, as if nothing was checked.
     quoted_fields: fields may be selected as "a.`b-c`".
@@ -71,47 +74,47 @@ class Rules:
 _RESOLVED_MAX: Final = 4096
 
 
-def check(node: Node, source: str, names: NameResolver, rules: Rules) -> Node:
-    """The tree with its types, names and overloads written into it. Raises Invalid."""
-    checker = _Checker(names, rules)
+def check(node: Node, source: str, resolver: NameResolver, options: CheckOptions) -> Node:
+    """Returns the tree with types, names and overloads written into it. Raises InvalidExpression."""
+    checker = _Checker(resolver, options)
     try:
         checked = checker.check(node)
         checker.finish()
     except RecursionError:
-        raise Invalid(source, [Issue("max recursion depth exceeded")]) from None
-    if not checker.issues and not rules.mixed and not rules.lenient:
+        raise InvalidExpression(source, [Issue("max recursion depth exceeded")]) from None
+    if not checker.issues and not options.mixed and not options.lenient:
         checker.validate()
     if checker.issues:
-        raise Invalid(source, sorted(checker.issues, key=lambda issue: issue.offset or 0))
+        raise InvalidExpression(source, sorted(checker.issues, key=lambda issue: issue.offset or 0))
     return checked
 
 
 class _Checker:
-    def __init__(self, names: NameResolver, rules: Rules) -> None:
-        self._names = names
-        self._functions = names.vocabulary.functions
-        self._longest = max(names.longest.values(), default=0)
-        self._rules = rules
+    def __init__(self, resolver: NameResolver, options: CheckOptions) -> None:
+        self._resolver = resolver
+        self._functions = resolver.declarations.functions
+        self._longest = max(resolver.name_parts_max.values(), default=0)
+        self._options = options
         self._unifier = Unifier()
         self._locals: dict[str, Type] = {}
-        self._open: list[Node] = []  # whose types have parameters yet
-        self._noted = validators.Candidates()
+        self._open: list[Node] = []  # those whose types have free parameters
+        self._candidates = validators.Candidates()
         self._in_format = 0
         self.issues: list[Issue] = []
 
     def finish(self) -> None:
-        """All parameters become what they have turned out to be, or dyn."""
+        """Replaces all type parameters by what they are bound to, or dyn."""
         for node in self._open:
             node.type = self._unifier.substitute(node.type, free=types.DYN)
 
     def validate(self) -> None:
-        for node, message in validators.complaints(self._noted):
+        for node, message in validators.problems(self._candidates):
             self._report(node, message)
 
     # ---- the walk
 
     def check(self, node: Node) -> Node:
-        """The node, or what it has turned out to be; its type is set."""
+        """Checks a node and sets its type. Returns the node, or the one that replaces it."""
         chain: list[Node] = []
         while (child := first_operand(node)) is not None:
             if isinstance(node, Select):
@@ -143,11 +146,11 @@ class _Checker:
         self._report_at(node.offset, message)
 
     def _report_at(self, offset: int, message: str) -> None:
-        if len(self.issues) < syntax.ISSUES_MAX and not self._rules.lenient:
+        if len(self.issues) < syntax.ISSUES_MAX and not self._options.lenient:
             self.issues.append(Issue(message, offset))
 
     def _undeclared(self, node: syntax.NodeBase, name: str) -> None:
-        self._report(node, f"undeclared reference to '{name}' (in container '{self._names.container}')")
+        self._report(node, f"undeclared reference to '{name}' (in container '{self._resolver.container}')")
 
     @contextmanager
     def _scope(self, variables: Mapping[str, Type]) -> Iterator[None]:
@@ -165,23 +168,23 @@ class _Checker:
         local = self._locals.get(node.name)
         if local is not None:
             self._set(node, local)
-        elif (found := self._names.meaning(node.name)) is not None:
+        elif (found := self._resolver.resolve(node.name)) is not None:
             self._name(node, *found)
         else:
-            node.type = types.DYN if self._rules.lenient else types.ERROR
+            node.type = types.DYN if self._options.lenient else types.ERROR
             self._undeclared(node, node.name)
 
-    def _name(self, node: Ident, name: str, meaning: Declaration) -> None:
-        type_, node.is_constant, node.value = meaning
+    def _name(self, node: Ident, name: str, declaration: Declaration) -> None:
+        type_, node.is_constant, node.value = declaration
         # A local of the same name must not hide it from later steps.
         node.name = "." + name if name in self._locals else name
         if has_parameters(type_):  # of a type's name, `list(A)`
             parameters = dict.fromkeys(parameter_names(type_), types.DYN)
-            type_ = renamed(type_, parameters)
+            type_ = with_parameters(type_, parameters)
         node.type = type_
 
     def _chain(self, node: Node, parts: int) -> list[str] | None:
-        """`a.b.c` as names, if it is nothing but names and no more than that many of them."""
+        """Returns the names in `a.b.c`; None if it is anything else, or has more than that many parts."""
         found: list[str] = []
         while isinstance(node, Select) and not node.is_test and not node.is_optional:
             found.append(node.field)
@@ -193,13 +196,13 @@ class _Checker:
         return [node.name, *reversed(found)]
 
     def _qualified(self, node: Select) -> Ident | None:
-        """A variable or constant with a dotted name."""
+        """Returns the variable or constant with a dotted name that a selection is; None if it is not one."""
         if not self._longest or node.is_test or node.is_optional:
             return None
         chain = self._chain(node, self._longest)
-        if chain is None or chain[0].removeprefix(".") not in self._names.longest:
+        if chain is None or chain[0].removeprefix(".") not in self._resolver.name_parts_max:
             return None
-        found = self._names.meaning(".".join(chain))
+        found = self._resolver.resolve(".".join(chain))
         if found is None:
             return None
         ident = Ident(found[0], offset=node.offset)
@@ -207,14 +210,14 @@ class _Checker:
         return ident
 
     def _is_namespaced(self, node: Call) -> bool:
-        """Whether it calls `math.greatest`; if so it is rewritten to have no target."""
+        """Whether a function of a namespace is called, as `math.greatest`; if so, its target is removed."""
         assert node.target is not None
         if not self._longest:
             return False
         chain = self._chain(node.target, self._longest)
-        if chain is None or chain[0].removeprefix(".") not in self._names.longest:
+        if chain is None or chain[0].removeprefix(".") not in self._resolver.name_parts_max:
             return False
-        for candidate in self._names.candidates(".".join((*chain, node.function))):
+        for candidate in self._resolver.candidates(".".join((*chain, node.function))):
             if candidate in self._functions:
                 node.function, node.target = candidate, None
                 return True
@@ -224,23 +227,23 @@ class _Checker:
 
     def _select(self, node: Select) -> None:
         operand = self._unifier.substitute(node.operand.type)
-        target = operand.element if operand.kind is Kind.OPTIONAL else operand
+        target = operand.element if operand.kind is TypeKind.OPTIONAL else operand
         result = types.DYN
         node.key = node.field
-        if target.kind is Kind.MAP:
+        if target.kind is TypeKind.MAP:
             result = target.value
-        elif target.kind is Kind.OBJECT:
+        elif target.kind is TypeKind.OBJECT:
             found = target.fields.get(node.field)
             if found is None:
                 self._report(node, f"undefined field '{node.field}'")
-                result = types.DYN if self._rules.lenient else types.ERROR
+                result = types.DYN if self._options.lenient else types.ERROR
             else:
                 node.key, result = found.key, found.type
-        elif target.kind is Kind.PARAMETER:
+        elif target.kind is TypeKind.PARAMETER:
             self._unifier.assignable(types.DYN, target)
-        elif target.kind not in ANYTHING:
+        elif target.kind not in DYN_OR_ERROR:
             self._report(node, f"type '{target}' does not support field selection")
-        if node.is_optional or (operand.kind is Kind.OPTIONAL):
+        if node.is_optional or (operand.kind is TypeKind.OPTIONAL):
             result = types.optional_of(result)
         self._set(node, types.BOOL if node.is_test else self._unifier.substitute(result))
 
@@ -257,25 +260,25 @@ class _Checker:
             node.args = tuple(map(self.check, node.args))
         self._in_format -= is_format
         if is_format:
-            self._noted.formats.append(node)
-        for name in self._names.candidates(node.function):
+            self._candidates.formats.append(node)
+        for name in self._resolver.candidates(node.function):
             overloads = self._functions.get(name)
             if overloads is not None:
                 break
         else:
-            node.type = types.DYN if self._rules.lenient else types.ERROR
+            node.type = types.DYN if self._options.lenient else types.ERROR
             self._undeclared(node, node.function)
             return
         if node.target is None:
             node.function = name
         self._resolve(node, overloads)
         if node.function in validators.CHECKED_FUNCTIONS and node.args and isinstance(node.args[0], Constant):
-            self._noted.calls.append(node)
+            self._candidates.calls.append(node)
 
     def _resolve(self, node: Call, overloads: tuple[Overload, ...]) -> None:
         if node.function in _LOGICAL and node.target is None:
             node.overloads = overloads
-            node.type = types.BOOL if self._are_bools(node.args) or self._rules.lenient else types.ERROR
+            node.type = types.BOOL if self._are_bools(node.args) or self._options.lenient else types.ERROR
             return
         is_method = node.target is not None
         args = node.args if node.target is None else (node.target, *node.args)
@@ -285,7 +288,7 @@ class _Checker:
             node.overloads = found[0]
             self._set(node, found[1])
             return
-        if self._rules.lenient:
+        if self._options.lenient:
             node.overloads = tuple(
                 each for each in overloads if each.is_method == is_method and len(each.args) == len(args)
             )
@@ -311,11 +314,11 @@ class _Checker:
     def _resolved(
         self, function: str, overloads: Sequence[Overload], given: Sequence[Type], *, is_method: bool
     ) -> tuple[tuple[Overload, ...], Type] | None:
-        """The overloads that fit, and the type of their results."""
+        """Returns the overloads that fit, and the type of their results; None if there are none."""
         if not all(type_.kind in SCALARS for type_ in given):
             return self._matching(overloads, given, is_method=is_method)
         key = (function, is_method, tuple(type_.kind for type_ in given))
-        known = self._names.vocabulary.resolved
+        known = self._resolver.declarations.resolved
         if key in known:
             return known[key]
         found = self._matching(overloads, given, is_method=is_method)
@@ -334,18 +337,18 @@ class _Checker:
                 continue
             wanted: Sequence[Type] = overload.args
             its_result = overload.result
-            generic = self._names.vocabulary.parameters[overload]
+            generic = self._resolver.declarations.parameters[overload]
             if generic:
                 names = {name: self._unifier.fresh() for name in generic}
-                wanted = [renamed(type_, names) for type_ in wanted]
-                its_result = renamed(its_result, names)
+                wanted = [with_parameters(type_, names) for type_ in wanted]
+                its_result = with_parameters(its_result, names)
             if not self._unifier.all_assignable(given, wanted):
                 continue
             matching.append(overload)
             its_result = self._unifier.substitute(its_result)
             if result is None:
                 result = its_result
-            elif result.kind is not Kind.DYN and result != its_result:
+            elif result.kind is not TypeKind.DYN and result != its_result:
                 result = types.DYN
         return None if result is None else (tuple(matching), result)
 
@@ -356,7 +359,7 @@ class _Checker:
             return type_
         if self._unifier.assignable(before, type_):
             return most_general(before, type_)
-        if self._rules.mixed or self._rules.lenient:
+        if self._options.mixed or self._options.lenient:
             return types.DYN
         substitute = self._unifier.substitute
         self._report(
@@ -367,11 +370,11 @@ class _Checker:
         return types.ERROR
 
     def _unwrapped(self, node: Node) -> Type:
-        """Of an optional entry: what is in it."""
+        """Returns the type of the value that an optional entry has."""
         type_ = self._unifier.substitute(node.type)
-        if type_.kind is Kind.OPTIONAL:
+        if type_.kind is TypeKind.OPTIONAL:
             return type_.element
-        if type_.kind is not Kind.DYN:
+        if type_.kind is not TypeKind.DYN:
             self._report(node, f"expected type '{types.optional_of(type_)}' but found '{type_}'")
         return type_
 
@@ -385,7 +388,7 @@ class _Checker:
             element = self._joined(item, element, type_)
         node.items = tuple(items)
         if not self._in_format:
-            self._noted.literals.append(node)
+            self._candidates.literals.append(node)
         self._set(node, types.list_of(self._unifier.fresh() if element is None else element))
 
     def _map(self, node: CreateMap) -> None:
@@ -399,22 +402,22 @@ class _Checker:
             type_ = self._unwrapped(value) if entry.is_optional else value.type
             value_type = self._joined(value, value_type, type_)
         if not self._in_format:
-            self._noted.literals.append(node)
+            self._candidates.literals.append(node)
         if key_type is None or value_type is None:
             key_type, value_type = self._unifier.fresh(), self._unifier.fresh()
         self._set(node, types.map_of(key_type, value_type))
 
-    def _message(self, node: Message) -> None:
-        found = self._names.meaning(node.name)
+    def _message(self, node: CreateMessage) -> None:
+        found = self._resolver.resolve(node.name)
         if found is None:
             self._undeclared(node, node.name)
             node.type = types.ERROR
             return
         node.name, type_ = found[0], found[1].type
         result = types.ERROR
-        if type_.kind is not Kind.TYPE:
+        if type_.kind is not TypeKind.TYPE:
             self._report(node, f"'{type_}' is not a type")
-        elif not type_.parameters or type_.element.kind is not Kind.OBJECT:
+        elif not type_.parameters or type_.element.kind is not TypeKind.OBJECT:
             shown = type_.element if type_.parameters else type_
             self._report(node, f"'{shown}' is not a message type")
         else:
@@ -423,7 +426,7 @@ class _Checker:
         for entry in node.entries:
             entry.value = value = self.check(entry.value)
             wanted = types.ERROR
-            if result.kind is Kind.OBJECT:
+            if result.kind is TypeKind.OBJECT:
                 its_field = result.fields.get(str(entry.key))
                 if its_field is None:
                     self._report_at(entry.offset, f"undefined field '{entry.key}'")
@@ -452,11 +455,11 @@ class _Checker:
     def _comprehension(self, node: Comprehension) -> None:
         range_type = self._unifier.substitute(node.range.type)
         key, value = types.DYN, types.DYN
-        if range_type.kind is Kind.LIST:
+        if range_type.kind is TypeKind.LIST:
             key, value = types.INT, range_type.element
-        elif range_type.kind is Kind.MAP:
+        elif range_type.kind is TypeKind.MAP:
             key, value = range_type.parameters
-        elif range_type.kind in ANYTHING or range_type.kind is Kind.PARAMETER:
+        elif range_type.kind in DYN_OR_ERROR or range_type.kind is TypeKind.PARAMETER:
             self._unifier.assignable(types.DYN, range_type)
         else:
             self._report(
@@ -466,7 +469,7 @@ class _Checker:
             )
             key = value = types.ERROR
         if len(node.variables) == 1:
-            variables = {node.variables[0]: key if range_type.kind is Kind.MAP else value}
+            variables = {node.variables[0]: key if range_type.kind is TypeKind.MAP else value}
         else:
             variables = dict(zip(node.variables, (key, value), strict=True))
         with self._scope(variables):
@@ -480,31 +483,31 @@ class _Checker:
         first, *_ = variables.values()
         if node.macro in ("all", "exists"):
             assert node.condition is not None
-            return types.BOOL if self._are_bools((node.condition,)) or self._rules.lenient else types.ERROR
+            return types.BOOL if self._are_bools((node.condition,)) or self._options.lenient else types.ERROR
         if node.macro == "existsOne":
-            return self._taken(node, types.INT, types.BOOL)
+            return self._conditional_type(node, types.INT, types.BOOL)
         if node.macro == "filter":
-            return self._taken(node, types.list_of(first))
+            return self._conditional_type(node, types.list_of(first))
         assert node.result is not None
         if node.macro == "transformMap":
-            return self._taken(node, types.map_of(first, node.result.type))
+            return self._conditional_type(node, types.map_of(first, node.result.type))
         if node.macro == "transformMapEntry":
             entry = self._unifier.substitute(node.result.type)
-            if entry.kind is Kind.MAP:
-                return self._taken(node, entry)
-            if entry.kind not in ANYTHING:
+            if entry.kind is TypeKind.MAP:
+                return self._conditional_type(node, entry)
+            if entry.kind not in DYN_OR_ERROR:
                 self._report(
                     node,
                     f"found no matching overload for 'cel.@mapInsert' applied to '(map(dyn, dyn), {entry})'",
                 )
             return types.MAP_DYN
-        return self._taken(node, types.list_of(node.result.type))
+        return self._conditional_type(node, types.list_of(node.result.type))
 
-    def _taken(self, node: Comprehension, made: Type, result: Type | None = None) -> Type:
-        """The result's type, if the condition is one. cel-go sees `condition ? made : made` here."""
+    def _conditional_type(self, node: Comprehension, made: Type, result: Type | None = None) -> Type:
+        """Returns the loop's type if the condition is a bool; cel-go checks `condition ? made : made`."""
         if node.condition is None or self._unifier.assignable(node.condition.type, types.BOOL):
             return result or made
-        if self._rules.lenient:
+        if self._options.lenient:
             return result or made
         shown = ", ".join(
             str(self._unifier.substitute(type_, free=types.DYN))
@@ -514,14 +517,14 @@ class _Checker:
         return types.ERROR
 
 
-# By the class of a node: what checks those that end a chain, and those of which the first child is checked.
-# A table and not a method, which would take a third of the stack.
+# Methods by class of node: for nodes that end a chain, and for nodes whose first operand has been checked.
+# These are tables, since a method that dispatches would add a third to the depth of the stack.
 _LEAVES: Final[Mapping[type, Callable[[_Checker, Any], None]]] = {
     Constant: _Checker._constant,
     Ident: _Checker._ident,
     CreateList: _Checker._list,
     CreateMap: _Checker._map,
-    Message: _Checker._message,
+    CreateMessage: _Checker._message,
     Bind: _Checker._binding,
     Call: _Checker._call,
 }

@@ -1,8 +1,8 @@
-"""A checked tree becomes closures over a frame, which count what they cost.
+"""Compiles a checked tree to closures over a frame, which count what they cost.
 
-How each part is evaluated is in `runs`. What costs the same whenever a part is evaluated is added up here and
-charged once, where that part begins: with the whole expression, a branch, a loop's turn. Only what depends on
-values is charged by itself.
+How each part is evaluated is in `evaluators`. What costs the same whenever a part is evaluated is added up
+here and charged once, where that part begins: with the whole expression, a branch, an iteration. Only what
+depends on values is charged by itself.
 
 Source of what is charged: cel-go interpreter/runtimecost.go. A name, a field and an index cost one each, but
 of a name that is only a branch of `?:` or an index, itself nothing.
@@ -14,38 +14,39 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
+from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.evaluators import bindings, calls, comprehensions, equality, literals, logic, selections
-from apiserver.cel.evaluators.frames import ABSENT, EXCEEDED, NO_OVERLOAD, Evaluator, Frame, charged, in_steps
+from apiserver.cel.evaluators.frames import ABSENT, BUDGET, Evaluator, Frame, charged, in_steps
 from apiserver.cel.functions import LIST_COST, MAP_COST, MESSAGE_COST
-from apiserver.cel.spine import MACRO_TARGET, first_operand
 from apiserver.cel.syntax import (
+    MACRO_TARGET,
     Bind,
     Call,
     Comprehension,
     Constant,
     CreateList,
     CreateMap,
+    CreateMessage,
     Ident,
-    Message,
     Node,
     Select,
+    first_operand,
 )
-from apiserver.cel.types import Kind, Type
-from apiserver.cel.values import CostExceeded, EvaluationError
+from apiserver.cel.types import Type, TypeKind
+from apiserver.cel.values import NO_SUCH_OVERLOAD, CostExceeded, EvaluationError
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 
-BUDGET: Final = 1_000_000  # of one evaluation, Kubernetes' PerCallLimit
 # A chain of calls is cut into pieces of so many, which are evaluated one after the other and not within.
 CHAIN_MAX: Final = 32
 # Methods whose argument is evaluated only if what they are called on has no value.
 _ALTERNATIVES: Final = frozenset({"optional_or_optional", "optional_orValue_value"})
 
-# What Python says of values that are not of the types they are declared to be. Operations do not look for it.
+# What Python raises for values that are not of their declared types. Operations do not check that themselves.
 _MISTYPED: Final = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError)
 
 
 class ProgramError(Exception):
-    """An expression that checks cannot be evaluated; the message is the client's."""
+    """An expression that passes the checks cannot be evaluated; the message is for the client."""
 
 
 class Result(NamedTuple):
@@ -56,44 +57,44 @@ class Result(NamedTuple):
 class Program:
     """An expression, ready to be evaluated any number of times, also by several threads at once."""
 
-    __slots__ = ("_cost", "_frame", "_names", "_run")
+    __slots__ = ("_cost", "_evaluate", "_frame", "_names")
 
-    def __init__(self, run: Evaluator, cost: int, names: Mapping[str, int], size: int) -> None:
-        self._run, self._cost = run, cost
+    def __init__(self, evaluate: Evaluator, cost: int, names: Mapping[str, int], size: int) -> None:
+        self._evaluate, self._cost = evaluate, cost
         self._names = tuple(names.items())
         self._frame: Frame = [ABSENT] * size
 
-    def __call__(self, variables: Mapping[str, Any], budget: int = BUDGET) -> Result:
+    def __call__(self, variables: Mapping[str, Any], budget: int = PER_CALL_LIMIT) -> Result:
         """Raises EvaluationError, also for a value that is not of its declared type, and CostExceeded.
 
-        variables: those that the expression names; it is an EvaluationError to need one that is missing.
-        Other errors may not matter (`error || true`); that a value is not of its type always does.
+        variables: those that the expression names; needing one that is missing is an EvaluationError.
+        Other errors may not matter (`error || true`); a value that is not of its type always does.
         """
         frame = self._frame.copy()
-        frame[0] = budget - self._cost
+        frame[BUDGET] = budget - self._cost
         for name, slot in self._names:
             if name in variables:
                 frame[slot] = variables[name]
         try:
-            value = self._run(frame)
+            value = self._evaluate(frame)
         except EvaluationError as error:
             error.cost = _spent(frame, budget)
             raise
         except _MISTYPED as error:
-            raise _failed(NO_OVERLOAD, _spent(frame, budget)) from error
+            raise _failed(NO_SUCH_OVERLOAD, _spent(frame, budget)) from error
         except RecursionError:
             raise _failed("values are nested too deeply", _spent(frame, budget)) from None
-        left: int = frame[0]
+        left: int = frame[BUDGET]
         if left < 0:
-            raise CostExceeded(EXCEEDED)
+            raise CostExceeded
         return Result(value, budget - left)
 
 
 def _spent(frame: Frame, budget: int) -> int:
     """Raises CostExceeded."""
-    left: int = frame[0]
+    left: int = frame[BUDGET]
     if left < 0:
-        raise CostExceeded(EXCEEDED)
+        raise CostExceeded
     return budget - left
 
 
@@ -106,33 +107,33 @@ def _failed(message: str, cost: int) -> EvaluationError:
 class Code(NamedTuple):
     """How a part of a tree is evaluated.
 
-    cost: what it always costs; whoever runs it charges that, before.
-    own: how much of it is for being a name or a selection.
-    is_attribute: whether it is one, so that a selection from it costs no more than its own.
-    path: how the variable is read, its slot, and fields, of `self.a.b`.
-    constant: its value, in a tuple, where that is known before.
+    cost: what it always costs; the caller charges that before it is evaluated.
+    attribute_cost: how much of the cost is for being a name or a selection.
+    is_attribute: whether it is a name or a selection, so that selecting from it costs only that selection.
+    path: of `self.a.b`: the evaluator of the variable, its slot, and the fields; else empty.
+    constant: the value in a tuple of one, if it is known; else empty.
     """
 
-    run: Evaluator
+    evaluate: Evaluator
     cost: int = 0
-    own: int = 0
+    attribute_cost: int = 0
     is_attribute: bool = False
     path: tuple[Any, ...] = ()
     constant: tuple[Any, ...] = ()
 
     @property
     def bare_cost(self) -> int:
-        return self.cost - self.own
+        return self.cost - self.attribute_cost
 
 
 def compile_tree(node: Node) -> Program:
-    """Raises NotRunnable."""
+    """Raises ProgramError."""
     compiler = _Compiler()
     try:
         code = compiler.compile(node)
     except RecursionError:
         raise ProgramError("max recursion depth exceeded") from None
-    return Program(code.run, code.cost, compiler.globals, compiler.size)
+    return Program(code.evaluate, code.cost, compiler.globals, compiler.size)
 
 
 class _Compiler:
@@ -155,13 +156,13 @@ class _Compiler:
         for position, parent in enumerate(reversed(chain)):
             if position and position % CHAIN_MAX == 0:
                 slot = self._slot()
-                steps.append((slot, code.run))
-                code = code._replace(run=bindings.read(slot), path=())
+                steps.append((slot, code.evaluate))
+                code = code._replace(evaluate=bindings.read(slot), path=())
             code = _INNER[type(parent)](self, parent, code)
-        return code._replace(run=in_steps(steps, code.run), path=()) if steps else code
+        return code._replace(evaluate=in_steps(steps, code.evaluate), path=()) if steps else code
 
     def _first(self, node: Node) -> Node | None:
-        """Of what is evaluated whenever the node is; of others the walk ends."""
+        """Returns the first operand, if it is evaluated whenever the node is."""
         if isinstance(node, Call) and node.target is None and node.function in ("_&&_", "_||_", "_?_:_"):
             return None
         return first_operand(node)
@@ -198,26 +199,26 @@ class _Compiler:
 
     def _select(self, node: Select, operand: Code) -> Code:
         if node.is_test:
-            run = selections.has_field(operand.run, node.key)
-            return Code(run, operand.bare_cost + 1, 0, is_attribute=True)
-        own, cost = _selecting(operand)
+            evaluate = selections.has_field(operand.evaluate, node.key)
+            return Code(evaluate, operand.bare_cost + 1, 0, is_attribute=True)
+        attribute_cost, cost = _selecting(operand)
         is_plain = not node.is_optional and node.key == node.field
         if operand.path and is_plain:
             path = (*operand.path, node.key)
-            return Code(selections.read_path(path), cost, own, is_attribute=True, path=path)
-        run = selections.select(operand.run, node.key, node.field, is_optional=node.is_optional)
-        return Code(run, cost, own, is_attribute=True)
+            return Code(selections.read_path(path), cost, attribute_cost, is_attribute=True, path=path)
+        evaluate = selections.select(operand.evaluate, node.key, node.field, is_optional=node.is_optional)
+        return Code(evaluate, cost, attribute_cost, is_attribute=True)
 
     def _index(self, operand: Code, index: Code, *, is_optional: bool, of: Type) -> Code:
-        own, cost = _selecting(operand)
+        attribute_cost, cost = _selecting(operand)
         cost += index.bare_cost if index.is_attribute else index.cost
-        run = selections.index(operand.run, index.run, is_optional=is_optional, of=of)
-        return Code(run, cost, own, is_attribute=True)
+        evaluate = selections.index(operand.evaluate, index.evaluate, is_optional=is_optional, of=of)
+        return Code(evaluate, cost, attribute_cost, is_attribute=True)
 
     # ---- calls
 
     def _logical(self, node: Call) -> Code:
-        """All terms of a chain at once, however it is nested."""
+        """Compiles all terms of a chain of `&&` or `||` at once, however it is nested."""
         terms: list[Node] = []
         waiting: list[Node] = [node]
         while waiting:
@@ -227,34 +228,37 @@ class _Compiler:
             else:
                 terms.append(each)
         codes = list(map(self.compile, terms))
-        are_bools = [term.type.kind is Kind.BOOL for term in terms]
-        runs = [
-            logic.boolean(code.run, is_bool=is_bool) for code, is_bool in zip(codes, are_bools, strict=True)
+        are_bools = [term.type.kind is TypeKind.BOOL for term in terms]
+        evaluators = [
+            logic.boolean(code.evaluate, is_bool=is_bool)
+            for code, is_bool in zip(codes, are_bools, strict=True)
         ]
-        later = [charged(run, code.cost) for run, code in zip(runs[1:], codes[1:], strict=True)]
+        later = [
+            charged(evaluate, code.cost) for evaluate, code in zip(evaluators[1:], codes[1:], strict=True)
+        ]
         combine = logic.conjunction if node.function == "_&&_" else logic.disjunction
-        return Code(combine([runs[0], *later]), codes[0].cost)
+        return Code(combine([evaluators[0], *later]), codes[0].cost)
 
     def _conditional(self, node: Call) -> Code:
         return self._choice(node, self.compile(node.args[0]))
 
     def _choice(self, node: Call, condition: Code) -> Code:
         then, otherwise = map(self.compile, node.args[1:])
-        run = logic.boolean(condition.run, is_bool=node.args[0].type.kind is Kind.BOOL)
+        evaluate = logic.boolean(condition.evaluate, is_bool=node.args[0].type.kind is TypeKind.BOOL)
         always = min(then.bare_cost, otherwise.bare_cost)
-        run = logic.conditional(
-            run,
-            charged(then.run, then.bare_cost - always),
-            charged(otherwise.run, otherwise.bare_cost - always),
+        evaluate = logic.conditional(
+            evaluate,
+            charged(then.evaluate, then.bare_cost - always),
+            charged(otherwise.evaluate, otherwise.bare_cost - always),
         )
-        return Code(run, condition.cost + always, 0, is_attribute=True)
+        return Code(evaluate, condition.cost + always, 0, is_attribute=True)
 
     def _alternative(self, node: Call, optional: Code) -> Code:
         other = self.compile(node.args[0])
-        run = logic.alternative(
-            optional.run, charged(other.run, other.cost), is_value=node.function == "orValue"
+        evaluate = logic.alternative(
+            optional.evaluate, charged(other.evaluate, other.cost), is_value=node.function == "orValue"
         )
-        return Code(run, optional.cost)
+        return Code(evaluate, optional.cost)
 
     def _call(self, node: Call, args: Sequence[Code]) -> Code:
         given = [arg.type for arg in ((node.target,) if node.target is not None else ()) + node.args]
@@ -264,10 +268,10 @@ class _Compiler:
             case "_[?_]":
                 return self._index(*args, is_optional=True, of=given[0])
             case "_==_" | "_!=_":
-                run, call_cost = equality.comparison(
-                    args[0].run, args[1].run, *given, is_equal=node.function == "_==_"
+                evaluate, call_cost = equality.comparison(
+                    args[0].evaluate, args[1].evaluate, *given, is_equal=node.function == "_==_"
                 )
-                return Code(run, args[0].cost + args[1].cost + call_cost)
+                return Code(evaluate, args[0].cost + args[1].cost + call_cost)
             case "@in":
                 return self._membership(args[0], args[1], *given)
         cost = sum(arg.cost for arg in args)
@@ -275,34 +279,38 @@ class _Compiler:
             code = self._static_call(node, args, cost)
         else:
             name = node.function if node.function[0].isalpha() else ""
-            code = Code(calls.dispatched(name, node.overloads, [arg.run for arg in args]), cost)
+            code = Code(calls.dispatched(name, node.overloads, [arg.evaluate for arg in args]), cost)
         is_converted = node.function in _CONVERSIONS and len(args) == 1 and args[0].constant
-        return _evaluated(code.run) if is_converted else code
+        return _evaluated(code.evaluate) if is_converted else code
 
     def _membership(self, item: Code, container: Code, item_type: Type, container_type: Type) -> Code:
-        if container.constant and container_type.kind is Kind.LIST:
+        if container.constant and container_type.kind is TypeKind.LIST:
             (items,) = container.constant
             if not items:
                 return _constant(False)
             if all(map(equality.is_plain, items)):
-                return Code(equality.membership_of_constants(item.run, item_type, items), item.cost)
-        run, call_cost = equality.membership(item.run, container.run, item_type, container_type)
-        return Code(run, item.cost + container.cost + call_cost)
+                return Code(equality.membership_of_constants(item.evaluate, item_type, items), item.cost)
+        evaluate, call_cost = equality.membership(
+            item.evaluate, container.evaluate, item_type, container_type
+        )
+        return Code(evaluate, item.cost + container.cost + call_cost)
 
     def _static_call(self, node: Call, args: Sequence[Code], cost: int) -> Code:
         overload = node.overloads[0]
         pattern = _pattern(node, args)
-        runs = [arg.run for arg in args]
+        evaluators = [arg.evaluate for arg in args]
         if pattern is not None:
             try:
                 regex = compile_pattern(pattern)
             except InvalidPattern as error:
                 raise ProgramError(error.message) from None
             if overload.id == "matches_string":
-                return Code(calls.search(runs[0], regex.search, len(pattern)), cost)
+                return Code(calls.search(evaluators[0], regex.search, len(pattern)), cost)
         if overload.call_cost is not None:
-            return Code(calls.call_with_cost(overload.call, overload.call_cost, runs), cost)
-        return Code(calls.call(overload.call, runs, args[1].constant if len(args) == 2 else ()), cost + 1)
+            return Code(calls.call_with_cost(overload.call, overload.call_cost, evaluators), cost)
+        return Code(
+            calls.call(overload.call, evaluators, args[1].constant if len(args) == 2 else ()), cost + 1
+        )
 
     # ---- literals
 
@@ -310,8 +318,8 @@ class _Compiler:
         codes = list(map(self.compile, node.items))
         if not node.optional and all(code.constant for code in codes):
             return _constant([code.constant[0] for code in codes])
-        run = literals.make_list([code.run for code in codes], node.optional)
-        return Code(run, LIST_COST + sum(code.cost for code in codes))
+        evaluate = literals.make_list([code.evaluate for code in codes], node.optional)
+        return Code(evaluate, LIST_COST + sum(code.cost for code in codes))
 
     def _map(self, node: CreateMap) -> Code:
         cost, entries, are_constant = MAP_COST, [], True
@@ -320,23 +328,23 @@ class _Compiler:
             key, value = self.compile(entry.key), self.compile(entry.value)
             cost += key.cost + value.cost
             are_constant = are_constant and bool(key.constant and value.constant) and not entry.is_optional
-            entries.append((key.run, value.run, entry.is_optional))
-        run = literals.make_map(entries)
+            entries.append((key.evaluate, value.evaluate, entry.is_optional))
+        evaluate = literals.make_map(entries)
         if are_constant:
-            # What is wrong with it is told where it is needed.
+            # An error is raised when the map is evaluated.
             with suppress(EvaluationError):
-                return _constant(run([]))
-        return Code(run, cost)
+                return _constant(evaluate([]))
+        return Code(evaluate, cost)
 
-    def _message(self, node: Message) -> Code:
-        if node.type.kind is not Kind.OBJECT:  # of what was not checked
+    def _message(self, node: CreateMessage) -> Code:
+        if node.type.kind is not TypeKind.OBJECT:  # of what was not checked
             raise ProgramError(f"unknown type: {node.name}")
         cost, entries = MESSAGE_COST, []
         for entry in node.entries:
             value = self.compile(entry.value)
             cost += value.cost
             key = node.type.fields[str(entry.key)].key
-            entries.append((key, value.run, entry.is_optional))
+            entries.append((key, value.evaluate, entry.is_optional))
         return Code(literals.make_message(node.type, entries), cost)
 
     # ---- bindings and loops
@@ -350,13 +358,13 @@ class _Compiler:
 
     def _bind(self, node: Bind) -> Code:
         value, slot = self.compile(node.value), self._slot()
-        read = bindings.read_lazily(slot, charged(value.run, value.cost))
+        read = bindings.read_lazily(slot, charged(value.evaluate, value.cost))
         with self._scope({node.name: Code(read, 1, 1, is_attribute=True)}):
             body = self.compile(node.body)
-        return Code(bindings.bound(slot, body.run), body.cost)
+        return Code(bindings.bound(slot, body.evaluate), body.cost)
 
     def _bound_at_once(self, node: Bind, value: Code) -> Code:
-        """`hasValue(@target) ? … value(@target) … : …`, where cel-go has all of the target twice."""
+        """Compiles `hasValue(@target) ? … value(@target) … : …`; cel-go evaluates all of the target twice."""
         slot, choice = self._slot(), node.body
         assert isinstance(choice, Call)
         self._slot()
@@ -364,7 +372,9 @@ class _Compiler:
             condition = self.compile(choice.args[0])
         with self._scope({MACRO_TARGET: Code(bindings.read_again(slot))}):
             body = self._choice(choice, condition)
-        return Code(bindings.bound_at_once(slot, value.run, value.cost, body.run), value.cost + body.cost)
+        return Code(
+            bindings.bound_at_once(slot, value.evaluate, value.cost, body.evaluate), value.cost + body.cost
+        )
 
     def _comprehension(self, node: Comprehension, range_: Code) -> Code:
         slots = [self._slot() for _ in node.variables]
@@ -376,23 +386,23 @@ class _Compiler:
         with self._scope(variables):
             if node.condition is not None:
                 code = self.compile(node.condition)
-                is_bool = node.condition.type.kind is Kind.BOOL
-                condition = comprehensions.Part(logic.boolean(code.run, is_bool=is_bool), code.cost)
+                is_bool = node.condition.type.kind is TypeKind.BOOL
+                condition = comprehensions.LoopPart(logic.boolean(code.evaluate, is_bool=is_bool), code.cost)
             if node.result is not None:
                 code = self.compile(node.result)
-                result = comprehensions.Part(code.run, code.cost, bool(code.constant))
-        turns = comprehensions.turns(range_.run, slots, of=node.range.type)
-        run, cost = comprehensions.LOOPS[node.macro](turns, condition, result)
-        return Code(run, range_.cost + cost)
+                result = comprehensions.LoopPart(code.evaluate, code.cost, bool(code.constant))
+        iteration = comprehensions.iteration(range_.evaluate, slots, of=node.range.type)
+        evaluate, cost = comprehensions.LOOPS[node.macro](iteration, condition, result)
+        return Code(evaluate, range_.cost + cost)
 
 
-# A table, as the checker has one.
+# Tables, as the checker has.
 _LEAVES: Final[Mapping[type, Callable[[_Compiler, Any], Code]]] = {
     Constant: _Compiler._constant,
     Ident: _Compiler._ident,
     CreateList: _Compiler._list,
     CreateMap: _Compiler._map,
-    Message: _Compiler._message,
+    CreateMessage: _Compiler._message,
     Bind: _Compiler._bind,
     Call: _Compiler._leaf_call,
 }
@@ -408,34 +418,34 @@ def _constant(value: Any) -> Code:
     return Code(lambda frame: value, constant=(value,))
 
 
-# Functions of which a call with a constant is one; others are called each time, as cel-go does.
+# Functions whose calls with a constant are evaluated at compile time, as cel-go does; others are not.
 _CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
 )
 
 
-def _evaluated(run: Evaluator) -> Code:
-    """Now and for all times. Raises NotRunnable."""
+def _evaluated(evaluate: Evaluator) -> Code:
+    """Evaluates at compile time. Raises ProgramError."""
     try:
-        return _constant(run([BUDGET]))
+        return _constant(evaluate([PER_CALL_LIMIT]))
     except EvaluationError as error:
         raise ProgramError(str(error)) from None
 
 
-def _variable(run: Evaluator, slot: int) -> Code:
-    return Code(run, 1, 1, is_attribute=True, path=(run, slot))
+def _variable(evaluate: Evaluator, slot: int) -> Code:
+    return Code(evaluate, 1, 1, is_attribute=True, path=(evaluate, slot))
 
 
 def _selecting(operand: Code) -> tuple[int, int]:
-    """Of a selection from it: its own cost, and all."""
-    return (operand.own, operand.cost + 1) if operand.is_attribute else (1, operand.cost + 2)
+    """Returns the cost of a selection from an operand: of the selection alone, and with the operand."""
+    return (operand.attribute_cost, operand.cost + 1) if operand.is_attribute else (1, operand.cost + 2)
 
 
-_ANY: Final = frozenset({Kind.DYN, Kind.PARAMETER})
+_ANY: Final = frozenset({TypeKind.DYN, TypeKind.PARAMETER})
 
 
 def _always_matches(given: Type, wanted: Type) -> bool:
-    """Whether nothing but a value of the wanted type can come."""
+    """Whether an argument of the given type can only be a value of the wanted type."""
     if wanted.kind in _ANY:
         return True
     if given.kind is not wanted.kind or given.name != wanted.name:
@@ -446,12 +456,12 @@ def _always_matches(given: Type, wanted: Type) -> bool:
     )
 
 
-# Functions of regular expressions, and which argument is the pattern.
+# Functions of regular expressions, whose second argument is the pattern.
 _WITH_PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 
 
 def _pattern(node: Call, args: Sequence[Code]) -> str | None:
-    """A constant pattern, which is compiled before anything is evaluated."""
+    """Returns a constant pattern, which is compiled before anything is evaluated; None if it is not one."""
     if node.function not in _WITH_PATTERNS or len(args) < 2 or not args[1].constant:
         return None
     pattern = args[1].constant[0]

@@ -1,9 +1,9 @@
-"""The most that an expression may cost, by how large its schema lets values be.
+"""Estimates what an expression may cost, by how large its schema lets values be.
 
-Kubernetes refuses a rule whose worst case is too dear, so the accounting is cel-go's to the unit: what each
-kind of node costs, how a loop's body is counted, which sizes are known and which are not. Where cel-go loses
-sight of a size (or finds one by accident) so do we; otherwise a definition that one server takes another
-would refuse.
+Kubernetes refuses a rule whose worst case costs too much, so costs are exactly cel-go's: what each kind of
+node costs, how a loop's body is counted, which sizes are known and which are not. Where cel-go does not know
+a size (or knows one by accident), neither do we; otherwise we would refuse definitions that Kubernetes
+accepts, or accept those that it refuses.
 
 Source: cel-go checker/cost.go; k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go.
 """
@@ -30,36 +30,35 @@ from apiserver.cel.functions import (
     CallEstimate,
     Overload,
 )
-from apiserver.cel.spine import MACRO_TARGET, first_operand
-from apiserver.cel.syntax import Node
-from apiserver.cel.types import Kind, Type, list_of
+from apiserver.cel.syntax import MACRO_TARGET, Node, first_operand
+from apiserver.cel.types import Type, TypeKind, list_of
 
 
 def estimate(node: Node, root: Type) -> Bounds:
-    """From how much to how much evaluating a checked tree costs.
+    """Returns the bounds of what evaluating a checked tree costs.
 
     root: the type of the value that the expression is about, with its sizes. All variables are of it.
     """
     return _Estimator(root).of(node).cost
 
 
-class _Place(NamedTuple):
-    """Where in the schema a value is from. type: None if the way there was lost."""
+class _Origin(NamedTuple):
+    """Where in the schema a value is from. type: None if that is not known any more."""
 
     type: Type | None
     is_known: bool = True
 
     @property
     def size(self) -> Bounds | None:
-        """As the schema bounds it. Of values that have no size, such as numbers, it says nothing: 0."""
+        """The bounds that the schema sets; 0 for values that have no size, such as numbers."""
         return None if self.type is None else Bounds(0, self.type.size_max or 0)
 
 
-_UNKNOWN_ORIGIN: Final = _Place(None, is_known=False)
+_UNKNOWN_ORIGIN: Final = _Origin(None, is_known=False)
 
 
 class _NodeEstimate(NamedTuple):
-    """What is known of a node.
+    """What is known of a node: its cost, and the size and origin of its value.
 
     size: of its value; None if nothing is known, neither that it is bounded nor that it has none.
     entry: the size of the items of a list, or of a map's values, that the expression made itself.
@@ -67,7 +66,7 @@ class _NodeEstimate(NamedTuple):
 
     cost: Bounds
     size: Bounds | None = None
-    place: _Place = _UNKNOWN_ORIGIN
+    origin: _Origin = _UNKNOWN_ORIGIN
     entry: Bounds | None = None
 
     @property
@@ -76,7 +75,7 @@ class _NodeEstimate(NamedTuple):
 
 
 class _LoopCost(NamedTuple):
-    """What one turn of a loop costs besides its condition and its result, and what is around it.
+    """What a loop costs besides its condition and its result: at its start, in each iteration, at its end.
 
     result: what taking an item costs, besides the expression for it; None where nothing is taken.
     """
@@ -107,8 +106,10 @@ _SIZED: Final[Mapping[str, Callable[[Bounds], Bounds]]] = {
     "kubernetes.NamedFormat": lambda size: Bounds(1, 64),  # the longest name
     "kubernetes.URL": lambda size: Bounds(1, 1 if size == ANY else size.high),
 }
-_SELECTED: Final = frozenset({Kind.MAP, Kind.OBJECT, Kind.PARAMETER})
-_SCALARS: Final = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
+_SELECTED: Final = frozenset({TypeKind.MAP, TypeKind.OBJECT, TypeKind.PARAMETER})
+_SCALARS: Final = frozenset(
+    {TypeKind.BOOL, TypeKind.DOUBLE, TypeKind.DURATION, TypeKind.INT, TypeKind.TIMESTAMP, TypeKind.UINT}
+)
 
 
 class _Estimator:
@@ -117,15 +118,15 @@ class _Estimator:
         self._locals: dict[str, _NodeEstimate] = {}
 
     def of(self, node: Node) -> _NodeEstimate:
-        # Down the left without recursion: chains of operators may be long.
+        # Along first operands without recursion: chains of operators may be long.
         above = []
         while (child := first_operand(node)) is not None:
             above.append(node)
             node = child
-        seen = self._leaf(node)
+        found = self._leaf(node)
         for parent in reversed(above):
-            seen = self._inner(parent, seen)
-        return seen
+            found = self._inner(parent, found)
+        return found
 
     def _leaf(self, node: Node) -> _NodeEstimate:
         match node:
@@ -137,7 +138,7 @@ class _Estimator:
                 return self._list(node)
             case syntax.CreateMap():
                 return self._map(node)
-            case syntax.Message():
+            case syntax.CreateMessage():
                 cost = _sum(self.of(entry.value).cost for entry in node.entries)
                 return _NodeEstimate(cost.plus(_fixed(MESSAGE_COST)))
             case syntax.Bind():
@@ -147,7 +148,7 @@ class _Estimator:
                 return self._call(node, [])
 
     def _inner(self, node: Node, first: _NodeEstimate) -> _NodeEstimate:
-        """A node of which the leftmost child has been seen."""
+        """Estimates a node whose first operand has been estimated."""
         match node:
             case syntax.Select():
                 return self._select(node, first)
@@ -165,11 +166,11 @@ class _Estimator:
     def _ident(self, node: syntax.Ident) -> _NodeEstimate:
         local = self._locals.get(node.name)
         if local is None:
-            return self._at_origin(node, ONE, _Place(self._root))
+            return self._at_origin(node, ONE, _Origin(self._root))
         if node.name == MACRO_TARGET:
             return local
-        seen = self._at_origin(node, ONE, local.place)
-        return seen._replace(size=local.size if seen.size is None else seen.size, entry=local.entry)
+        found = self._at_origin(node, ONE, local.origin)
+        return found._replace(size=local.size if found.size is None else found.size, entry=local.entry)
 
     def _select(self, node: syntax.Select, operand: _NodeEstimate) -> _NodeEstimate:
         if node.is_test:
@@ -177,31 +178,31 @@ class _Estimator:
         if node.is_optional:
             return _NodeEstimate(operand.cost.plus(ONE), _type_size(node.type))
         cost = operand.cost.plus(ONE) if node.operand.type.kind in _SELECTED else operand.cost
-        return self._at_origin(node, cost, self._step(operand.place, node.field))
+        return self._at_origin(node, cost, self._step(operand.origin, node.field))
 
-    def _at_origin(self, node: Node, cost: Bounds, place: _Place) -> _NodeEstimate:
-        size = place.size
-        return _NodeEstimate(cost, _type_size(node.type) if size is None else size, place)
+    def _at_origin(self, node: Node, cost: Bounds, origin: _Origin) -> _NodeEstimate:
+        size = origin.size
+        return _NodeEstimate(cost, _type_size(node.type) if size is None else size, origin)
 
-    def _step(self, place: _Place, name: str) -> _Place:
+    def _step(self, origin: _Origin, name: str) -> _Origin:
         """One step down: a field, or "@items", "@values", "@keys", "@indices".
 
-        A step from no known place is cel-go's step to the root, since the first name of a path is not read.
+        A step from no known origin is cel-go's step to the root, since the first name of a path is not read.
         """
-        if not place.is_known:
-            return _Place(self._root)
-        above = place.type
+        if not origin.is_known:
+            return _Origin(self._root)
+        above = origin.type
         if above is None:
-            return place
+            return origin
         match name, above.kind:
-            case (("@items" | "@values"), Kind.LIST):
-                return _Place(above.element)
-            case (("@items" | "@values"), Kind.MAP):
-                return _Place(above.value)
-            case "@keys", Kind.MAP:
-                return _Place(above.key)
+            case (("@items" | "@values"), TypeKind.LIST):
+                return _Origin(above.element)
+            case (("@items" | "@values"), TypeKind.MAP):
+                return _Origin(above.value)
+            case "@keys", TypeKind.MAP:
+                return _Origin(above.key)
         field = above.fields.get(name)
-        return _Place(None if field is None else field.type)
+        return _Origin(None if field is None else field.type)
 
     # ---- calls
 
@@ -222,24 +223,24 @@ class _Estimator:
 
     def _function(self, node: syntax.Call, args: list[_NodeEstimate]) -> _NodeEstimate:
         nodes = node.args if node.target is None else (node.target, *node.args)
-        arguments = [_argument(node, seen) for node, seen in zip(nodes, args, strict=True)]
+        arguments = [_argument(node, found) for node, found in zip(nodes, args, strict=True)]
         own: Bounds | None = None
         size: Bounds | None = None
-        place = _UNKNOWN_ORIGIN
+        origin = _UNKNOWN_ORIGIN
         for overload in node.overloads:
             estimated = _estimated(overload, arguments)
             own = estimated.cost if own is None else own.union(estimated.cost)
             if estimated.size is not None:
                 size = estimated.size if size is None else size.union(estimated.size)
             if step := _INDEXED.get(overload.id):
-                size, place = args[0].entry, self._step(args[0].place, step)
+                size, origin = args[0].entry, self._step(args[0].origin, step)
             if size is None:
-                size = self._at_origin(node, NOTHING, place).size
+                size = self._at_origin(node, NOTHING, origin).size
         if own is None:
             return _NodeEstimate(NOTHING)
         added = any(overload.id in _ADDED for overload in node.overloads)
         entry = _union(args[0].entry, args[1].entry) if added else None
-        return _NodeEstimate(own.plus(_sum(arg.cost for arg in args)), size, place, entry)
+        return _NodeEstimate(own.plus(_sum(arg.cost for arg in args)), size, origin, entry)
 
     # ---- what expressions make
 
@@ -251,7 +252,7 @@ class _Estimator:
     def _map(self, node: syntax.CreateMap) -> _NodeEstimate:
         keys = [self.of(entry.key) for entry in node.entries if not isinstance(entry.key, str)]
         values = [self.of(entry.value) for entry in node.entries]
-        cost = _sum(seen.cost for seen in (*keys, *values)).plus(_fixed(MAP_COST))
+        cost = _sum(found.cost for found in (*keys, *values)).plus(_fixed(MAP_COST))
         return _NodeEstimate(cost, _fixed(len(values)), entry=_any_of(values))
 
     def _bind(self, node: syntax.Bind, value: _NodeEstimate) -> _NodeEstimate:
@@ -278,19 +279,19 @@ class _Estimator:
         return _NodeEstimate(cost, source.size_or_any, entry=entry)
 
     def _iterated(self, node: syntax.Comprehension, source: _NodeEstimate) -> dict[str, _NodeEstimate]:
-        """The variables of a loop, and where they come from."""
-        is_list = node.range.type.kind is Kind.LIST
-        key = self._step(source.place, "@indices" if is_list else "@keys")
-        value = self._step(source.place, "@items" if is_list else "@values")
+        """Returns what is known of the variables of a loop."""
+        is_list = node.range.type.kind is TypeKind.LIST
+        key = self._step(source.origin, "@indices" if is_list else "@keys")
+        value = self._step(source.origin, "@items" if is_list else "@values")
         if len(node.variables) == 2:
             first, second = node.variables
-            return {first: _NodeEstimate(ONE, place=key), second: _NodeEstimate(ONE, source.entry, value)}
-        variable = _NodeEstimate(ONE, source.entry, value) if is_list else _NodeEstimate(ONE, place=key)
+            return {first: _NodeEstimate(ONE, origin=key), second: _NodeEstimate(ONE, source.entry, value)}
+        variable = _NodeEstimate(ONE, source.entry, value) if is_list else _NodeEstimate(ONE, origin=key)
         return {node.variables[0]: variable}
 
     def _item(self, node: syntax.Comprehension) -> _NodeEstimate:
         local = self._locals[node.variables[0]]
-        return local if local.place.size is None else local._replace(size=local.place.size)
+        return local if local.origin.size is None else local._replace(size=local.origin.size)
 
     @contextmanager
     def _local(self, variables: dict[str, _NodeEstimate]) -> Iterator[None]:
@@ -301,7 +302,7 @@ class _Estimator:
 
 
 def _turn(loop: _LoopCost, condition: _NodeEstimate | None, result: _NodeEstimate | None) -> Bounds:
-    """What one turn of a loop costs."""
+    """Returns the bounds of what one iteration costs."""
     fixed = _fixed(loop.turn)
     if loop.result is None:
         # `accumulator && condition`, of which the second part may not be reached.
@@ -314,24 +315,24 @@ def _turn(loop: _LoopCost, condition: _NodeEstimate | None, result: _NodeEstimat
 
 
 def _estimated(overload: Overload, arguments: list[Argument]) -> CallEstimate:
-    if overload.id in _EQUALITIES and arguments[0].type.kind is Kind.OPAQUE:
+    if overload.id in _EQUALITIES and arguments[0].type.kind is TypeKind.OPAQUE:
         # Of types that are compared as quickly as numbers are, but those that are text.
         sized = _SIZED.get(arguments[0].type.name)
         return CallEstimate(ONE if sized is None else sized(arguments[1].size).scaled(STRING_FACTOR))
     return CallEstimate(ONE) if overload.estimate is None else overload.estimate(arguments)
 
 
-def _argument(node: Node, seen: _NodeEstimate) -> Argument:
+def _argument(node: Node, found: _NodeEstimate) -> Argument:
     constant = node.value if isinstance(node, syntax.Constant) else None
-    known = seen.place.type
+    known = found.origin.type
     # Of the schema's own values the sizes of what is in them are known, too; of what an expression makes not,
     # though its type is put together from theirs.
     type_ = _unbounded(node.type) if known is None or known.kind is not node.type.kind else known
-    return Argument(type_, seen.size_or_any, constant)
+    return Argument(type_, found.size_or_any, constant)
 
 
 def _unbounded(type_: Type) -> Type:
-    if type_.kind is not Kind.LIST or type_.element.size_max is None:
+    if type_.kind is not TypeKind.LIST or type_.element.size_max is None:
         return type_
     return list_of(replace(type_.element, size_max=None), size_max=type_.size_max)
 
@@ -341,13 +342,13 @@ def _constant_size(value: object) -> Bounds:
 
 
 def _type_size(type_: Type) -> Bounds | None:
-    if type_.kind is Kind.OPTIONAL and type_.parameters:
+    if type_.kind is TypeKind.OPTIONAL and type_.parameters:
         return _type_size(type_.element)
     return ONE if type_.kind in _SCALARS else None
 
 
 def _any_of(items: list[_NodeEstimate]) -> Bounds:
-    """The size of whichever of them."""
+    """Returns the bounds of the sizes of all of them."""
     if not items:
         return NOTHING
     sizes = [item.size_or_any for item in items]

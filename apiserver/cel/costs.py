@@ -1,5 +1,7 @@
-"""What calls of the standard library cost, and what they could: cel-go's prices (interpreter/runtimecost.go,
-checker/cost.go)."""
+"""What calls of the standard library cost, and what they could cost.
+
+Sources: cel-go interpreter/runtimecost.go and checker/cost.go; k8s.io/apiserver pkg/apis/cel.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,27 @@ from typing import Any, Final
 from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Bounds, CallEstimate
 from apiserver.cel.values import SetList, extent
 
+# What one evaluation may cost by default: Kubernetes' PerCallLimit.
+PER_CALL_LIMIT: Final = 1_000_000
 _SIZED: Final = (str, bytes, list, dict)
 
 
 def size_of(value: Any) -> int:
-    """Of strings, bytes, lists and maps; all else counts as one."""
+    """Returns the size of strings, bytes, lists and maps; all else counts as one."""
     return len(value) if isinstance(value, _SIZED) else 1
 
 
 # ---- of calls that were made
 
-# cel-go takes one for adding lists, which it does not copy, and nothing for what is within lists it compares.
-# We take one more for so many items each, so that a budget bounds time and memory; of few it takes none.
+# cel-go charges 1 for adding lists, which it does not copy, and nothing for what is within lists it compares.
+# We charge 1 more for so many items each, so that a budget bounds time and memory; few items cost nothing.
 ADDED_PER_COST: Final = 32
 COMPARED_PER_COST: Final = 4
 COMPARED_FREELY: Final = 8
 
 
 def looking_at(count: int) -> int:
-    """That many items and entries, within values that are compared."""
+    """The cost of looking at that many items and entries, within values that are compared."""
     return max(count - COMPARED_FREELY, 0) // COMPARED_PER_COST
 
 
@@ -39,8 +43,8 @@ def list_concatenation(args: Sequence[Any], result: Any) -> int:
     return 1 + (size_of(first) + size_of(second)) // ADDED_PER_COST
 
 
-def traversal(args: Sequence[Any], result: Any) -> int:
-    """Of the first argument."""
+def string_traversal(args: Sequence[Any], result: Any) -> int:
+    """The cost of reading the first argument, a string or bytes, once."""
     return ceil(size_of(args[0]) * STRING_FACTOR)
 
 
@@ -60,8 +64,14 @@ def containment(args: Sequence[Any], result: Any) -> int:
     return ceil(size_of(args[0]) * STRING_FACTOR) * ceil(size_of(args[1]) * STRING_FACTOR)
 
 
-def matching(args: Sequence[Any], result: Any) -> int:
-    return ceil((1.0 + size_of(args[0])) * STRING_FACTOR) * ceil(size_of(args[1]) * REGEX_FACTOR)
+def regex_cost(text_length: int, pattern_length: int) -> int:
+    """The cost of looking for a pattern. An empty text is not free, since the pattern may be long."""
+    return ceil((1.0 + text_length) * STRING_FACTOR) * ceil(pattern_length * REGEX_FACTOR)
+
+
+def regex_search(args: Sequence[Any], result: Any) -> int:
+    """The cost of looking for the second argument, a pattern, in the first."""
+    return regex_cost(len(args[0]), len(args[1]))
 
 
 # ---- of calls that could be made

@@ -1,8 +1,8 @@
-"""How libraries declare what expressions may call, and what that costs.
+"""Declarations of what expressions may call, and of what calls cost.
 
-A library is data: overloads with their types, what they do, and two prices: of a call that is made, and the
-worst that a call could cost, for estimates. Prices are Kubernetes' (k8s.io/apiserver pkg/cel/library/cost.go,
-cel-go checker/cost.go and interpreter/runtimecost.go), since budgets are.
+A library is data: overloads with their types, what they do, and two costs: of a call that is made, and the
+bounds of what a call could cost, for estimates. Costs are Kubernetes', since budgets are (k8s.io/apiserver
+pkg/cel/library/cost.go, cel-go checker/cost.go and interpreter/runtimecost.go).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SELECT_COST: Final = 1  # of a field or of a variable
 COMPARE_COST: Final = 1
-LIST_COST: Final = 10  # of making one; DESIGN row R32 counts 40 with its items
+LIST_COST: Final = 10  # of making one; row R32 counts 40 with its items
 MAP_COST: Final = 30
 MESSAGE_COST: Final = 40
 STRING_FACTOR: Final = 0.1  # per code point that is read
@@ -29,7 +29,7 @@ UNBOUNDED: Final = (1 << 64) - 1  # of costs and sizes of which nothing is known
 
 
 class Bounds(NamedTuple):
-    """From how much to how much: a cost, or a size. Sums and products end at UNBOUNDED."""
+    """The least and the greatest value of a cost or a size. Sums and products end at UNBOUNDED."""
 
     low: int
     high: int
@@ -69,7 +69,7 @@ class Argument(NamedTuple):
 
 
 class CallEstimate(NamedTuple):
-    """cost: of the call alone, without its arguments'. size: of its result, if it has one."""
+    """What a call could cost. cost: without that of its arguments. size: of its result, if it has one."""
 
     cost: Bounds
     size: Bounds | None = None
@@ -86,8 +86,9 @@ class Overload:
     id: as cel-go or Kubernetes call it, as `size_string`.
     args: types of the arguments; of a method the receiver's first.
     call: gets that many values of these types (of parameters and dyn any), raises EvaluationError.
-    price: (arguments, result): what a call has cost; None: 1.
-    estimate: (arguments): what it could cost, and how large its result; None: 1, and nothing known.
+    call_cost: from the arguments and the result: what a call has cost; None: 1.
+    estimate: from what is known of the arguments: what a call could cost, and how large its result could be;
+        None: 1, and nothing known.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What may stand where in an expression: the first words of rules, operators, and what follows.
+"""The grammar of expressions: the first tokens of rules, operators, and what can follow them.
 
 Rules are those of cel-go's grammar (parser/gen/CEL.g4), since messages list what they expect by it.
 """
@@ -18,7 +18,7 @@ OPTIONAL_FIELD: Final = FIELD | {"?"}
 POSTFIX: Final = frozenset({".", "["})
 
 _RELATIONS: Final = ("<", "<=", ">=", ">", "==", "!=")
-# Precedences and functions.
+# Precedence and function of each operator.
 OPERATORS: Final = {
     "||": (1, "_||_"),
     "&&": (2, "_&&_"),
@@ -32,11 +32,11 @@ INFIX: Final = frozenset(OPERATORS)
 
 
 class Context(NamedTuple):
-    """Of what an expression is part.
+    """What an expression is part of.
 
-    ends: what can stand behind it. closers: where recovery may go on; more, as lists may go on.
-    is_choice: it is what stands between `?` and `:`, where no further `?` may.
-    outer: what recovery adds of the expression around that all this is part of.
+    ends: the tokens that can follow it. closers: those at which recovery may go on, as lists may go on.
+    is_choice: it stands between `?` and `:`, where no further `?` may.
+    outer: the tokens that recovery adds for the expression around it.
     """
 
     ends: frozenset[str]
@@ -58,7 +58,7 @@ def _context(ends: str, closers: str = "") -> Context:
 
 
 def _of_member(ends: str) -> Context:
-    """Nothing is selected from what stands in a method's arguments or in an index once that has failed."""
+    """Returns the context of a method's arguments or an index. Nothing is selected from one with an error."""
     return _context(ends)._replace(outer=INFIX | {"?"})
 
 

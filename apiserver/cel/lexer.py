@@ -1,6 +1,7 @@
-"""The words of an expression's text.
+"""Splits the text of an expression into tokens.
 
-As cel-go's lexer has them: what is no word is skipped and told apart, for all mistakes of a text to be found.
+The tokens are those of cel-go's lexer. Text that is no token is skipped and returned separately, so that all
+errors of a text are found.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-# Kinds of words; those of operators, brackets and keywords are their own text.
+# Kinds of tokens; those of operators, brackets and keywords are their own text.
 IDENTIFIER: Final = "IDENTIFIER"
 QUOTED: Final = "ESC_IDENTIFIER"
 FLOAT: Final = "NUM_FLOAT"
@@ -18,7 +19,7 @@ STRING: Final = "STRING"
 BYTES: Final = "BYTES"
 END: Final = "<EOF>"
 
-# As messages list what they expect.
+# The order in which messages list what they expect.
 ORDER: Final = (
     *(
         "==",
@@ -45,7 +46,7 @@ ORDER: Final = (
     *(":", "+", "*", "/", "%", "true", "false", "null"),
     *(FLOAT, INT, UINT, STRING, BYTES, IDENTIFIER, QUOTED),
 )
-_KEYWORDS: Final = {word: word for word in ("in", "true", "false", "null")}
+_KEYWORDS: Final = {token: token for token in ("in", "true", "false", "null")}
 
 _ESCAPE: Final = r"\\(?:[abfnrtv\"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _HALF_ESCAPE: Final = r"(?:\\(?:[0-3][0-7]?|[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?)?"
@@ -68,8 +69,8 @@ _QUOTED_TEXT: Final = "|".join(
     )
 )
 _EXPONENT: Final = r"[eE][+-]?[0-9]++"
-# Tried in this order. A word that cannot be ended is none up to where that shows, with the character there.
-_WORD: Final = re.compile(
+# Tried in this order. An unterminated token is invalid up to and with the character that shows it.
+_TOKEN: Final = re.compile(
     r"(?>[ \t\r\n\f]++|//[^\n]*+)*+(?:"
     rf"({_QUOTED_TEXT})"
     rf"|([bB](?:{_QUOTED_TEXT}))"
@@ -87,39 +88,39 @@ _NAME, _SYMBOL, _INVALID = 3, 7, 9
 
 
 class Tokens(NamedTuple):
-    """Of a text, one list for each of their properties. END stands twice at the end, for looking ahead."""
+    """The tokens of a text: a list for each property. END stands twice at the end, for looking ahead."""
 
     kinds: list[str]
     texts: list[str]
     offsets: list[int]
-    no_words: list[tuple[int, str]]  # what is none, and where
+    invalid: list[tuple[int, str]]  # offset and text of what is no token
 
 
-def words(text: str) -> Tokens:
+def tokens(text: str) -> Tokens:
     kinds: list[str] = []
     texts: list[str] = []
     offsets: list[int] = []
-    no_words: list[tuple[int, str]] = []
-    for match in _WORD.finditer(text):
+    invalid: list[tuple[int, str]] = []
+    for match in _TOKEN.finditer(text):
         group = match.lastindex
         if group is None:
             break
-        word = match[group]
+        token = match[group]
         if group == _INVALID:
-            no_words.append((match.end() - len(word), word))
+            invalid.append((match.end() - len(token), token))
             continue
         if group == _SYMBOL:
-            kinds.append(word)
+            kinds.append(token)
         elif group == _NAME:
-            kinds.append(_KEYWORDS.get(word, IDENTIFIER))
+            kinds.append(_KEYWORDS.get(token, IDENTIFIER))
         else:
             kinds.append(_KINDS[group])  # type: ignore[arg-type]
-        texts.append(word)
-        offsets.append(match.end() - len(word))
+        texts.append(token)
+        offsets.append(match.end() - len(token))
     kinds += (END, END)
     texts += (END, END)
     offsets += (len(text), len(text))
-    return Tokens(kinds, texts, offsets, no_words)
+    return Tokens(kinds, texts, offsets, invalid)
 
 
 _WHITE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -129,11 +130,11 @@ def displayed(text: str) -> str:
     return f"'{text.translate(_WHITE)}'"
 
 
-# ---- what literals are worth
+# ---- the values of literals
 
 
 class BadLiteral(Exception):
-    """A string or bytes that no value can be made of; `str()` says why."""
+    """A string or bytes literal has no value; `str()` says why."""
 
 
 def string_value(literal: str) -> str:
@@ -149,7 +150,7 @@ def bytes_value(literal: str) -> bytes:
     content, is_raw = _content(literal[1:])
     if is_raw or "\\" not in content:
         return _utf8(content)
-    # Octets that are escaped take a way through text as those surrogates that stand for them.
+    # Octets that are escaped are represented by surrogates until the text is encoded.
     return _ESCAPED.sub(_octet, _checked(content)).encode("utf-8", "surrogateescape")
 
 

@@ -7,14 +7,25 @@ from typing import Final
 
 from apiserver.cel import values
 from apiserver.cel.functions import MacroError, MacroRule
-from apiserver.cel.syntax import Bind, Call, Comprehension, Constant, CreateList, Ident, Macro, Node, Select
+from apiserver.cel.syntax import (
+    MACRO_TARGET,
+    Bind,
+    Call,
+    Comprehension,
+    Constant,
+    CreateList,
+    Ident,
+    Macro,
+    Node,
+    Select,
+)
 
 # What cel-go would call its accumulator; it takes no variable of that name.
 _ACCUMULATORS: Final = frozenset({"__result__", "@result"})
 
 
 def by_name(*libraries: Sequence[MacroRule]) -> Mapping[tuple[str, bool], tuple[MacroRule, ...]]:
-    """As `parser.parse` wants them: rules by name and whether they are methods."""
+    """Returns rules as `parser.parse` takes them: by name and whether they are methods."""
     found: dict[tuple[str, bool], tuple[MacroRule, ...]] = {}
     for rules in libraries:
         for rule in rules:
@@ -95,8 +106,7 @@ TWO_VARIABLES: Final[tuple[MacroRule, ...]] = (
 
 # ---- optional values
 
-# No text can name it. Each use binds it anew around itself, so nested ones do not meet.
-_TARGET: Final = "@target"
+# No text can name `MACRO_TARGET`. Each use binds it anew around itself, so nested ones do not meet.
 
 
 def _optional_map(name: str, *, is_flat: bool) -> MacroRule:
@@ -108,13 +118,13 @@ def _optional_map(name: str, *, is_flat: bool) -> MacroRule:
             return Call(function, arguments, of, offset=offset)
 
         def bound() -> Ident:
-            return Ident(_TARGET, offset=offset)
+            return Ident(MACRO_TARGET, offset=offset)
 
         mapped: Node = Bind(variable, call("value", of=bound()), args[1], offset=offset)
         if not is_flat:
             mapped = call("optional.of", mapped)
         chosen = call("_?_:_", call("hasValue", of=bound()), mapped, call("optional.none"))
-        return Bind(_TARGET, target, chosen, offset=offset)
+        return Bind(MACRO_TARGET, target, chosen, offset=offset)
 
     return MacroRule(name, 2, True, expand)
 

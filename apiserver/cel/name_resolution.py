@@ -1,4 +1,4 @@
-"""What expressions may name: variables, constants, functions and messages, by full or shorter names."""
+"""Resolves the names in expressions: of variables, constants, functions and messages, full or relative."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apiserver.cel.unification import parameter_names
 
 
 class Declaration(NamedTuple):
-    """What a name stands for."""
+    """A variable, constant or type, by its full name."""
 
     type: Type
     is_constant: bool = False
@@ -21,13 +21,13 @@ class Declaration(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declarations:
-    """What libraries declare, by full names. Many environments share one."""
+    """What libraries declare, by full names. Many environments share one instance."""
 
     constants: Mapping[str, Declaration]
     functions: Mapping[str, tuple[Overload, ...]]
-    # Type parameters of each overload.
+    # The names of the type parameters of each overload.
     parameters: Mapping[Overload, tuple[str, ...]] = field(init=False)
-    # What calls with scalar arguments have turned out to be.
+    # What calls with scalar arguments have been resolved to, by function and types.
     resolved: dict[object, tuple[tuple[Overload, ...], Type] | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -40,23 +40,25 @@ class Declarations:
 
 
 class NameResolver:
-    """What an expression may name.
+    """Finds what names refer to, in an environment.
 
-    own: variables and messages, by full name.
+    own: the environment's variables and messages, by full name.
     container: names are looked up in it first, then in what contains it.
     """
 
-    __slots__ = ("_own", "_prefixes", "container", "longest", "vocabulary")
+    __slots__ = ("_own", "_prefixes", "container", "declarations", "name_parts_max")
 
-    def __init__(self, own: Mapping[str, Declaration], vocabulary: Declarations, container: str = "") -> None:
-        self._own, self.vocabulary, self.container = own, vocabulary, container
+    def __init__(
+        self, own: Mapping[str, Declaration], declarations: Declarations, container: str = ""
+    ) -> None:
+        self._own, self.declarations, self.container = own, declarations, container
         parts = container.split(".") if container else []
         self._prefixes = (*(".".join(parts[:count]) + "." for count in range(len(parts), 0, -1)), "")
-        # Of how many parts names may be made, by their first; others need not be looked up.
-        self.longest: dict[str, int] = {}
+        # The most parts that names with dots have, by their first part; other names need not be looked up.
+        self.name_parts_max: dict[str, int] = {}
         dotted = [
             name
-            for names in (own, vocabulary.constants, vocabulary.functions)
+            for names in (own, declarations.constants, declarations.functions)
             for name in names
             if "." in name
         ]
@@ -64,18 +66,18 @@ class NameResolver:
             for prefix in self._prefixes:
                 if name.startswith(prefix) and "." in (rest := name[len(prefix) :]):
                     first = rest.partition(".")[0]
-                    self.longest[first] = max(self.longest.get(first, 0), rest.count(".") + 1)
+                    self.name_parts_max[first] = max(self.name_parts_max.get(first, 0), rest.count(".") + 1)
 
-    def meaning(self, name: str) -> tuple[str, Declaration] | None:
-        """The full name, and what it stands for."""
+    def resolve(self, name: str) -> tuple[str, Declaration] | None:
+        """Returns the full name and its declaration; None if it is not declared."""
         for candidate in self.candidates(name):
-            found = self._own.get(candidate) or self.vocabulary.constants.get(candidate)
+            found = self._own.get(candidate) or self.declarations.constants.get(candidate)
             if found is not None:
                 return candidate, found
         return None
 
     def candidates(self, name: str) -> Sequence[str]:
-        """The full names that it may be short for, the longest first."""
+        """Returns the full names that a name may stand for, the longest first."""
         if name.startswith("."):
             return (name[1:],)
         return [prefix + name for prefix in self._prefixes] if self.container else (name,)

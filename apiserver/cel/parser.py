@@ -1,4 +1,4 @@
-"""From text to tree: by precedence, with macros expanded, telling all mistakes of a text at once."""
+"""Parses expressions by precedence. Macros are expanded, and all errors of a text are reported at once."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ from apiserver.cel.syntax import (
     Constant,
     CreateList,
     CreateMap,
+    CreateMessage,
     Entry,
     Ident,
-    Invalid,
+    InvalidExpression,
     Issue,
-    Message,
     Node,
     Select,
 )
-from apiserver.cel.token_reader import ParsingAbandoned, Reader, UnexpectedToken, missing
+from apiserver.cel.token_reader import ParsingAbandoned, TokenReader, UnexpectedToken, missing
 
 # cel-go's limits, which Kubernetes leaves as they are.
 CODE_POINTS_MAX: Final = 100_000
@@ -90,7 +90,7 @@ def parse(
     code_points_max: int = CODE_POINTS_MAX,
     depth_max: int = DEPTH_MAX,
 ) -> Node:
-    """The tree of an expression. Raises Invalid.
+    """Returns the tree of an expression. Raises InvalidExpression.
 
     macros: by name and whether they are methods; see `macros.by_name`.
     optional_syntax: whether `.?`, `[?` and `{?` are known; quoted_fields: whether a.`b-c` is.
@@ -98,11 +98,11 @@ def parse(
     """
     if len(text) > code_points_max:
         message = f"expression code point size exceeds limit: size: {len(text)}, limit {code_points_max}"
-        raise Invalid(text, [Issue(message)])
+        raise InvalidExpression(text, [Issue(message)])
     parser = _Parser(text, macros, optional_syntax, quoted_fields, depth_max)
     tree = parser.parse()
     if parser.issues:
-        raise Invalid(text, sorted(parser.issues, key=_place)[:ISSUES_MAX])
+        raise InvalidExpression(text, sorted(parser.issues, key=_place)[:ISSUES_MAX])
     return tree
 
 
@@ -110,8 +110,8 @@ def _place(issue: Issue) -> tuple[int, bool]:
     return (-1 if issue.offset is None else issue.offset), not issue.is_syntax
 
 
-class _Waiting(NamedTuple):
-    """An operator, more than one in a chain, whose last right side is not known yet."""
+class _PendingOperator(NamedTuple):
+    """An operator, or a chain of the same one, whose last right side has not been parsed yet."""
 
     precedence: int
     function: str
@@ -124,7 +124,7 @@ class _Waiting(NamedTuple):
         return _balanced(self.function, [*self.lefts, right], self.offsets)
 
 
-class _Parser(Reader):
+class _Parser(TokenReader):
     __slots__ = (
         "_counted",
         "_depth",
@@ -164,11 +164,11 @@ class _Parser(Reader):
     # ---- rules; few of them stand between an expression and one in it, as Python's stack is limited
 
     def _expression(self, context: Context) -> Node:
-        """Up to what can be none of it. Chains of `||` and of `&&` become balanced trees."""
+        """Parses an expression. Chains of `||` and of `&&` become balanced trees."""
         depth = self._depth
         contexts, kinds = self._contexts, self._kinds
         contexts.append(context)
-        waiting: list[_Waiting] = []  # for their right sides; precedences in it rise
+        waiting: list[_PendingOperator] = []  # those without a right side yet, by rising precedence
         condition: tuple[Node, int] | None = None
         choices: list[tuple[Node, Node, int]] = []
         self._deeper()
@@ -185,7 +185,7 @@ class _Parser(Reader):
                     waiting[-1].lefts.append(tree)
                     waiting[-1].offsets.append(self._advance())
                 else:
-                    waiting.append(_Waiting(precedence, function, [tree], [self._advance()]))
+                    waiting.append(_PendingOperator(precedence, function, [tree], [self._advance()]))
                     self._counted += not is_chained
                 continue
             while waiting:
@@ -222,7 +222,7 @@ class _Parser(Reader):
             raise ParsingAbandoned
 
     def _operand(self) -> Node:
-        """A primary with selections, calls and indices upon it, behind `!`s or `-`s."""
+        """Parses a primary with its selections, calls and indices, after any `!` or `-`."""
         kinds = self._kinds
         sign = ""
         offset = 0
@@ -245,7 +245,7 @@ class _Parser(Reader):
                 elif behind == "{":
                     tree = self._message(name)
                 elif name in _RESERVED_NAMES:
-                    tree = self._told(f"reserved identifier: {name.lstrip('.')}", start)
+                    tree = self._report_error(f"reserved identifier: {name.lstrip('.')}", start)
                 else:
                     tree = Ident(name, offset=self._offsets[self._position - 1])
             elif kind == "[":
@@ -276,7 +276,7 @@ class _Parser(Reader):
         return Call(f"{sign}_", (tree,), offset=offset) if sign else tree
 
     def _signs(self) -> str:
-        """The sign, if there is an odd number of them. A single `-` of a number is the number's."""
+        """Parses signs; returns the sign if their number is odd. One `-` of a number belongs to it."""
         kinds = self._kinds
         if kinds[self._position] not in OPERAND:
             self._sync(OPERAND, "unary")
@@ -296,7 +296,7 @@ class _Parser(Reader):
         return sign if count % 2 else ""
 
     def _name(self) -> str:
-        """Past `a`, `.a`, or all of `.a.b.C` if a message's `{` is behind it."""
+        """Parses `a` or `.a`, or all of `.a.b.C` if the `{` of a message follows."""
         kinds = self._kinds
         start = position = self._position
         if kinds[start] == ".":
@@ -333,7 +333,7 @@ class _Parser(Reader):
         if field is None:
             return missing(offset)
         if is_optional and not self._optional_syntax:
-            return self._told("unsupported syntax '.?'", offset)
+            return self._report_error("unsupported syntax '.?'", offset)
         return Select(operand, field, is_optional=is_optional, offset=offset)
 
     def _field(self, level: frozenset[str]) -> str | None:
@@ -348,7 +348,7 @@ class _Parser(Reader):
         if self._kinds[position] == IDENTIFIER:
             return self._texts[position]
         if not self._quoted_fields:
-            self._told("unsupported syntax: '`'", offset)
+            self._report_error("unsupported syntax: '`'", offset)
         return self._texts[position][1:-1]
 
     def _index(self, operand: Node) -> Node:
@@ -362,7 +362,7 @@ class _Parser(Reader):
         index = self._expression(INDEX)
         tree: Node = Call("_[?_]" if is_optional else "_[_]", (operand, index), offset=offset)
         if is_optional and not self._optional_syntax:
-            tree = self._told("unsupported syntax '[?'", offset)
+            tree = self._report_error("unsupported syntax '[?'", offset)
         self._close("]", "member", tree)
         return tree
 
@@ -391,7 +391,7 @@ class _Parser(Reader):
             failed = True
         if target is None and name in _RESERVED_NAMES:
             self.issues[known:] = [issue for issue in self.issues[known:] if issue.is_syntax]
-            tree = self._told(f"reserved identifier: {name.lstrip('.')}", self._offsets[start])
+            tree = self._report_error(f"reserved identifier: {name.lstrip('.')}", self._offsets[start])
         else:
             tree = self._expanded(name, target, tuple(args), offset)
         if failed:
@@ -404,7 +404,7 @@ class _Parser(Reader):
                 try:
                     return rule.expand(offset, target, args)
                 except MacroError as error:
-                    return self._told(error.message, error.offset)
+                    return self._report_error(error.message, error.offset)
         return Call(name, args, target, offset=offset)
 
     def _list(self) -> Node:
@@ -467,7 +467,7 @@ class _Parser(Reader):
                     self._advance()
             except UnexpectedToken:
                 self._recover("fields", level)
-        tree = Message(name, tuple(entries), offset=offset)
+        tree = CreateMessage(name, tuple(entries), offset=offset)
         self._close_list("}", tree)
         return tree
 
@@ -484,7 +484,7 @@ class _Parser(Reader):
             return False
         offset = self._advance()
         if not self._optional_syntax:
-            self._told("unsupported syntax '?'", offset)
+            self._report_error("unsupported syntax '?'", offset)
         return True
 
     def _close_list(self, closer: str, tree: Node) -> None:
@@ -528,21 +528,21 @@ class _Parser(Reader):
             try:
                 return Constant(string_value(text) if kind == STRING else bytes_value(text), offset=offset)
             except BadLiteral as error:
-                return self._told(str(error), offset)
+                return self._report_error(str(error), offset)
         if kind == INT:
             number = _integer(sign + text)
             if not values.INT_MIN <= number <= values.INT_MAX:
-                return self._told("invalid int literal", offset)
+                return self._report_error("invalid int literal", offset)
             return Constant(number, offset=offset)
         if kind == UINT:
             number = _integer(text[:-1])
             if number > values.UINT_MAX:
-                return self._told("invalid uint literal", offset)
+                return self._report_error("invalid uint literal", offset)
             return Constant(values.UInt(number), offset=offset)
         if kind == FLOAT:
             double = float(sign + text)
             if math.isinf(double):
-                return self._told("invalid double literal", offset)
+                return self._report_error("invalid double literal", offset)
             return Constant(double, offset=offset)
         return Constant(_WORDS[kind], offset=offset)
 
@@ -558,7 +558,7 @@ def _integer(text: str) -> int:
 
 
 def _digits(text: str) -> int:
-    """Python refuses very long numbers, and is right: none of them is in range, but for leading zeros."""
+    """Parses a number that is too long for Python: none of them is in range, but for leading zeros."""
     bare = text.lstrip("-0") or "0"
     return (-1 if text[0] == "-" else 1) * (int(bare) if len(bare) < 25 else values.UINT_MAX * 2)
 
@@ -579,7 +579,7 @@ _COUNTED: Final = frozenset(
 
 
 def _height(tree: Node) -> int:
-    """How many operators, selections and methods are upon each other at most."""
+    """Returns the greatest number of operators, selections and methods upon each other."""
     highest = 0
     waiting: list[tuple[Node, int]] = [(tree, 0)]
     while waiting:
@@ -594,7 +594,7 @@ def _height(tree: Node) -> int:
                 parts = [node.target, *node.args]
             case CreateList():
                 parts = [*node.items]
-            case CreateMap() | Message():
+            case CreateMap() | CreateMessage():
                 for entry in node.entries:
                     parts += [None if isinstance(entry.key, str) else entry.key, entry.value]
             case Comprehension():

@@ -1,14 +1,14 @@
-"""The tree of an expression. Macros are expanded: what loops is a `Comprehension` of its own kind.
+"""The nodes of an expression's tree. Macros are expanded: each loop is a `Comprehension` of its macro.
 
-Each node knows where it stands in the text (an offset in code points). The checker writes into it: its type,
-and what names and calls have turned out to mean.
+Each node has its offset in the text, in code points. The checker writes types into the nodes, and what names
+and calls refer to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from apiserver.cel import types
 from apiserver.cel.types import Type
@@ -79,7 +79,7 @@ class CreateList(NodeBase):
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """Of a map: key is a node. Of a message: the field's name."""
+    """An entry of a map, whose key is a node; or of a message, whose key is the field's name."""
 
     key: Node | str
     value: Node
@@ -93,7 +93,7 @@ class CreateMap(NodeBase):
 
 
 @dataclass(slots=True, eq=False)
-class Message(NodeBase):
+class CreateMessage(NodeBase):
     """`Name{field: value}`."""
 
     name: str
@@ -109,8 +109,8 @@ Macro: TypeAlias = Literal[
 class Comprehension(NodeBase):
     """A loop over a list's items or a map's keys; with two variables, indices and items or keys and values.
 
-    condition: which it is about (all, exists, existsOne, filter), or which are taken (others; may be None).
-    result: what is made of each one taken (map, transform*). None for the former.
+    condition: the predicate (all, exists, existsOne, filter), or which items are taken (others; may be None).
+    result: what is made of each item that is taken (map, transform*). None for the former.
     """
 
     macro: Macro
@@ -129,22 +129,62 @@ class Bind(NodeBase):
     body: Node
 
 
-Node: TypeAlias = Constant | Ident | Select | Call | CreateList | CreateMap | Message | Comprehension | Bind
+Node: TypeAlias = (
+    Constant | Ident | Select | Call | CreateList | CreateMap | CreateMessage | Comprehension | Bind
+)
 
 
-# ---- what is wrong with a text
+# ---- chains: `a + b + c + …` and `x.f().g()…` may be thousands deep, so they are walked by loops
+
+
+# The variable by which a macro uses its target twice. It is always used, so it is evaluated at once.
+MACRO_TARGET: Final = "@target"
+
+
+def first_operand(node: Node) -> Node | None:
+    """Returns the child that is evaluated first, in which a chain may continue; None if there is none."""
+    if isinstance(node, Call):
+        if node.target is not None:
+            return node.target
+        return node.args[0] if node.args else None
+    if isinstance(node, Select):
+        return node.operand
+    if isinstance(node, Comprehension):
+        return node.range
+    if isinstance(node, Bind) and node.name == MACRO_TARGET:
+        return node.value
+    return None
+
+
+def with_first_operand(node: Node, child: Node) -> Node:
+    """Replaces the child that `first_operand` returns; returns the node."""
+    if isinstance(node, Call):
+        if node.target is not None:
+            node.target = child
+        else:
+            node.args = (child, *node.args[1:])
+    elif isinstance(node, Select):
+        node.operand = child
+    elif isinstance(node, Comprehension):
+        node.range = child
+    elif isinstance(node, Bind):
+        node.value = child
+    return node
+
+
+# ---- errors
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """offset: in code points; None if it is about the whole."""
+    """An error in an expression. offset: in code points; None if it is about the whole."""
 
     message: str
     offset: int | None = None
     is_syntax: bool = field(default=False, compare=False)
 
 
-class Invalid(Exception):
+class InvalidExpression(Exception):
     """The expression does not parse, or does not check. `str()` is what cel-go prints of it.
 
     ERROR: <input>:1:6: undefined field 'b'
@@ -160,7 +200,7 @@ class Invalid(Exception):
         return "\n".join(_shown(self.source, issue) for issue in self.issues)
 
 
-# More of a line is not shown with an arrow below it; so does cel-go.
+# Longer lines are not shown with an arrow below them, as cel-go does.
 SHOWN_LINE_MAX = 4096
 ISSUES_MAX = 100
 

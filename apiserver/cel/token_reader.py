@@ -1,8 +1,8 @@
-"""Walking along a text's words, and around mistakes in it.
+"""Reads the tokens of a text one by one, and recovers from syntax errors.
 
-What is told, and where it goes on, is what ANTLR's parsers do (DefaultErrorStrategy), since clients know
-those texts: a word too many is skipped, a missing one is imagined, else words are skipped up to one that can
-follow.
+What is reported, and where parsing goes on, is what ANTLR's parsers do (DefaultErrorStrategy), since clients
+know those texts: an extraneous token is skipped, a missing one is assumed, else tokens are skipped up to one
+that can follow.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from apiserver.cel.lexer import (
     STRING,
     UINT,
     displayed,
-    words,
+    tokens,
 )
 from apiserver.cel.syntax import ISSUES_MAX, Constant, Issue, Node
 
 # cel-go's limits, which Kubernetes leaves as they are.
 RECOVERIES_MAX: Final = 30
-SKIPPED_MAX: Final = 512  # words, in one recovery
+SKIPPED_MAX: Final = 512  # tokens, in one recovery
 
-# Rules that have no way on if nothing expected is found.
+# Rules that cannot go on if nothing expected is found.
 _ALTERNATIVES: Final = frozenset({"unary", "primary", "field"})
 
 
 class UnexpectedToken(Exception):
-    """What stands here is not what must; told already. tree: what the rule has found that ends here."""
+    """A token is not one of those expected; it has been reported. tree: what the rule has parsed so far."""
 
     def __init__(self, tree: Node | None = None) -> None:
         super().__init__()
@@ -43,19 +43,19 @@ class UnexpectedToken(Exception):
 
 
 class ParsingAbandoned(Exception):
-    """There is no going on; told already."""
+    """Parsing cannot go on; the reason has been reported."""
 
 
-class Reader:
-    """A text's words one by one. issues: what has been found wrong with it."""
+class TokenReader:
+    """Reads the tokens of a text one by one. issues: the errors found so far."""
 
     __slots__ = (
         "_attempts",
         "_contexts",
         "_failed",
+        "_invalid",
         "_is_recovering",
         "_kinds",
-        "_no_words",
         "_offsets",
         "_position",
         "_reports",
@@ -66,10 +66,10 @@ class Reader:
 
     def __init__(self, text: str) -> None:
         self._source = text
-        self._kinds, self._texts, self._offsets, self._no_words = words(text)
+        self._kinds, self._texts, self._offsets, self._invalid = tokens(text)
         self.issues = [
-            Issue(f"Syntax error: token recognition error at: {displayed(word)}", offset, True)
-            for offset, word in self._no_words
+            Issue(f"Syntax error: token recognition error at: {displayed(token)}", offset, True)
+            for offset, token in self._invalid
         ]
         self._position = 0
         self._contexts: list[Context] = []
@@ -79,18 +79,18 @@ class Reader:
         self._failed: tuple[int, frozenset[str]] = (-1, frozenset())
 
     def _advance(self) -> int:
-        """Past the word that stands here, which is right; returns its offset."""
+        """Consumes the current token, which is an expected one; returns its offset."""
         position = self._position
         self._position = position + 1
         self._is_recovering = False
         return self._offsets[position]
 
-    def _told(self, message: str, offset: int) -> Node:
+    def _report_error(self, message: str, offset: int) -> Node:
         self.issues.append(Issue(message, offset))
         return missing(offset)
 
     def _report(self, message: str, position: int) -> None:
-        """What is found wrong before a word fits again is the same mistake, and is not told."""
+        """Reports a syntax error, unless it is part of the last one: no token has fitted since."""
         if self._is_recovering:
             return
         self._is_recovering = True
@@ -100,9 +100,9 @@ class Reader:
         self.issues.append(Issue(f"Syntax error: {message}", self._offsets[position], True))
 
     def _match(self, kind: str, rule: str, behind: frozenset[str]) -> None:
-        """It is not `kind` that stands here: skips one word too many, or imagines the missing one.
+        """Recovers if the current token is not `kind`: skips an extraneous token, or assumes a missing one.
 
-        behind: what can stand behind it. Raises Unexpected.
+        behind: what can follow `kind`. Raises UnexpectedToken.
         """
         self._count_attempt()
         position = self._position
@@ -117,7 +117,7 @@ class Reader:
             self._mismatched(expected)
 
     def _sync(self, expected: frozenset[str], rule: str) -> None:
-        """Nothing expected stands here: skips one word if the next one is. Raises Unexpected."""
+        """Skips the current, unexpected token if the next one is expected. Raises UnexpectedToken."""
         if self._is_recovering:
             if rule in _ALTERNATIVES:
                 raise UnexpectedToken
@@ -141,9 +141,9 @@ class Reader:
     def _no_alternative(self, start: int, position: int) -> NoReturn:
         end = self._offsets[position] + (0 if self._kinds[position] == END else len(self._texts[position]))
         text = self._source[self._offsets[start] : end]
-        for offset, word in self._no_words:
+        for offset, token in self._invalid:
             if self._offsets[start] < offset < end:
-                text = text.replace(word, "", 1)
+                text = text.replace(token, "", 1)
         if text in (".true", ".false", ".null"):
             self._report(f"mismatched input '{text[1:]}' expecting IDENTIFIER", position)
         else:
@@ -151,7 +151,7 @@ class Reader:
         raise UnexpectedToken
 
     def _recover(self, rule: str, level: frozenset[str]) -> None:
-        """Skips to what can follow `rule`, of which `level` is what can within the expression."""
+        """Skips to a token that can follow `rule`. level: those that can within the same expression."""
         self._count_attempt()
         position, rules = self._failed
         if position == self._position:
@@ -185,7 +185,7 @@ class Reader:
 
 
 def missing(offset: int) -> Node:
-    """In place of what is wrong."""
+    """Returns a node in place of one that cannot be parsed."""
     return Constant(None, offset=offset, type=types.ERROR)
 
 

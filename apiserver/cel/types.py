@@ -1,4 +1,4 @@
-"""What an expression may be: the types of the language, and those of schemas."""
+"""The types of the language, and those that schemas have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 
-class Kind(enum.Enum):
+class TypeKind(enum.Enum):
     DYN = "dyn"  # known only when it is evaluated
     NULL = "null_type"
     BOOL = "bool"
@@ -26,7 +26,7 @@ class Kind(enum.Enum):
     OBJECT = "object"  # known fields, of a schema
     OPAQUE = "opaque"  # of a library: quantities, addresses
     PARAMETER = "parameter"  # stands for any one type in a function's declaration
-    ERROR = "error"  # of what is wrong; it fits everywhere, so that one mistake is told once
+    ERROR = "error"  # of an erroneous node; it fits everywhere, so that an error is reported once
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Type:
     fields: of an object, by the name that expressions use (which is escaped where the real one is no
         identifier).
     size_max: the most code points, bytes, items or entries that values of a schema may have; None if
-        nothing is said. For worst-case estimates only.
+        they are not limited. For worst-case estimates only.
     size_min: the fewest bytes that a value takes in JSON, likewise.
     """
 
-    kind: Kind
+    kind: TypeKind
     name: str = ""
     parameters: tuple[Type, ...] = ()
     fields: Mapping[str, Field] = field(default_factory=dict, compare=False, repr=False)
@@ -82,55 +82,55 @@ class Field:
 
 
 _SHORT: Final = {
-    Kind.TIMESTAMP: "timestamp",
-    Kind.DURATION: "duration",
-    Kind.NULL: "null",
-    Kind.ERROR: "!error!",
+    TypeKind.TIMESTAMP: "timestamp",
+    TypeKind.DURATION: "duration",
+    TypeKind.NULL: "null",
+    TypeKind.ERROR: "!error!",
 }
 
-DYN: Final = Type(Kind.DYN)
-NULL: Final = Type(Kind.NULL)
-BOOL: Final = Type(Kind.BOOL)
-INT: Final = Type(Kind.INT)
-UINT: Final = Type(Kind.UINT)
-DOUBLE: Final = Type(Kind.DOUBLE)
-STRING: Final = Type(Kind.STRING)
-BYTES: Final = Type(Kind.BYTES)
-TIMESTAMP: Final = Type(Kind.TIMESTAMP)
-DURATION: Final = Type(Kind.DURATION)
-ERROR: Final = Type(Kind.ERROR)
-TYPE: Final = Type(Kind.TYPE)  # of which nothing more is known
+DYN: Final = Type(TypeKind.DYN)
+NULL: Final = Type(TypeKind.NULL)
+BOOL: Final = Type(TypeKind.BOOL)
+INT: Final = Type(TypeKind.INT)
+UINT: Final = Type(TypeKind.UINT)
+DOUBLE: Final = Type(TypeKind.DOUBLE)
+STRING: Final = Type(TypeKind.STRING)
+BYTES: Final = Type(TypeKind.BYTES)
+TIMESTAMP: Final = Type(TypeKind.TIMESTAMP)
+DURATION: Final = Type(TypeKind.DURATION)
+ERROR: Final = Type(TypeKind.ERROR)
+TYPE: Final = Type(TypeKind.TYPE)  # of which nothing more is known
 
 
 def list_of(element: Type, *, size_max: int | None = None) -> Type:
-    return Type(Kind.LIST, parameters=(element,), size_max=size_max)
+    return Type(TypeKind.LIST, parameters=(element,), size_max=size_max)
 
 
 def map_of(key: Type, value: Type, *, size_max: int | None = None) -> Type:
-    return Type(Kind.MAP, parameters=(key, value), size_max=size_max)
+    return Type(TypeKind.MAP, parameters=(key, value), size_max=size_max)
 
 
 def optional_of(type_: Type) -> Type:
-    return Type(Kind.OPTIONAL, parameters=(type_,))
+    return Type(TypeKind.OPTIONAL, parameters=(type_,))
 
 
 def type_of_type(type_: Type) -> Type:
-    return Type(Kind.TYPE, parameters=(type_,))
+    return Type(TypeKind.TYPE, parameters=(type_,))
 
 
 def parameter(name: str) -> Type:
     """`parameter("A")`: any type, but the same one wherever A stands in a declaration."""
-    return Type(Kind.PARAMETER, name)
+    return Type(TypeKind.PARAMETER, name)
 
 
 def opaque(name: str, *parameters: Type) -> Type:
     """`opaque("kubernetes.Quantity")`."""
-    return Type(Kind.OPAQUE, name, parameters)
+    return Type(TypeKind.OPAQUE, name, parameters)
 
 
 def object_of(name: str, fields: Mapping[str, Field], *, size_min: int | None = None) -> Type:
     """An object with known fields. name: tells it from all others of an environment."""
-    return Type(Kind.OBJECT, name, fields=fields, size_min=size_min)
+    return Type(TypeKind.OBJECT, name, fields=fields, size_min=size_min)
 
 
 LIST_DYN: Final = list_of(DYN)

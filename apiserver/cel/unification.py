@@ -1,4 +1,4 @@
-"""Whether a type may stand where another is asked for, and what type parameters have turned out to be.
+"""Unifies types: whether a type can be assigned to another, and what type parameters are bound to.
 
 The rules are cel-go's (checker/types.go): dyn and errors fit everywhere, null fits what may be null, other
 types must be the same up to their parameters.
@@ -11,30 +11,37 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver.cel import types
-from apiserver.cel.types import Kind, Type
+from apiserver.cel.types import Type, TypeKind
 
-ANYTHING: Final = frozenset({Kind.DYN, Kind.ERROR})
+DYN_OR_ERROR: Final = frozenset({TypeKind.DYN, TypeKind.ERROR})
 SCALARS: Final = frozenset(
     {
-        Kind.NULL,
-        Kind.BOOL,
-        Kind.INT,
-        Kind.UINT,
-        Kind.DOUBLE,
-        Kind.STRING,
-        Kind.BYTES,
-        Kind.TIMESTAMP,
-        Kind.DURATION,
+        TypeKind.NULL,
+        TypeKind.BOOL,
+        TypeKind.INT,
+        TypeKind.UINT,
+        TypeKind.DOUBLE,
+        TypeKind.STRING,
+        TypeKind.BYTES,
+        TypeKind.TIMESTAMP,
+        TypeKind.DURATION,
     }
 )
 _NULLABLE: Final = frozenset(
-    {Kind.NULL, Kind.OBJECT, Kind.OPAQUE, Kind.OPTIONAL, Kind.TIMESTAMP, Kind.DURATION}
+    {
+        TypeKind.NULL,
+        TypeKind.OBJECT,
+        TypeKind.OPAQUE,
+        TypeKind.OPTIONAL,
+        TypeKind.TIMESTAMP,
+        TypeKind.DURATION,
+    }
 )
-_CONTAINERS: Final = frozenset({Kind.LIST, Kind.MAP, Kind.OPAQUE, Kind.OPTIONAL})
+_CONTAINERS: Final = frozenset({TypeKind.LIST, TypeKind.MAP, TypeKind.OPAQUE, TypeKind.OPTIONAL})
 
 
-# Of how many types one may be made: `list(list(int))` of three. Where an expression puts values into maps
-# again and again, they would double each time.
+# The most types that a type may be made of: `list(list(int))` is made of three. Where an expression puts
+# values into maps again and again, they would double each time.
 SIZE_MAX: Final = 128
 
 
@@ -43,7 +50,7 @@ class TooComplex(Exception):
 
 
 class Unifier:
-    """What type parameters stand for, by their names."""
+    """Binds type parameters, by their names."""
 
     __slots__ = ("_bound", "_count", "_known")
 
@@ -53,7 +60,7 @@ class Unifier:
         self._known: dict[int, tuple[int, bool, Type]] = {}
 
     def fresh(self) -> Type:
-        """A parameter that stands for nothing yet."""
+        """Returns a parameter that is not bound."""
         self._count += 1
         return types.parameter(f"_var{self._count - 1}")
 
@@ -61,11 +68,11 @@ class Unifier:
         return self.all_assignable((given,), (wanted,))
 
     def all_assignable(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Whether each fits; only then parameters become bound."""
+        """Whether each type can be assigned; only then parameters are bound."""
         if len(given) != len(wanted):
             return False
         undo: list[tuple[str, Type | None]] = []
-        if all(self._fits(a, b, undo) for a, b in zip(given, wanted, strict=True)):
+        if all(self._is_assignable(a, b, undo) for a, b in zip(given, wanted, strict=True)):
             return True
         for name, before in reversed(undo):
             if before is None:
@@ -75,8 +82,8 @@ class Unifier:
         return False
 
     def substitute(self, type_: Type, *, free: Type | None = None) -> Type:
-        """The type with all bound parameters replaced; free: what others become, if not left."""
-        if type_.kind is Kind.PARAMETER:
+        """Replaces all bound parameters of a type. free: what replaces the others, if anything."""
+        if type_.kind is TypeKind.PARAMETER:
             bound = self._bound.get(type_.name)
             if bound is not None:
                 return self.substitute(bound, free=free)
@@ -89,13 +96,13 @@ class Unifier:
         return Type(type_.kind, type_.name, inner, type_.fields, type_.size_max, type_.size_min)
 
     def has_free_parameters(self, type_: Type) -> bool:
-        """Whether a parameter stands in it. Raises TooComplex."""
+        """Whether a type has parameters in it. Raises TooComplex."""
         return self._measured(type_)[1]
 
     def _measured(self, type_: Type) -> tuple[int, bool, Type]:
-        """How many types it is made of; whether a parameter is among them. Each is measured once."""
+        """Returns how many types a type is made of, and whether a parameter is among them."""
         if not type_.parameters:
-            return 1, type_.kind is Kind.PARAMETER, type_
+            return 1, type_.kind is TypeKind.PARAMETER, type_
         known = self._known.get(id(type_))
         if known is None:
             inner = [self._measured(parameter) for parameter in type_.parameters]
@@ -105,20 +112,20 @@ class Unifier:
             known = self._known[id(type_)] = size, any(each[1] for each in inner), type_
         return known
 
-    def _fits(self, given: Type, wanted: Type, undo: list[tuple[str, Type | None]]) -> bool:
+    def _is_assignable(self, given: Type, wanted: Type, undo: list[tuple[str, Type | None]]) -> bool:
         if given is wanted:
             return True
-        if wanted.kind is Kind.PARAMETER:
+        if wanted.kind is TypeKind.PARAMETER:
             valid, is_bound = self._is_valid_substitution(given, wanted, undo)
             if valid or is_bound:
                 return valid
-        if given.kind is Kind.PARAMETER:
+        if given.kind is TypeKind.PARAMETER:
             return self._is_valid_substitution(wanted, given, undo)[0]
-        if given.kind in ANYTHING or wanted.kind in ANYTHING:
+        if given.kind in DYN_OR_ERROR or wanted.kind in DYN_OR_ERROR:
             return True
-        if given.kind is Kind.NULL:
+        if given.kind is TypeKind.NULL:
             return wanted.kind in _NULLABLE
-        if wanted.kind is Kind.NULL:
+        if wanted.kind is TypeKind.NULL:
             return given.kind in _NULLABLE
         if given.kind is not wanted.kind:
             return False
@@ -127,15 +134,16 @@ class Unifier:
                 given.name == wanted.name
                 and len(given.parameters) == len(wanted.parameters)
                 and all(
-                    self._fits(a, b, undo) for a, b in zip(given.parameters, wanted.parameters, strict=True)
+                    self._is_assignable(a, b, undo)
+                    for a, b in zip(given.parameters, wanted.parameters, strict=True)
                 )
             )
-        return given.kind is not Kind.OBJECT or given.name == wanted.name
+        return given.kind is not TypeKind.OBJECT or given.name == wanted.name
 
     def _is_valid_substitution(
         self, type_: Type, parameter: Type, undo: list[tuple[str, Type | None]]
     ) -> tuple[bool, bool]:
-        """Whether the parameter can be the type, and whether it already stood for something."""
+        """Returns whether the parameter can be bound to the type, and whether it was bound before."""
         if type_ == parameter:
             return True, True
         bound = self._bound.get(parameter.name)
@@ -147,7 +155,7 @@ class Unifier:
             return True, False
         if type_ == bound:
             return True, True
-        if not self._fits(type_, bound, undo):
+        if not self._is_assignable(type_, bound, undo):
             return False, True
         general = most_general(type_, bound)
         if not self._occurs(parameter.name, general):
@@ -156,7 +164,7 @@ class Unifier:
         return True, True
 
     def _occurs(self, name: str, type_: Type) -> bool:
-        while type_.kind is Kind.PARAMETER:
+        while type_.kind is TypeKind.PARAMETER:
             if type_.name == name:
                 return True
             bound = self._bound.get(type_.name)
@@ -167,40 +175,39 @@ class Unifier:
 
 
 def has_parameters(type_: Type) -> bool:
-    """Whether a type parameter stands anywhere in it."""
-    return type_.kind is Kind.PARAMETER or (
+    """Whether a type has a parameter anywhere in it."""
+    return type_.kind is TypeKind.PARAMETER or (
         bool(type_.parameters) and any(has_parameters(inner) for inner in type_.parameters)
     )
 
 
-def renamed(type_: Type, names: dict[str, Type]) -> Type:
-    """The type with its parameters replaced by these."""
-    if type_.kind is Kind.PARAMETER:
+def with_parameters(type_: Type, names: dict[str, Type]) -> Type:
+    """Returns the type with its parameters replaced by these types."""
+    if type_.kind is TypeKind.PARAMETER:
         return names.get(type_.name, type_)
     if not has_parameters(type_):
         return type_
-    return Type(type_.kind, type_.name, tuple(renamed(inner, names) for inner in type_.parameters))
+    return Type(type_.kind, type_.name, tuple(with_parameters(inner, names) for inner in type_.parameters))
 
 
 def parameter_names(*all_types: Type) -> set[str]:
     found: set[str] = set()
     for type_ in all_types:
-        if type_.kind is Kind.PARAMETER:
+        if type_.kind is TypeKind.PARAMETER:
             found.add(type_.name)
         found |= parameter_names(*type_.parameters)
     return found
 
 
 def most_general(a: Type, b: Type) -> Type:
-    """The one of two types that fit each other which says less; of null and what may be null the latter."""
-    return a if b.kind is Kind.NULL or _is_equal_or_less_specific(a, b) else b
+    """Returns the less specific of two types that fit each other; of null and a nullable type the latter."""
+    return a if b.kind is TypeKind.NULL or _is_equal_or_less_specific(a, b) else b
 
 
 def _is_equal_or_less_specific(a: Type, b: Type) -> bool:
-    """Or the same."""
-    if a.kind is Kind.DYN or a.kind is Kind.PARAMETER:
+    if a.kind is TypeKind.DYN or a.kind is TypeKind.PARAMETER:
         return True
-    if b.kind is Kind.DYN or b.kind is Kind.PARAMETER or a.kind is not b.kind:
+    if b.kind is TypeKind.DYN or b.kind is TypeKind.PARAMETER or a.kind is not b.kind:
         return False
     if a.kind in _CONTAINERS:
         return (
@@ -208,4 +215,4 @@ def _is_equal_or_less_specific(a: Type, b: Type) -> bool:
             and len(a.parameters) == len(b.parameters)
             and all(map(_is_equal_or_less_specific, a.parameters, b.parameters))
         )
-    return a.kind is Kind.TYPE or a.name == b.name
+    return a.kind is TypeKind.TYPE or a.name == b.name

@@ -1,6 +1,6 @@
-"""What is wrong with constants and literals that no type shows. It is looked for once all types are known.
+"""Finds errors in constants and literals that types do not show, once all types are known.
 
-Kubernetes has these of cel-go's validators: cel/validator.go, and ext/formatting.go.
+Kubernetes uses these of cel-go's validators: cel/validator.go, and ext/formatting.go.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Final
 
 from apiserver.cel.library import string_format
 from apiserver.cel.syntax import Call, Constant, CreateList, CreateMap, Node
-from apiserver.cel.types import Kind
+from apiserver.cel.types import TypeKind
 from apiserver.cel.values import EvaluationError
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 
-# Functions of which a constant first argument is tried before evaluation.
+# Functions whose constant first argument is validated.
 CHECKED_FUNCTIONS: Final = frozenset({"duration", "timestamp", "matches"})
 
 
 @dataclass(slots=True)
 class Candidates:
-    """What of a tree is to be looked at; the checker notes it on its way.
+    """The nodes to be validated; the checker collects them.
 
-    calls: of `TRIED` functions with a constant. literals: those that are no argument of a format.
+    calls: those of `CHECKED_FUNCTIONS` with a constant. literals: those that are not arguments of a format.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -31,14 +31,14 @@ class Candidates:
     formats: list[Call] = field(default_factory=list)
 
 
-def complaints(noted: Candidates) -> Iterator[tuple[Node, str]]:
-    """Constants of which calls can make nothing, literals that mix types by way of dyn, unfit formats."""
-    for call in noted.calls:
+def problems(candidates: Candidates) -> Iterator[tuple[Node, str]]:
+    """Yields invalid constants, literals that mix types by way of dyn, and unfit format arguments."""
+    for call in candidates.calls:
         if not _is_possible(call):
             yield call.args[0], f"invalid {call.function} argument"
-    for literal in noted.literals:
+    for literal in candidates.literals:
         yield from _mixed(literal)
-    for call in noted.formats:
+    for call in candidates.formats:
         yield from _unfit(call)
 
 
@@ -66,7 +66,7 @@ def _mixed(node: CreateList | CreateMap) -> Iterator[tuple[Node, str]]:
         ]
     for column in zip(*rows, strict=True):
         types = [
-            item.type.element if is_optional and item.type.kind is Kind.OPTIONAL else item.type
+            item.type.element if is_optional and item.type.kind is TypeKind.OPTIONAL else item.type
             for item, is_optional in column
         ]
         for (item, _), type_ in zip(column, types, strict=True):

@@ -1,4 +1,4 @@
-"""What expressions become: values of the language as Python has them.
+"""Values of the language, and the Python types that represent them.
 
 | type | in Python |
 |---|---|
@@ -28,10 +28,12 @@ from apiserver.cel.types import Type
 INT_MIN: Final = -(1 << 63)
 INT_MAX: Final = (1 << 63) - 1
 UINT_MAX: Final = (1 << 64) - 1
+# The text of the error that no function takes values of these types.
+NO_SUCH_OVERLOAD: Final = "no such overload"
 
 
 class EvaluationError(Exception):
-    """An expression has no value; the message is the client's.
+    """An expression has no value; the message is for the client.
 
     cost: what the evaluation had cost by then, once it has ended.
     """
@@ -40,7 +42,10 @@ class EvaluationError(Exception):
 
 
 class CostExceeded(Exception):
-    """An evaluation has cost more than it may."""
+    """An evaluation has cost more than it may. Unlike errors of calls, an expression cannot ignore it."""
+
+    def __init__(self) -> None:
+        super().__init__("operation cancelled: actual cost limit exceeded")
 
 
 class UInt(int):
@@ -77,13 +82,13 @@ class BoolKey(enum.Enum):
 
 
 class SetList(list[Any]):
-    """A list of which the order does not matter (`x-kubernetes-list-type: set`)."""
+    """A list whose order does not matter (`x-kubernetes-list-type: set`)."""
 
     __slots__ = ()
 
 
 class MapList(list[Any]):
-    """A list of objects that are told apart by some fields (`x-kubernetes-list-type: map`)."""
+    """A list of objects that some fields identify (`x-kubernetes-list-type: map`)."""
 
     __slots__ = ("keys",)
 
@@ -142,7 +147,7 @@ _OPTIONAL: Final = types.optional_of(types.DYN)
 
 
 def type_of(value: Any) -> Type:
-    """The type of a value, as evaluation sees it: of what is in lists and maps nothing is said."""
+    """Returns the type of a value at run time: without the types of what is in lists and maps."""
     known = _TYPES.get(type(value))
     if known is not None:
         return known
@@ -187,7 +192,10 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def equal_within(a: Any, b: Any, left: list[int]) -> bool:
-    """`equal`, which may look at so many items and entries; left: how many of them are left after that."""
+    """`equal` within a limit.
+
+    left: how many items and entries may be looked at, in a list of one; reduced by those that were.
+    """
     try:
         return _equal(a, b, left)
     except RecursionError:
@@ -228,7 +236,7 @@ def _look_at(count: int, left: list[int]) -> None:
 
 
 def _equal_lists(a: list[Any], b: list[Any], left: list[int]) -> bool:
-    """Of the same length."""
+    """Compares lists of the same length."""
     if isinstance(a, SetList) or isinstance(b, SetList):
         return {identity(item, left) for item in a} == {identity(item, left) for item in b}
     by_key = a if isinstance(a, MapList) else b
@@ -250,7 +258,7 @@ def _equal_each(a: Iterable[Any], b: Iterable[Any], left: list[int]) -> bool:
 
 
 def identity(value: Any, left: list[int] | None = None) -> Hashable:
-    """Equal values become equal, and others do not. left: as of `equal_within`."""
+    """Returns a key that is equal for equal values, and only for these. left: as in `equal_within`."""
     kind = type(value)
     if kind is bool or kind is Timestamp or kind is Duration:
         return kind, value
@@ -265,7 +273,7 @@ def identity(value: Any, left: list[int] | None = None) -> Hashable:
 
 
 def extent(value: Any) -> int:
-    """How many items and entries are in a value and in those."""
+    """Returns the number of items and entries in a value, at any depth."""
     if type(value) in _LISTS:
         return len(value) + sum(map(extent, value))
     return len(value) + sum(map(extent, value.values())) if type(value) is dict else 0

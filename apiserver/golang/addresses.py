@@ -1,4 +1,4 @@
-"""IP addresses and their prefixes as Go reads them (package net/netip), and its words for what is wrong."""
+"""Parses IP addresses and prefixes as Go's package net/netip does, with its errors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from apiserver.golang.quoting import go_quote
 V4_BITS: Final = 32
 V6_BITS: Final = 128
 
-_MARK: Final = re.compile("[.:%]")  # the first of them tells which kind of address it would be
+_MARK: Final = re.compile("[.:%]")  # the first of them tells the kind of address
 _GROUP: Final = re.compile("[0-9a-fA-F]*")
 _BITS: Final = re.compile("[1-9][0-9]*|[0-9]")
-_BITS_LENGTH_MAX: Final = 18  # of what Go reads as a number
+_BITS_LENGTH_MAX: Final = 18  # the digits that Go parses
 
 
 class InvalidAddress(Exception):
-    """The message is Go's."""
+    """The text is not a valid address or prefix. The message is Go's."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class InvalidAddress(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """zone: of an IPv6 address, or empty."""
+    """An IP address. bits: V4_BITS or V6_BITS. zone: of an IPv6 address, or empty."""
 
     number: int
     bits: int
@@ -35,7 +35,7 @@ class Address:
 
 
 class _Invalid(Exception):
-    """at: where in the text."""
+    """A part of the text is not valid. at: the rest of the text from there on, or empty."""
 
     def __init__(self, message: str, at: str = "") -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class _Invalid(Exception):
 
 
 def parse_address(text: str) -> Address:
-    """Raises InvalidAddress."""
+    """Parse an address. Raises InvalidAddress."""
     try:
         return _address(text)
     except _Invalid as invalid:
@@ -52,7 +52,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_prefix(text: str) -> tuple[Address, int]:
-    """(the address, of which any bit may be set; how many bits are the prefix). Raises InvalidAddress."""
+    """Parse a prefix: its address, of which any bits may be set, and its length. Raises InvalidAddress."""
     try:
         return _prefix(text)
     except (_Invalid, InvalidAddress) as invalid:
@@ -111,18 +111,18 @@ def _v4(text: str) -> int:
 
 
 def _v6(text: str) -> int:
-    """Without a zone."""
+    """The number of an IPv6 address without a zone."""
     rest = text
     groups: list[int] = []
-    gap = None  # how many groups come before `::`
+    gap = None  # the number of groups before `::`
     if rest.startswith("::"):
         gap, rest = 0, rest[2:]
         if not rest:
             return 0
     while len(groups) < 8:
-        found = _GROUP.match(rest)
-        assert found is not None
-        digits = found.group()
+        match = _GROUP.match(rest)
+        assert match is not None
+        digits = match.group()
         if len(digits) > 4:
             raise _Invalid("each group must have 4 or fewer digits", rest)
         if not digits:

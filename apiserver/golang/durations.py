@@ -1,4 +1,4 @@
-"""Durations as Go writes them: `90s`, `1m30s`, `500ms`; `0` needs no unit."""
+"""Parses durations of Go's package time: `90s`, `1m30s`, `500ms`; `0` needs no unit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _parts = re.compile(rf"({_NUMBER})({_UNIT})").findall
 
 
 def parse_duration(text: str) -> float:
-    """In seconds. Raises ValueError; negative ones are none here."""
+    """The duration in seconds. Raises ValueError, also for negative ones."""
     if text == "0":
         return 0.0
     if not _is_duration(text):

@@ -1,28 +1,28 @@
-"""Values in messages as Go's `%v` prints them: `map[image:z name:c2]`, `[a b]`, `<nil>`."""
+"""Decoded JSON values and their types, as Go's packages fmt and encoding/json print them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-# Messages go into logs and terminals; what is longer or deeper is cut.
-SHOWN_LENGTH_MAX: Final = 8_192
-SHOWN_DEPTH_MAX: Final = 50
+# Longer or deeper values are truncated, since messages go into logs and terminals.
+TEXT_LENGTH_MAX: Final = 8_192
+TEXT_DEPTH_MAX: Final = 50
 
 
 def go_text(value: Any) -> str:
-    """A decoded JSON value."""
+    """A decoded JSON value as `%v` prints it: `map[image:z name:c2]`, `[a b]`, `<nil>`."""
     text, length = [], 0
-    for piece in _pieces(value, SHOWN_DEPTH_MAX):
+    for piece in _pieces(value, TEXT_DEPTH_MAX):
         text.append(piece)
         length += len(piece)
-        if length > SHOWN_LENGTH_MAX:
-            return "".join(text)[:SHOWN_LENGTH_MAX] + "..."
+        if length > TEXT_LENGTH_MAX:
+            return "".join(text)[:TEXT_LENGTH_MAX] + "..."
     return "".join(text)
 
 
 def go_type(value: Any) -> str:
-    """The Go type of a decoded JSON value."""
+    """The Go type of a decoded JSON value in messages."""
     match value:
         case None:
             return "%!s(<nil>)"
@@ -38,6 +38,21 @@ def go_type(value: Any) -> str:
             return "[]interface {}"
         case _:
             return "map[string]interface {}"
+
+
+def json_type(value: object) -> str:
+    """The JSON type of a decoded value, as messages of Go's decoder call it."""
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case list():
+            return "array"
+        case _:
+            return "object"
 
 
 def _pieces(value: Any, depth_left: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""URLs as Go reads them (package net/url): which are wrong, and why; and their parts."""
+"""Parses URLs as Go's package net/url does, with its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _PORT: Final = re.compile(r"(?::[0-9]*)?")
 _USER: Final = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
-# What need not be escaped in a path, though some of it is.
+# A path that is valid as it is, though it may have unnecessary escapes.
 _VALID_RAW_PATH: Final = re.compile(r"[A-Za-z0-9._~$&+,/:;=@!'()*\[\]%-]*")
 _SAFE_IN_PATH: Final = "$&+,/:;=@"
 _SAFE_IN_USER: Final = "$&+,;="
@@ -25,22 +25,22 @@ _HOST_CHARACTERS: Final = (
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~!$&'()*+,;=:[]<>\""
 )
 _NO_HOST_CHARACTER: Final = b"[^%%\x80-\xff%b]" % re.escape(_HOST_CHARACTERS)
-# The first of what may not be there.
+# The first invalid byte sequence.
 _INVALID_ESCAPE: Final = re.compile(b"%%(?!%b{2})" % _HEX)
-# Only what is not ASCII may be escaped in a host; and `%25`, before a zone.
+# In a host only bytes that are not ASCII may be escaped, and `%25` before a zone.
 _INVALID_IN_HOST: Final = re.compile(b"%%(?!25|[89a-fA-F]%b)|%b" % (_HEX, _NO_HOST_CHARACTER))
 _INVALID_IN_ZONE: Final = re.compile(
     b"%%(?!(?i:25|20|%b))|%b" % (b"|".join(b"%02x" % code for code in _HOST_CHARACTERS), _NO_HOST_CHARACTER)
 )
-# Most of those that are right, told at once: from the root, or with a scheme, perhaps a user, and a host.
-_PLAIN: Final = re.compile(
+# Accepts most valid URLs at once: paths from the root, and URLs with a scheme, an optional user and a host.
+_COMMON: Final = re.compile(
     r"(?:(?=/)|[a-zA-Z][a-zA-Z0-9+.-]*+://(?:[A-Za-z0-9._:~!$&'()*+,;=-]*+@)?[A-Za-z0-9.-]*+(?::[0-9]*+)?(?=[/?]|\Z))"
     r"[^%\x00-\x1f\x7f]*+(?:%[0-9a-fA-F]{2}[^%\x00-\x1f\x7f]*+)*+"
 )
 
 
 class InvalidUrl(Exception):
-    """The message is Go's."""
+    """The text is not a valid URL. The message is Go's."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -49,9 +49,10 @@ class InvalidUrl(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """user: escaped as Go does it. path: unescaped, as bytes.
+    """A parsed URL.
 
-    raw_path: as written, where escaping the path would give another one.
+    user: escaped as Go does it. path: unescaped.
+    raw_path: the path as it was in the text if escaping `path` would give another one; else empty.
     """
 
     scheme: str = ""
@@ -88,82 +89,82 @@ class Url:
 
     @property
     def queries(self) -> Mapping[str, list[str]]:
-        """Values by key; what is wrong is left out."""
-        found: dict[str, list[str]] = {}
+        """The values of the query by their keys; invalid parts are left out."""
+        values: dict[str, list[str]] = {}
         for part in self.query.split("&"):
             if not part or ";" in part:
                 continue
             key, _, value = part.partition("=")
             try:
                 pair = [_unescaped(text.replace("+", " ")) for text in (key, value)]
-            except _Wrong:
+            except _Invalid:
                 continue
             key, value = (text.decode("utf-8", "replace") for text in pair)
-            found.setdefault(key, []).append(value)
-        return found
+            values.setdefault(key, []).append(value)
+        return values
 
 
-class _Wrong(Exception):
-    """The message is Go's, without the URL."""
+class _Invalid(Exception):
+    """A part of a URL is not valid. The message is Go's, without the URL."""
 
 
 def parse_request_uri(text: str) -> Url:
-    """A URL that has a scheme or is a path from the root; `#` is nothing special. Raises InvalidUrl."""
+    """Parse a URL with a scheme, or a path from the root; `#` has no special meaning. Raises InvalidUrl."""
     try:
         return _parse(text, of_request=True)
-    except _Wrong as wrong:
-        raise _invalid(text, wrong) from None
+    except _Invalid as error:
+        raise _invalid_url(text, error) from None
 
 
 def is_request_uri(text: str) -> bool:
-    """Whether parse_request_uri takes it."""
-    if _PLAIN.fullmatch(text):
+    """Does parse_request_uri accept the text?"""
+    if _COMMON.fullmatch(text):
         return True
     try:
         _parse(text, of_request=True)
-    except _Wrong:
+    except _Invalid:
         return False
     return True
 
 
 def parse(text: str) -> Url:
-    """Raises InvalidUrl."""
+    """Parse a URL. Raises InvalidUrl."""
     before, _, fragment = text.partition("#")
     try:
         url = _parse(before, of_request=False)
-    except _Wrong as wrong:
-        raise _invalid(before, wrong) from None
+    except _Invalid as error:
+        raise _invalid_url(before, error) from None
     try:
         return replace(url, fragment=_unescaped(fragment)) if fragment else url
-    except _Wrong as wrong:
-        raise _invalid(text, wrong) from None
+    except _Invalid as error:
+        raise _invalid_url(text, error) from None
 
 
-def _invalid(text: str, wrong: _Wrong) -> InvalidUrl:
-    return InvalidUrl(f"parse {go_quote(text)}: {wrong}")
+def _invalid_url(text: str, error: _Invalid) -> InvalidUrl:
+    return InvalidUrl(f"parse {go_quote(text)}: {error}")
 
 
 def _parse(text: str, *, of_request: bool) -> Url:
     if _CONTROL.search(text):
-        raise _Wrong("net/url: invalid control character in URL")
+        raise _Invalid("net/url: invalid control character in URL")
     if not text and of_request:
-        raise _Wrong("empty url")
+        raise _Invalid("empty url")
     if text == "*":
         return Url(path=b"*")
     if text.startswith(":"):
-        raise _Wrong("missing protocol scheme")
-    found = _SCHEME.match(text)
-    scheme = found[1].lower() if found else ""
-    rest = text[found.end() :] if found else text
+        raise _Invalid("missing protocol scheme")
+    match = _SCHEME.match(text)
+    scheme = match[1].lower() if match else ""
+    rest = text[match.end() :] if match else text
     rest, mark, query = rest.partition("?")
     has_empty_query = bool(mark) and not query
     if not rest.startswith("/"):
         if scheme:
             return Url(scheme, rest, query=query, has_empty_query=has_empty_query)
         if of_request:
-            raise _Wrong("invalid URI for request")
+            raise _Invalid("invalid URI for request")
         if ":" in rest.partition("/")[0]:
-            raise _Wrong("first path segment in URL cannot contain colon")
+            raise _Invalid("first path segment in URL cannot contain colon")
     user, host = None, ""
     if rest.startswith("//") and (scheme or (not of_request and not rest.startswith("///"))):
         authority, slash, path = rest[2:].partition("/")
@@ -180,7 +181,7 @@ def _authority(text: str) -> tuple[str | None, str]:
     if not at:
         return None, host
     if not _USER.fullmatch(user):
-        raise _Wrong("net/url: invalid userinfo")
+        raise _Invalid("net/url: invalid userinfo")
     name, colon, password = (
         quote_from_bytes(_unescaped(part), _SAFE_IN_USER) for part in user.partition(":")
     )
@@ -196,7 +197,7 @@ def _host(text: str) -> str:
         return _unescaped(text, _INVALID_IN_HOST).decode("utf-8", "replace")
     end = text.rfind("]")
     if end < 0:
-        raise _Wrong("missing ']' in host")
+        raise _Invalid("missing ']' in host")
     port = text[end + 1 :]
     _check_port(port)
     name, zone_mark, zone = text[start + 1 : end].partition("%25")
@@ -205,22 +206,24 @@ def _host(text: str) -> str:
     try:
         address = parse_address(literal)
     except InvalidAddress as invalid:
-        raise _Wrong(f"invalid host: {invalid.message}") from None
+        raise _Invalid(f"invalid host: {invalid.message}") from None
     if address.bits != V6_BITS:
-        raise _Wrong("invalid IP-literal")
+        raise _Invalid("invalid IP-literal")
     return f"[{literal}]{port}"
 
 
 def _check_port(text: str) -> None:
     if not _PORT.fullmatch(text):
-        raise _Wrong(f"invalid port {go_quote(text)} after host")
+        raise _Invalid(f"invalid port {go_quote(text)} after host")
 
 
-def _unescaped(text: str, wrong: re.Pattern[bytes] = _INVALID_ESCAPE) -> bytes:
+def _unescaped(text: str, invalid: re.Pattern[bytes] = _INVALID_ESCAPE) -> bytes:
     encoded = text.encode("utf-8", "surrogatepass")
-    if found := wrong.search(encoded):
-        start = found.start()
-        if found.group() != b"%":
-            raise _Wrong(f"invalid character {go_quote(found.group().decode())} in host name")
-        raise _Wrong(f"invalid URL escape {go_quote(encoded[start : start + 3].decode('utf-8', 'replace'))}")
+    if match := invalid.search(encoded):
+        start = match.start()
+        if match.group() != b"%":
+            raise _Invalid(f"invalid character {go_quote(match.group().decode())} in host name")
+        raise _Invalid(
+            f"invalid URL escape {go_quote(encoded[start : start + 3].decode('utf-8', 'replace'))}"
+        )
     return unquote_to_bytes(encoded)

@@ -15,8 +15,8 @@ from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.kubernetes import KUBERNETES
-from apiserver.cel.syntax import Invalid, Node
-from apiserver.cel.types import Kind, Type
+from apiserver.cel.syntax import InvalidExpression, Node
+from apiserver.cel.types import Type, TypeKind
 from apiserver.schema.custom.json_schema import JSONSchema
 from apiserver.vocabulary import Document
 
@@ -135,17 +135,20 @@ class _InvalidExpression(Exception):
 class _ExpectedType(NamedTuple):
     """What an expression must evaluate to, and how messages about that begin."""
 
-    kind: Kind
+    kind: TypeKind
     of_type: str
     of_text: str
     of_program: str
 
 
 _BOOL: Final = _ExpectedType(
-    Kind.BOOL, "cel expression must evaluate to a bool", "compilation failed", "program instantiation failed"
+    TypeKind.BOOL,
+    "cel expression must evaluate to a bool",
+    "compilation failed",
+    "program instantiation failed",
 )
 _STRING: Final = _ExpectedType(
-    Kind.STRING,
+    TypeKind.STRING,
     "messageExpression must evaluate to a string",
     "messageExpression compilation failed",
     "messageExpression instantiation failed",
@@ -162,7 +165,7 @@ def _compiled(
         if checked.type.kind is not wanted.kind:
             raise _InvalidExpression(wanted.of_type)
         return Expression(checked.node, environment.program(checked), reads(checked.node))
-    except Invalid as error:
+    except InvalidExpression as error:
         raise _InvalidExpression(f"{wanted.of_text}: {error}") from None
     except ProgramError as error:
         raise _InvalidExpression(f"{wanted.of_program}: {error}") from None

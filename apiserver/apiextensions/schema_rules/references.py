@@ -71,7 +71,7 @@ def _children(node: Node) -> Iterator[Node]:
                 yield node.target
         case syntax.CreateList():
             yield from node.items
-        case syntax.CreateMap() | syntax.Message():
+        case syntax.CreateMap() | syntax.CreateMessage():
             for entry in node.entries:
                 if not isinstance(entry.key, str):
                     yield entry.key

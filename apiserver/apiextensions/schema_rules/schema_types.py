@@ -10,24 +10,24 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.cel import types
-from apiserver.cel.types import Field, Kind, Type
+from apiserver.cel.types import Field, Type, TypeKind
 from apiserver.schema.custom.json_schema import JSONSchema
 
 # A value takes no more than this, since no request does.
 REQUEST_BYTES_MAX: Final = 3 * 1024 * 1024
 # The longest strings in these formats, and the shortest in JSON.
-_FORMATS: Final[Mapping[str, tuple[Kind, int, int]]] = {
-    "date": (Kind.TIMESTAMP, 12, 12),
-    "date-time": (Kind.TIMESTAMP, 32, 21),
-    "duration": (Kind.DURATION, 32, 3),
+_FORMATS: Final[Mapping[str, tuple[TypeKind, int, int]]] = {
+    "date": (TypeKind.TIMESTAMP, 12, 12),
+    "date-time": (TypeKind.TIMESTAMP, 32, 21),
+    "duration": (TypeKind.DURATION, 32, 3),
 }
 _STRING_BYTES_MAX: Final = REQUEST_BYTES_MAX - 2  # quotes
 _STRING_BYTES_MIN: Final = 2
 _COLLECTION_BYTES_MIN: Final = 2
 _PLAIN: Final[Mapping[str, Type]] = {
-    "boolean": Type(Kind.BOOL, size_min=4),
-    "number": Type(Kind.DOUBLE, size_min=1),
-    "integer": Type(Kind.INT, size_min=1),
+    "boolean": Type(TypeKind.BOOL, size_min=4),
+    "number": Type(TypeKind.DOUBLE, size_min=1),
+    "integer": Type(TypeKind.INT, size_min=1),
 }
 # What is always there at the root of a resource, whatever its schema says of it.
 _NAMED: Final[JSONSchema] = {"type": "string"}
@@ -57,7 +57,7 @@ class SchemaTypes:
     def _make(self, schema: JSONSchema, name: str, *, is_root: bool) -> Type | None:
         if schema.get(self._int_or_string):
             # Which it is shows only in evaluation.
-            return Type(Kind.DYN, size_max=_string_size(schema, factor=4), size_min=1)
+            return Type(TypeKind.DYN, size_max=_string_size(schema, factor=4), size_min=1)
         match schema.get("type"):
             case "object":
                 properties = resource_properties(schema) if is_root else (schema.get("properties") or {})
@@ -77,7 +77,7 @@ class SchemaTypes:
         # What is between brackets, with a comma for each.
         most = (REQUEST_BYTES_MAX - 2) // ((element.size_min or 0) + 1)
         size = _limit(schema, "maxItems", most)
-        return Type(Kind.LIST, parameters=(element,), size_max=size, size_min=_COLLECTION_BYTES_MIN)
+        return Type(TypeKind.LIST, parameters=(element,), size_max=size, size_min=_COLLECTION_BYTES_MIN)
 
     def _object(self, schema: JSONSchema, properties: Mapping[str, JSONSchema], name: str) -> Type | None:
         values = schema.get("additionalProperties")
@@ -89,7 +89,7 @@ class SchemaTypes:
             most = (REQUEST_BYTES_MAX - 2) // ((value.size_min or 0) + 6)
             size = _limit(schema, "maxProperties", most)
             parameters = (types.STRING, value)
-            return Type(Kind.MAP, parameters=parameters, size_max=size, size_min=_COLLECTION_BYTES_MIN)
+            return Type(TypeKind.MAP, parameters=parameters, size_max=size, size_min=_COLLECTION_BYTES_MIN)
         required = schema.get("required", ())
         fields: dict[str, Field] = {}
         size_min = _COLLECTION_BYTES_MIN
@@ -125,15 +125,15 @@ def resource_properties(schema: JSONSchema) -> Mapping[str, JSONSchema]:
 def _string(schema: JSONSchema) -> Type:
     format_ = schema.get("format", "")
     if format_ == "byte":
-        return Type(Kind.BYTES, size_max=_string_size(schema, factor=1), size_min=_STRING_BYTES_MIN)
+        return Type(TypeKind.BYTES, size_max=_string_size(schema, factor=1), size_min=_STRING_BYTES_MIN)
     if format_ in _FORMATS:
         kind, size_max, size_min = _FORMATS[format_]
         return Type(kind, size_max=size_max, size_min=size_min)
     if schema.get("maxLength") is None and (values := schema.get("enum")):
         longest = max((len(value.encode()) for value in values if isinstance(value, str)), default=0)
-        return Type(Kind.STRING, size_max=longest, size_min=_STRING_BYTES_MIN)
+        return Type(TypeKind.STRING, size_max=longest, size_min=_STRING_BYTES_MIN)
     # The limit counts characters, each of up to four bytes; sizes are bytes.
-    return Type(Kind.STRING, size_max=_string_size(schema, factor=4), size_min=_STRING_BYTES_MIN)
+    return Type(TypeKind.STRING, size_max=_string_size(schema, factor=4), size_min=_STRING_BYTES_MIN)
 
 
 def _string_size(schema: JSONSchema, *, factor: int) -> int:

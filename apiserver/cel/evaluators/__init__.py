@@ -1,5 +1,14 @@
-"""How the parts of an expression are evaluated. `compiler` chooses among these, and puts them together.
+"""Evaluators: closures that evaluate the parts of an expression. `compiler` puts them together.
 
-Each module makes runs: functions of a frame (`frames`), whose first item is what is left of the budget. A run
-charges for what depends on values; what a part always costs is told to the compiler, which adds it up.
+An evaluator is a function of a frame (`frames`), which holds the variables and what is left of the budget. It
+charges for what depends on values. What a part always costs is returned to the compiler, which adds it up.
+
+    frames          the frame, and how costs are charged
+    bindings        variables: those an expression is given, and those it binds
+    calls           functions and operators
+    comprehensions  the loops that macros make
+    equality        `==`, `!=` and `in`
+    literals        lists, maps and messages that an expression makes
+    logic           `&&`, `||`, `?:`, `or` and `orValue`
+    selections      fields and items
 """

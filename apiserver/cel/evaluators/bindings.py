@@ -1,15 +1,15 @@
-"""Variables: what an expression is given, and what it binds itself."""
+"""Reads variables: those that an expression is given, and those that it binds."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from apiserver.cel.evaluators.frames import ABSENT, UNSET, Evaluator, Frame, spend
+from apiserver.cel.evaluators.frames import ABSENT, BUDGET, UNSET, Evaluator, Frame, charge
 from apiserver.cel.values import EvaluationError
 
 
 class _Failed:
-    """Stands in a frame for a value that there is none of."""
+    """Stands in a frame for a value whose evaluation has failed."""
 
     __slots__ = ("error",)
 
@@ -22,19 +22,19 @@ def read(slot: int) -> Evaluator:
 
 
 def read_global(slot: int, name: str) -> Evaluator:
-    def run(frame: Frame) -> Any:
+    def evaluate(frame: Frame) -> Any:
         value = frame[slot]
         if value is ABSENT:
             raise EvaluationError(f"no such attribute(s): {name}")
         return value
 
-    return run
+    return evaluate
 
 
 def read_lazily(slot: int, value: Evaluator) -> Evaluator:
-    """A binding: evaluated when it is first read, and never again."""
+    """Reads a binding, which is evaluated when it is first read."""
 
-    def run(frame: Frame) -> Any:
+    def evaluate(frame: Frame) -> Any:
         found = frame[slot]
         if found is UNSET:
             try:
@@ -45,34 +45,37 @@ def read_lazily(slot: int, value: Evaluator) -> Evaluator:
             raise found.error
         return found
 
-    return run
+    return evaluate
 
 
 def bound(slot: int, body: Evaluator) -> Evaluator:
-    def run(frame: Frame) -> Any:
+    def evaluate(frame: Frame) -> Any:
         frame[slot] = UNSET
         return body(frame)
 
-    return run
+    return evaluate
 
 
 def bound_at_once(slot: int, value: Evaluator, cost: int, body: Evaluator) -> Evaluator:
-    """cost: which is charged for the value already. All that it has cost goes to the next slot."""
+    """Binds a value that is evaluated at once. What that has cost is stored in the next slot.
 
-    def run(frame: Frame) -> Any:
-        before = frame[0] + cost
+    cost: what has been charged for the value before.
+    """
+
+    def evaluate(frame: Frame) -> Any:
+        before = frame[BUDGET] + cost
         frame[slot] = value(frame)
-        frame[slot + 1] = before - frame[0]
+        frame[slot + 1] = before - frame[BUDGET]
         return body(frame)
 
-    return run
+    return evaluate
 
 
 def read_again(slot: int) -> Evaluator:
-    """Of a value that was bound at once, and costs as much again."""
+    """Reads a value that was bound at once, which costs as much again."""
 
-    def run(frame: Frame) -> Any:
-        spend(frame, frame[slot + 1])
+    def evaluate(frame: Frame) -> Any:
+        charge(frame, frame[slot + 1])
         return frame[slot]
 
-    return run
+    return evaluate

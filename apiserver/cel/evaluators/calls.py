@@ -1,4 +1,4 @@
-"""Calls of functions, and of operators that are such."""
+"""Calls of functions and of operators."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ from math import ceil
 from typing import Any, Final
 
 from apiserver.cel import costs, values
-from apiserver.cel.evaluators.frames import (
-    COST_WITHOUT_ARGUMENTS,
-    EXCEEDED,
-    NO_OVERLOAD,
-    Evaluator,
-    Frame,
-    spend,
-)
+from apiserver.cel.evaluators.frames import BUDGET, COST_WITHOUT_ARGUMENTS, Evaluator, Frame, charge
 from apiserver.cel.functions import REGEX_FACTOR, STRING_FACTOR, CallCost, Overload
-from apiserver.cel.types import Kind, Type
+from apiserver.cel.types import Type, TypeKind
 from apiserver.cel.values import (
+    NO_SUCH_OVERLOAD,
     CostExceeded,
     Duration,
     EvaluationError,
@@ -31,140 +25,139 @@ from apiserver.cel.values import (
 
 
 def call(
-    function: Callable[..., Any], runs: Sequence[Evaluator], constant: tuple[Any, ...] = ()
+    function: Callable[..., Any], evaluators: Sequence[Evaluator], constant: tuple[Any, ...] = ()
 ) -> Evaluator:
-    """constant: the second of two arguments, where that is known before."""
-    if len(runs) == 1:
-        (only,) = runs
+    """A call that always costs the same. constant: the second of two arguments in a tuple, if it is known."""
+    if len(evaluators) == 1:
+        (only,) = evaluators
         return lambda frame: function(only(frame))
-    if len(runs) == 2:
-        first, second = runs
+    if len(evaluators) == 2:
+        first, second = evaluators
         if constant:
             (known,) = constant
             return lambda frame: function(first(frame), known)
         return lambda frame: function(first(frame), second(frame))
-    return lambda frame: function(*[run(frame) for run in runs])
+    return lambda frame: function(*[evaluate(frame) for evaluate in evaluators])
 
 
-def _evaluated(frame: Frame, runs: Sequence[Evaluator]) -> list[Any]:
-    """Arguments of a call that is charged for once it is made."""
+def _evaluated(frame: Frame, evaluators: Sequence[Evaluator]) -> list[Any]:
+    """Evaluates the arguments of a call whose cost depends on them."""
     try:
-        return [each(frame) for each in runs]
+        return [each(frame) for each in evaluators]
     except EvaluationError:
-        spend(frame, COST_WITHOUT_ARGUMENTS)
+        charge(frame, COST_WITHOUT_ARGUMENTS)
         raise
 
 
-def call_with_cost(function: Callable[..., Any], call_cost: CallCost, runs: Sequence[Evaluator]) -> Evaluator:
-    """A call costs the same whether it succeeds or fails, or else failing would be free."""
-    if call_cost is costs.traversal and len(runs) == 2:
-        return _reading_call(function, *runs)
+def call_with_cost(
+    function: Callable[..., Any], call_cost: CallCost, evaluators: Sequence[Evaluator]
+) -> Evaluator:
+    """A call whose cost depends on values. It costs the same if it fails, or else failing would be free."""
+    if call_cost is costs.string_traversal and len(evaluators) == 2:
+        return _reading_call(function, *evaluators)
 
-    def run(frame: Frame) -> Any:
-        args = _evaluated(frame, runs)
+    def evaluate(frame: Frame) -> Any:
+        args = _evaluated(frame, evaluators)
         try:
             result = function(*args)
         except EvaluationError:
-            spend(frame, call_cost(args, None))
+            charge(frame, call_cost(args, None))
             raise
-        left = frame[0] - call_cost(args, result)
-        frame[0] = left
+        left = frame[BUDGET] - call_cost(args, result)
+        frame[BUDGET] = left
         if left < 0:
-            raise CostExceeded(EXCEEDED)
+            raise CostExceeded
         return result
 
-    return run
+    return evaluate
 
 
 def _reading_call(function: Callable[..., Any], first: Evaluator, second: Evaluator) -> Evaluator:
-    """Of which the price is for reading the first argument, a text."""
+    """A call that costs what it takes to read its first argument, a string."""
 
-    def run(frame: Frame) -> Any:
+    def evaluate(frame: Frame) -> Any:
         try:
             value = first(frame)
         except EvaluationError:
-            spend(frame, COST_WITHOUT_ARGUMENTS)
+            charge(frame, COST_WITHOUT_ARGUMENTS)
             raise
-        left = frame[0] - ceil(len(value) * STRING_FACTOR)
-        frame[0] = left
+        left = frame[BUDGET] - ceil(len(value) * STRING_FACTOR)
+        frame[BUDGET] = left
         if left < 0:
-            raise CostExceeded(EXCEEDED)
+            raise CostExceeded
         return function(value, second(frame))
 
-    return run
+    return evaluate
 
 
 def search(text: Evaluator, find: Callable[[str], bool], pattern_length: int) -> Evaluator:
-    """`matches` of a pattern that is known."""
+    """`matches` of a pattern that is known. Costs what `costs.regex_cost` says."""
     factor = ceil(pattern_length * REGEX_FACTOR)
 
-    def run(frame: Frame) -> bool:
+    def evaluate(frame: Frame) -> bool:
         try:
             value = text(frame)
         except EvaluationError:
-            spend(frame, COST_WITHOUT_ARGUMENTS)
+            charge(frame, COST_WITHOUT_ARGUMENTS)
             raise
-        left = frame[0] - ceil((1.0 + len(value)) * STRING_FACTOR) * factor
-        frame[0] = left
+        left = frame[BUDGET] - ceil((1.0 + len(value)) * STRING_FACTOR) * factor
+        frame[BUDGET] = left
         if left < 0:
-            raise CostExceeded(EXCEEDED)
+            raise CostExceeded
         return find(value)
 
-    return run
+    return evaluate
 
 
-_CLASSES: Final[Mapping[Kind, frozenset[type]]] = {
-    Kind.NULL: frozenset({type(None)}),
-    Kind.BOOL: frozenset({bool}),
-    Kind.INT: frozenset({int}),
-    Kind.UINT: frozenset({UInt}),
-    Kind.DOUBLE: frozenset({float}),
-    Kind.STRING: frozenset({str}),
-    Kind.BYTES: frozenset({bytes}),
-    Kind.TIMESTAMP: frozenset({Timestamp}),
-    Kind.DURATION: frozenset({Duration}),
-    Kind.LIST: frozenset({list, SetList, MapList}),
-    Kind.MAP: frozenset({dict}),
-    Kind.TYPE: frozenset({Type}),
-    Kind.OPTIONAL: frozenset({Optional}),
-    Kind.OBJECT: frozenset({dict, Message}),
+_CLASSES: Final[Mapping[TypeKind, frozenset[type]]] = {
+    TypeKind.NULL: frozenset({type(None)}),
+    TypeKind.BOOL: frozenset({bool}),
+    TypeKind.INT: frozenset({int}),
+    TypeKind.UINT: frozenset({UInt}),
+    TypeKind.DOUBLE: frozenset({float}),
+    TypeKind.STRING: frozenset({str}),
+    TypeKind.BYTES: frozenset({bytes}),
+    TypeKind.TIMESTAMP: frozenset({Timestamp}),
+    TypeKind.DURATION: frozenset({Duration}),
+    TypeKind.LIST: frozenset({list, SetList, MapList}),
+    TypeKind.MAP: frozenset({dict}),
+    TypeKind.TYPE: frozenset({Type}),
+    TypeKind.OPTIONAL: frozenset({Optional}),
+    TypeKind.OBJECT: frozenset({dict, Message}),
 }
 
 
 def _fits(value: Any, type_: Type) -> bool:
-    """Whether a value is of the type, as far as that shows without looking far into it."""
-    if type_.kind is Kind.DYN or type_.kind is Kind.PARAMETER:
+    """Whether a value is of the type, as far as its first item shows."""
+    if type_.kind is TypeKind.DYN or type_.kind is TypeKind.PARAMETER:
         return True
-    if type_.kind is Kind.OPAQUE:
+    if type_.kind is TypeKind.OPAQUE:
         own = getattr(value, "cel_type", None)
         return isinstance(own, Type) and own.name == type_.name
     if type(value) not in _CLASSES[type_.kind]:
         return False
-    return type_.kind is not Kind.LIST or not value or _fits(value[0], type_.element)
+    return type_.kind is not TypeKind.LIST or not value or _fits(value[0], type_.element)
 
 
-def dispatched(name: str, overloads: Sequence[Overload], runs: Sequence[Evaluator]) -> Evaluator:
-    """Which of the overloads is called shows only in the values. name: as an error has it, if at all."""
+def dispatched(name: str, overloads: Sequence[Overload], evaluators: Sequence[Evaluator]) -> Evaluator:
+    """A call whose overload is chosen by the values. name: the function's in errors; empty for operators."""
 
-    def run(frame: Frame) -> Any:
-        args = _evaluated(frame, runs)
+    def evaluate(frame: Frame) -> Any:
+        args = _evaluated(frame, evaluators)
         for overload in overloads:
             if all(map(_fits, args, overload.args)):
                 break
         else:
-            spend(frame, 1)
+            charge(frame, 1)
             signature = ", ".join(map(values.type_name, args))
-            raise EvaluationError(f"{NO_OVERLOAD}: {name}({signature})" if name else NO_OVERLOAD)
+            raise EvaluationError(f"{NO_SUCH_OVERLOAD}: {name}({signature})" if name else NO_SUCH_OVERLOAD)
         call_cost = overload.call_cost
         try:
             result = overload.call(*args)
         except EvaluationError:
-            spend(frame, 1 if call_cost is None else call_cost(args, None))
+            charge(frame, 1 if call_cost is None else call_cost(args, None))
             raise
-        left = frame[0] - (1 if call_cost is None else call_cost(args, result))
-        frame[0] = left
-        if left < 0:
-            raise CostExceeded(EXCEEDED)
+        charge(frame, 1 if call_cost is None else call_cost(args, result))
         return result
 
-    return run
+    return evaluate

@@ -1,7 +1,7 @@
-"""The loops that macros make.
+"""Comprehensions: the loops that macros make.
 
-What a turn costs is what cel-go's accumulator costs it: reading it, testing it, adding to it. That it begins
-as a constant, the empty list for one, costs nothing.
+An iteration costs what cel-go's accumulator costs: reading it, testing it, adding to it. Its initial value is
+a constant, such as the empty list, and costs nothing.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.cel import values
-from apiserver.cel.evaluators.frames import EXCEEDED, NO_OVERLOAD, Evaluator, Frame
+from apiserver.cel.evaluators.frames import BUDGET, Evaluator, Frame
 from apiserver.cel.functions import LIST_COST
 from apiserver.cel.syntax import Macro
-from apiserver.cel.types import Kind, Type
-from apiserver.cel.values import CostExceeded, EvaluationError
+from apiserver.cel.types import Type, TypeKind
+from apiserver.cel.values import NO_SUCH_OVERLOAD, CostExceeded, EvaluationError
 
 
-class Part(NamedTuple):
+class LoopPart(NamedTuple):
     """A condition or a result, and what it always costs."""
 
-    run: Evaluator
+    evaluate: Evaluator
     cost: int
     is_constant: bool = False
 
 
 class Iteration(NamedTuple):
-    """items: of a frame, what the first variable becomes in each turn; a second is set with it.
+    """What a loop iterates over.
 
-    slot: of the first variable.
+    items: returns the values of the first variable; a second one is set with it.
+    slot: that of the first variable.
     """
 
     items: Callable[[Frame], Iterator[Any]]
@@ -36,14 +37,14 @@ class Iteration(NamedTuple):
 
 
 _END: Final = object()
-_READ: Final = 1
+_READ_COST: Final = 1
 _CALL_COST: Final = 1
 
 
-def turns(range_: Evaluator, slots: Sequence[int], *, of: Type) -> Iteration:
+def iteration(range_: Evaluator, slots: Sequence[int], *, of: Type) -> Iteration:
     if len(slots) == 2:
         return Iteration(_pairs(range_, slots[1]), slots[0])
-    if of.kind is Kind.LIST:
+    if of.kind is TypeKind.LIST:
         return Iteration(lambda frame: iter(range_(frame)), slots[0])
     return Iteration(lambda frame: iter(_items(range_(frame))), slots[0])
 
@@ -71,32 +72,39 @@ def _pairs(range_: Evaluator, slot: int) -> Callable[[Frame], Iterator[Any]]:
     return items
 
 
-LoopCompiler: TypeAlias = Callable[[Iteration, Part | None, Part | None], tuple[Evaluator, int]]
+LoopCompiler: TypeAlias = Callable[[Iteration, LoopPart | None, LoopPart | None], tuple[Evaluator, int]]
 
 
-def _all(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
-    return _until(turns, condition, verdict=False, test=_READ + _CALL_COST)
+def _all(iteration: Iteration, condition: LoopPart | None, result: LoopPart | None) -> tuple[Evaluator, int]:
+    return _until(iteration, condition, verdict=False, test=_READ_COST + _CALL_COST)
 
 
-def _exists(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
-    return _until(turns, condition, verdict=True, test=_READ + _CALL_COST + _CALL_COST)
+def _exists(
+    iteration: Iteration, condition: LoopPart | None, result: LoopPart | None
+) -> tuple[Evaluator, int]:
+    return _until(iteration, condition, verdict=True, test=_READ_COST + _CALL_COST + _CALL_COST)
 
 
-def _until(turns: Iteration, condition: Part | None, *, verdict: bool, test: int) -> tuple[Evaluator, int]:
-    """Turns until the condition is the verdict, which outweighs errors. test: of whether to go on."""
+def _until(
+    iteration: Iteration, condition: LoopPart | None, *, verdict: bool, test: int
+) -> tuple[Evaluator, int]:
+    """Iterates until the condition is the verdict, whatever errors there are.
+
+    test: the cost of testing whether to go on.
+    """
     assert condition is not None
-    (items, slot), (holds, cost, _) = turns, condition
-    turn = test + _READ + cost
+    (items, slot), (holds, cost, _) = iteration, condition
+    iteration_cost = test + _READ_COST + cost
 
-    def run(frame: Frame) -> Any:
+    def evaluate(frame: Frame) -> Any:
         failed: EvaluationError | None = None
         found = items(frame)
         for item in found:
             frame[slot] = item
-            left = frame[0] - turn
-            frame[0] = left
+            left = frame[BUDGET] - iteration_cost
+            frame[BUDGET] = left
             if left < 0:
-                raise CostExceeded(EXCEEDED)
+                raise CostExceeded
             try:
                 if holds(frame) is not verdict:
                     continue
@@ -104,118 +112,128 @@ def _until(turns: Iteration, condition: Part | None, *, verdict: bool, test: int
                 failed = failed or error
                 continue
             if next(found, _END) is not _END:
-                frame[0] -= test
+                frame[BUDGET] -= test
             return verdict
         if failed is not None:
             raise failed
         return not verdict
 
-    return run, _READ
+    return evaluate, _READ_COST
 
 
-def _exists_one(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
+def _exists_one(
+    iteration: Iteration, condition: LoopPart | None, result: LoopPart | None
+) -> tuple[Evaluator, int]:
     assert condition is not None
-    (items, slot), (holds, cost, _) = turns, condition
+    (items, slot), (holds, cost, _) = iteration, condition
 
-    def run(frame: Frame) -> bool:
+    def evaluate(frame: Frame) -> bool:
         count = 0
         for item in items(frame):
             frame[slot] = item
-            left = frame[0] - cost
-            frame[0] = left
+            left = frame[BUDGET] - cost
+            frame[BUDGET] = left
             if left < 0:
-                raise CostExceeded(EXCEEDED)
+                raise CostExceeded
             if holds(frame):
                 count += 1
-                frame[0] -= _READ + _CALL_COST
+                frame[BUDGET] -= _READ_COST + _CALL_COST
         return count == 1
 
-    return run, _READ + _CALL_COST
+    return evaluate, _READ_COST + _CALL_COST
 
 
-def _filter(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
-    slot = turns.slot
-    return _list(turns, condition, Part(lambda frame: frame[slot], _READ))
+def _filter(
+    iteration: Iteration, condition: LoopPart | None, result: LoopPart | None
+) -> tuple[Evaluator, int]:
+    slot = iteration.slot
+    return _list(iteration, condition, LoopPart(lambda frame: frame[slot], _READ_COST))
 
 
-def _list(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
-    """Whatever the loop makes, in a list."""
+def _list(iteration: Iteration, condition: LoopPart | None, result: LoopPart | None) -> tuple[Evaluator, int]:
+    """A list of the results."""
     assert result is not None
-    (items, slot), (make, cost, is_constant) = turns, result
+    (items, slot), (make, cost, is_constant) = iteration, result
     # What is added is a list of one, which is there already if that is a constant.
-    adding = _READ + cost + (0 if is_constant else LIST_COST) + _CALL_COST
+    adding = _READ_COST + cost + (0 if is_constant else LIST_COST) + _CALL_COST
     if condition is None:
-        # A loop of its own: to ask in each turn whether there is a condition takes a twentieth of it.
+        # A loop of its own: to test in each iteration whether there is a condition takes 5 % of the time.
         def evaluate_all(frame: Frame) -> list[Any]:
             made = []
             for item in items(frame):
                 frame[slot] = item
-                left = frame[0] - adding
-                frame[0] = left
+                left = frame[BUDGET] - adding
+                frame[BUDGET] = left
                 if left < 0:
-                    raise CostExceeded(EXCEEDED)
+                    raise CostExceeded
                 made.append(make(frame))
             return made
 
-        return evaluate_all, _READ
+        return evaluate_all, _READ_COST
     holds, test, _ = condition
 
-    def run(frame: Frame) -> list[Any]:
+    def evaluate(frame: Frame) -> list[Any]:
         made = []
         for item in items(frame):
             frame[slot] = item
-            left = frame[0] - test
-            frame[0] = left
+            left = frame[BUDGET] - test
+            frame[BUDGET] = left
             if left < 0:
-                raise CostExceeded(EXCEEDED)
+                raise CostExceeded
             if holds(frame):
-                frame[0] -= adding
+                frame[BUDGET] -= adding
                 made.append(make(frame))
         return made
 
-    return run, _READ
+    return evaluate, _READ_COST
 
 
-def _map(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
-    """The first variable is each one's key."""
+def _map(iteration: Iteration, condition: LoopPart | None, result: LoopPart | None) -> tuple[Evaluator, int]:
+    """A map of the results, whose keys are the first variable."""
     assert result is not None
-    slot = turns.slot
+    slot = iteration.slot
     make, cost, _ = result
-    return _entries(turns, condition, lambda frame: {values.map_key(frame[slot]): make(frame)}, cost + _READ)
+    return _entries(
+        iteration, condition, lambda frame: {values.map_key(frame[slot]): make(frame)}, cost + _READ_COST
+    )
 
 
-def _merged(turns: Iteration, condition: Part | None, result: Part | None) -> tuple[Evaluator, int]:
-    """What the loop makes are maps themselves."""
+def _merged(
+    iteration: Iteration, condition: LoopPart | None, result: LoopPart | None
+) -> tuple[Evaluator, int]:
+    """A map of the entries of the results, which are maps."""
     assert result is not None
-    return _entries(turns, condition, result.run, result.cost)
+    return _entries(iteration, condition, result.evaluate, result.cost)
 
 
-def _entries(turns: Iteration, condition: Part | None, make: Evaluator, cost: int) -> tuple[Evaluator, int]:
-    items, slot = turns
+def _entries(
+    iteration: Iteration, condition: LoopPart | None, make: Evaluator, cost: int
+) -> tuple[Evaluator, int]:
+    items, slot = iteration
     holds, test = (None, 0) if condition is None else condition[:2]
-    adding = _READ + cost + _CALL_COST
+    adding = _READ_COST + cost + _CALL_COST
 
-    def run(frame: Frame) -> dict[Any, Any]:
+    def evaluate(frame: Frame) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         for item in items(frame):
             frame[slot] = item
-            left = frame[0] - test
-            frame[0] = left
+            left = frame[BUDGET] - test
+            frame[BUDGET] = left
             if left < 0:
-                raise CostExceeded(EXCEEDED)
+                raise CostExceeded
             if holds is not None and not holds(frame):
                 continue
-            frame[0] -= adding
+            frame[BUDGET] -= adding
             entries = make(frame)
             if not isinstance(entries, Mapping):
-                raise EvaluationError(NO_OVERLOAD)
+                raise EvaluationError(NO_SUCH_OVERLOAD)
             for key, value in entries.items():
                 if key in made:
                     raise EvaluationError(f"insert failed: key {values.key_value(key)} already exists")
                 made[key] = value
         return made
 
-    return run, _READ
+    return evaluate, _READ_COST
 
 
 LOOPS: Final[Mapping[Macro, LoopCompiler]] = {

@@ -8,17 +8,26 @@ from typing import Any, Final
 
 from apiserver.cel import values
 from apiserver.cel.costs import looking_at, size_of
-from apiserver.cel.evaluators.frames import COST_WITHOUT_ARGUMENTS, NO_OVERLOAD, Evaluator, Frame, spend
+from apiserver.cel.evaluators.frames import BUDGET, COST_WITHOUT_ARGUMENTS, Evaluator, Frame, charge
 from apiserver.cel.functions import STRING_FACTOR
-from apiserver.cel.types import Kind, Type
+from apiserver.cel.types import Type, TypeKind
 from apiserver.cel.unification import SCALARS
-from apiserver.cel.values import BoolKey, EvaluationError, MapList, Message, Optional, SetList, UInt
+from apiserver.cel.values import (
+    NO_SUCH_OVERLOAD,
+    BoolKey,
+    EvaluationError,
+    MapList,
+    Message,
+    Optional,
+    SetList,
+    UInt,
+)
 
-_SIZED: Final = frozenset({Kind.STRING, Kind.BYTES, Kind.LIST, Kind.MAP})
-_NUMBERS: Final = frozenset({Kind.INT, Kind.UINT, Kind.DOUBLE})
-# Kinds of which no value has a size, so that comparing two costs one.
+_SIZED: Final = frozenset({TypeKind.STRING, TypeKind.BYTES, TypeKind.LIST, TypeKind.MAP})
+_NUMBERS: Final = frozenset({TypeKind.INT, TypeKind.UINT, TypeKind.DOUBLE})
+# Kinds whose values have no size, so that comparing two costs 1.
 _SIZELESS: Final = SCALARS - _SIZED
-# Texts up to this length cost one to compare, or nothing if either is empty.
+# Strings up to this length cost 1 to compare, or nothing if either is empty.
 _SHORT: Final = 10
 _DEEP: Final = frozenset({list, SetList, MapList, dict, Message, Optional})
 
@@ -26,92 +35,92 @@ _DEEP: Final = frozenset({list, SetList, MapList, dict, Message, Optional})
 def comparison(
     left: Evaluator, right: Evaluator, left_type: Type, right_type: Type, *, is_equal: bool
 ) -> tuple[Evaluator, int]:
-    """How it is evaluated, and what it always costs."""
+    """Returns the evaluator, and what it always costs."""
     kind, other = left_type.kind, right_type.kind
     if kind in _SIZELESS and (kind is other or (kind in _NUMBERS and other in _NUMBERS)):
         if is_equal:
             return (lambda frame: left(frame) == right(frame)), 1
         return (lambda frame: left(frame) != right(frame)), 1
-    if kind is Kind.STRING and other is Kind.STRING:
+    if kind is TypeKind.STRING and other is TypeKind.STRING:
         return _text_equality(left, right, is_equal=is_equal), 0
     if kind in _SIZELESS or other in _SIZELESS:
         if is_equal:
             return (lambda frame: values.equal(left(frame), right(frame))), 1
         return (lambda frame: not values.equal(left(frame), right(frame))), 1
 
-    def run(frame: Frame) -> bool:
+    def evaluate(frame: Frame) -> bool:
         try:
             x, y = left(frame), right(frame)
         except EvaluationError:
-            spend(frame, COST_WITHOUT_ARGUMENTS)
+            charge(frame, COST_WITHOUT_ARGUMENTS)
             raise
-        spend(frame, ceil(min(size_of(x), size_of(y)) * STRING_FACTOR))
+        charge(frame, ceil(min(size_of(x), size_of(y)) * STRING_FACTOR))
         return _are_equal(frame, x, y) is is_equal
 
-    return run, 0
+    return evaluate, 0
 
 
 def _are_equal(frame: Frame, x: Any, y: Any) -> bool:
-    """Charges for what is in them, too, which cel-go does not."""
+    """Compares values, and charges for what is in them, too, which cel-go does not."""
     if type(x) not in _DEEP:
         return values.equal(x, y)
     left = [values.COMPARISONS_MAX]
     try:
         return values.equal_within(x, y, left)
     finally:
-        spend(frame, looking_at(values.COMPARISONS_MAX - left[0]))
+        charge(frame, looking_at(values.COMPARISONS_MAX - left[0]))
 
 
 def _text_equality(left: Evaluator, right: Evaluator, *, is_equal: bool) -> Evaluator:
-    def run(frame: Frame) -> bool:
+    def evaluate(frame: Frame) -> bool:
         try:
             x, y = left(frame), right(frame)
         except EvaluationError:
-            spend(frame, COST_WITHOUT_ARGUMENTS)
+            charge(frame, COST_WITHOUT_ARGUMENTS)
             raise
         length = min(len(x), len(y))
         if length:
-            frame[0] -= 1 if length <= _SHORT else ceil(length * STRING_FACTOR)
+            frame[BUDGET] -= 1 if length <= _SHORT else ceil(length * STRING_FACTOR)
         return (x == y) is is_equal
 
-    return run
+    return evaluate
 
 
-_PLAIN: Final = frozenset({Kind.STRING, Kind.INT, Kind.BYTES, Kind.UINT})
+_PLAIN: Final = frozenset({TypeKind.STRING, TypeKind.INT, TypeKind.BYTES, TypeKind.UINT})
 _HASHED: Final = frozenset({str, int, UInt, float, bytes, bool})
 
 
 def membership(
     item: Evaluator, container: Evaluator, item_type: Type, container_type: Type
 ) -> tuple[Evaluator, int]:
-    """How it is evaluated, and what it always costs."""
-    if container_type.kind is Kind.LIST:
+    """Returns the evaluator, and what it always costs."""
+    if container_type.kind is TypeKind.LIST:
         # Python compares as the language does where no bool can be among numbers.
         is_plain = item_type.kind in _PLAIN and container_type.element.kind is item_type.kind
 
-        def run(frame: Frame) -> bool:
+        def evaluate(frame: Frame) -> bool:
             try:
                 value, found = item(frame), container(frame)
             except EvaluationError:
-                spend(frame, COST_WITHOUT_ARGUMENTS)
+                charge(frame, COST_WITHOUT_ARGUMENTS)
                 raise
-            spend(frame, len(found))
+            charge(frame, len(found))
             return bool(value in found) if is_plain else _is_in(frame, value, found)
 
-        return run, 0
-    if container_type.kind is Kind.MAP:
+        return evaluate, 0
+    if container_type.kind is TypeKind.MAP:
         return (lambda frame: _is_key(item(frame), container(frame))), 1
 
     def evaluate_any(frame: Frame) -> bool:
         try:
             value, found = item(frame), container(frame)
         except EvaluationError:
-            spend(frame, COST_WITHOUT_ARGUMENTS)
+            charge(frame, COST_WITHOUT_ARGUMENTS)
             raise
         if not isinstance(found, list):
-            spend(frame, 1)
+            charge(frame, 1)
             return _is_key(value, found)
-        spend(frame, len(found))
+        charge(frame, len(found))
         return _is_in(frame, value, found)
 
     return evaluate_any, 0
@@ -127,18 +136,18 @@ def is_plain(value: Any) -> bool:
 
 
 def membership_of_constants(item: Evaluator, item_type: Type, items: Sequence[Any]) -> Evaluator:
-    """In a list of plain values, which costs nothing."""
+    """`in` of a list of plain constants, which costs nothing."""
     known = frozenset(BoolKey(each) if type(each) is bool else each for each in items if each == each)
     if item_type.kind in _PLAIN:
         return lambda frame: item(frame) in known
 
-    def run(frame: Frame) -> bool:
+    def evaluate(frame: Frame) -> bool:
         value = item(frame)
         if type(value) is bool:
             return BoolKey(value) in known
         return type(value) in _HASHED and value in known
 
-    return run
+    return evaluate
 
 
 def _is_key(value: Any, container: Any) -> bool:
@@ -149,4 +158,4 @@ def _is_key(value: Any, container: Any) -> bool:
             return values.map_key(value) in container
         except EvaluationError:
             return False
-    raise EvaluationError(NO_OVERLOAD)
+    raise EvaluationError(NO_SUCH_OVERLOAD)

@@ -1,4 +1,4 @@
-"""What runs are given: a frame, which holds what is left of the budget, then a slot for each variable."""
+"""Frames: what evaluators are called with. A frame has a slot for the budget and one for each variable."""
 
 from __future__ import annotations
 
@@ -10,51 +10,58 @@ from apiserver.cel.values import CostExceeded
 Frame: TypeAlias = list[Any]
 Evaluator: TypeAlias = Callable[[Frame], Any]
 
-EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
-NO_OVERLOAD: Final = "no such overload"
-# What a call costs if there is no value to call it with, where the price is of values.
+# The slot of a frame that holds what is left of the budget.
+BUDGET: Final = 0
+
+# The cost of a call whose arguments have no value, where the cost depends on values.
 COST_WITHOUT_ARGUMENTS: Final = 1
 
 
 class _NoValue:
-    """Stands in a frame for a value that is not there."""
+    """Stands in a frame where there is no value."""
 
     __slots__ = ()
 
 
+# A variable that was not given.
 ABSENT: Final = _NoValue()
+# A binding that has not been evaluated.
 UNSET: Final = _NoValue()
 
 
-def spend(frame: Frame, cost: int) -> None:
-    """Raises CostExceeded. What is evaluated most often has these lines itself: a call takes as long."""
-    left = frame[0] - cost
-    frame[0] = left
+def charge(frame: Frame, cost: int) -> None:
+    """Takes a cost from what is left of the budget. Raises CostExceeded.
+
+    Loops, calls of functions and `charged` have these lines themselves: a call of this makes `all` and `map`
+    15 to 20 % slower, and a call of `startsWith` or `matches` 4 %.
+    """
+    left = frame[BUDGET] - cost
+    frame[BUDGET] = left
     if left < 0:
-        raise CostExceeded(EXCEEDED)
+        raise CostExceeded
 
 
-def charged(run: Evaluator, cost: int) -> Evaluator:
-    """Run, and charge for it."""
+def charged(evaluate: Evaluator, cost: int) -> Evaluator:
+    """Returns an evaluator that charges a cost first."""
     if not cost:
-        return run
+        return evaluate
 
     def evaluate_charged(frame: Frame) -> Any:
-        left = frame[0] - cost
-        frame[0] = left
+        left = frame[BUDGET] - cost
+        frame[BUDGET] = left
         if left < 0:
-            raise CostExceeded(EXCEEDED)
-        return run(frame)
+            raise CostExceeded
+        return evaluate(frame)
 
     return evaluate_charged
 
 
 def in_steps(steps: Sequence[tuple[int, Evaluator]], last: Evaluator) -> Evaluator:
-    """One after the other, each into a slot that the next reads."""
+    """Evaluates one step after the other, each into a slot that the next one reads."""
 
-    def run(frame: Frame) -> Any:
+    def evaluate(frame: Frame) -> Any:
         for slot, step in steps:
             frame[slot] = step(frame)
         return last(frame)
 
-    return run
+    return evaluate

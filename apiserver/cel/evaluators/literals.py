@@ -15,7 +15,7 @@ def make_list(items: Sequence[Evaluator], optional: frozenset[int]) -> Evaluator
     if not optional:
         return lambda frame: [item(frame) for item in items]
 
-    def run(frame: Frame) -> list[Any]:
+    def evaluate(frame: Frame) -> list[Any]:
         made = []
         for place, item in enumerate(items):
             value = item(frame)
@@ -30,11 +30,11 @@ def make_list(items: Sequence[Evaluator], optional: frozenset[int]) -> Evaluator
             made.append(value)
         return made
 
-    return run
+    return evaluate
 
 
 def make_map(entries: Sequence[tuple[Evaluator, Evaluator, bool]]) -> Evaluator:
-    def run(frame: Frame) -> dict[Any, Any]:
+    def evaluate(frame: Frame) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         for evaluate_key, evaluate_value, is_optional in entries:
             key = _literal_key(evaluate_key(frame))
@@ -46,7 +46,7 @@ def make_map(entries: Sequence[tuple[Evaluator, Evaluator, bool]]) -> Evaluator:
             made[key] = value
         return made
 
-    return run
+    return evaluate
 
 
 def _literal_key(value: Any) -> Any:
@@ -62,7 +62,7 @@ def _entry(key: Any, value: Any) -> Any:
 
 
 def make_message(type_: Type, entries: Sequence[tuple[str, Evaluator, bool]]) -> Evaluator:
-    def run(frame: Frame) -> Message:
+    def evaluate(frame: Frame) -> Message:
         made = {}
         for key, evaluate_value, is_optional in entries:
             value = evaluate_value(frame)
@@ -71,4 +71,4 @@ def make_message(type_: Type, entries: Sequence[tuple[str, Evaluator, bool]]) ->
             made[key] = value
         return Message(type_, made)
 
-    return run
+    return evaluate

@@ -1,34 +1,34 @@
-"""What decides what is evaluated: `&&`, `||`, `?:`, `or`, `orValue`."""
+"""Operators that evaluate only some operands: `&&`, `||`, `?:`, `or`, `orValue`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from apiserver.cel.evaluators.frames import NO_OVERLOAD, Evaluator, Frame
-from apiserver.cel.values import EvaluationError, Optional
+from apiserver.cel.evaluators.frames import Evaluator, Frame
+from apiserver.cel.values import NO_SUCH_OVERLOAD, EvaluationError, Optional
 
 
-def boolean(run: Evaluator, *, is_bool: bool) -> Evaluator:
+def boolean(evaluate: Evaluator, *, is_bool: bool) -> Evaluator:
     if is_bool:
-        return run
+        return evaluate
 
     def checked(frame: Frame) -> bool:
-        value = run(frame)
+        value = evaluate(frame)
         if value is True or value is False:
             return value
-        raise EvaluationError(NO_OVERLOAD)
+        raise EvaluationError(NO_SUCH_OVERLOAD)
 
     return checked
 
 
 def conjunction(terms: Sequence[Evaluator]) -> Evaluator:
-    """False if one term is, whatever errors others are; else the first error."""
+    """False if a term is false, whatever errors others have; else the first error."""
     if len(terms) > 2:
         return _combined(terms, outweighing=False)
     left, right = terms
 
-    def run(frame: Frame) -> Any:
+    def evaluate(frame: Frame) -> Any:
         try:
             if not left(frame):
                 return False
@@ -43,16 +43,16 @@ def conjunction(terms: Sequence[Evaluator]) -> Evaluator:
             pass
         raise failed
 
-    return run
+    return evaluate
 
 
 def disjunction(terms: Sequence[Evaluator]) -> Evaluator:
-    """True if one term is, whatever errors others are; else the first error."""
+    """True if a term is true, whatever errors others have; else the first error."""
     return _combined(terms, outweighing=True)
 
 
 def _combined(terms: Sequence[Evaluator], *, outweighing: bool) -> Evaluator:
-    def run(frame: Frame) -> Any:
+    def evaluate(frame: Frame) -> Any:
         failed: EvaluationError | None = None
         for term in terms:
             try:
@@ -64,7 +64,7 @@ def _combined(terms: Sequence[Evaluator], *, outweighing: bool) -> Evaluator:
             raise failed
         return not outweighing
 
-    return run
+    return evaluate
 
 
 def conditional(condition: Evaluator, then: Evaluator, otherwise: Evaluator) -> Evaluator:
@@ -72,14 +72,14 @@ def conditional(condition: Evaluator, then: Evaluator, otherwise: Evaluator) -> 
 
 
 def alternative(optional: Evaluator, other: Evaluator, *, is_value: bool) -> Evaluator:
-    """What an optional has, or else another one or a value."""
+    """The value of an optional, or else another optional or value."""
 
-    def run(frame: Frame) -> Any:
+    def evaluate(frame: Frame) -> Any:
         found = optional(frame)
         if not isinstance(found, Optional):
-            raise EvaluationError(NO_OVERLOAD)
+            raise EvaluationError(NO_SUCH_OVERLOAD)
         if not found.has_value:
             return other(frame)
         return found.value if is_value else found
 
-    return run
+    return evaluate

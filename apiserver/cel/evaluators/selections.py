@@ -1,4 +1,4 @@
-"""Fields and items: `a.b`, `a[b]`, `has(a.b)`, `a.?b`, `a[?b]`."""
+"""Selections of fields and items: `a.b`, `a[b]`, `has(a.b)`, `a.?b`, `a[?b]`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from apiserver.cel import values
-from apiserver.cel.evaluators.frames import ABSENT, NO_OVERLOAD, Evaluator, Frame
-from apiserver.cel.types import Kind, Type
-from apiserver.cel.values import NONE, EvaluationError, Message, Optional, UInt
+from apiserver.cel.evaluators.frames import ABSENT, BUDGET, Evaluator, Frame
+from apiserver.cel.types import Type, TypeKind
+from apiserver.cel.values import NO_SUCH_OVERLOAD, NONE, EvaluationError, Message, Optional, UInt
 
 
 def read_path(path: tuple[Any, ...]) -> Evaluator:
-    """`a.b.c` of plain maps, which nearly all are; what else it may be is found out if that fails."""
+    """Reads `a.b.c` in plain maps, which nearly all are; other values are handled if that fails."""
     variable, slot, first, *rest = path
 
     def slowly(frame: Frame) -> Any:
@@ -24,13 +24,13 @@ def read_path(path: tuple[Any, ...]) -> Evaluator:
     # A string, a list and a number have no such items; only what is a map gets through.
     if not rest:
 
-        def run(frame: Frame) -> Any:
+        def evaluate(frame: Frame) -> Any:
             try:
                 return frame[slot][first]
             except (KeyError, TypeError):
                 return slowly(frame)
 
-        return run
+        return evaluate
     if len(rest) == 1:
         second = rest[0]
 
@@ -55,29 +55,29 @@ def read_path(path: tuple[Any, ...]) -> Evaluator:
 
 
 def select(operand: Evaluator, key: str, name: str, *, is_optional: bool) -> Evaluator:
-    """key: as documents have it. name: as the expression does."""
+    """Selects a field. key: its name in documents. name: its name in the expression."""
     if is_optional:
         return lambda frame: _found(frame, _optionally(_find_field, operand(frame), key))
 
-    def run(frame: Frame) -> Any:
+    def evaluate(frame: Frame) -> Any:
         value = operand(frame)
         try:
             return value[key]
         except (KeyError, TypeError):
             return _found(frame, _field_of(value, key, name))
 
-    return run
+    return evaluate
 
 
 def _found(frame: Frame, value: Any) -> Any:
-    """What a selection has found. Where that is optional, and nothing is there, it costs nothing."""
+    """Returns a selected value. An optional selection that finds nothing costs nothing."""
     if value is NONE:
-        frame[0] += 1  # which has been charged before
+        frame[BUDGET] += 1  # which has been charged before
     return value
 
 
 def _optionally(find: Callable[[Any, Any], Any], value: Any, key: Any) -> Optional:
-    """What is found in a value, or in what an optional has."""
+    """Returns as an optional what is found in a value, or in the value of an optional."""
     if isinstance(value, Optional):
         if not value.has_value:
             return NONE
@@ -104,7 +104,7 @@ def _field_of(value: Any, key: str, name: str) -> Any:
 
 
 def _find_field(value: Any, key: str) -> Any:
-    """ABSENT if there is none."""
+    """Returns ABSENT if there is none."""
     fields = _fields_of(value)
     if fields is None:
         raise EvaluationError(f"no such key: {key}")
@@ -112,7 +112,7 @@ def _find_field(value: Any, key: str) -> Any:
 
 
 def has_field(operand: Evaluator, key: str) -> Evaluator:
-    def run(frame: Frame) -> bool:
+    def evaluate(frame: Frame) -> bool:
         value = operand(frame)
         if type(value) is dict:
             return key in value
@@ -121,23 +121,23 @@ def has_field(operand: Evaluator, key: str) -> Evaluator:
         fields = _fields_of(value)
         return fields is not None and key in fields
 
-    return run
+    return evaluate
 
 
 def index(operand: Evaluator, key: Evaluator, *, is_optional: bool, of: Type) -> Evaluator:
     if is_optional:
         return lambda frame: _found(frame, _optionally(_find_item, operand(frame), key(frame)))
-    if of.kind is Kind.MAP and of.key.kind is Kind.STRING:
+    if of.kind is TypeKind.MAP and of.key.kind is TypeKind.STRING:
 
-        def run(frame: Frame) -> Any:
+        def evaluate(frame: Frame) -> Any:
             found, at = operand(frame), key(frame)
             try:
                 return found[at]
             except (KeyError, TypeError):
                 return _found(frame, _item_of(found, at))
 
-        return run
-    if of.kind is Kind.LIST:
+        return evaluate
+    if of.kind is TypeKind.LIST:
 
         def evaluate_list(frame: Frame) -> Any:
             found, at = operand(frame), key(frame)
@@ -160,7 +160,7 @@ def _item_of(value: Any, at: Any) -> Any:
 
 
 def _find_item(value: Any, at: Any) -> Any:
-    """ABSENT if there is none."""
+    """Returns ABSENT if there is none."""
     if isinstance(value, list):
         place = _list_index(at)
         return value[place] if 0 <= place < len(value) else ABSENT
@@ -168,7 +168,7 @@ def _find_item(value: Any, at: Any) -> Any:
         return _optionally(_find_item, value, at)
     fields = _fields_of(value)
     if fields is None:
-        raise EvaluationError(NO_OVERLOAD)
+        raise EvaluationError(NO_SUCH_OVERLOAD)
     return fields.get(values.map_key(at), ABSENT)
 
 

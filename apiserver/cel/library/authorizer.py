@@ -1,7 +1,7 @@
-"""What someone may do: `authorizer.group('apps').resource('deployments').check('create').allowed()`.
+"""Authorization checks: `authorizer.group('apps').resource('deployments').check('create').allowed()`.
 
-Who decides is a variable's value: an `AuthorizerValue` around an `Authorizer`. Source: k8s.io/apiserver
-pkg/cel/library/authz.go.
+Who decides is a variable's value: an `AuthorizerValue` around an `ExpressionAuthorizer`.
+Source: k8s.io/apiserver, pkg/cel/library/authz.go.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ GROUP_CHECK: Final = types.opaque("kubernetes.authorization.GroupCheck")
 RESOURCE_CHECK: Final = types.opaque("kubernetes.authorization.ResourceCheck")
 DECISION: Final = types.opaque("kubernetes.authorization.Decision")
 
-# So dear that an expression can have two of them.
+# The cost of a check: an expression can afford two.
 _CHECK_COST: Final = 350_000
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
-    """What is to be decided: about a path, if there is one, else about a resource of any version.
+class CheckAttributes:
+    """What a check is about: a path, if there is one, else a resource in any version.
 
     service_account: (namespace, name) of who would do it; None: who makes the request.
     field_selector, label_selector: as the expression has them; what does not parse does not count.
@@ -59,8 +59,8 @@ class Attributes:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """error: why nothing could be decided; then it is not allowed."""
+class DecisionValue:
+    """The result of a check. error: why it could not be decided, in which case it is not allowed."""
 
     cel_type: ClassVar[Type] = DECISION
     is_allowed: bool
@@ -68,19 +68,19 @@ class Decision:
     error: str | None = None
 
 
-class Authorizer(Protocol):
-    def decide(self, attributes: Attributes) -> Decision:
-        """Must not raise, nor wait for anything."""
+class ExpressionAuthorizer(Protocol):
+    def decide(self, attributes: CheckAttributes) -> DecisionValue:
+        """Decides at once. Must not raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CheckBuilder:
-    """Someone who can decide, and what is known so far of what about."""
+    """An authorizer, and what is known so far of what it is to check."""
 
-    authorizer: Authorizer
-    attributes: Attributes = Attributes()
+    authorizer: ExpressionAuthorizer
+    attributes: CheckAttributes = CheckAttributes()
 
-    def check(self, verb: str) -> Decision:
+    def check(self, verb: str) -> DecisionValue:
         return self.authorizer.decide(replace(self.attributes, verb=verb))
 
 
@@ -108,33 +108,33 @@ class ResourceCheck(_CheckBuilder):
     cel_type: ClassVar[Type] = RESOURCE_CHECK
 
 
-def _service_account(asked: AuthorizerValue, namespace: str, name: str) -> AuthorizerValue:
+def _service_account(builder: AuthorizerValue, namespace: str, name: str) -> AuthorizerValue:
     if names.dns_subdomain(name):
         raise EvaluationError("Invalid service account name")
     if names.dns_label(namespace):
         raise EvaluationError("Invalid service account namespace")
-    return AuthorizerValue(asked.authorizer, replace(asked.attributes, service_account=(namespace, name)))
+    return AuthorizerValue(builder.authorizer, replace(builder.attributes, service_account=(namespace, name)))
 
 
 def _step(
     class_: type[_CheckBuilder], attribute: str, *, may_be_empty: bool = True
 ) -> Callable[[_CheckBuilder, str], _CheckBuilder]:
-    """Says one more thing of what is to be decided."""
+    """Returns a check with one more attribute."""
 
-    def step(asked: _CheckBuilder, value: str) -> _CheckBuilder:
+    def step(builder: _CheckBuilder, value: str) -> _CheckBuilder:
         if not may_be_empty and not value.strip():
             raise EvaluationError(f"{attribute} must not be empty")
-        said: dict[str, Any] = {attribute: value}
-        return class_(asked.authorizer, replace(asked.attributes, **said))
+        change: dict[str, Any] = {attribute: value}
+        return class_(builder.authorizer, replace(builder.attributes, **change))
 
     return step
 
 
-# ---- prices
+# ---- costs
 
 
 def _selector_cost(size: Bounds) -> Bounds:
-    """To read it, and to make a list and a struct of each requirement; the shortest has two characters."""
+    """The cost of parsing a selector, and of a list and a struct for each requirement of two characters."""
     requirements = size.scaled(0.5).scaled(LIST_COST + MESSAGE_COST)
     return Bounds(LIST_COST, LIST_COST).plus(size.scaled(STRING_FACTOR)).plus(requirements)
 
@@ -177,7 +177,7 @@ def _selector(name: str, attribute: str) -> tuple[Overload, ...]:
     )
 
 
-def _of_decision(name: str, result: Type, call: Callable[[Decision], Any]) -> tuple[Overload, ...]:
+def _of_decision(name: str, result: Type, call: Callable[[DecisionValue], Any]) -> tuple[Overload, ...]:
     return (_method(f"decision_{name}", (DECISION,), result, call),)
 
 

@@ -1,4 +1,4 @@
-"""Texts for bytes: `base64.…`. Source: cel-go ext/encoders.go. Kubernetes does not have them."""
+"""Encodes bytes as text: `base64.…`. Source: cel-go ext/encoders.go. Kubernetes does not have them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _encode(data: bytes) -> str:
 
 
 def _decode(text: str) -> bytes:
-    """The padding may be left out; line ends may be anywhere."""
+    """Decodes text whose padding may be left out, and which may have line ends anywhere."""
     found = text.replace("\r", "").replace("\n", "")
     if not _BASE64.fullmatch(found):
         at = re.match(r"[A-Za-z0-9+/\r\n]*", text)

@@ -14,7 +14,7 @@ from apiserver.cel.functions import Library, Overload
 from apiserver.cel.library.shared_costs import check_size, estimate_text, of_text
 from apiserver.cel.types import DYN, STRING, Field
 
-# What `JSONPatch{op: "add", path: "/a", value: 1}` makes; the name and type are an environment's message.
+# The type of `JSONPatch{op: "add", path: "/a", value: 1}`, a message of an environment.
 JSON_PATCH_TYPE: Final = types.object_of(
     "JSONPatch",
     {
@@ -27,7 +27,7 @@ JSON_PATCH_TYPE: Final = types.object_of(
 
 
 def _escape_key(key: str) -> str:
-    """A key as a part of a path."""
+    """Escapes a key to be part of a path."""
     check_size(2 * len(key))
     return key.replace("~", "~0").replace("/", "~1")
 

@@ -1,7 +1,7 @@
-"""What every expression of Kubernetes has, and since when: k8s.io/apiserver pkg/cel/environment/base.go.
+"""The libraries that all of Kubernetes' expressions have: k8s.io/apiserver pkg/cel/environment/base.go.
 
-What an expression may be written with is a matter of the release that a cluster may go back to; a stored one
-may use all. `json_patch.JSON_PATCH` is added where expressions mutate.
+New expressions may use what the release has that a cluster may go back to; stored ones may use all.
+`json_patch.JSON_PATCH` is added where expressions mutate.
 """
 
 from __future__ import annotations

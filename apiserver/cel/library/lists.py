@@ -79,7 +79,7 @@ def _declared(id_: str, args: tuple[Type, ...], result: Type, call: Callable[...
 
 
 def _of_items(id_: str, call: Callable[[list[Any]], Any]) -> tuple[Overload, ...]:
-    """From a list of any comparable type to one of its items. id_: with a place for the type's name."""
+    """Overloads that return an item of a list of comparable type. id_: with a place for the type's name."""
     return overloads(lambda name, type_: _declared(id_.format(name), (types.list_of(type_),), type_, call))
 
 

@@ -23,10 +23,10 @@ from apiserver.cel.library.ordering import are_alike, overloads
 from apiserver.cel.library.shared_costs import actual_size, check_cost, estimate_list, of_list
 from apiserver.cel.library.value_set import ValueSet
 from apiserver.cel.syntax import Bind, Call, Comprehension, CreateList, Ident, Node, Select
-from apiserver.cel.types import INT, LIST_A, LIST_DYN, Kind, Type
+from apiserver.cel.types import INT, LIST_A, LIST_DYN, Type, TypeKind
 from apiserver.cel.values import EvaluationError
 
-# What it takes to compare an item with another; more for texts.
+# The cost of comparing two items; that of strings is higher.
 _COMPARE_FACTOR: Final = 2.0
 _COMPARE_TEXT_FACTOR: Final = 2.1
 
@@ -44,7 +44,7 @@ def _slice(items: list[Any], start: int, end: int) -> list[Any]:
 
 
 def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
-    """Lists in it, to a depth, are replaced by what is in them."""
+    """Replaces the lists in a list, to a depth, by their items."""
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     try:
@@ -113,7 +113,7 @@ def _sort_by_macro(offset: int, receiver: Node | None, args: tuple[Node, ...]) -
     return Bind(name, receiver, call, offset=offset)
 
 
-# ---- prices
+# ---- costs
 
 
 def _cost_of_result(args: Sequence[Any], result: Any) -> int:
@@ -125,7 +125,7 @@ def _cost_of_flatten(args: Sequence[Any], result: Any) -> int:
 
 
 def _cost_of_compared(keys: int) -> CallCost:
-    """keys: which argument is put in order."""
+    """keys: the index of the argument that is sorted by."""
 
     def call_cost(args: Sequence[Any], result: Any) -> int:
         items = args[keys]
@@ -160,7 +160,7 @@ def _estimate_reverse(args: Sequence[Argument]) -> CallEstimate:
 
 
 def _estimate_compared(keys: int, type_: Type | None = None) -> CallEstimator:
-    is_text = type_ is not None and type_.kind in (Kind.STRING, Kind.BYTES)
+    is_text = type_ is not None and type_.kind in (TypeKind.STRING, TypeKind.BYTES)
     factor = _COMPARE_TEXT_FACTOR if is_text else _COMPARE_FACTOR
 
     def estimate(args: Sequence[Argument]) -> CallEstimate:

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from apiserver.cel import types
 from apiserver.cel.functions import Library, MacroError, MacroRule, Overload
-from apiserver.cel.syntax import Call, Constant, CreateList, CreateMap, Ident, Message, Node
+from apiserver.cel.syntax import Call, Constant, CreateList, CreateMap, CreateMessage, Ident, Node
 from apiserver.cel.types import BOOL, DOUBLE, INT, UINT, Type
-from apiserver.cel.values import INT_MIN, UINT_MAX, EvaluationError, UInt
+from apiserver.cel.values import INT_MIN, NO_SUCH_OVERLOAD, UINT_MAX, EvaluationError, UInt
 
 _BITS: Final = 64
 _NUMBERS: Final = frozenset({int, UInt, float})
@@ -20,7 +20,7 @@ _SHORT: Final = {INT: "int", UINT: "uint", DOUBLE: "double"}
 
 
 def _no_overload() -> EvaluationError:
-    return EvaluationError("no such overload")
+    return EvaluationError(NO_SUCH_OVERLOAD)
 
 
 # ---- the greatest and the least
@@ -71,10 +71,10 @@ def _extremes(name: str, is_better: Callable[[Any, Any], bool]) -> tuple[Overloa
 
 
 def _is_number(node: Node) -> bool:
-    """Whether it may become one, as far as the text tells."""
+    """Whether a node may be a number, as far as its literal shows."""
     if isinstance(node, Constant):
         return type(node.value) in _NUMBERS
-    return not isinstance(node, CreateList | CreateMap | Message)
+    return not isinstance(node, CreateList | CreateMap | CreateMessage)
 
 
 def _is_list_of_numbers(node: Node) -> bool:
@@ -107,7 +107,7 @@ def _variadic(name: str, function: str) -> MacroRule:
 
 
 def _whole(call: Callable[[float], float]) -> Callable[[float], float]:
-    """Of numbers that are finite; others are left."""
+    """Applies a function to finite numbers; others are returned as they are."""
 
     def rounded(number: float) -> float:
         return math.copysign(call(number), number) if math.isfinite(number) else number
@@ -116,7 +116,7 @@ def _whole(call: Callable[[float], float]) -> Callable[[float], float]:
 
 
 def _round(number: float) -> float:
-    """Halves away from zero."""
+    """Rounds halves away from zero."""
     whole = math.trunc(number)
     return float(whole + math.copysign(1, number)) if abs(number - whole) >= 0.5 else float(whole)
 
@@ -141,7 +141,7 @@ def _square_root(number: float) -> float:
 
 
 def _signed(number: int) -> int:
-    """The int that has these 64 bits."""
+    """Returns the int with these 64 bits."""
     number &= UINT_MAX
     return number - (UINT_MAX + 1) if number >> (_BITS - 1) else number
 

@@ -1,4 +1,4 @@
-"""Named formats of texts: `format.dns1123Label().validate(text)`.
+"""Named formats of strings: `format.dns1123Label().validate(text)`.
 
 Source: k8s.io/apiserver pkg/cel/library/format.go; k8s.io/kube-openapi pkg/validation/strfmt.
 """
@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeAlias
 
 from apiserver.cel import types
+from apiserver.cel.costs import regex_cost
 from apiserver.cel.functions import (
     ONE,
     REGEX_FACTOR,
@@ -22,26 +23,25 @@ from apiserver.cel.functions import (
     Library,
     Overload,
 )
-from apiserver.cel.library.shared_costs import regex_cost
 from apiserver.cel.types import STRING, Type
 from apiserver.cel.values import NONE, Optional
 from apiserver.golang import urls
 from apiserver.meta import names
 
 FORMAT: Final = types.opaque("kubernetes.NamedFormat")
-Rule: TypeAlias = Callable[[str], list[str]]
-# The largest that any format's pattern is taken for in estimates.
+FormatValidator: TypeAlias = Callable[[str], list[str]]
+# The length of a format's pattern that estimates assume.
 _PATTERN_LENGTH_MAX: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """pattern_length: by which the price goes, whether it has a pattern or not."""
+    """A named format. pattern_length: what the cost of a check depends on, even without a pattern."""
 
     cel_type: ClassVar[Type] = FORMAT
     name: str
     pattern_length: int
-    validate: Rule
+    validate: FormatValidator
 
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.I | re.A)
@@ -75,7 +75,7 @@ def _is_datetime(text: str) -> bool:
     )
 
 
-def _rule(is_valid: Callable[[str], object], complaint: str) -> Rule:
+def _rule(is_valid: Callable[[str], object], complaint: str) -> FormatValidator:
     return lambda text: [] if is_valid(text) else [complaint]
 
 
@@ -87,8 +87,8 @@ def _uri(text: str) -> list[str]:
     return []
 
 
-def _as_prefix(rule: Rule) -> Rule:
-    """Of a name to which something will be added: it may end with a dash."""
+def _as_prefix(rule: FormatValidator) -> FormatValidator:
+    """Returns the rule for prefixes of names, which may end with a dash."""
 
     def check(text: str) -> list[str]:
         return rule(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
@@ -105,7 +105,7 @@ FORMATS: Final = {
     "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", 60, _as_prefix(names.dns_subdomain)),
     "dns1035LabelPrefix": Format("DNS1035LabelPrefix", 30, _as_prefix(names.dns1035_label)),
     "labelValue": Format("LabelValue", 40, names.label_value),
-    # The pattern that Kubernetes takes the length of, though it does not use it, is about as long.
+    # Kubernetes takes the length of a pattern that it does not use, which is about as long.
     "uri": Format("URI", 1100, _uri),
     "uuid": Format("uuid", 72, _rule(_UUID.fullmatch, "does not match the UUID format")),
     "byte": Format("byte", 91, _rule(_BASE64.fullmatch, "invalid base64")),
@@ -120,7 +120,7 @@ def _named(name: str) -> Optional:
 
 
 def _validate(format_: Format, text: str) -> Optional:
-    """What is wrong, if anything is."""
+    """Returns what is wrong with a text; none if it is valid."""
     problems = format_.validate(text)
     return Optional(problems) if problems else NONE
 

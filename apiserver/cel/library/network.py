@@ -1,4 +1,4 @@
-"""Addresses and ranges of them: `ip('::1')`, `cidr('10.0.0.0/8')`.
+"""IP addresses and CIDR ranges: `ip('::1')`, `cidr('10.0.0.0/8')`.
 
 Source: k8s.io/apiserver pkg/cel/library/ip.go and cidr.go; texts of errors: Go's net/netip.
 """
@@ -105,7 +105,7 @@ def _cidr(text: str) -> Cidr:
     try:
         address, length = parse_prefix(text)
     except InvalidAddress as invalid:
-        # The prefix is there twice, as in Kubernetes.
+        # The prefix is repeated, as in Kubernetes.
         raise EvaluationError(f"{what}{what}{invalid.message}") from None
     cidr = Cidr(Ip(address.number, address.bits), length)
     if _is_mapped(cidr.ip):
@@ -128,7 +128,7 @@ def _is_canonical(text: str) -> bool:
     return str(_ip(text)) == text
 
 
-# ---- what kind of address it is
+# ---- kinds of addresses
 
 
 def _is_unspecified(ip: Ip) -> bool:
@@ -154,7 +154,7 @@ def _is_link_local_unicast(ip: Ip) -> bool:
 
 
 def _is_global_unicast(ip: Ip) -> bool:
-    """Also addresses of private networks are; so does Go."""
+    """Whether an address is global unicast; those of private networks are, as in Go."""
     is_broadcast = ip.bits == V4_BITS and ip.number == 0xFFFFFFFF
     others = (_is_unspecified, _is_loopback, _is_multicast, _is_link_local_unicast)
     return not is_broadcast and not any(is_other(ip) for is_other in others)
@@ -175,7 +175,7 @@ def _contains_cidr(cidr: Cidr, other: Cidr) -> bool:
     return cidr.prefix <= other.prefix and cidr.contains(other.ip)
 
 
-# ---- prices
+# ---- costs
 
 
 def _cost_of_containment(*, of_range: bool, of_text_too: bool) -> CallCost:
@@ -232,7 +232,7 @@ IPS: Final = Library(
             "ip": (Overload("string_to_ip", (STRING,), IP, _ip, call_cost=of_text()),),
             "isIP": (Overload("is_ip", (STRING,), BOOL, _is(_ip), call_cost=of_text()),),
             "ip.isCanonical": (
-                # It is read, then compared. Its estimate is 1: Kubernetes' asks for a receiver, and has none.
+                # It is read, then compared. Its estimate is 1, since Kubernetes' expects a receiver.
                 Overload("ip_is_canonical", (STRING,), BOOL, _is_canonical, call_cost=of_text(2)),
             ),
             "family": _method("ip_family", IP, INT, _family),

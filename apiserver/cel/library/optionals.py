@@ -44,7 +44,7 @@ def _of_non_zero_value(value: Any) -> Optional:
 
 
 def is_zero(value: Any) -> bool:
-    """Whether a value is what its type has where nothing is said: nothing, false, 0, empty."""
+    """Whether a value is the zero value of its type: null, false, 0, empty."""
     match value:
         case None:
             return True

@@ -1,4 +1,4 @@
-"""Which values may be put in order, and the declarations of functions that do."""
+"""Comparable types, and the overloads of functions that order values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from apiserver.cel import types
 from apiserver.cel.functions import Overload
 from apiserver.cel.types import Type
-from apiserver.cel.values import Duration, EvaluationError, Timestamp, UInt
+from apiserver.cel.values import NO_SUCH_OVERLOAD, Duration, EvaluationError, Timestamp, UInt
 
 COMPARABLE: Final = {
     "int": types.INT,
@@ -27,18 +27,18 @@ _KINDS: Final = _NUMBERS | {bool, Duration, Timestamp, str, bytes}
 def overloads(
     make: Callable[[str, Type], Overload], names: Iterable[str] = tuple(COMPARABLE)
 ) -> tuple[Overload, ...]:
-    """One for each type of items."""
+    """Returns an overload for each type of items."""
     return tuple(make(name, COMPARABLE[name]) for name in names)
 
 
 def are_alike(items: Iterable[Any]) -> bool:
-    """Whether all are of one type, and that can be put in order."""
+    """Whether all items are of one comparable type."""
     kinds = set(map(type, items))
     return len(kinds) <= 1 and kinds <= _KINDS
 
 
 def check_comparable(items: Iterable[Any]) -> None:
-    """Raises EvaluationError unless each can be compared with each; numbers can across their types."""
+    """Raises EvaluationError unless all items can be compared; numbers can across their types."""
     kinds = set(map(type, items))
     if not (kinds <= _NUMBERS or (len(kinds) == 1 and kinds <= _KINDS)):
-        raise EvaluationError("no such overload")
+        raise EvaluationError(NO_SUCH_OVERLOAD)

@@ -23,7 +23,7 @@ from apiserver.meta.quantity import InvalidQuantity, parse_quantity
 
 QUANTITY: Final = types.opaque("kubernetes.Quantity")
 
-# Sums of numbers of 28 digits: more than an evaluation can add up.
+# Enough for sums of numbers of 28 digits, more than an evaluation can add.
 _CONTEXT: Final = Context(prec=64)
 _TEXT: Final = re.compile(r"[+-]?0*(\d*)(?:\.(\d*))?([a-zA-Z]*)([+-]?\d*)", re.ASCII)
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -35,7 +35,10 @@ _NANO: Final = -9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CelQuantity:
-    """power: of ten, by which a whole number of 64 bits is multiplied; None in arbitrary precision."""
+    """A quantity.
+
+    power: of ten, if the value is held as a 64-bit integer times that; None if in arbitrary precision.
+    """
 
     cel_type: ClassVar[Type] = QUANTITY
     value: Decimal
@@ -56,14 +59,14 @@ def _parse(text: str) -> CelQuantity:
 
 
 def _power(text: str) -> int | None:
-    """That a text is held with; None if it is not, whatever the number."""
+    """Returns the power of ten that a text is held with; None if it is held in arbitrary precision."""
     found = _TEXT.fullmatch(text)
     if found is None:
         return None
     whole, fraction, letters, exponent = found.groups(default="")
     digits = len(whole or "0") + len(fraction)
     if letters in _BINARY:
-        # About as many digits as the suffix stands for.
+        # The suffix stands for about as many digits.
         room = _BINARY_DIGITS_MAX - len(whole or "0") - int(_BINARY[letters] * 3 / 10) - 1
         return 0 if not fraction and room >= 0 else None
     power = (int(exponent) if exponent else _DECIMAL[letters]) - len(fraction)
@@ -71,7 +74,7 @@ def _power(text: str) -> int | None:
 
 
 def _fits(value: Decimal, power: int) -> bool:
-    """Whether that many powers of ten are a whole number of 64 bits."""
+    """Whether a value is a 64-bit integer times that power of ten."""
     number = value.scaleb(-power, _CONTEXT)
     return number == number.to_integral_value() and INT_MIN <= number <= INT_MAX
 
@@ -109,7 +112,7 @@ def _as_integer(quantity: CelQuantity) -> int:
 
 
 def _as_float(quantity: CelQuantity) -> float:
-    """Which is rounded twice, hence approximate."""
+    """Returns the value as a double, approximately, as it is rounded twice."""
     exponent = quantity.value.as_tuple().exponent
     assert isinstance(exponent, int)
     power = exponent if quantity.power is None else quantity.power

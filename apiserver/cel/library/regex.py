@@ -1,4 +1,4 @@
-"""What a pattern matches in a text. Source: k8s.io/apiserver pkg/cel/library/regex.go."""
+"""Finds what patterns match in strings. Source: k8s.io/apiserver pkg/cel/library/regex.go."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.cel import types
+from apiserver.cel.costs import regex_search, regex_search_worst
 from apiserver.cel.functions import (
-    REGEX_FACTOR,
-    STRING_FACTOR,
     Argument,
     Bounds,
     CallEstimate,
     Library,
     Overload,
 )
-from apiserver.cel.library.shared_costs import regex_search, too_much
 from apiserver.cel.types import INT, STRING
-from apiserver.cel.values import EvaluationError
+from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.golang.regex import InvalidPattern, Regex, TooMuchWork, compile_pattern
 
 _STRINGS: Final = types.list_of(STRING)
@@ -39,14 +37,11 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     try:
         return _compiled(pattern).find_all(text, limit)
     except TooMuchWork:
-        raise too_much() from None
+        raise CostExceeded from None
 
 
 def _estimate(args: Sequence[Argument]) -> CallEstimate:
-    size = args[0].size
-    text_cost = size.plus(Bounds(1, 1)).scaled(STRING_FACTOR)
-    cost = text_cost.times(args[1].size.scaled(REGEX_FACTOR))
-    return CallEstimate(cost, Bounds(0, size.high))
+    return CallEstimate(regex_search_worst(args).cost, Bounds(0, args[0].size.high))
 
 
 _COSTS: Final[dict[str, Any]] = {"is_method": True, "call_cost": regex_search, "estimate": _estimate}

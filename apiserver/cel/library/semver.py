@@ -15,7 +15,7 @@ from apiserver.cel.functions import ONE, CallEstimate, Library, Overload
 from apiserver.cel.library.shared_costs import of_text
 from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import UINT_MAX, EvaluationError
-from apiserver.golang.quoting import go_quote
+from apiserver.golang.quoting import go_quote, strconv_error
 
 SEMVER: Final = types.opaque("kubernetes.Semver")
 _DIGITS: Final = re.compile("[0-9]*")
@@ -23,13 +23,16 @@ _LETTERS: Final = re.compile("[0-9A-Za-z-]*")
 
 
 class _Invalid(Exception):
-    """The text is no version."""
+    """The text is not a semantic version."""
 
 
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Semver:
-    """prerelease: numbers come before texts; what has one comes before what has none. Builds do not count."""
+    """A semantic version.
+
+    prerelease: numbers sort before texts, and versions with one before those without. Builds do not count.
+    """
 
     cel_type: ClassVar[Type] = SEMVER
     numbers: tuple[int, int, int]
@@ -51,10 +54,10 @@ class Semver:
 
 def _number(text: str) -> int:
     if not text:
-        raise _Invalid('strconv.ParseUint: parsing "": invalid syntax')
-    # Longer ones are too large, and reading them takes quadratic time.
+        raise _Invalid(strconv_error("ParseUint", "", "invalid syntax"))
+    # Longer numbers are out of range, and parsing them takes quadratic time.
     if len(text) > 20 or int(text) > UINT_MAX:
-        raise _Invalid(f"strconv.ParseUint: parsing {go_quote(text)}: value out of range")
+        raise _Invalid(strconv_error("ParseUint", text, "value out of range"))
     return int(text)
 
 
@@ -100,7 +103,7 @@ def _parse(text: str) -> Semver:
 
 
 def _normalized(text: str) -> str:
-    """`v1.02` is taken for 1.2.0."""
+    """Normalizes a version: `v1.02` becomes 1.2.0."""
     parts = text.removeprefix("v").split(".", 2)
     for index, part in enumerate(parts):
         if len(part) > 1:

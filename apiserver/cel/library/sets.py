@@ -1,4 +1,4 @@
-"""Lists taken for sets: `sets.…`. Source: cel-go ext/sets.go."""
+"""Lists as sets: `sets.…`. Source: cel-go ext/sets.go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The standard definitions of the language: operators, conversions, strings, times.
+"""The standard definitions of the language: operators, conversions, strings, timestamps.
 
 Source of what they do: cel-spec doc/langdef.md; of ids and texts: cel-go common/stdlib and common/types.
 """
@@ -59,7 +59,7 @@ def _never(*args: Any) -> Any:
 
 
 def integer(number: int) -> int:
-    """Raises EvaluationError if it takes more than 64 bits."""
+    """Returns the number. Raises EvaluationError if it takes more than 64 bits."""
     if INT_MIN <= number <= INT_MAX:
         return number
     raise EvaluationError(_INT_OVERFLOW)
@@ -84,7 +84,7 @@ def _multiply(a: int, b: int) -> int:
 
 
 def _product(a: int, b: int) -> int:
-    """Of numbers only: `*` would repeat a text that is not of its declared type."""
+    """Multiplies numbers only: `*` would repeat a string that is not of its declared type."""
     return int.__mul__(a, b)
 
 
@@ -93,7 +93,7 @@ def _multiply_doubles(a: float, b: float) -> float:
 
 
 def _divide(a: int, b: int) -> int:
-    """Towards zero, as Go does."""
+    """Divides towards zero, as Go does."""
     if b == 0:
         raise EvaluationError("division by zero")
     quotient = abs(a) // abs(b)
@@ -101,7 +101,7 @@ def _divide(a: int, b: int) -> int:
 
 
 def _modulo(a: int, b: int) -> int:
-    """With the sign of the first, as Go does."""
+    """Returns the remainder with the sign of the first number, as Go does."""
     if b == 0:
         raise EvaluationError("modulus by zero")
     if a == INT_MIN and b == -1:
@@ -119,7 +119,7 @@ def _divide_doubles(a: float, b: float) -> float:
 
 
 def _add_lists(a: list[Any], b: list[Any]) -> list[Any]:
-    """What is in a second set or map list takes the place of what is the same in the first (row R30)."""
+    """Adds two lists. In sets and map lists, items of the second replace the same of the first (row R30)."""
     if isinstance(a, SetList):
         known = {values.identity(item) for item in a}
         return SetList([*a, *(item for item in b if values.identity(item) not in known)])
@@ -146,7 +146,7 @@ def _no_conversion(of: Type, to: Type) -> EvaluationError:
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,100}")
 _UNSIGNED: Final = re.compile(r"[0-9]{1,100}")
-# Digits are never given back: in a long text that is no number all ways to divide them would be tried.
+# Possessive, so that not all ways to divide the digits of a long text that is no number are tried.
 _DOUBLE: Final = re.compile(
     r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:e[+-]?[0-9]++)?|[+-]?inf(?:inity)?|nan", re.I
 )
@@ -189,7 +189,7 @@ def _text_to_bool(text: str) -> bool:
 
 
 def _text_to_duration(text: str) -> Duration:
-    found = timestamps.parse_duration(text)
+    found = timestamps.parse_duration_ns(text)
     if found is None:
         raise _no_conversion(STRING, DURATION)
     return Duration(found)
@@ -219,7 +219,7 @@ def _uint_to_int(number: UInt) -> int:
 
 
 def format_double(number: float) -> str:
-    """As Go prints it shortest (`%g`): `1e+06`, `0.5`, `+Inf`."""
+    """Formats a double as Go does (`%g`): `1e+06`, `0.5`, `+Inf`."""
     if not math.isfinite(number):
         return "NaN" if number != number else "+Inf" if number > 0 else "-Inf"
     shortest = Decimal(repr(float(number))).normalize()
@@ -271,7 +271,7 @@ def _overload(
 
 _COMPARED_TEXT: Final = (costs.comparison, costs.comparison_worst)
 _JOINED_TEXT: Final = (costs.concatenation, costs.concatenation_worst)
-# What types are called in the ids of overloads.
+# The names of types in the ids of overloads.
 _NAMES: Final = {
     BOOL: "bool",
     INT: "int64",
@@ -286,12 +286,12 @@ _NUMBERS: Final = (INT, UINT, DOUBLE)
 
 
 def _as_doubles(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """An integer is compared as the nearest double, though Python would be exact."""
+    """Compares integers as the nearest doubles, though Python would be exact."""
     return lambda a, b: compare(float(a), float(b))
 
 
 def _ordering(name: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload, ...]:
-    """All values against their like, and numbers across their types."""
+    """Returns overloads for two values of one type, and for numbers of different types."""
     same = [
         _overload(
             f"{name}_{short}",
@@ -329,9 +329,9 @@ def _conversions(result: Type, ways: Mapping[Type, Callable[[Any], Any]]) -> tup
     for type_, convert in ways.items():
         call_cost: tuple[CallCost, CallEstimator | None] | tuple[()] = ()
         if (type_, result) == (STRING, BYTES):
-            call_cost = (costs.traversal, costs.conversion_to_bytes)
+            call_cost = (costs.string_traversal, costs.conversion_to_bytes)
         elif (type_, result) == (BYTES, STRING):
-            call_cost = (costs.traversal, costs.conversion_from_bytes)
+            call_cost = (costs.string_traversal, costs.conversion_from_bytes)
         elif type_ is STRING and result is not STRING:
             call_cost = (of_large_text, None)
         found.append(_overload(f"{_NAMES[type_]}_to_{_NAMES[result]}", (type_,), result, convert, *call_cost))
@@ -539,14 +539,18 @@ STANDARD: Final = Library(
         "contains": _text_method(
             "contains_string", operator.contains, costs.containment, costs.containment_worst
         ),
-        "endsWith": _text_method("ends_with_string", str.endswith, costs.traversal, costs.prefix_worst),
-        "startsWith": _text_method("starts_with_string", str.startswith, costs.traversal, costs.prefix_worst),
+        "endsWith": _text_method(
+            "ends_with_string", str.endswith, costs.string_traversal, costs.prefix_worst
+        ),
+        "startsWith": _text_method(
+            "starts_with_string", str.startswith, costs.string_traversal, costs.prefix_worst
+        ),
         "matches": (
-            # Kubernetes counts this form as one, whatever the text; so the estimate must.
-            _overload("matches", (STRING, STRING), BOOL, _matches, costs.matching),
-            *_text_method("matches_string", _matches, costs.matching, costs.regex_search_worst),
+            # Kubernetes estimates this form as 1, whatever the text, so we must.
+            _overload("matches", (STRING, STRING), BOOL, _matches, costs.regex_search),
+            *_text_method("matches_string", _matches, costs.regex_search, costs.regex_search_worst),
         ),
         **{name: _parts(name) for name in timestamps.PARTS},
     },
 )
-"""Always there."""
+"""The library that every environment has."""

@@ -1,4 +1,4 @@
-"""How values of the language are written, as Go does it."""
+"""Converts values to strings, as Go does."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _HALVES: Final = re.compile("[\ud800-\udfff]")  # of characters, in UTF-16
 
 
 def cel_quoted(text: str) -> str:
-    """Between quotation marks, with the escapes that the language has: `strings.quote()`."""
+    """Returns a text in quotation marks, with the escapes of the language: `strings.quote()`."""
     inner = _HALVES.sub("\ufffd", text.translate(ESCAPES))
     return f'"{inner}"'
 
 
 def double_text(number: float, *, has_exponent: bool = True) -> str:
-    """The shortest text that is the number; has_exponent: for large and small ones."""
+    """Returns the shortest text of a number; has_exponent: of large and small ones with an exponent."""
     if not math.isfinite(number):
         return "NaN" if number != number else ("+Inf" if number > 0 else "-Inf")
     sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()

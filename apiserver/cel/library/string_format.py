@@ -15,19 +15,19 @@ from apiserver.cel.library.shared_costs import TEXT_MAX, check_size
 from apiserver.cel.library.string_conversion import double_text
 from apiserver.cel.library.timestamps import format_duration, format_timestamp
 from apiserver.cel.syntax import CreateList, CreateMap, Node
-from apiserver.cel.types import Kind, Type
+from apiserver.cel.types import Type, TypeKind
 from apiserver.cel.values import BoolKey, Duration, EvaluationError, Timestamp, UInt, key_value, type_name
 from apiserver.golang.quoting import go_quote
 
 _PRECISION: Final = 6
 PRECISION_MAX: Final = 1000
 
-# What a clause makes of a value; precision is None where the text says none.
+# Formats a value by a clause; precision is None if the clause has none.
 Clause: TypeAlias = Callable[[Any, int | None], str]
 
 
 class _Unfit(Exception):
-    """The value is of no type that the clause takes."""
+    """The clause does not take values of this type."""
 
 
 def _formatter(
@@ -70,7 +70,7 @@ def _formatter(
 
 
 def _clause(text: str, at: int) -> tuple[str, int | None, int]:
-    """(its letter, its precision, where it ends)."""
+    """Returns the letter of a clause, its precision, and where it ends."""
     precision: int | None = None
     if text[at] == ".":
         end = at + 1
@@ -101,7 +101,7 @@ def _unrecognized(letter: str) -> EvaluationError:
     return _unparsable(f'unrecognized formatting clause "{letter}"')
 
 
-# ---- clauses of both
+# ---- clauses of both ways
 
 
 def _not_finite(number: float) -> str | None:
@@ -128,7 +128,7 @@ _BASES: Final = {letter: _in_base(letter) for letter in "boxX"}
 
 
 def _plain(value: Any, of_double: Callable[[float], str]) -> str | None:
-    """A value that holds no others; None if it does."""
+    """Formats a scalar; returns None for other values."""
     match value:
         case None:
             return "null"
@@ -162,7 +162,7 @@ def _joined(parts: list[str], size: int) -> str:
 
 
 def _nested(text_of: Callable[[Any], str], value: Any, between: str) -> str:
-    """A list or a map, of which text_of writes each part."""
+    """Formats a list or a map; text_of formats each part."""
     if isinstance(value, list):
         parts, size = [], 0
         for item in value:
@@ -236,7 +236,7 @@ def _integer(value: Any, _: int | None) -> str:
 
 
 def _literal(value: Any) -> str:
-    """As an expression would have it."""
+    """Formats a value as a literal."""
     match value:
         case str():
             return go_quote(value)
@@ -281,7 +281,7 @@ def _fixed(value: Any, precision: int | None) -> str:
 
 
 def _scientific(value: Any, precision: int | None) -> str:
-    """precision is taken for a width there, and has no effect."""
+    """precision is a width there, and has no effect."""
     number = _double(value)
     if not math.isfinite(number):
         return _localized(number)
@@ -305,21 +305,22 @@ format_localized: Final = _formatter(
     {"s": _string, "d": _integer, "f": _fixed, "e": _scientific, **_BASES}, _COMPLAINTS
 )
 
-_INTEGERS: Final = frozenset({Kind.DYN, Kind.INT, Kind.UINT})
-_FRACTIONS: Final = frozenset({Kind.DYN, Kind.DOUBLE, Kind.STRING})  # "NaN", for one
-_TAKEN: Final[Mapping[str, frozenset[Kind]]] = {
-    "s": frozenset(Kind) - {Kind.OPTIONAL, Kind.OBJECT, Kind.OPAQUE, Kind.PARAMETER, Kind.ERROR},
+_INTEGERS: Final = frozenset({TypeKind.DYN, TypeKind.INT, TypeKind.UINT})
+_FRACTIONS: Final = frozenset({TypeKind.DYN, TypeKind.DOUBLE, TypeKind.STRING})  # "NaN", for one
+_TAKEN: Final[Mapping[str, frozenset[TypeKind]]] = {
+    "s": frozenset(TypeKind)
+    - {TypeKind.OPTIONAL, TypeKind.OBJECT, TypeKind.OPAQUE, TypeKind.PARAMETER, TypeKind.ERROR},
     "d": _INTEGERS,
     "f": _FRACTIONS,
     "e": _FRACTIONS,
-    "b": _INTEGERS | {Kind.BOOL},
-    "x": _INTEGERS | {Kind.STRING, Kind.BYTES},
+    "b": _INTEGERS | {TypeKind.BOOL},
+    "x": _INTEGERS | {TypeKind.STRING, TypeKind.BYTES},
     "o": _INTEGERS,
 }
 
 
 def misuse(text: str, args: Sequence[Node]) -> tuple[Node | None, str] | None:
-    """What is wrong with formatting so, as far as the types tell: of an argument, or of the call."""
+    """Returns the wrong argument, if it is one, and what is wrong with a format, as far as types show."""
     at = index = 0
     while (start := text.find("%", at)) >= 0:
         if text.startswith("%%", start):
@@ -346,11 +347,11 @@ def misuse(text: str, args: Sequence[Node]) -> tuple[Node | None, str] | None:
     return None
 
 
-def _unfit(node: Node, taken: frozenset[Kind]) -> Node | None:
-    """The node, or one within a literal, that is of no type that is taken."""
+def _unfit(node: Node, taken: frozenset[TypeKind]) -> Node | None:
+    """Returns the node, or one within a literal, whose type is not accepted; None if all are."""
     if node.type.kind not in taken:
         return node
-    if Kind.LIST not in taken:
+    if TypeKind.LIST not in taken:
         return None
     within: list[Node] = []
     if isinstance(node, CreateList):

@@ -25,9 +25,9 @@ from apiserver.cel.library.shared_costs import (
 from apiserver.cel.library.string_conversion import cel_quoted
 from apiserver.cel.library.string_format import format_localized, format_plainly
 from apiserver.cel.types import INT, STRING, Type
-from apiserver.cel.values import EvaluationError
+from apiserver.cel.values import NO_SUCH_OVERLOAD, EvaluationError
 
-# As Unicode has it; Python's own notion has more.
+# White space as Unicode defines it; Python takes more for it.
 _SPACE: Final = (
     "\t\n\v\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -61,7 +61,7 @@ def _last_index_of(text: str, part: str) -> int:
 
 
 def _last_index_of_from(text: str, part: str, start: int) -> int:
-    """start: where it may begin at the latest; beyond the text nothing begins."""
+    """start: the last offset at which a match may begin."""
     if not part:
         return start
     if start < 0:
@@ -70,7 +70,7 @@ def _last_index_of_from(text: str, part: str, start: int) -> int:
 
 
 def _within(call: Callable[[str, str, int], int]) -> Callable[[str, str, int], int]:
-    """With a start beyond the text being wrong, as the language definition has it."""
+    """A variant for which a start beyond the text is an error, as in the language definition."""
 
     def checked(text: str, part: str, start: int) -> int:
         if part and not 0 <= start < max(len(text), 1):
@@ -97,7 +97,7 @@ def _replace(text: str, old: str, new: str, count: int = -1) -> str:
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
-    """limit: of how many pieces there may be; the last has the rest."""
+    """limit: the most pieces; the last one has the rest."""
     if limit == 0:
         return []
     if not separator:
@@ -137,7 +137,7 @@ def _join(parts: list[Any], separator: str = "") -> str:
         check_size(size)
         return separator.join(parts)
     except TypeError:
-        raise EvaluationError("no such overload") from None
+        raise EvaluationError(NO_SUCH_OVERLOAD) from None
 
 
 def _reverse(text: str) -> str:

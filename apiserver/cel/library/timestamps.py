@@ -1,4 +1,4 @@
-"""Points in time and spans of it: as text, and the parts of their dates. Go's rules (package time)."""
+"""Timestamps and durations: parsed, formatted, and the parts of their dates. Go's rules (package time)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNITS: Final[Mapping[str, int]] = {
 }
 _DURATION: Final = re.compile(r"[+-]?(?:0|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
-# Longer ones have no meaning beyond this, and would take time that grows with the square.
+# More digits have no meaning, and would take quadratic time.
 _DIGITS_MAX: Final = 40
 _TIMESTAMP: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
@@ -54,8 +54,8 @@ def duration(nanoseconds: int) -> Duration:
     return Duration(nanoseconds)
 
 
-def parse_duration(text: str) -> int | None:
-    """Nanoseconds of `1h30m`, `-1.5s`; None if it is none, or longer than 292 years."""
+def parse_duration_ns(text: str) -> int | None:
+    """Returns the nanoseconds of `1h30m` or `-1.5s`; None if it is no duration, or longer than 292 years."""
     if not _DURATION.fullmatch(text):
         return None
     total = 0
@@ -71,13 +71,13 @@ def parse_duration(text: str) -> int | None:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """`5400s`, `-0.5s`."""
+    """Formats a duration: `5400s`, `-0.5s`."""
     shown = format(Decimal(repr(nanoseconds / SECOND)), "f")
     return (shown.rstrip("0").rstrip(".") if "." in shown else shown) + "s"
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """An RFC 3339 time, which may be beyond the first and last; None if it is none."""
+    """Parses an RFC 3339 time, which may be out of range; returns None if it is none."""
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         return None
@@ -86,7 +86,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
     if hour > 23 or minute > 59 or second > 59:
         return None
     try:
-        # Year 0 is a leap year, as 400 is; no calendar of Python's has it.
+        # Year 0 is a leap year, as 400 is; Python's calendar does not have it.
         days = date(year or 400, month, day).toordinal() - _EPOCH - (0 if year else _CYCLE)
     except ValueError:
         return None
@@ -102,7 +102,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
 
 
 def format_timestamp(when: Timestamp) -> str:
-    """As the clocks show it where its text was from."""
+    """Formats a timestamp in the offset that its text had."""
     seconds, fraction = divmod(when, SECOND)
     day, year, of_day = _date(seconds + when.offset)
     shown = f"{year:04}-{day:%m-%d}T{of_day // 3600:02}:{of_day // 60 % 60:02}:{of_day % 60:02}"
@@ -114,7 +114,7 @@ def format_timestamp(when: Timestamp) -> str:
 
 
 def _date(seconds: int) -> tuple[date, int, int]:
-    """Day, year and second of the day. A zone may lead out of the years that Python's calendar has."""
+    """Returns day, year and second of the day. A zone may lead out of the years of Python's calendar."""
     days, second = divmod(seconds, _DAY)
     days += _EPOCH
     shift = _CYCLE if days < 1 else -_CYCLE if days > date.max.toordinal() else 0
@@ -138,14 +138,14 @@ def _known_zone(name: str) -> ZoneInfo:
 
 
 def _zone(name: str) -> ZoneInfo:
-    """No file is looked for that is not there, however often an expression asks."""
+    """Returns a time zone. Files of unknown zones are not looked for, however often an expression asks."""
     if name and name not in _zones():
         raise EvaluationError(f"unknown time zone {name}")
     return _known_zone(name or "UTC")
 
 
 def _offset(seconds: int, zone: str) -> int:
-    """Seconds that the zone was ahead of UTC then."""
+    """Returns the seconds that a zone was ahead of UTC at a time."""
     if len(zone) > _ZONE_MAX:
         raise EvaluationError(f"unknown time zone {zone[:_ZONE_MAX]}")
     if ":" in zone:
@@ -164,7 +164,7 @@ def _offset(seconds: int, zone: str) -> int:
 
 
 _Part = Callable[[date, int, int], int]
-# What each getter finds of a date, a second of the day and a nanosecond.
+# What each getter returns for a date, a second of the day and a nanosecond.
 PARTS: Final[Mapping[str, _Part]] = {
     "getFullYear": lambda day, second, nano: day.year,
     "getMonth": lambda day, second, nano: day.month - 1,
@@ -180,7 +180,7 @@ PARTS: Final[Mapping[str, _Part]] = {
 
 
 def getter(part: str) -> Callable[..., int]:
-    """`getMonth` of a timestamp, in UTC or in a zone (`Europe/Berlin`, `+01:30`)."""
+    """Returns a getter such as `getMonth` of timestamps, in UTC or a zone (`Europe/Berlin`, `+01:30`)."""
     of = PARTS[part]
 
     def get(when: int, zone: str = "UTC") -> int:
@@ -194,7 +194,7 @@ def getter(part: str) -> Callable[..., int]:
 
 
 def spans(part: str) -> Callable[[int], int]:
-    """`getHours` of a duration: all of it in hours, without what is left."""
+    """Returns a getter such as `getHours` of durations: the whole duration in hours, without the rest."""
     unit = {"getHours": 3_600 * SECOND, "getMinutes": 60 * SECOND, "getSeconds": SECOND}.get(part, 1_000_000)
 
     def get(length: int) -> int:

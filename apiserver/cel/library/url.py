@@ -18,7 +18,7 @@ URL: Final = types.opaque("kubernetes.URL")
 
 
 class CelUrl:
-    """Its parts are made once, since they cost the same whatever their size."""
+    """A URL. Its parts are made once, since getting them costs the same whatever their size."""
 
     cel_type: ClassVar[Type] = URL
 
@@ -41,10 +41,10 @@ class CelUrl:
 
 
 def _url(text: str) -> CelUrl:
-    """Only if it has a scheme, or is a path from the root."""
+    """Parses a URL that has a scheme, or is an absolute path."""
     try:
         url = urls.parse_request_uri(text)
-        # That takes a fragment for a part of the path, and knows no host without a scheme.
+        # The parser takes a fragment for a part of the path, and a host only after a scheme.
         return CelUrl(url if "#" not in text and url.scheme else urls.parse(text))
     except urls.InvalidUrl as invalid:
         raise EvaluationError(f"URL parse error during conversion from string: {invalid.message}") from None

@@ -1,4 +1,4 @@
-"""What is in a list, by the language's equality, without comparing with each where that can be avoided."""
+"""Sets of values by the equality of the language, hashed where that is possible."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from apiserver.cel.values import Duration, Timestamp, UInt, equal
 
-# Classes of which equal values of the language are equal in Python, with the same hash; a number is equal to
-# numbers of other types.
+# Classes whose values are equal in CEL if they are in Python, with the same hash; numbers are equal across
+# their types.
 _NUMBERS: Final = frozenset({int, UInt, float})
 _PLAIN: Final = frozenset({str, bytes, type(None)})
 _OWN_KIND: Final = frozenset({bool, Timestamp, Duration})
@@ -26,7 +26,7 @@ class ValueSet:
             self.add(item)
 
     def add(self, item: Any) -> bool:
-        """Whether it was not there."""
+        """Adds an item. Returns whether it was not in the set."""
         key = _key(item)
         if key is None:
             if any(equal(item, other) for other in self._others):
@@ -47,7 +47,7 @@ class ValueSet:
 
 
 def _key(item: Any) -> Hashable | None:
-    """Equal for equal values; None for values that have others in them."""
+    """Returns a key that is equal for equal values; None for values that have others in them."""
     kind = type(item)
     if kind in _PLAIN:
         return (kind, item)

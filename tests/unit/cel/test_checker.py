@@ -11,14 +11,14 @@ from typing import Final
 import pytest
 
 from apiserver.cel import types
-from apiserver.cel.checker import Rules
+from apiserver.cel.checker import CheckOptions
 from apiserver.cel.environment import Environment
 from apiserver.cel.functions import Library, Overload
 from apiserver.cel.library.comprehensions import BINDINGS, TWO_VARIABLES
 from apiserver.cel.library.optionals import OPTIONALS
 from apiserver.cel.library.standard import STANDARD
 from apiserver.cel.library.strings import KUBERNETES_STRINGS
-from apiserver.cel.syntax import ISSUES_MAX, Invalid, Select
+from apiserver.cel.syntax import ISSUES_MAX, InvalidExpression, Select
 from apiserver.cel.types import Field
 
 CONDITION: Final = types.object_of("Condition", {"type": Field("type", types.STRING)})
@@ -167,13 +167,13 @@ ERRORS: Final = {
 
 @pytest.mark.parametrize(("text", "want"), ERRORS.items(), ids=ERRORS)
 def test_type_errors(text: str, want: list[str]) -> None:
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(InvalidExpression) as caught:
         ENVIRONMENT.check(text)
     assert [f"{(issue.offset or 0) + 1}: {issue.message}" for issue in caught.value.issues] == want
 
 
 def test_errors_are_in_the_order_of_the_text_and_limited() -> None:
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(InvalidExpression) as caught:
         ENVIRONMENT.check(" && ".join(["a.f(b)"] * 100))
     offsets = [issue.offset for issue in caught.value.issues]
     assert len(offsets) == ISSUES_MAX
@@ -232,7 +232,7 @@ def test_format_arguments_of_literals_are_checked(text: str, want: str | None) -
     if want is None:
         environment.check(text)
         return
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(InvalidExpression) as caught:
         environment.check(text)
     assert [f"{(issue.offset or 0) + 1}: {issue.message}" for issue in caught.value.issues] == [want]
 
@@ -265,12 +265,12 @@ def test_names_are_looked_up_from_the_innermost_container(text: str, want: str) 
 def test_a_library_is_available_from_its_release_on() -> None:
     ENVIRONMENT.check("later()")
     ENVIRONMENT.check("later()", release=(1, 34))
-    with pytest.raises(Invalid, match=re.escape("undeclared reference to 'later'")):
+    with pytest.raises(InvalidExpression, match=re.escape("undeclared reference to 'later'")):
         ENVIRONMENT.check("later()", release=(1, 33))
 
 
 def test_lenient_checks_find_no_errors() -> None:
-    lenient = Environment({}, LIBRARIES, rules=Rules(lenient=True))
+    lenient = Environment({}, LIBRARIES, options=CheckOptions(lenient=True))
     for text in ERRORS:
         lenient.check(text)
 
@@ -296,7 +296,7 @@ HOSTILE: Final = {
 
 @pytest.mark.parametrize(("text", "want"), HOSTILE.values(), ids=HOSTILE)
 def test_types_have_a_greatest_size(text: str, want: str) -> None:
-    with pytest.raises(Invalid, match=want):
+    with pytest.raises(InvalidExpression, match=want):
         ENVIRONMENT.check(text)
 
 

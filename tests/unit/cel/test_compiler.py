@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.cel import types
-from apiserver.cel.checker import Rules
+from apiserver.cel.checker import CheckOptions
 from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.environment import Environment
 from apiserver.cel.functions import Library, Overload
@@ -354,7 +354,11 @@ def test_a_field_is_selected_from_whatever_there_is(holder: Any, text: str, want
     assert value(text, d=holder) == want
 
 
-@pytest.mark.parametrize("holder", [None, 1, "text", [1], True, UInt(1), Timestamp(1), Duration(1)])
+@pytest.mark.parametrize(
+    "holder",
+    [None, 1, "text", [1], True, UInt(1), Timestamp(1), Duration(1)],
+    ids=["null", "int", "string", "list", "bool", "uint", "timestamp", "duration"],
+)
 def test_values_without_fields_have_no_field(holder: Any) -> None:
     assert value("has(d.a)", d=holder) is False
     with pytest.raises(EvaluationError):
@@ -377,13 +381,13 @@ LISTS: Final[Mapping[str, tuple[str, Any, Any]]] = {
 
 @pytest.mark.parametrize(("text", "given_list", "want"), LISTS.values(), ids=LISTS)
 def test_lists_that_are_sets_or_maps(text: str, given_list: Any, want: Any) -> None:
-    environment = Environment({"d": types.DYN}, LIBRARIES, rules=Rules(mixed=True))
+    environment = Environment({"d": types.DYN}, LIBRARIES, options=CheckOptions(mixed=True))
     assert environment.program(environment.check(text))({"d": given_list}).value == want
 
 
 @pytest.mark.parametrize("text", ["'a'.find('[')", "'a'.findAll('[')", "'a'.matches('[')"])
 def test_a_pattern_that_is_constant_is_compiled_before_anything_is_evaluated(text: str) -> None:
-    environment = Environment({}, LIBRARIES, rules=Rules(lenient=True))
+    environment = Environment({}, LIBRARIES, options=CheckOptions(lenient=True))
     with pytest.raises(ProgramError) as caught:
         environment.program(environment.check(text))
     assert str(caught.value) == "error parsing regexp: missing closing ]: `[`"

@@ -17,7 +17,7 @@ from apiserver.cel.library.quantity import QUANTITY
 from apiserver.cel.library.semver import SEMVER
 from apiserver.cel.library.standard import STANDARD
 from apiserver.cel.library.url import URL
-from apiserver.cel.types import Kind, Type
+from apiserver.cel.types import Type, TypeKind
 from apiserver.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -64,15 +64,15 @@ _TEXTS = st.one_of(
     ),
 )
 _INTS = st.one_of(st.integers(-3, 30), st.integers(INT_MIN, INT_MAX))
-_SCALARS: dict[Kind, st.SearchStrategy[Any]] = {
-    Kind.STRING: _TEXTS,
-    Kind.INT: _INTS,
-    Kind.UINT: st.integers(0, UINT_MAX).map(UInt),
-    Kind.DOUBLE: st.floats(),
-    Kind.BOOL: st.booleans(),
-    Kind.BYTES: st.binary(max_size=8),
-    Kind.DURATION: st.integers(INT_MIN, INT_MAX).map(Duration),
-    Kind.TIMESTAMP: st.integers(-62_135_596_800 * 10**9, 253_402_300_799 * 10**9).map(Timestamp),
+_SCALARS: dict[TypeKind, st.SearchStrategy[Any]] = {
+    TypeKind.STRING: _TEXTS,
+    TypeKind.INT: _INTS,
+    TypeKind.UINT: st.integers(0, UINT_MAX).map(UInt),
+    TypeKind.DOUBLE: st.floats(),
+    TypeKind.BOOL: st.booleans(),
+    TypeKind.BYTES: st.binary(max_size=8),
+    TypeKind.DURATION: st.integers(INT_MIN, INT_MAX).map(Duration),
+    TypeKind.TIMESTAMP: st.integers(-62_135_596_800 * 10**9, 253_402_300_799 * 10**9).map(Timestamp),
 }
 _ANYTHING = st.recursive(
     st.one_of(st.none(), *_SCALARS.values()),
@@ -98,9 +98,9 @@ _OPAQUE: dict[str, st.SearchStrategy[Any]] = {
 def values_of(type_: Type) -> st.SearchStrategy[Any]:
     if type_.kind in _SCALARS:
         return _SCALARS[type_.kind]
-    if type_.kind is Kind.LIST:
+    if type_.kind is TypeKind.LIST:
         return st.lists(values_of(type_.element), max_size=5)
-    if type_.kind is Kind.OPTIONAL:
+    if type_.kind is TypeKind.OPTIONAL:
         return st.one_of(st.just(Optional(has_value=False)), values_of(type_.element).map(Optional))
     return _OPAQUE.get(type_.name, _ANYTHING)
 

@@ -1,4 +1,7 @@
-"""Functions on lists, sets, numbers and values that may be missing. cel-go ext; k8s.io/apiserver lists.go."""
+"""Functions on lists, sets, numbers and values that may be missing. Rows R06, R07, R19.
+
+Sources: cel-go ext; k8s.io/apiserver pkg/cel/library/lists.go.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.cel.library.value_set import ValueSet
-from apiserver.cel.syntax import Invalid
+from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.values import UInt, equal
 from tests.unit.cel.library_support import assert_fails, assert_true, evaluate
 
@@ -108,7 +111,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("expression", "message"), REFUSED.items(), ids=REFUSED)
 def test_errors_before_evaluation(expression: str, message: str) -> None:
-    with pytest.raises(Invalid, match=message.replace("(", r"\(").replace(")", r"\)")):
+    with pytest.raises(InvalidExpression, match=message.replace("(", r"\(").replace(")", r"\)")):
         evaluate(expression)
 
 

@@ -1,4 +1,7 @@
-"""Kubernetes' own types in expressions, and which release has which library: pkg/cel/library."""
+"""Kubernetes' own types in expressions, and which release has which library: pkg/cel/library.
+
+Rows R08, R09, R10, R11, R12, R13, R14, R15, R16, R17, R19, R20.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ import pytest
 
 from apiserver.cel import types
 from apiserver.cel.environment import Environment
-from apiserver.cel.library.authorizer import AUTHORIZER, Attributes, AuthorizerValue, Decision
+from apiserver.cel.library.authorizer import AUTHORIZER, AuthorizerValue, CheckAttributes, DecisionValue
 from apiserver.cel.library.json_patch import JSON_PATCH
 from apiserver.cel.library.kubernetes import KUBERNETES
-from apiserver.cel.syntax import Invalid
+from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.values import Message
 from tests.unit.cel.library_support import assert_fails, assert_true, evaluate
 
@@ -172,15 +175,15 @@ def test_costs(expression: str, cost: int) -> None:
 class Recorder:
     """Lets everyone read; remembers what it was asked."""
 
-    asked: list[Attributes] = field(default_factory=list)
+    asked: list[CheckAttributes] = field(default_factory=list)
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: CheckAttributes) -> DecisionValue:
         self.asked.append(attributes)
         if attributes.verb == "get":
-            return Decision(True, "everyone may read")
+            return DecisionValue(True, "everyone may read")
         if attributes.verb == "break":
-            return Decision(False, error="it is broken")
-        return Decision(False, "only reading is allowed")
+            return DecisionValue(False, error="it is broken")
+        return DecisionValue(False, "only reading is allowed")
 
 
 def decided(expression: str, recorder: Recorder) -> object:
@@ -188,22 +191,22 @@ def decided(expression: str, recorder: Recorder) -> object:
 
 
 ASKED = {
-    "authorizer.path('/healthz').check('get')": Attributes("get", path="/healthz"),
-    "authorizer.group('').resource('pods').check('get')": Attributes("get", resource="pods"),
+    "authorizer.path('/healthz').check('get')": CheckAttributes("get", path="/healthz"),
+    "authorizer.group('').resource('pods').check('get')": CheckAttributes("get", resource="pods"),
     "authorizer.group('g').resource('r').subresource('status').namespace('a').name('b').check('get')": (
-        Attributes("get", "", "g", "r", "status", "a", "b")
+        CheckAttributes("get", "", "g", "r", "status", "a", "b")
     ),
     "authorizer.serviceAccount('ns', 'sa').group('').resource('pods').check('get')": (
-        Attributes("get", resource="pods", service_account=("ns", "sa"))
+        CheckAttributes("get", resource="pods", service_account=("ns", "sa"))
     ),
     "authorizer.group('').resource('pods').fieldSelector('a=b').labelSelector('c in (d)').check('get')": (
-        Attributes("get", resource="pods", field_selector="a=b", label_selector="c in (d)")
+        CheckAttributes("get", resource="pods", field_selector="a=b", label_selector="c in (d)")
     ),
 }
 
 
 @pytest.mark.parametrize(("expression", "attributes"), ASKED.items(), ids=ASKED)
-def test_the_attributes_of_authorization_checks(expression: str, attributes: Attributes) -> None:
+def test_the_attributes_of_authorization_checks(expression: str, attributes: CheckAttributes) -> None:
     recorder = Recorder()
     assert decided(f"{expression}.allowed()", recorder) is True
     assert recorder.asked == [attributes]
@@ -217,7 +220,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("verb", "answers"), ANSWERS.items(), ids=ANSWERS)
-def test_what_it_answers(verb: str, answers: tuple[object, ...]) -> None:
+def test_decisions(verb: str, answers: tuple[object, ...]) -> None:
     decision = f"authorizer.group('').resource('pods').check('{verb}')"
     given = [f"dyn({decision}.{part}())" for part in ("allowed", "reason", "errored", "error")]
     assert tuple(decided(each, Recorder()) for each in given) == answers
@@ -277,13 +280,13 @@ BASE = Environment({"authorizer": AUTHORIZER}, KUBERNETES)
 def test_the_first_release_of_a_library(expression: str, release: tuple[int, int]) -> None:
     assert BASE.check(expression, release).type != types.ERROR
     if release > (1, 0):
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidExpression):
             BASE.check(expression, (release[0], release[1] - 1))
 
 
 @pytest.mark.parametrize("expression", ["math.abs(1)", "base64.encode(b'a')", "'a'.reverse()"])
 def test_libraries_that_kubernetes_does_not_have(expression: str) -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidExpression):
         BASE.check(expression)
 
 

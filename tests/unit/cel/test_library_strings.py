@@ -1,4 +1,7 @@
-"""Functions on strings, and what `format` makes of values. cel-go ext/strings.go, ext/formatting.go."""
+"""Functions on strings, and what `format` makes of values. Row R05.
+
+Sources: cel-go ext/strings.go, ext/formatting.go.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.cel import types
-from apiserver.cel.checker import Rules
+from apiserver.cel.checker import CheckOptions
 from apiserver.cel.compiler import ProgramError
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.math import MATH
@@ -29,7 +29,7 @@ from apiserver.cel.library.standard import STANDARD
 from apiserver.cel.library.strings import STRINGS
 from apiserver.cel.macros import by_name
 from apiserver.cel.parser import parse
-from apiserver.cel.syntax import Invalid
+from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.values import EvaluationError, key_value
 from tests.support.required import library
 
@@ -58,7 +58,7 @@ DECLARED: Final = {
     "w": WORDS,
     "m": TABLE,
 }
-OURS: Final = Environment(DECLARED, [STANDARD, STRINGS, MATH, OPTIONALS], rules=Rules(mixed=True))
+OURS: Final = Environment(DECLARED, [STANDARD, STRINGS, MATH, OPTIONALS], options=CheckOptions(mixed=True))
 
 # What makes an expression of a type of parts, separated by semicolons: in `{…}` the parts' types, `$` a fresh
 # variable of the loop.
@@ -176,7 +176,7 @@ NOT_RUNNABLE: Final = "not runnable"
 def by_us(text: str) -> Any:
     try:
         checked = OURS.check(text)
-    except Invalid:
+    except InvalidExpression:
         return REFUSED
     try:
         return plain(OURS.program(checked)(VARIABLES).value)
@@ -375,7 +375,7 @@ def test_syntax_errors_as_google(count: int) -> None:
         theirs: list[str] = []
         try:
             parse(text, macros)
-        except Invalid as error:
+        except InvalidExpression as error:
             ours = syntax_errors(error)
         try:
             environment.compile(text, disable_check=True)

@@ -20,9 +20,9 @@ from apiserver.cel.syntax import (
     Constant,
     CreateList,
     CreateMap,
+    CreateMessage,
     Ident,
-    Invalid,
-    Message,
+    InvalidExpression,
     Node,
     Select,
 )
@@ -35,17 +35,17 @@ def parsed(text: str) -> Node:
     return parser.parse(text, ALL_MACROS, quoted_fields=True)
 
 
-def refusal(text: str) -> Invalid | None:
+def refusal(text: str) -> InvalidExpression | None:
     try:
         parsed(text)
-    except Invalid as refused:
+    except InvalidExpression as refused:
         return refused
     return None
 
 
 def messages(text: str) -> list[str]:
     """What is wrong with a text: `line:column: message`, without the lines that show it."""
-    with pytest.raises(Invalid) as failure:
+    with pytest.raises(InvalidExpression) as failure:
         parser.parse(text, ALL_MACROS)
     return re.findall(r"^ERROR: <input>:(.*)$", str(failure.value), re.MULTILINE)
 
@@ -71,13 +71,13 @@ def shown(node: Node | None) -> str:
         case CreateList():
             items = ("?" * (i in node.optional) + shown(item) for i, item in enumerate(node.items))
             return f"[{', '.join(items)}]"
-        case CreateMap() | Message():
+        case CreateMap() | CreateMessage():
             keys = [each.key if isinstance(each.key, str) else shown(each.key) for each in node.entries]
             entries = (
                 f"{'?' * each.is_optional}{key}: {shown(each.value)}"
                 for key, each in zip(keys, node.entries, strict=True)
             )
-            name = node.name if isinstance(node, Message) else ""
+            name = node.name if isinstance(node, CreateMessage) else ""
             return f"{name}{{{', '.join(entries)}}}"
         case Comprehension():
             parts = [shown(node.range), *node.variables, shown(node.condition), shown(node.result)]
@@ -200,6 +200,7 @@ EXPANSIONS = {
 
 @pytest.mark.parametrize(("text", "tree"), EXPANSIONS.values(), ids=EXPANSIONS)
 def test_macros(text: str, tree: str) -> None:
+    """Row R02."""
     assert shown(parsed(text)) == tree
 
 
@@ -373,7 +374,7 @@ def test_other_errors(text: str, expected: list[str]) -> None:
 
 
 def test_optional_syntax_may_be_unknown() -> None:
-    with pytest.raises(Invalid) as failure:
+    with pytest.raises(InvalidExpression) as failure:
         parser.parse("a.?b && a[?b] && [?c] == {?d: e}", ALL_MACROS, optional_syntax=False)
     assert re.findall(r"1:(\d+): (.*)", str(failure.value)) == [
         ("2", "unsupported syntax '.?'"),

@@ -21,11 +21,11 @@ from typing import Any, Final
 import pytest
 
 from apiserver.cel import library, macros, types
-from apiserver.cel.checker import Rules
+from apiserver.cel.checker import CheckOptions
 from apiserver.cel.compiler import ProgramError
 from apiserver.cel.environment import Environment
 from apiserver.cel.functions import Library, Overload
-from apiserver.cel.syntax import Invalid
+from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import Type
 from apiserver.cel.values import (
     Duration,
@@ -182,11 +182,11 @@ def test_case(case: Mapping[str, Any]) -> None:
         variables,
         [*libraries(), functions],
         case["container"],
-        rules=Rules(mixed=True, lenient=case["disable_check"], quoted_fields=True),
+        options=CheckOptions(mixed=True, lenient=case["disable_check"], quoted_fields=True),
     )
     want = case["want"]
     if want is not None and want[0] == "error":
-        with pytest.raises((Invalid, ProgramError, EvaluationError)):
+        with pytest.raises((InvalidExpression, ProgramError, EvaluationError)):
             evaluated(environment, case)
         return
     if "want_type" in case:

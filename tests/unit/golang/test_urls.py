@@ -1,4 +1,4 @@
-"""URLs as Go's net/url reads them: which are wrong, its words for it, and the parts of the others."""
+"""URLs as Go's net/url parses them: the parts of valid ones, and the errors of others."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.golang.formatting import SHOWN_LENGTH_MAX, go_text
+from apiserver.golang.formatting import TEXT_LENGTH_MAX, go_text
 from apiserver.patch import strategic_merge
 from apiserver.patch.strategic_merge import CannotMerge, ListOfLists, MalformedPatch
 from apiserver.schema.builtin import BuiltinSchemas
@@ -309,7 +309,7 @@ def test_patches_that_cannot_be_merged_are_refused(
 
 
 def test_messages_are_bounded() -> None:
-    assert len(go_text([{"a": "x" * 100}] * 1_000)) <= SHOWN_LENGTH_MAX + 3
+    assert len(go_text([{"a": "x" * 100}] * 1_000)) <= TEXT_LENGTH_MAX + 3
     assert len(go_text(orjson.loads(b"[" * 1_000 + b"]" * 1_000))) < 200
     assert go_text({"b": [1.5, None, True], "a": {"x": "y z"}}) == "map[a:map[x:y z] b:[1.5 <nil> true]]"
 

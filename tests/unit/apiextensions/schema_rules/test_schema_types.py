@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.apiextensions.schema_rules.schema_types import SchemaTypes, escape
-from apiserver.cel.types import Kind, Type
+from apiserver.cel.types import Type, TypeKind
 
 Schema = dict[str, Any]
 
@@ -110,7 +110,7 @@ def test_the_vendor_names_the_extensions() -> None:
     assert SchemaTypes("kubernetes").of(schema, "self") is None
     found = SchemaTypes("acme").of(schema, "self")
     assert found is not None
-    assert found.kind is Kind.DYN
+    assert found.kind is TypeKind.DYN
 
 
 NAMES: Mapping[str, tuple[str, str | None]] = {
