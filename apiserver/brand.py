@@ -1,8 +1,8 @@
-"""The two words that a deployment may choose, and every name that is made from them.
+"""The two words that a deployment may choose, and the names that are made from them.
 
 `group_domain` is the suffix of API group names (`k8s.io` in `rbac.authorization.k8s.io`), `vendor` the
-word in media types and schema extensions (`kubernetes` in `application/vnd.kubernetes.protobuf`). The
-same server can so carry somebody's own brand of API. Source: spec, Notation.
+word in media types and schema extensions (`kubernetes` in `application/vnd.kubernetes.protobuf`). So
+the same server can serve an API under another brand. Source: spec, Notation.
 """
 
 from __future__ import annotations
@@ -49,4 +49,9 @@ class Brand:
 
     def extension(self, name: str) -> str:
         """`list-type` -> `x-kubernetes-list-type`."""
-        return f"x-{self.vendor}-{name}"
+        return extension_key(self.vendor, name)
+
+
+def extension_key(vendor: str, name: str) -> str:
+    """The key of a schema extension: `kubernetes`, `list-type` -> `x-kubernetes-list-type`."""
+    return f"x-{vendor}-{name}"

@@ -1,4 +1,4 @@
-"""Where the specification and kube-apiserver differ, and which of them is followed."""
+"""Deviations of the specification from kube-apiserver, and which of the two is followed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Deviations:
-    """True: as the specification has it. False: as kube-apiserver does it (`--strict-kube-compat`).
+    """True follows the specification, False kube-apiserver (`--strict-kube-compat`).
 
     item_watch: `?watch` on the path of one object watches it, instead of being ignored (row I11).
-    bare_dry_run: `?dryRun` without a value is a dry run, instead of an error (row J08).
+    empty_dry_run: `?dryRun` without a value is a dry run, instead of an error (row J08).
     if_match: If-Match on a JSON patch is a condition, instead of being ignored (row L04).
-    empty_list_keeps_owners: `managedFields: []` says nothing, instead of stripping all ownership (row F22).
-    reset_writer_owns: who strips all ownership owns what else the request changes, instead of nobody (F23).
+    empty_list_keeps_owners: `managedFields: []` has no effect, instead of removing all managers (row F22).
+    reset_writer_owns: a manager that resets managedFields owns what else its request changes, instead of
+        nobody (F23).
     """
 
     item_watch: bool = True

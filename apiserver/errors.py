@@ -1,30 +1,35 @@
-"""Every failure that a client can see, and the one table from storage errors to them.
+"""The errors that clients see as a Status, and the one table from storage errors to them.
 
-    ApiError                      carries the Status document
-    ├── BadRequest            400
-    ├── Unauthorized          401
-    ├── Forbidden             403
-    ├── NotFound              404   of an object;  NoSuchEndpoint  of a path
-    ├── MethodNotAllowed      405
-    ├── NotAcceptable         406
-    ├── AlreadyExists         409
-    ├── Conflict              409
-    ├── Expired               410
-    ├── RequestEntityTooLarge 413
-    ├── UnsupportedMediaType  415
-    ├── Invalid               422   with a cause for each field;  UnprocessablePatch  without
-    ├── TooManyRequests       429
-    ├── InternalError         500   a bug here, or a damaged object: never the client's doing
-    ├── UnmergeablePatch      500   the client's doing all the same: Kubernetes has no better code for it
-    ├── ServiceUnavailable    503
-    └── Timeout               504
+    ApiError                       carries the Status document
+    ├── BadRequest             400
+    ├── Unauthorized           401
+    ├── Forbidden              403
+    ├── NotFound               404  of an object
+    ├── NoSuchEndpoint         404  of a path
+    ├── MethodNotAllowed       405
+    ├── NotAcceptable          406
+    ├── AlreadyExists          409
+    ├── Conflict               409
+    ├── ApplyConflict          409  with a cause for each field that another manager owns
+    ├── Expired                410
+    ├── RequestEntityTooLarge  413
+    ├── UnsupportedMediaType   415
+    ├── Invalid                422  with a cause for each field
+    ├── UnprocessablePatch     422  a JSON patch that cannot be applied
+    ├── UnmergeablePatch       422  another patch that cannot be applied
+    ├── TooManyRequests        429
+    ├── InternalError          500  a bug here, never the client's fault
+    ├── StorageReadError       500  a damaged object
+    ├── ServiceUnavailable     503
+    └── Timeout                504
 
+Errors that only one module raises are defined there. tests/unit/test_errors.py checks the tree.
 Source: k8s.io/apimachinery, pkg/api/errors/errors.go; requirement rows P01-P04.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from apiserver import field_errors
@@ -43,7 +48,7 @@ from storage.errors import (
 
 
 class ApiError(Exception):
-    """A failure with its Status. Subclasses set `code` and `reason`.
+    """An error with its Status. Subclasses set `code` and `reason`.
 
     details: the Status' details; None leaves them out.
     retry_after_s: sent as Retry-After and, in details, as retryAfterSeconds.
@@ -59,11 +64,17 @@ class ApiError(Exception):
         self.message = message
         self.details = details
         self.retry_after_s = retry_after_s
-        # The Status' metadata; an expired list has a token there to go on with.
+        # The Status' metadata; that of an expired list has a continue token.
         self.list_meta: Document = {}
+        # What the client is to be warned of beside the failure: a refused write was looked at before.
+        self.warnings: list[str] = []
+
+    def add_warnings(self, earlier: Iterable[str]) -> None:
+        """Put the warnings of what came before the failure first."""
+        self.warnings = [*earlier, *self.warnings]
 
     def status(self) -> Document:
-        """The body of the answer, in the order of fields that Kubernetes uses."""
+        """The response body, with its fields in the order of Kubernetes."""
         document: Document = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -108,7 +119,7 @@ class Forbidden(ApiError):
     def to_resource(
         cls, resource: GroupResource, name: str, why: str, *, causes: Sequence[dict[str, Any]] = ()
     ) -> Forbidden:
-        """The object, or the collection if `name` is empty, may not be touched."""
+        """The user may not do this to the object, or to the collection if `name` is empty."""
         subject = f'{resource} "{name}"' if name else f"{resource}"
         return cls(f"{subject} is forbidden: {why}", causes=causes, details=details_of(resource, name))
 
@@ -121,7 +132,7 @@ class NotFound(ApiError):
 
 
 class NoSuchEndpoint(ApiError):
-    """The path leads nowhere, though its group is served."""
+    """There is no such path, though its group is served."""
 
     code, reason = 404, "NotFound"
 
@@ -163,7 +174,10 @@ class Conflict(ApiError):
 
 
 class ApplyConflict(ApiError):
-    """Others own what is applied with another value. causes: one for each field and owner (row F10)."""
+    """Other managers own fields that are applied with another value.
+
+    causes: one for each field and manager (row F10).
+    """
 
     code, reason = 409, "Conflict"
 
@@ -207,12 +221,21 @@ class Invalid(ApiError):
 
 
 class UnprocessablePatch(ApiError):
-    """A JSON patch whose operations cannot be carried out on the object as it is."""
+    """A JSON patch has an operation that cannot be applied to the object."""
 
     code, reason = 422, "Invalid"
 
     def __init__(self) -> None:
         super().__init__("the server rejected our request due to an error in our request", details={})
+
+
+class UnmergeablePatch(ApiError):
+    """A strategic merge patch or an apply contradicts the object, the schema or itself.
+
+    kube-apiserver answers 500 here.
+    """
+
+    code, reason = 422, "Invalid"
 
 
 class TooManyRequests(ApiError):
@@ -224,12 +247,6 @@ class TooManyRequests(ApiError):
 
 class InternalError(ApiError):
     code, reason = 500, "InternalError"
-
-
-class UnmergeablePatch(ApiError):
-    """A strategic merge patch that contradicts the object, or itself; kube-apiserver answers 500 here."""
-
-    code, reason = 422, "Invalid"
 
 
 class StorageReadError(ApiError):
@@ -254,7 +271,7 @@ class Timeout(ApiError):
 
     @classmethod
     def too_large_resource_version(cls, *, requested: int, current: int) -> Timeout:
-        """Row K37. Clients know this failure by the cause's reason."""
+        """The error of row K37; clients recognise it by the reason of its cause."""
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
         return cls(
             f"Timeout: Too large resource version: {requested}, current: {current}",
@@ -269,7 +286,7 @@ _MODIFIED: Final = (
 
 
 def details_of(resource: GroupResource, name: str, uid: str = "") -> Document:
-    """The details of a Status about one object. `kind` holds the resource, as it always has."""
+    """The details of a Status about one object. `kind` holds the resource, as in kube-apiserver."""
     details: Document = {}
     if name:
         details["name"] = name
@@ -282,7 +299,7 @@ def details_of(resource: GroupResource, name: str, uid: str = "") -> Document:
 
 
 def from_storage(error: StorageError, resource: GroupResource, name: str) -> ApiError:
-    """What a storage failure looks like to a client; the only place that knows."""
+    """Translate a storage error for a client; no other code does."""
     match error:
         case KeyExists():
             return AlreadyExists(resource, name)

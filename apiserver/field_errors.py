@@ -1,4 +1,4 @@
-"""Errors about fields, with the reasons and texts that clients of Kubernetes know.
+"""Errors about fields, with the reasons and texts of Kubernetes.
 
 Source: k8s.io/apimachinery, pkg/util/validation/field/errors.go.
 """
@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from apiserver.golang.quoting import go_quote
 
-# Of a value that is wrong; messages go into logs and terminals.
-SHOWN_LENGTH_MAX: Final = 8_192
+# Longer values are truncated, since messages go into logs and terminals.
+VALUE_LENGTH_MAX: Final = 8_192
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with one field.
+    """One error about one field.
 
-    field: its path, as `spec.containers[0].name`.
+    field: the path, as `spec.containers[0].name`.
     reason: Kubernetes' cause type, as `FieldValueInvalid`.
     message: the text after the path.
     """
@@ -32,6 +32,9 @@ class FieldError:
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
+
+
+Errors: TypeAlias = list[FieldError]
 
 
 def invalid(field: str, value: object, detail: str) -> FieldError:
@@ -69,33 +72,34 @@ def too_long(field: str, limit_bytes: int) -> FieldError:
     return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {limit_bytes} bytes")
 
 
-def too_many(field: str, found: int, limit: int) -> FieldError:
-    return FieldError(field, "FieldValueTooMany", f"Too many: {found}: must have at most {limit} items")
+def too_many(field: str, count: int, limit: int) -> FieldError:
+    return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
 
 
 def quote(value: object) -> str:
-    """A value as messages show it: text as Go quotes it, all else as JSON."""
+    """A value as messages show it: strings quoted as in Go, all others as JSON."""
     if isinstance(value, str):
-        return _shortened(go_quote(value))
+        return truncated(go_quote(value))
     try:
         text = orjson.dumps(value).decode()
-    except TypeError:  # nested too deeply
+    except TypeError:  # too deep
         return "{...}"
-    return _shortened(text[: SHOWN_LENGTH_MAX + 1].translate(_HTML))
+    return truncated(text[: VALUE_LENGTH_MAX + 1].translate(_HTML))
 
 
-# Go's JSON is fit to stand in HTML.
+# Go escapes JSON for HTML.
 _HTML: Final = str.maketrans(
     {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
 )
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}..."
+def truncated(text: str) -> str:
+    """A text that a client sent, in at most VALUE_LENGTH_MAX characters and an ellipsis."""
+    return text if len(text) <= VALUE_LENGTH_MAX else f"{text[:VALUE_LENGTH_MAX]}..."
 
 
 def summary(errors: Iterable[FieldError]) -> str:
-    """All errors in one line; the same one is told once."""
+    """All errors in one line, without duplicates."""
     texts = list(dict.fromkeys(map(str, errors)))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

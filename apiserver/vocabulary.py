@@ -1,15 +1,17 @@
-"""The words that all else is written in."""
+"""The types and constants that all packages share."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-# The parameters of a query string, in the order they came.
+# The values of a query string's parameters, in their order.
 Query: TypeAlias = Mapping[str, list[str]]
 # A decoded object: dicts, lists, str, int, float, bool, None.
 Document: TypeAlias = dict[str, Any]
+IPNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ANONYMOUS: Final = "system:anonymous"
 UNAUTHENTICATED: Final = "system:unauthenticated"
@@ -29,11 +31,11 @@ class GroupVersion(NamedTuple):
 
 
 class Deprecation(NamedTuple):
-    """An API that will go, or stays but should not be used any more. Rows S05-S07.
+    """The deprecation of an API. Rows S05-S07.
 
-    since, removed_in: releases, as `1.33`; removed_in is empty if it stays. replacement: as
-    `discovery.k8s.io/v1 EndpointSlice`, or empty.
-    text: what clients are told, where somebody has said it in words.
+    since, removed_in: releases, as `1.33`; removed_in is empty if the API will not be removed.
+    replacement: as `discovery.k8s.io/v1 EndpointSlice`, or empty.
+    text: the warning of a custom resource's definition, in place of the standard one.
     """
 
     since: str
@@ -42,7 +44,7 @@ class Deprecation(NamedTuple):
     text: str = ""
 
     def warning(self, api: str) -> str:
-        """api: what is deprecated, as `v1 Endpoints`."""
+        """The warning for clients. api: the deprecated API, as `v1 Endpoints`."""
         if self.text:
             return self.text
         text = f"{api} is deprecated in v{self.since}+"
@@ -73,7 +75,7 @@ class GroupKind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Who asks."""
+    """The user that makes a request."""
 
     name: str
     groups: tuple[str, ...] = ()

@@ -107,7 +107,7 @@ from apiserver.serving.listening import (
 )
 from apiserver.serving.service_account_tokens import ServiceAccountTokens, finder, service_accounts
 from apiserver.vocabulary import UserInfo
-from apiserver.wire.media_types import media_types
+from apiserver.wire.media_types import supported_media_types
 from apiserver.workers.worker import SupervisorClient
 from storage.auto_compaction import AutoCompactor
 from storage.embedded import EmbeddedStore
@@ -392,7 +392,7 @@ class App:
                 brand,
                 schemas,
                 lambda: self._table,
-                types=media_types(brand, has_cbor=config.cbor),
+                types=supported_media_types(brand, has_cbor=config.cbor),
                 patch_types=(*PATCH_TYPES, APPLY),
             ),
             health=self._health,

@@ -17,7 +17,7 @@ from apiserver.registry import offload
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
-from apiserver.wire.media_types import CBOR, JSON, YAML, media_types
+from apiserver.wire.media_types import CBOR, JSON, YAML, supported_media_types
 from apiserver.wire.protobuf import InvalidProtobuf, open_envelope
 
 # With aliases a short text stands for a long document, and every value of it takes far longer than in JSON.
@@ -93,7 +93,7 @@ class BodyParser:
     def __init__(self, brand: Brand, *, has_cbor: bool = False) -> None:
         self._brand = brand
         self._has_cbor = has_cbor
-        self.accepted = media_types(brand, has_cbor=has_cbor)
+        self.accepted = supported_media_types(brand, has_cbor=has_cbor)
 
     def parse(self, body: bytes, content_type: str, from_protobuf: Callable[[bytes], Document]) -> Parsed:
         """from_protobuf: decodes a message; raises LookupError if the kind has no form in protobuf.
@@ -125,7 +125,7 @@ class BodyParser:
         except cbor.InvalidCbor as error:
             raise MalformedBody(f"unable to determine group/version/kind: {error}") from None
         except LookupError:
-            types = media_types(self._brand, has_protobuf=False, has_cbor=self._has_cbor)
+            types = supported_media_types(self._brand, has_protobuf=False, has_cbor=self._has_cbor)
             raise UnsupportedMediaType.none_of(types) from None
 
 

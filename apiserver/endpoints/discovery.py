@@ -26,7 +26,7 @@ from apiserver.errors import BadRequest, NotAcceptable
 from apiserver.registry import offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.vocabulary import Document, GroupVersion
-from apiserver.wire.media_types import JSON, media_types
+from apiserver.wire.media_types import JSON, supported_media_types
 
 # Of groups and versions; more than the built-in ones have in all their forms.
 CACHED_DOCUMENTS_MAX: Final = 256
@@ -58,8 +58,8 @@ class Discovery:
         self._meta = meta
         # In Kubernetes the aggregated form has no CBOR, whatever the gate says.
         targets = [Target(AGGREGATED_KIND, brand.discovery_group, "v2")]
-        self._negotiator = Negotiator(targets, media_types(brand))
-        self._plain = Negotiator((), media_types(brand, has_cbor=has_cbor))
+        self._negotiator = Negotiator(targets, supported_media_types(brand))
+        self._plain = Negotiator((), supported_media_types(brand, has_cbor=has_cbor))
         self._target = f"g={brand.discovery_group};v=v2;as={AGGREGATED_KIND}"
         # Tables compare by identity; there are few at a time.
         self._aggregated = lru_cache(maxsize=4)(self._make_aggregated)

@@ -27,7 +27,7 @@ from apiserver.registry.store import Registry
 from apiserver.schema.compile import TypeMismatch, Walk
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
-from apiserver.wire.protobuf import Decoder
+from apiserver.wire.protobuf import MessageDecoder
 
 # Objects of a collection that are deleted at the same time.
 WORKERS: Final = 16
@@ -115,7 +115,7 @@ class DeleteOptionsReader:
         self._allows_empty_dry_run = deviations.empty_dry_run
         self._brand = brand
         self._check = Walk(schema)
-        self._from_protobuf = Decoder(schema)
+        self._from_protobuf = MessageDecoder(schema)
         self._parser = BodyParser(brand, has_cbor=has_cbor)
 
     async def read(self, call: Call) -> DeleteOptions:

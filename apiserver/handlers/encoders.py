@@ -13,7 +13,7 @@ from apiserver.endpoints.negotiation import Form, Negotiator, object_targets
 from apiserver.endpoints.representation import Encoder, FormCaches, MetaV1Encoders, encoder_for
 from apiserver.meta.options import first
 from apiserver.registry.served_resource import ServedResource
-from apiserver.wire.media_types import JSON, YAML, media_types
+from apiserver.wire.media_types import JSON, YAML, supported_media_types
 
 
 class Encoders:
@@ -65,7 +65,7 @@ class Encoders:
 
 
 def _negotiator(brand: Brand, *, has_protobuf: bool, has_cbor: bool, streams: bool) -> Negotiator:
-    types = media_types(brand, has_protobuf=has_protobuf, has_cbor=has_cbor)
+    types = supported_media_types(brand, has_protobuf=has_protobuf, has_cbor=has_cbor)
     if streams:
         types = tuple(each for each in types if each != YAML)  # Its documents cannot follow each other.
     return Negotiator(

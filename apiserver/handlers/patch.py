@@ -182,7 +182,7 @@ def _json_patch(body: bytes, patch: Any, *, is_checked: bool) -> Patch:
         too_large = RequestEntityTooLarge(0)
         too_large.message = str(error)
         raise too_large from None
-    except json_patch.MalformedPatch as error:
+    except json_patch.MalformedJsonPatch as error:
         raise BadRequest(f"error decoding patch: {error}") from None
 
     def apply(document: Document) -> Any:
@@ -198,7 +198,7 @@ def _strategic_merge_patch(body: bytes, resource: ServedResource, said: Sequence
     def apply(document: Document) -> Document:
         try:
             patched = strategic_merge.apply(document, orjson.loads(body) or {}, resource.schema())
-        except strategic_merge.MalformedPatch as error:
+        except strategic_merge.MalformedStrategicPatch as error:
             raise BadRequest(str(error)) from None
         except strategic_merge.ListOfLists:
             raise UnprocessablePatch from None

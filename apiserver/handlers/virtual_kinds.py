@@ -25,7 +25,7 @@ from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import send_object
 from apiserver.meta import table
 from apiserver.meta.options import WriteOptions
-from apiserver.meta.table import AGE, Column, Columns, columns, path
+from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, with_revision
 from apiserver.schema.builtin import BuiltinSchemas
@@ -35,13 +35,13 @@ from apiserver.vocabulary import Document, GroupVersion
 _SCALE_COLUMNS: Final = columns(
     Column(
         "Desired",
-        path("spec", "replicas", default=0),
+        field_cell("spec", "replicas", default=0),
         type="integer",
         description="How many pods are wanted.",
     ),
     Column(
         "Available",
-        path("status", "replicas", default=0),
+        field_cell("status", "replicas", default=0),
         type="integer",
         description="How many pods there are.",
     ),

@@ -1,4 +1,4 @@
-"""What all objects have in common: names, labels, metadata, and how they are selected and shown.
+"""What kinds of objects share: names, metadata, conditions, selectors, the options of verbs, table columns.
 
-Nothing here does I/O or knows the time; who needs the time passes it in.
+Nothing here does I/O or reads a clock; callers pass the time.
 """

@@ -1,23 +1,32 @@
-"""Conditions of a status, by type."""
+"""Conditions in the status of an object. Source: apimachinery, pkg/api/meta/conditions.go."""
 
 from __future__ import annotations
 
 from apiserver.vocabulary import Document
 
 
-def set_condition(document: Document, condition: Document, now: str) -> None:
-    """Put a condition into the status. Its transition time is kept unless its status changes."""
-    conditions = document.setdefault("status", {}).setdefault("conditions", [])
-    for index, old in enumerate(conditions):
-        if old.get("type") == condition["type"]:
-            is_as_before = old.get("status") == condition["status"]
-            moment = old.get("lastTransitionTime") if is_as_before else now
-            conditions[index] = {**old, **condition, "lastTransitionTime": moment}
-            return
-    conditions.append({**condition, "lastTransitionTime": now})
+def find_condition(document: Document, kind: str) -> Document | None:
+    """Returns the condition of this type, if there is one."""
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == kind), None)
 
 
 def is_condition_true(document: Document, kind: str) -> bool:
-    """Whether the condition is there, and true."""
-    conditions = document.get("status", {}).get("conditions") or ()
-    return any(each.get("type") == kind and each.get("status") == "True" for each in conditions)
+    """Returns whether there is a condition of this type with the status `True`."""
+    condition = find_condition(document, kind)
+    return condition is not None and condition.get("status") == "True"
+
+
+def set_condition(document: Document, condition: Document, now: str) -> None:
+    """Set the condition of this type. Its transition time is kept unless its status changes.
+
+    Fields that `condition` lacks are kept, too.
+    """
+    conditions = document.setdefault("status", {}).setdefault("conditions", [])
+    for index, old in enumerate(conditions):
+        if old.get("type") == condition["type"]:
+            is_unchanged = old.get("status") == condition["status"]
+            time = old.get("lastTransitionTime") if is_unchanged else now
+            conditions[index] = {**old, **condition, "lastTransitionTime": time}
+            return
+    conditions.append({**condition, "lastTransitionTime": now})

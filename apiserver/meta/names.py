@@ -1,7 +1,7 @@
 """Rules for names, label keys and label values.
 
-Each function takes a text and returns what is wrong with it, as the sentences that Kubernetes uses; an
-empty list means that it is fine. Source: k8s.io/apimachinery, pkg/util/validation/validation.go.
+Each function takes a string and returns the problems with it, in the words of Kubernetes; an empty list means
+that it is valid. Source: k8s.io/apimachinery, pkg/util/validation/validation.go.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ LABEL_MAX: Final = 63
 SUBDOMAIN_MAX: Final = 253
 # Room for the random suffix of a generated name: 63 - 5.
 GENERATE_NAME_PREFIX_MAX: Final = 58
-# Consonants and digits that are not easily mistaken, and make no words.
+# Consonants and digits that are not easily confused, and form no words.
 GENERATED_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 GENERATED_SUFFIX_LENGTH: Final = 5
-# Keys, values and references come again with each object, so the last few are remembered, if they are not
-# longer than the longest that is valid.
-REMEMBERED_MAX: Final = 2_048
+# Objects have the same keys, values and references, so the results for the last ones are cached, unless these
+# are longer than the longest valid one.
+CACHED_MAX: Final = 2_048
 _CACHED_LENGTH_MAX: Final = SUBDOMAIN_MAX + 1 + LABEL_MAX
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -72,7 +72,7 @@ def dns_subdomain(name: str) -> list[str]:
     if len(name) <= SUBDOMAIN_MAX and _is_subdomain(name):
         return []
     problems = []
-    if _length(name) > SUBDOMAIN_MAX:
+    if byte_length(name) > SUBDOMAIN_MAX:
         problems.append(f"must be no more than {SUBDOMAIN_MAX} characters")
     if not _is_subdomain(name):
         problems.append(_SUBDOMAIN_TEXT)
@@ -84,7 +84,7 @@ def dns_label(name: str) -> list[str]:
     if len(name) <= LABEL_MAX and _is_label(name):
         return []
     problems = []
-    if _length(name) > LABEL_MAX:
+    if byte_length(name) > LABEL_MAX:
         problems.append(f"must be no more than {LABEL_MAX} characters")
     if not _is_label(name):
         problems.append("must not contain dots" if _is_subdomain(name) else _LABEL_TEXT)
@@ -94,7 +94,7 @@ def dns_label(name: str) -> list[str]:
 def dns1035_label(name: str) -> list[str]:
     """Like `dns_label`, and starts with a letter."""
     problems = []
-    if _length(name) > LABEL_MAX:
+    if byte_length(name) > LABEL_MAX:
         problems.append(f"must be no more than {LABEL_MAX} characters")
     if not _is_dns1035(name):
         problems.append(_DNS1035_TEXT)
@@ -102,23 +102,23 @@ def dns1035_label(name: str) -> list[str]:
 
 
 def path_segment(name: str) -> list[str]:
-    """The rule for names that only have to fit into a URL, as those of roles."""
+    """The rule for names that only have to be a segment of a URL path, as those of roles."""
     if name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{character}'" for character in "/%" if character in name]
 
 
-def remembered(rule: NameRule) -> NameRule:
-    """A rule for texts of which the same ones come again and again."""
-    remembering = lru_cache(maxsize=REMEMBERED_MAX)(lambda name: tuple(rule(name)))
+def cached(rule: NameRule) -> NameRule:
+    """Cache the results of a rule for the last CACHED_MAX strings."""
+    cached_rule = lru_cache(maxsize=CACHED_MAX)(lambda name: tuple(rule(name)))
 
     def check(name: str) -> list[str]:
-        return [*remembering(name)] if len(name) <= _CACHED_LENGTH_MAX else rule(name)
+        return [*cached_rule(name)] if len(name) <= _CACHED_LENGTH_MAX else rule(name)
 
     return wraps(rule)(check)
 
 
-@remembered
+@cached
 def qualified_name(name: str) -> list[str]:
     """The rule for keys of labels and annotations, and for finalizers: `example.com/name` or `name`."""
     prefix, slash, last = name.rpartition("/")
@@ -132,23 +132,49 @@ def qualified_name(name: str) -> list[str]:
             problems += [f"prefix part {problem}" for problem in dns_subdomain(prefix)]
     if not last:
         problems.append("name part must be non-empty")
-    elif _length(last) > LABEL_MAX:
+    elif byte_length(last) > LABEL_MAX:
         problems.append(f"name part must be no more than {LABEL_MAX} bytes")
     if not _is_qualified(last):
         problems.append(f"name part {_NAME_PART_TEXT}")
     return problems
 
 
-@remembered
+@cached
 def label_value(value: str) -> list[str]:
     problems = []
-    if _length(value) > LABEL_MAX:
+    if byte_length(value) > LABEL_MAX:
         problems.append(f"must be no more than {LABEL_MAX} bytes")
     if not _is_value(value):
         problems.append(_VALUE_TEXT)
     return problems
 
 
-def _length(text: str) -> int:
-    """In bytes, as Go counts, whatever the message calls them."""
+_DATA_KEY: Final = r"[-._a-zA-Z0-9]+"
+_is_data_key = re.compile(_DATA_KEY).fullmatch
+_DATA_KEY_TEXT: Final = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+    f"'KEY_NAME',  or 'key-name', regex used for validation is '{_DATA_KEY}')"
+)
+
+
+@cached
+def config_map_key(key: str) -> list[str]:
+    """The rule for keys of ConfigMaps and Secrets, which can become names of files."""
+    problems = []
+    if byte_length(key) > SUBDOMAIN_MAX:
+        problems.append(f"must be no more than {SUBDOMAIN_MAX} characters")
+    if not _is_data_key(key):
+        problems.append(_DATA_KEY_TEXT)
+    if key in (".", ".."):
+        problems.append(f"must not be '{key}'")
+    elif key.startswith(".."):
+        problems.append("must not start with '..'")
+    return problems
+
+
+def byte_length(text: str) -> int:
+    """Returns the length in bytes, which Go counts, although messages say characters.
+
+    Half a surrogate pair has three.
+    """
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

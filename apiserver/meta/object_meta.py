@@ -1,6 +1,6 @@
-"""The rules of `metadata`, which hold for objects of every kind.
+"""The rules of `metadata`, which are the same for objects of every kind.
 
-The documents have passed the schema: fields that are there have their types. Sources:
+The documents have passed the schema: fields have their types. Sources:
 k8s.io/apimachinery pkg/api/validation/objectmeta.go, k8s.io/apiserver pkg/registry/rest/{create,update}.go.
 Requirement rows A15, A16, B01-B15, G01-G03.
 """
@@ -16,20 +16,20 @@ from apiserver.meta import names
 from apiserver.meta.names import NameRule
 from apiserver.vocabulary import Document
 
-# Whoever has made so many mistakes does not read on; each is told several times over.
+# More are not reported: nobody reads them, and each of these errors may repeat a long value.
 ERRORS_MAX: Final = 20
 ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
-# Finalizers that need no domain: the garbage collector's.
+# The finalizers of the garbage collector, which have no domain.
 FINALIZER_ORPHAN: Final = "orphan"
 FINALIZER_FOREGROUND: Final = "foregroundDeletion"
 _STANDARD_FINALIZERS: Final = frozenset({"kubernetes", FINALIZER_ORPHAN, FINALIZER_FOREGROUND})
 
 
-# ---- filling in what the server owns
+# ---- fields that the server sets
 
 
 def prepare_create(meta: Document, *, uid: str, now: str, generated_suffix: Callable[[], str]) -> None:
-    """Give a new object its identity; what a client says of these fields is ignored."""
+    """Set the fields of a new object that the server owns; values that a client sent are ignored."""
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
         meta.pop(field, None)
     meta["uid"] = uid
@@ -39,19 +39,19 @@ def prepare_create(meta: Document, *, uid: str, now: str, generated_suffix: Call
 
 
 def generate_name(prefix: str, suffix: str) -> str:
-    """`my-` and `x7k2p` make `my-x7k2p`; long prefixes are cut so that the suffix always shows."""
+    """Append a suffix to a prefix: `my-`, `x7k2p` -> `my-x7k2p`. Long prefixes are truncated."""
     return prefix[: names.GENERATE_NAME_PREFIX_MAX] + suffix
 
 
 def prepare_update(meta: Document, old: Document) -> None:
-    """Keep what the server owns and clients may leave out, or may not change without being told."""
+    """Keep the old values of the fields that the server owns and clients may omit."""
     for field in ("selfLink", "managedFields"):
         meta.pop(field, None)
     if not meta.get("uid"):
         _keep(meta, old, "uid")
     _keep(meta, old, "creationTimestamp")
     _keep(meta, old, "generation")
-    # A deletion cannot be taken back, nor its grace period be forgotten.
+    # A deletion cannot be undone, nor its grace period be removed.
     if "deletionTimestamp" in old:
         _keep(meta, old, "deletionTimestamp")
         if meta.get("deletionGracePeriodSeconds") is None:
@@ -66,19 +66,19 @@ def _keep(meta: Document, old: Document, field: str) -> None:
 
 
 def remove_duplicate_owners(meta: Document) -> list[str]:
-    """Drop repeated entries of ownerReferences; returns the UIDs that came more than once."""
+    """Remove duplicate entries of ownerReferences; returns the UIDs of these."""
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return []
     seen: dict[tuple[tuple[str, Any], ...], Document] = {}
-    repeated: dict[str, None] = {}
+    duplicates: dict[str, None] = {}
     for owner in owners:
         fields = tuple(sorted(owner.items()))
         if fields in seen:
-            repeated[str(owner.get("uid", ""))] = None
+            duplicates[str(owner.get("uid", ""))] = None
         seen.setdefault(fields, owner)
     meta["ownerReferences"] = list(seen.values())
-    return list(repeated)
+    return list(duplicates)
 
 
 # ---- validation
@@ -87,9 +87,9 @@ def remove_duplicate_owners(meta: Document) -> list[str]:
 def validate(
     meta: Document, *, is_namespaced: bool, name_rule: NameRule, allows_unqualified_finalizers: bool = False
 ) -> list[FieldError]:
-    """What is wrong with the metadata of an object about to be stored.
+    """The errors in the metadata of an object that is about to be stored.
 
-    takes_bare_finalizers: these need no domain, as in types that Kubernetes itself does not have.
+    allows_unqualified_finalizers: finalizers need no domain, as in custom resources.
     """
     errors = []
     if prefix := meta.get("generateName"):
@@ -109,13 +109,13 @@ def validate(
     errors += validate_annotations(meta.get("annotations"))
     if owners := meta.get("ownerReferences"):
         errors += _validate_owners(owners)
-    if found := meta.get("finalizers"):
-        errors += _validate_finalizers(found, allows_unqualified=allows_unqualified_finalizers)
+    if finalizer_names := meta.get("finalizers"):
+        errors += _validate_finalizers(finalizer_names, allows_unqualified=allows_unqualified_finalizers)
     return errors
 
 
 def validate_update(meta: Document, old: Document) -> list[FieldError]:
-    """What is wrong with the change from `old` to `meta`."""
+    """The errors in an update from `old` to `meta`."""
     errors = _validate_finalizer_additions(meta, old)
     errors += [
         invalid(f"metadata.{field}", meta.get(field), "field is immutable")
@@ -148,14 +148,14 @@ def validate_labels(labels: dict[str, str] | None, field: str) -> list[FieldErro
 
 
 def validate_finalizer_name(name: str, field: str) -> list[FieldError]:
-    """A finalizer needs a domain, unless it is one of the garbage collector's."""
+    """The errors in a finalizer's name: it needs a domain, unless it is a standard one."""
     if is_unqualified_finalizer(name):
         return [invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")]
     return []
 
 
 def _example_name(prefix: str) -> str:
-    """A name that the prefix might become: only a dash at its end needs something after it."""
+    """A name that the prefix may become: only a dash at its end needs a character after it."""
     return prefix[:-1] + "a" if prefix.endswith("-") else prefix
 
 
@@ -171,7 +171,7 @@ def validate_annotations(annotations: dict[str, str] | None) -> list[FieldError]
     errors = []
     size_bytes = 0
     for key, value in (annotations or {}).items():
-        # The rule is that of labels' keys, but case does not count in the domain.
+        # The rule is that of label keys, except that the domain may have upper case.
         if problems := names.qualified_name(key.lower()):
             errors += [invalid("metadata.annotations", key, problem) for problem in problems]
         if len(errors) >= ERRORS_MAX:
@@ -202,17 +202,17 @@ def _validate_owners(owners: list[Document]) -> list[FieldError]:
         ]
         if (group, version, owner.get("kind")) == ("", "v1", "Event"):
             errors.append(
-                invalid(field, _in_order(owner), "/v1, Kind=Event is disallowed from being an owner")
+                invalid(field, _ordered_fields(owner), "/v1, Kind=Event is disallowed from being an owner")
             )
         if owner.get("controller") is True:
             if controller is not None:
-                found = f"{_kind_and_name(controller)} and {_kind_and_name(owner)}"
+                both = f"{_kind_and_name(controller)} and {_kind_and_name(owner)}"
                 errors.append(
                     invalid(
                         field,
-                        [_in_order(each) for each in owners],
+                        [_ordered_fields(each) for each in owners],
                         "Only one reference can have Controller set to true. "
-                        f'Found "true" in references for {found}',
+                        f'Found "true" in references for {both}',
                     )
                 )
             controller = owner
@@ -221,7 +221,7 @@ def _validate_owners(owners: list[Document]) -> list[FieldError]:
     return errors
 
 
-def _in_order(owner: Document) -> dict[str, Any]:
+def _ordered_fields(owner: Document) -> dict[str, Any]:
     return {part: owner[part] for part in _OWNER_FIELDS if part in owner}
 
 
@@ -230,7 +230,7 @@ def _kind_and_name(owner: Document) -> str:
 
 
 def is_unqualified_finalizer(name: str) -> bool:
-    """It has no domain, and is none of the garbage collector's."""
+    """Does a finalizer's name lack a domain without being a standard one?"""
     return "/" not in name and name not in _STANDARD_FINALIZERS
 
 
@@ -249,7 +249,7 @@ def _validate_finalizers(finalizers: list[str], *, allows_unqualified: bool) -> 
 
 
 def _validate_finalizer_additions(meta: Document, old: Document) -> list[FieldError]:
-    """Row B07: who is being deleted can only lose finalizers."""
+    """The errors in added finalizers: an object that is being deleted can only lose some (row B07)."""
     if "deletionTimestamp" not in old:
         return []
     added = sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ()))
@@ -266,6 +266,6 @@ def _validate_finalizer_additions(meta: Document, old: Document) -> list[FieldEr
 
 
 def finalizers(document: Document) -> list[str]:
-    """Who must agree before the object is removed."""
-    found: list[str] = document["metadata"].get("finalizers") or []
-    return found
+    """The finalizers of an object."""
+    listed: list[str] = document["metadata"].get("finalizers") or []
+    return listed

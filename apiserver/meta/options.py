@@ -1,6 +1,6 @@
-"""The options of each verb, from a query or a body, checked as Kubernetes checks them.
+"""The options of each verb, parsed from a query or a body and validated as in Kubernetes.
 
-Requirement rows J01-J11, K01-K46 (which read is meant), G06-G16. Sources: k8s.io/apimachinery
+Requirement rows J01-J11, K01-K46 (the semantics of resourceVersion), G06-G16. Sources: k8s.io/apimachinery
 pkg/apis/meta/internalversion/validation, pkg/apis/meta/v1/validation; the tables of
 https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.
 """
@@ -22,6 +22,7 @@ from apiserver.field_errors import (
     required,
     too_long,
 )
+from apiserver.golang.quoting import strconv_error
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
 from apiserver.meta.selectors import (
     FieldSelector,
@@ -40,23 +41,23 @@ FIELD_MANAGER_MAX: Final = 128
 _INT64_MAX: Final = (1 << 63) - 1
 
 
-# ---- reading parameters
+# ---- query parameters
 
 
 def first(query: Query, parameter: str) -> str:
-    """The first value of a parameter, or an empty text."""
+    """The first value of a parameter, or an empty string."""
     values = query.get(parameter)
     return values[0] if values else ""
 
 
 def is_true(query: Query, parameter: str) -> bool:
-    """A boolean as kube-apiserver reads it: there, and neither `false` nor `0`."""
+    """Is a parameter true as kube-apiserver parses booleans: present, and neither `false` nor `0`?"""
     values = query.get(parameter)
     return values is not None and values[0].lower() not in ("false", "0")
 
 
 def _integer(query: Query, parameter: str) -> int | None:
-    """Raises BadRequest for what is no int64 (row J06)."""
+    """The value of a parameter. Raises BadRequest if it is not an int64 (row J06)."""
     text = first(query, parameter)
     if not text:
         return None
@@ -67,7 +68,7 @@ def _integer(query: Query, parameter: str) -> int | None:
     return int(text)
 
 
-def _check(kind: str, meta_group: str, errors: Sequence[FieldError]) -> None:
+def _require_valid(kind: str, meta_group: str, errors: Sequence[FieldError]) -> None:
     if errors:
         raise Invalid(GroupKind(meta_group, kind), "", errors)
 
@@ -77,9 +78,9 @@ def _check(kind: str, meta_group: str, errors: Sequence[FieldError]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """The options of list, watch and deletecollection, with their meaning worked out.
+    """The options of list, watch and deletecollection.
 
-    at: which state is read, or the watch's initial events are from.
+    at: the state that is read, or that a watch's initial events are from.
     limit: 0 means all.
     """
 
@@ -101,10 +102,10 @@ class ListOptions:
         limit, timeout_s = _integer(query, "limit"), _integer(query, "timeoutSeconds")
         version, match = first(query, "resourceVersion"), first(query, "resourceVersionMatch")
         token = first(query, "continue")
-        _check("ListOptions", meta_group, _validate_list(query, version, match, token))
+        _require_valid("ListOptions", meta_group, _validate_list(query, version, match, token))
         at = _read_at_for_list(version, match, has_limit=bool(limit and limit > 0), token=token)
         if version == "0":
-            # kube-apiserver's cache answers such a list whole, with a token, too, and clients rely on it
+            # kube-apiserver's cache returns such a list whole, with a token, too, and clients rely on it
             # (row K08; recorded in chunking/rv-and-continue).
             limit = 0
         return cls(
@@ -121,9 +122,9 @@ class ListOptions:
         """Raises BadRequest, Invalid."""
         labels, fields = _selectors(query, known_fields)
         timeout_s = _integer(query, "timeoutSeconds")
-        _integer(query, "limit")  # Has no meaning for a watch, but must be a number.
+        _integer(query, "limit")  # It has no effect on a watch, but must be a number.
         version = first(query, "resourceVersion")
-        _check("ListOptions", meta_group, _validate_watch(query))
+        _require_valid("ListOptions", meta_group, _validate_watch(query))
         allow_bookmarks = is_true(query, "allowWatchBookmarks")
         revision = _revision(version, "invalid resource version: ")
         if "sendInitialEvents" in query:
@@ -131,7 +132,7 @@ class ListOptions:
             ends_with_bookmark = sends_initial_events and allow_bookmarks
             at = ReadAt.not_older_than(revision) if revision else ANY if version else MOST_RECENT
         else:
-            # Rows K26, K27, K43: without a version a watch begins with the state there is.
+            # Rows K26, K27, K43: without a version a watch begins with the current state.
             sends_initial_events = revision == 0
             ends_with_bookmark = sends_initial_events and allow_bookmarks
             at = ANY if version else MOST_RECENT
@@ -150,7 +151,7 @@ class ListOptions:
 
 
 def read_at_for_get(query: Query) -> ReadAt:
-    """Rows K01-K03. Raises BadRequest."""
+    """The state that a get reads: rows K01-K03. Raises BadRequest."""
     version = first(query, "resourceVersion")
     if not version:
         return MOST_RECENT
@@ -159,7 +160,7 @@ def read_at_for_get(query: Query) -> ReadAt:
 
 
 def _read_at_for_list(version: str, match: str, *, has_limit: bool, token: str) -> ReadAt:
-    """Rows K04-K24, the table of list. With a token the revision is in it."""
+    """The state that a list reads: rows K04-K24. A continue token contains the revision."""
     if token:
         if version not in ("", "0"):
             raise BadRequest("specifying resource version is not allowed when using continue")
@@ -178,7 +179,8 @@ def _revision(version: str, prefix: str) -> int:
     try:
         return parse_resource_version(version)
     except InvalidResourceVersion as error:
-        raise BadRequest(f'{prefix}resourceVersion: Invalid value: "{version}": {error}') from None
+        reason = strconv_error("ParseUint", error.text, error.problem)
+        raise BadRequest(f'{prefix}resourceVersion: Invalid value: "{version}": {reason}') from None
 
 
 def _selectors(query: Query, known_fields: frozenset[str]) -> tuple[LabelSelector, FieldSelector]:
@@ -248,7 +250,7 @@ class WriteOptions:
     field_validation: str = "Warn"
     field_manager: str = ""
     force: bool | None = None
-    # Row J08: a bare `?dryRun` is a dry run in which side effects are allowed, and says so.
+    # Row J08: a `?dryRun` without a value is a dry run in which side effects are allowed, with a warning.
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -258,7 +260,7 @@ class WriteOptions:
         kind: str,
         meta_group: str,
         *,
-        allows_empty_dry_run: bool = True,
+        allows_empty_dry_run: bool,
         is_apply: bool = False,
     ) -> WriteOptions:
         """kind: CreateOptions, UpdateOptions or PatchOptions. is_apply: of a patch (row F04).
@@ -267,8 +269,7 @@ class WriteOptions:
         """
         if not query and not is_apply:
             return _NO_OPTIONS
-        errors: list[FieldError] = []
-        dry_run, warnings = _dry_run(query.get("dryRun"), errors, allows_empty_dry_run)
+        dry_run, errors, warnings = _dry_run(query.get("dryRun"), allows_empty_dry_run)
         validation = first(query, "fieldValidation")
         if validation not in ("", "Ignore", "Strict", "Warn"):
             errors.append(not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
@@ -279,7 +280,7 @@ class WriteOptions:
         force = is_true(query, "force") if "force" in query else None
         if force is not None and kind == "PatchOptions" and not is_apply:
             errors.append(forbidden("force", "may not be specified for non-apply patch"))
-        _check(kind, meta_group, errors)
+        _require_valid(kind, meta_group, errors)
         return cls(dry_run, validation or "Warn", manager, force, warnings)
 
 
@@ -291,18 +292,15 @@ _EMPTY_DRY_RUN: Final = (
 
 
 def _dry_run(
-    values: Sequence[str] | None, errors: list[FieldError], allows_unqualified: bool
-) -> tuple[bool, tuple[str, ...]]:
+    values: Sequence[str] | None, allows_empty: bool
+) -> tuple[bool, list[FieldError], tuple[str, ...]]:
+    """Whether it is a dry run, the errors and the warnings."""
     if values is None:
-        return False, ()
-    wrong = [value for value in values if value != "All" and (value or not allows_unqualified)]
-    if wrong:
-        errors.append(_unsupported_dry_run(values))
-    return True, (_EMPTY_DRY_RUN,) if "All" not in values else ()
-
-
-def _unsupported_dry_run(values: Sequence[str]) -> FieldError:
-    return not_supported("dryRun", list(values), ["All"])
+        return False, [], ()
+    errors = []
+    if any(value != "All" and (value or not allows_empty) for value in values):
+        errors.append(not_supported("dryRun", list(values), ["All"]))
+    return True, errors, (_EMPTY_DRY_RUN,) if "All" not in values else ()
 
 
 def _validate_manager(manager: str) -> list[FieldError]:
@@ -326,7 +324,7 @@ def _validate_manager(manager: str) -> list[FieldError]:
 class DeleteOptions:
     """The options of delete and deletecollection.
 
-    propagation: Orphan, Foreground, Background, or empty if the client does not say.
+    propagation: Orphan, Foreground, Background, or empty if the client sets none.
     """
 
     dry_run: bool = False
@@ -337,50 +335,24 @@ class DeleteOptions:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def from_query(cls, query: Query, meta_group: str, *, allows_empty_dry_run: bool = True) -> DeleteOptions:
+    def from_query(cls, query: Query, meta_group: str, *, allows_empty_dry_run: bool) -> DeleteOptions:
         """Raises BadRequest, Invalid."""
         if not query:
             return _NO_DELETE_OPTIONS
-        return cls._checked(
-            meta_group,
-            dry_run=query.get("dryRun"),
-            grace_period_s=_integer(query, "gracePeriodSeconds"),
-            orphan_dependents=is_true(query, "orphanDependents") if "orphanDependents" in query else None,
-            propagation=first(query, "propagationPolicy"),
-            allows_empty_dry_run=allows_empty_dry_run,
-        )
+        body = {
+            "dryRun": query.get("dryRun"),
+            "gracePeriodSeconds": _integer(query, "gracePeriodSeconds"),
+            "orphanDependents": is_true(query, "orphanDependents") if "orphanDependents" in query else None,
+            "propagationPolicy": first(query, "propagationPolicy"),
+        }
+        return cls.from_body(body, meta_group, allows_empty_dry_run=allows_empty_dry_run)
 
     @classmethod
-    def from_body(
-        cls, body: Document, meta_group: str, *, allows_empty_dry_run: bool = True
-    ) -> DeleteOptions:
+    def from_body(cls, body: Document, meta_group: str, *, allows_empty_dry_run: bool) -> DeleteOptions:
         """body: has passed the schema of DeleteOptions. Raises Invalid."""
-        preconditions = body.get("preconditions", {})
-        return cls._checked(
-            meta_group,
-            dry_run=body.get("dryRun"),
-            grace_period_s=body.get("gracePeriodSeconds"),
-            orphan_dependents=body.get("orphanDependents"),
-            propagation=body.get("propagationPolicy", ""),
-            uid=preconditions.get("uid"),
-            resource_version=preconditions.get("resourceVersion"),
-            allows_empty_dry_run=allows_empty_dry_run,
-        )
-
-    @classmethod
-    def _checked(
-        cls,
-        meta_group: str,
-        *,
-        dry_run: Sequence[str] | None,
-        grace_period_s: int | None,
-        orphan_dependents: bool | None,
-        propagation: str,
-        allows_empty_dry_run: bool,
-        uid: str | None = None,
-        resource_version: str | None = None,
-    ) -> DeleteOptions:
         errors: list[FieldError] = []
+        orphan_dependents = body.get("orphanDependents")
+        propagation = body.get("propagationPolicy", "")
         if orphan_dependents is not None and propagation:
             errors.append(
                 invalid(
@@ -392,14 +364,22 @@ class DeleteOptions:
         if propagation not in ("", "Foreground", "Background", "Orphan"):
             supported = ["Foreground", "Background", "Orphan", "nil"]
             errors.append(not_supported("propagationPolicy", propagation, supported))
-        is_dry, warnings = _dry_run(dry_run, errors, allows_empty_dry_run)
-        _check("DeleteOptions", meta_group, errors)
+        dry_run, dry_run_errors, warnings = _dry_run(body.get("dryRun"), allows_empty_dry_run)
+        _require_valid("DeleteOptions", meta_group, errors + dry_run_errors)
         if orphan_dependents is not None:
             propagation = "Orphan" if orphan_dependents else "Background"
-        return cls(is_dry, grace_period_s, uid, resource_version, propagation, warnings)
+        preconditions = body.get("preconditions", {})
+        return cls(
+            dry_run=dry_run,
+            grace_period_s=body.get("gracePeriodSeconds"),
+            uid=preconditions.get("uid"),
+            resource_version=preconditions.get("resourceVersion"),
+            propagation=propagation,
+            warnings=warnings,
+        )
 
     def finalizers(self, document: Document, *, orphans_by_default: bool) -> list[str]:
-        """The object's finalizers once this deletion has added or taken away the garbage collector's."""
+        """The object's finalizers, with those of the garbage collector that this deletion requires."""
         meta: dict[str, Any] = document["metadata"]
         present: list[str] = meta.get("finalizers") or []
         others = [name for name in present if name not in (FINALIZER_ORPHAN, FINALIZER_FOREGROUND)]

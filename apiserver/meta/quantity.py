@@ -1,4 +1,4 @@
-"""Quantities: numbers with a suffix, as `500m`, `1.5Gi` or `12e6`, and the one way each is written.
+"""Quantities: numbers with a suffix, as `500m`, `1.5Gi` or `12e6`, and their canonical form.
 
 Source: k8s.io/apimachinery, pkg/api/resource/quantity.go. Rows R15-R17.
 """
@@ -11,14 +11,14 @@ from decimal import ROUND_CEILING, ROUND_UP, Context, Decimal
 from functools import lru_cache, total_ordering
 from typing import Final
 
-# Longer texts mean nothing that a shorter one does not; Kubernetes reads any length.
+# Every quantity has a shorter text; Kubernetes parses texts of any length.
 LENGTH_MAX: Final = 256
-# No exponent takes a number out of what a quantity can be by more than this.
+# A number of LENGTH_MAX characters with a larger exponent is out of the range of quantities.
 EXPONENT_MAX: Final = 10_000
-# Larger numbers are this one; smaller fractions than a billionth are rounded away from zero.
+# Larger numbers become this one; fractions of a billionth are rounded away from zero.
 _LARGEST: Final = Decimal((1 << 63) - 1)
 _SMALLEST: Final = Decimal("1e-9")
-# As many digits as the largest number has with nine behind the point, and some.
+# More digits than the largest number with nine decimal places has.
 _CONTEXT: Final = Context(prec=400)
 
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -28,7 +28,7 @@ _DECIMAL: Final = {
 _DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
-_SHAPE: Final = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([a-zA-Z]*)([+-]?\d*)", re.ASCII)
+_SYNTAX: Final = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([a-zA-Z]*)([+-]?\d*)", re.ASCII)
 _LOOSE_SYNTAX: Final = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 
 _WRONG_FORMAT: Final = (
@@ -39,13 +39,13 @@ _WRONG_NUMBER: Final = "unable to parse numeric part of quantity"
 
 
 class InvalidQuantity(ValueError):
-    """The text is no quantity; the message is the client's."""
+    """The text is not a valid quantity. The message is for the client."""
 
 
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """A number and the form it is written in: `BinarySI`, `DecimalSI` or `DecimalExponent`."""
+    """A number and its format: `BinarySI`, `DecimalSI` or `DecimalExponent`."""
 
     value: Decimal
     form: str = "DecimalSI"
@@ -60,7 +60,7 @@ class Quantity:
         return hash(self.value)
 
     def __str__(self) -> str:
-        """The canonical text: no fraction, the largest suffix that leaves none."""
+        """The canonical text: an integer with the largest suffix possible."""
         value = self.value
         if not value:
             return "0"
@@ -82,14 +82,14 @@ class Quantity:
         return f"{'-' if sign else ''}{number}{suffix}"
 
     def rounded_up(self, unit: Decimal = Decimal(1)) -> int:
-        """How many of a unit it is, a part of one counting as one. `m` is Decimal("0.001")."""
+        """The quantity in a unit, rounded up. The unit `m` is Decimal("0.001")."""
         return int((self.value / unit).to_integral_value(rounding=ROUND_CEILING))
 
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity:
-    """Raises InvalidQuantity. What is out of range is brought into it, as in Kubernetes."""
-    match = _SHAPE.fullmatch(text) if len(text) <= LENGTH_MAX else None
+    """Parse a quantity. Values out of range are clamped, as in Kubernetes. Raises InvalidQuantity."""
+    match = _SYNTAX.fullmatch(text) if len(text) <= LENGTH_MAX else None
     if match is None:
         raise InvalidQuantity(_WRONG_NUMBER if _looks_like_quantity(text) else _WRONG_FORMAT)
     sign, digits, letters, exponent_digits = match.groups()
@@ -110,19 +110,19 @@ def parse_quantity(text: str) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def canonical_quantity(text: str) -> str:
-    """The text as Kubernetes writes it. Raises InvalidQuantity."""
+    """The canonical text of a quantity. Raises InvalidQuantity."""
     return str(parse_quantity(text))
 
 
 def _looks_like_quantity(text: str) -> bool:
-    """Whether it at least looks like one."""
+    """Does a text match the regular expression in the messages?"""
     return len(text) <= LENGTH_MAX and _LOOSE_SYNTAX.fullmatch(text) is not None
 
 
 def _clamped(value: Decimal, form: str) -> Quantity:
     if abs(value) > _LARGEST:
         value = _LARGEST.copy_sign(value)
-    if value.as_tuple().exponent < -9:  # type: ignore[operator]  # only of NaN it is a text
+    if value.as_tuple().exponent < -9:  # type: ignore[operator]  # it is a str only for NaN
         steps = (abs(value) / _SMALLEST).to_integral_value(rounding=ROUND_CEILING, context=_CONTEXT)
         value = (steps * _SMALLEST).copy_sign(value)
     if form == "BinarySI" and abs(value) < 1:

@@ -1,7 +1,7 @@
-"""Label and field selectors: from text to a test on an object's labels or fields.
+"""Parses label and field selectors, and tests labels and fields of objects by them.
 
-The grammar of label selectors, and what is said about a text that does not follow it, are those of
-k8s.io/apimachinery, pkg/labels/selector.go; of field selectors, pkg/fields/selector.go. Rows I17, I18.
+The grammar and the errors of label selectors are those of k8s.io/apimachinery, pkg/labels/selector.go; those
+of field selectors, pkg/fields/selector.go. Rows I17, I18.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from apiserver.meta import names
 
 
 class SelectorSyntaxError(ValueError):
-    """The text is no selector; the message says why, for the client."""
+    """The text is not a valid selector. The message is for the client."""
 
 
 # ---- label selectors
@@ -42,7 +42,7 @@ class LabelSelector:
         return not self.requirements
 
     def compile(self) -> Callable[[Mapping[str, str]], bool]:
-        """The selector as a function of labels."""
+        """Returns a function that tests labels."""
         tests = [_test(requirement) for requirement in self.requirements]
         if len(tests) == 1:
             return tests[0]
@@ -120,12 +120,12 @@ class _LabelParser:
             raise _bad_requirement(f"<nil>: Invalid value: {quote(key.text)}: {'; '.join(problems)}")
         if must_be_absent or self._peek().kind in ("end", ","):
             return Requirement(key.text, "!" if must_be_absent else "exists", frozenset())
-        found = self._take()
-        operator = _OPERATORS.get(found.text if found.kind == "word" else found.kind)
+        token = self._take()
+        operator = _OPERATORS.get(token.text if token.kind == "word" else token.kind)
         if operator is None:
-            raise _bad_requirement(f"found '{found.text}', expected: in, notin, =, ==, !=, gt, lt")
-        values = self._values() if found.kind == "word" else [self._value()]
-        return _checked(key.text, operator, values)
+            raise _bad_requirement(f"found '{token.text}', expected: in, notin, =, ==, !=, gt, lt")
+        values = self._values() if token.kind == "word" else [self._value()]
+        return _validated_requirement(key.text, operator, values)
 
     def _value(self) -> str:
         if self._peek().kind in ("end", ","):
@@ -136,7 +136,7 @@ class _LabelParser:
         return token.text
 
     def _values(self) -> list[str]:
-        """`(a,b)`; what is left out between commas is an empty value."""
+        """Parse `(a,b)`; nothing between commas is an empty value."""
         token = self._take()
         if token.kind != "(":
             raise _bad_requirement(f"found '{token.text}' expected: '('")
@@ -178,7 +178,7 @@ def _tokens(text: str) -> Iterable[_Token]:
         position = match.end()
 
 
-def _checked(key: str, operator: str, values: list[str]) -> Requirement:
+def _validated_requirement(key: str, operator: str, values: list[str]) -> Requirement:
     if operator in ("gt", "lt"):
         if _integer(values[0]) is None:
             raise _bad_requirement(
@@ -201,7 +201,7 @@ def _bad_requirement(why: str) -> SelectorSyntaxError:
 
 
 def _integer(text: str) -> int | None:
-    """A number of 64 bits, or None."""
+    """Parse an integer of 64 bits; None if the text is none."""
     if not re.fullmatch(r"[+-]?[0-9]{1,100}", text):
         return None
     number = int(text)
@@ -228,14 +228,14 @@ class FieldSelector:
         return not self.requirements
 
     def required_value(self, field: str) -> str | None:
-        """The one value that `field` must have, if the selector says so."""
+        """The value that the selector requires of a field; None if it requires none."""
         for requirement in self.requirements:
             if requirement.field == field and requirement.is_equal:
                 return requirement.value
         return None
 
     def without(self, *fields: str) -> FieldSelector:
-        """What is left to test once the equalities of `fields` are known to hold."""
+        """The selector without the equalities of some fields, which the caller has tested."""
         return FieldSelector(tuple(r for r in self.requirements if r.field not in fields or not r.is_equal))
 
     def matches(self, value_of: Callable[[str], str]) -> bool:
@@ -243,7 +243,7 @@ class FieldSelector:
 
 
 class CustomFields(frozenset[str]):
-    """What a custom resource can be selected by. Who names something else is not told what there is."""
+    """The selectable fields of a custom resource. Errors about other fields do not list them."""
 
 
 def parse_field_selector(text: str, known: Collection[str]) -> FieldSelector:
@@ -266,12 +266,12 @@ def parse_field_selector(text: str, known: Collection[str]) -> FieldSelector:
 
 
 def _split_terms(text: str) -> list[str]:
-    """Split at commas that no backslash precedes."""
+    """Split at commas that are not escaped."""
     return re.findall(r"(?:[^\\,]|\\.|\\\Z)+", text, re.DOTALL)
 
 
 def _unescape(value: str) -> str:
-    r"""`\,` `\=` and `\\` stand for the character itself; any other use of these is an error."""
+    r"""Replace the escape sequences `\,` `\=` and `\\`; these characters must not occur otherwise."""
     characters = []
     remaining = iter(value)
     for character in remaining:

@@ -1,4 +1,4 @@
-"""Objects as rows of a table, for people to read.
+"""The columns of resources, for responses as Tables.
 
 Rows D07-D11. Source: k8s.io/kubernetes, pkg/printers.
 """
@@ -24,10 +24,10 @@ _CREATED_TEXT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column.
+    """One column of a Table.
 
-    cell: its value for an object, given the object and the time in seconds since 1970.
-    priority: 0 is always shown, more only in wide output.
+    cell: returns the cell of an object, given the object and the time in seconds since 1970.
+    priority: columns of 0 are always displayed, others only in wide output.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Columns:
 
 
 def columns(*more: Column) -> Columns:
-    """The name and more columns."""
+    """The name column and others."""
     return Columns((NAME, *more))
 
 
@@ -72,17 +72,18 @@ def name_of(document: Document, now: float) -> str:
 
 
 def age(document: Document, now: float) -> str:
-    """How long ago the object was created: `5m`, or `<unknown>`."""
+    """The time since an object was created: `5m`, or `<unknown>`."""
     return age_of(document["metadata"].get("creationTimestamp"), now)
 
 
-def age_of(moment: str | None, now: float) -> str:
-    then = timestamps.from_text(moment) if moment else None
+def age_of(time: str | None, now: float) -> str:
+    """The time since `time`, a text in RFC 3339: `5m`, or `<unknown>`."""
+    then = timestamps.from_text(time) if time else None
     return duration(now - then) if then is not None else "<unknown>"
 
 
 def duration(seconds: float) -> str:
-    """A time span in the two units that matter. Source: apimachinery pkg/util/duration, HumanDuration."""
+    """A time span in one or two units, as kubectl prints it. Source: apimachinery, pkg/util/duration."""
     s = int(seconds)
     if s < -1:
         return "<invalid>"
@@ -112,8 +113,8 @@ def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
 
 
-def path(*steps: str, default: Any = "") -> Callable[[Document, float], Any]:
-    """A cell that shows the field at a path."""
+def field_cell(*steps: str, default: Any = "") -> Callable[[Document, float], Any]:
+    """Returns the cell function of the field at a path."""
 
     def cell(document: Document, now: float) -> Any:
         value: Any = document
@@ -125,21 +126,21 @@ def path(*steps: str, default: Any = "") -> Callable[[Document, float], Any]:
 
 
 def count(*steps: str) -> Callable[[Document, float], int]:
-    """A cell that shows how many entries the fields at the top have together."""
+    """Returns the cell function of the number of entries in some fields at the top together."""
     return lambda document, now: sum(len(document.get(step) or ()) for step in steps)
 
 
 NAME: Final = Column("Name", name_of, format="name", description=_NAME_TEXT)
 AGE: Final = Column("Age", age, description=_CREATED_TEXT)
 CREATED: Final = Column(
-    "Created At", path("metadata", "creationTimestamp"), type="date", description=_CREATED_TEXT
+    "Created At", field_cell("metadata", "creationTimestamp"), type="date", description=_CREATED_TEXT
 )
-# Row D08: a type without columns of its own.
+# Row D08: the columns of a type that defines none.
 DEFAULT: Final = columns(CREATED)
 
 
 def selector_text(selector: Document | None) -> str:
-    """A label selector object as the text that would parse to it."""
+    """The text of a label selector in an object."""
     if selector is None:
         return "<none>"
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
@@ -157,4 +158,5 @@ def selector_text(selector: Document | None) -> str:
 
 
 def joined(items: Sequence[Document], field_name: str) -> str:
+    """The values of a field of some objects, with commas between them."""
     return ",".join(str(item.get(field_name, "")) for item in items)

@@ -1,4 +1,4 @@
-"""Times as objects carry them: RFC 3339, UTC, whole seconds."""
+"""Times in objects: RFC 3339, UTC, whole seconds."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
-# What Python reads of ISO 8601 is far more than that.
+# Python parses much more of ISO 8601.
 _is_rfc3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
 ).fullmatch
 
 
 def to_text(unix_s: float) -> str:
-    """`1700000000.9` -> `2023-11-14T22:13:20Z`."""
+    """The text of a time in seconds since 1970: `1700000000.9` -> `2023-11-14T22:13:20Z`."""
     return _to_text(int(unix_s))
 
 
@@ -23,11 +23,11 @@ def _to_text(unix_s: int) -> str:
 
 
 def from_text(text: str) -> float | None:
-    """Seconds since 1970, or None if the text is no RFC 3339 time."""
+    """The time in seconds since 1970; None if the text is not a time in RFC 3339."""
     if not _is_rfc3339(text):
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return moment.timestamp()
+    return time.timestamp()

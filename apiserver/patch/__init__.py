@@ -1,1 +1,1 @@
-"""Patch formats, one module each: a document and a patch make a new document."""
+"""The patch formats, one module each, and the field validation of patches."""

@@ -1,7 +1,7 @@
-"""What field validation has to say about the text of a patch, before it is applied. Rows E07-E09, E12.
+"""Field validation of the text of a patch, before it is applied. Rows E07-E09, E12.
 
-The texts are kube-apiserver's (recorded). A member that a value has twice is told with the path that it gets
-in the object, too.
+The messages are kube-apiserver's (recorded). A duplicate member in the value of a JSON patch operation is
+reported a second time, with its path in the patched object.
 """
 
 from __future__ import annotations
@@ -20,12 +20,18 @@ _MEMBERS: Final = frozenset({"op", "path", "from", "value"})
 
 
 def merge_patch_problems(body: bytes, patch: Document | None) -> list[str]:
-    """Of a merge patch, be it strategic or not. patch: what `body` was decoded to, as it was."""
+    """The duplicate fields of a merge patch or strategic merge patch.
+
+    patch: what `body` was decoded to; not changed since.
+    """
     return [f'duplicate field "{path}"' for path in duplicate_fields(body, patch)]
 
 
 def json_patch_problems(body: bytes, patch: Any) -> list[str]:
-    """patch: what `body` was decoded to, and has been found to be a JSON patch."""
+    """The duplicate and unknown members of a JSON patch.
+
+    patch: what `body` was decoded to, a valid JSON patch; not changed since.
+    """
     if not patch:
         return []
     repeated = duplicate_fields(body, patch)
@@ -44,7 +50,7 @@ def _unknown_members(patch: list[Document]) -> Iterator[str]:
 
 
 def _in_object(path: str, patch: list[Document]) -> str:
-    """Where a repeated member of a value comes to stand: `[1].value.k` -> `data.k`; empty if nowhere."""
+    """The path of a duplicate member in the patched object: `[1].value.k` -> `data.k`; empty if none."""
     index, _, rest = path[1:].partition("]")
     operation = patch[int(index)]
     below = rest.removeprefix(".value")
@@ -54,5 +60,5 @@ def _in_object(path: str, patch: list[Document]) -> str:
         steps = jsonpointer.JsonPointer(operation.get("path", "")).parts
     except jsonpointer.JsonPointerException:
         return ""
-    where = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in steps)
-    return f"{where}{below}".removeprefix(".")
+    parent = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in steps)
+    return f"{parent}{below}".removeprefix(".")

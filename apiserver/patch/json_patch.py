@@ -1,7 +1,7 @@
-"""JSON Patch, RFC 6902, carried out by the jsonpatch library.
+"""JSON Patch, RFC 6902, applied by the jsonpatch library.
 
-Three things are as Kubernetes has them: `replace` of a member that is not there adds it, a patch has at
-most 10,000 operations, and what its copies add up to is bounded. So is what moves in lists. Row L03.
+Three rules are those of Kubernetes: `replace` adds a member that does not exist, a patch has at most 10,000
+operations, and the total size of its copies is bounded. So are the items moved in lists. Row L03.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import jsonpatch
 import jsonpointer
 import orjson
 
-from apiserver.schema.compile import json_type
+from apiserver.golang.formatting import json_type
 
 OPERATIONS_MAX: Final = 10_000
 # kube-apiserver: JSONPatchMaxCopyBytes.
 COPIED_BYTES_MAX: Final = 3 * 1024 * 1024
 # Less than half a second's work: ten thousand changes of a list of thirty thousand items.
 MOVED_ITEMS_MAX: Final = 300_000_000
-# Fewer operations cannot come to much.
+# The items that fewer operations move are not counted.
 UNCOUNTED_OPERATIONS_MAX: Final = 500
 
 
-class MalformedPatch(ValueError):
-    """The document is no JSON patch at all; the message is the client's."""
+class MalformedJsonPatch(ValueError):
+    """The document is not a JSON patch. The message is for the client."""
 
 
 class TooManyOperations(ValueError):
@@ -37,7 +37,7 @@ class TooManyOperations(ValueError):
 
 
 class CannotApply(ValueError):
-    """An operation cannot be carried out on this document."""
+    """An operation cannot be applied to this document."""
 
 
 class _Replace(jsonpatch.ReplaceOperation):
@@ -50,7 +50,7 @@ class _Replace(jsonpatch.ReplaceOperation):
 
 
 class _Copies:
-    """What the copies of one patch may still add: each may double what the one before made."""
+    """Limits the total size of the copies of one patch: each may double the one before."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -73,7 +73,7 @@ class _Copy(jsonpatch.CopyOperation):
 
 
 def _counting_pointer() -> type[jsonpointer.JsonPointer]:
-    """Pointers of one patch, which count the items of the lists that are changed: all may have to move."""
+    """A pointer class for one patch, which counts the items of changed lists: all of them may be moved."""
     items = 0
 
     class Pointer(jsonpointer.JsonPointer):
@@ -92,7 +92,7 @@ def _counting_pointer() -> type[jsonpointer.JsonPointer]:
 class _Patch(jsonpatch.JsonPatch):
     def __init__(self, patch: list[dict[str, Any]]) -> None:
         copying = partial(_Copy, _Copies())
-        self.operations = {  # type: ignore[misc, assignment]  # the library's is for all patches
+        self.operations = {  # type: ignore[misc, assignment]  # the library declares it for the class
             **jsonpatch.JsonPatch.operations,
             "replace": _Replace,
             "copy": copying,
@@ -102,30 +102,30 @@ class _Patch(jsonpatch.JsonPatch):
 
 
 def check(patch: Any) -> None:
-    """Whether it can be a patch. Raises MalformedPatch, TooManyOperations."""
+    """Check the form of a patch. Raises MalformedJsonPatch, TooManyOperations."""
     if patch is None:
-        return  # Go reads null as no operations.
+        return  # Go decodes null as no operations.
     if not isinstance(patch, list):
-        raise MalformedPatch(
+        raise MalformedJsonPatch(
             f"json: cannot unmarshal {json_type(patch)} into Go value of type []handlers.jsonPatchOp"
         )
     if len(patch) > OPERATIONS_MAX:
         raise TooManyOperations(len(patch))
     for operation in patch:
         if not isinstance(operation, dict):
-            raise MalformedPatch(
+            raise MalformedJsonPatch(
                 f"json: cannot unmarshal {json_type(operation)} into Go value of type handlers.jsonPatchOp"
             )
         for field in ("op", "path", "from"):
             if not isinstance(value := operation.get(field, ""), str):
-                raise MalformedPatch(
+                raise MalformedJsonPatch(
                     f"json: cannot unmarshal {json_type(value)} into Go struct field jsonPatchOp.{field} of "
                     "type string"
                 )
 
 
 def apply(document: Any, patch: list[dict[str, Any]] | None) -> Any:
-    """The document with all operations carried out. May change the document, also when it fails.
+    """Returns the document with all operations applied. May change the document, even if it fails.
 
     Raises CannotApply.
     """
@@ -138,6 +138,6 @@ def apply(document: Any, patch: list[dict[str, Any]] | None) -> Any:
         TypeError,
         IndexError,
         ValueError,
-        RecursionError,  # deeper than anything that could be stored
+        RecursionError,  # too deep to be stored
     ) as error:
         raise CannotApply(str(error)) from error

@@ -6,12 +6,12 @@ from typing import Any
 
 
 def apply(target: Any, patch: Any) -> Any:
-    """The target with the patch merged in; the target may be changed, the patch becomes part of it."""
+    """Returns the target with the patch merged in. May change the target, and shares parts with the patch."""
     if not isinstance(patch, dict):
         return patch
     if not isinstance(target, dict):
         target = {}
-    # A list of what is to do, not recursion: how deep a patch goes is the client's choice.
+    # No recursion: clients choose the depth of patches.
     pending: list[tuple[dict[str, Any], dict[str, Any]]] = [(target, patch)]
     while pending:
         into, changes = pending.pop()

@@ -1,16 +1,18 @@
-"""Strategic merge patch: a merge patch that learns from the schema which lists to merge, and by which key.
+"""Strategic merge patch: a merge patch whose schema defines which lists are merged, and by which key.
 
-A patch looks like the object. Objects in it are merged into the object's, null removes a field, and lists
-replace lists, unless the schema merges them: then items of the same key are merged, and lists of scalars are
-united. What a patch cannot say by its looks it says by directives:
+Objects in the patch are merged into those of the document, null removes a field, and lists replace lists,
+unless
+the schema merges them: then items of the same key are merged, and lists of scalars are united. Directives do
+the rest:
 
-    $patch: delete | replace            of the object, or the item of a list, that it stands in
-    $retainKeys: [...]                  of the object it stands in: all other fields go
-    $deleteFromPrimitiveList/f: [...]   these items leave the list `f`, a sibling
-    $setElementOrder/f: [...]           these items of the sibling `f` come to stand in this order
+    $patch: delete | replace            deletes or replaces the object, or the list item, that contains it
+    $retainKeys: [...]                  removes all other fields from the object that contains it
+    $deleteFromPrimitiveList/f: [...]   removes these items from the sibling `f`
+    $setElementOrder/f: [...]           orders these items of the sibling `f`
 
-What the document does not have yet is taken as it is, without objects that `$patch` stands in. Numbers are
-equal only to numbers of their type, as in Go. All takes time linear in what is merged, sorting apart.
+Values that the document does not have yet are added without the objects in them that contain `$patch`.
+Numbers are equal only to numbers of their type, as in Go. Apart from sorting, the time is linear in the
+sizes.
 
 Source: k8s.io/apimachinery, pkg/util/strategicpatch/patch.go, release 1.36, StrategicMergeMapPatch. Row L06.
 """
@@ -31,17 +33,17 @@ RETAIN_KEYS: Final = "$retainKeys"
 DELETIONS: Final = "$deleteFromPrimitiveList"
 ELEMENT_ORDER: Final = "$setElementOrder"
 
-# What makes two scalars, or the keys of two items, the same.
+# A scalar, or the merge key of an item, with its type: true is not 1.
 _Identity: TypeAlias = tuple[type, Any]
 _NOTHING: Final = object()
 
 
 class CannotMerge(ValueError):
-    """Patch and object, or parts of the patch, contradict each other; the message is the client's."""
+    """Patch and object, or parts of the patch, contradict each other. The message is for the client."""
 
 
-class MalformedPatch(CannotMerge):
-    """A directive does not have its form."""
+class MalformedStrategicPatch(CannotMerge):
+    """A directive does not have the right form."""
 
 
 class ListOfLists(CannotMerge):
@@ -50,15 +52,14 @@ class ListOfLists(CannotMerge):
 
 
 def apply(document: Document, patch: Document, schema: Schema) -> Document:
-    """The document with the patch merged in. Both may be changed and become part of it, also if it fails.
+    """Returns the document with the patch merged in. May change both, even if it fails.
 
-    schema: of the document. The result is not checked against it.
-    Raises CannotMerge.
+    The result shares parts with both; it is not checked by the schema. Raises CannotMerge.
     """
     try:
         return _merge_objects(document, patch, schema)
     except RecursionError:
-        raise MalformedPatch("the patch is nested too deeply") from None
+        raise MalformedStrategicPatch("the patch is nested too deeply") from None
 
 
 def _merge_objects(live: Document, patch: Document, schema: Schema) -> Document:
@@ -76,7 +77,7 @@ def _merge_objects(live: Document, patch: Document, schema: Schema) -> Document:
         current: Any = live.get(key)
         if type(current) is not type(value):
             if not is_deletion:
-                _put(live, key, _taken(value))
+                _put(live, key, _added(value))
         elif type(value) is dict:
             field = _field(schema, key)
             replaces = field.patch_strategy == "replace"
@@ -91,7 +92,7 @@ def _merge_objects(live: Document, patch: Document, schema: Schema) -> Document:
 
 
 def _apply_directive(patch: Document) -> Document:
-    """What an object with `$patch` becomes."""
+    """The result of an object with `$patch`."""
     match patch[DIRECTIVE]:
         case "replace":
             del patch[DIRECTIVE]
@@ -107,26 +108,26 @@ def _retain_keys(live: Document, patch: Document) -> None:
         return
     keys = patch.pop(RETAIN_KEYS)
     if type(keys) is not list or not all(type(key) is str for key in keys):
-        raise MalformedPatch("invalid patch format of retainKeys")
+        raise MalformedStrategicPatch("invalid patch format of retainKeys")
     retained = frozenset(keys)
     for key, value in patch.items():
         if not (key in retained or value is None or key.startswith((DELETIONS, ELEMENT_ORDER))):
-            raise MalformedPatch("invalid patch format of retainKeys")
+            raise MalformedStrategicPatch("invalid patch format of retainKeys")
     for key in live.keys() - retained:
         del live[key]
 
 
-def _taken(value: Any) -> Any:
-    """A value of a patch where the document has none to merge it with: no nulls, nothing with `$patch`."""
+def _added(value: Any) -> Any:
+    """A value of a patch to be added: without nulls and without objects with `$patch`."""
     if type(value) is dict:
         for key in [key for key, child in value.items() if child is None]:
             del value[key]
         if DIRECTIVE in value:
             return _NOTHING
         for key, child in list(value.items()):
-            _put(value, key, _taken(child))
+            _put(value, key, _added(child))
     elif type(value) is list:
-        return [taken for item in value if (taken := _taken(item)) is not _NOTHING]
+        return [added for item in value if (added := _added(item)) is not _NOTHING]
     return value
 
 
@@ -146,8 +147,8 @@ def _merge_lists(live: list[Any], patch: list[Any], field: Schema, *, is_deletio
     key = field.patch_merge_key
     if _type_of_items(live, patch) is not dict:
         if is_deletion:
-            gone = {_identity(item) for item in patch}
-            return [item for item in live if _identity(item) not in gone]
+            deleted = {_identity(item) for item in patch}
+            return [item for item in live if _identity(item) not in deleted]
         if key:
             raise _wrong_type(dict, (live or patch)[0])
         merged = {_identity(item): item for item in (*live, *patch)}
@@ -161,9 +162,9 @@ def _merge_lists(live: list[Any], patch: list[Any], field: Schema, *, is_deletio
 
 
 def _without_directives(live: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """The items that are left on either side once those with `$patch` have had their say."""
+    """Apply the items with `$patch`; returns the remaining items of both lists."""
     plain: list[Any] = []
-    gone: set[_Identity] = set()
+    deleted: set[_Identity] = set()
     replaces = False
     for item in patch:
         if DIRECTIVE not in item:
@@ -171,7 +172,7 @@ def _without_directives(live: list[Any], patch: list[Any], key: str) -> tuple[li
             continue
         match item[DIRECTIVE]:
             case "delete":
-                gone.add(_key_of(item, key))
+                deleted.add(_key_of(item, key))
             case "replace":
                 replaces = True
             case "merge":
@@ -180,14 +181,14 @@ def _without_directives(live: list[Any], patch: list[Any], key: str) -> tuple[li
                 raise _unknown_directive(directive, item)
     if replaces:
         return plain, []
-    if gone:
-        live = [item for item in live if _key_of(item, key) not in gone]
+    if deleted:
+        live = [item for item in live if _key_of(item, key) not in deleted]
     return live, plain
 
 
 def _merge_items(live: list[Any], patch: list[Any], key: str, schema: Schema) -> list[Any]:
     merged = list(live)
-    # Of items with the same key, as the ports 53/TCP and 53/UDP of a service, the first one counts.
+    # Of items with the same key, as the ports 53/TCP and 53/UDP of a Service, the first one is merged with.
     places: dict[_Identity, int] = {}
     for place, item in enumerate(live):
         places.setdefault(_key_of(item, key), place)
@@ -202,7 +203,7 @@ def _merge_items(live: list[Any], patch: list[Any], key: str, schema: Schema) ->
 
 
 def _merge_ordered_lists(live: Document, patch: Document, schema: Schema) -> None:
-    """Merge the lists whose order the patch sets, and take them out of it."""
+    """Merge the lists whose order the patch sets, and remove them from the patch."""
     for directive in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
         order = patch.pop(directive)
         _require_list(order)
@@ -225,7 +226,7 @@ def _merge_ordered_lists(live: Document, patch: Document, schema: Schema) -> Non
         if name not in patch:
             merged = current
         elif current is None:
-            merged = _taken(changes)
+            merged = _added(changes)
         else:
             merges = field.patch_strategy == "merge"
             merged = _merge_lists(current, changes, field) if merges else changes
@@ -234,7 +235,7 @@ def _merge_ordered_lists(live: Document, patch: Document, schema: Schema) -> Non
 
 
 def _require_same_order(changes: list[Any], order: list[Any], key: str) -> None:
-    """All that is changed must stand in the order list, and in that order."""
+    """Require that the changed items are in the order list, and in its order. Raises CannotMerge."""
     identity = _identity_by(key) if key else _identity
     upcoming = iter(order)
     for item in changes:
@@ -251,19 +252,19 @@ def _require_same_order(changes: list[Any], order: list[Any], key: str) -> None:
 def _in_order(
     merged: list[Any], order: Sequence[Any], live_order: Iterable[Any], identity: Callable[[Any], _Identity]
 ) -> list[Any]:
-    """The items that `order` names as it has them; the others between them, by where they stood.
+    """Sort items: those in `order` by it, and the others between them by their places in `live_order`.
 
-    live_order: the list as it was. An item that it does not have stays behind those it follows in `order`.
+    An item in `order` that is not in `live_order` follows the one before it in `order`.
     """
-    wanted, old_ranks = _ranks(order, identity), _ranks(live_order, identity)
-    # Each with where it comes, and where it stood.
+    new_ranks, old_ranks = _ranks(order, identity), _ranks(live_order, identity)
+    # Each with its new and its old rank.
     named: list[tuple[int, int, Any]] = []
     others: list[tuple[int, Any]] = []
     for item in merged:
-        which = identity(item)
-        place = old_ranks.get(which, -1)
-        if which in wanted:
-            named.append((wanted[which], place, item))
+        item_identity = identity(item)
+        place = old_ranks.get(item_identity, -1)
+        if item_identity in new_ranks:
+            named.append((new_ranks[item_identity], place, item))
         else:
             others.append((place, item))
     named.sort(key=itemgetter(0))
@@ -285,7 +286,7 @@ def _ranks(items: Iterable[Any], identity: Callable[[Any], _Identity]) -> dict[_
     return ranks
 
 
-# ---- what things are
+# ---- identities and types
 
 
 def _identity(scalar: Any) -> _Identity:
@@ -307,7 +308,7 @@ def _key_of(item: Any, key: str) -> _Identity:
 
 
 def _type_of_items(live: list[Any], patch: list[Any]) -> type:
-    """The one type that the items of both lists have."""
+    """The common type of the items of both lists. Raises CannotMerge."""
     types = {type(item) for item in (*live, *patch)}
     if not types:
         raise CannotMerge("no elements in any of the given slices")
@@ -319,7 +320,7 @@ def _type_of_items(live: list[Any], patch: list[Any]) -> type:
 
 
 def _field(schema: Schema, name: str) -> Schema:
-    """The schema of a field that is an object or a list. Only structs have such."""
+    """The schema of a field that is an object or a list. Raises CannotMerge."""
     if schema.kind is Kind.MAP:
         raise CannotMerge("merging an object in json but data type is not struct, instead is: map")
     field = schema.fields.get(name)
@@ -330,11 +331,11 @@ def _field(schema: Schema, name: str) -> Schema:
     return field
 
 
-def _sibling(directive: str, prefix: str, called: str) -> str:
-    """The field that a directive is about: `$setElementOrder/env` -> `env`."""
+def _sibling(directive: str, prefix: str, description: str) -> str:
+    """The field that a directive applies to: `$setElementOrder/env` -> `env`."""
     before, slash, name = directive.partition("/")
     if before != prefix or not slash:
-        raise MalformedPatch(f"invalid patch format of {called}")
+        raise MalformedStrategicPatch(f"invalid patch format of {description}")
     return name
 
 

@@ -17,7 +17,7 @@ from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrate
 from apiserver.schema.compile import SchemaCompiler
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion
-from apiserver.wire.protobuf import Decoder, Encoder
+from apiserver.wire.protobuf import MessageDecoder, MessageEncoder
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -263,14 +263,14 @@ class ServedResource:
         _ = self.check
 
     @cached_property
-    def from_protobuf(self) -> Decoder:
+    def from_protobuf(self) -> MessageDecoder:
         """Decodes a message of this kind. Raises LookupError for kinds without a form in protobuf."""
-        return Decoder(self.schema())
+        return MessageDecoder(self.schema())
 
     @cached_property
-    def to_protobuf(self) -> Encoder:
+    def to_protobuf(self) -> MessageEncoder:
         """Encodes a document as a message. Raises LookupError for kinds without a form in protobuf."""
-        return Encoder(self.schema())
+        return MessageEncoder(self.schema())
 
     @cached_property
     def has_protobuf(self) -> bool:

@@ -139,7 +139,7 @@ _PORT_NAME_CHARACTERS: Final = re.compile(r"[-a-z0-9]+").fullmatch
 _has_letter = re.compile("[a-z]").search
 
 
-@names.remembered
+@names.cached
 def port_name(name: str) -> list[str]:
     """A service name of IANA's: what is wrong with it. Source: validation.IsValidPortName."""
     problems = []

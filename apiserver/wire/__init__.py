@@ -1,1 +1,1 @@
-"""Forms of documents on the wire other than JSON."""
+"""The encodings of documents other than JSON, and their media types."""

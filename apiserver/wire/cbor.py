@@ -1,10 +1,9 @@
-"""CBOR as Kubernetes uses it: another way to write JSON. Rows D22-D24.
+"""CBOR as Kubernetes uses it: another encoding of JSON values. Rows D22-D24.
 
-cbor2 reads and writes the encoding; here stands what Kubernetes makes of it. Text is written as byte
-strings, which is how Kubernetes' own clients write it, and read from both kinds; whoever tags bytes as meant
-for base64 gets base64, and of tags without such a meaning only the content counts. Only what JSON has is
-taken: no bignums, no infinities, no repeated keys. Sources: RFC 8949; k8s.io/apimachinery,
-pkg/runtime/serializer/cbor/internal/modes.
+cbor2 decodes and encodes CBOR; this module adds the rules of Kubernetes. Strings are encoded as byte strings,
+as Kubernetes' own clients do, and decoded from both types. Byte strings tagged for base64 become base64;
+other tags are ignored. Only values that JSON has are accepted: no bignums, no infinities, no duplicate keys.
+Sources: RFC 8949; k8s.io/apimachinery, pkg/runtime/serializer/cbor/internal/modes.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from typing import Any, Final
 
 import cbor2
 
-# "This is CBOR": every document begins so, as Kubernetes' do (RFC 8949, 3.4.6).
+# The tag of self-described CBOR, with which every document begins, as in Kubernetes (RFC 8949, 3.4.6).
 SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
 _SELF_DESCRIBED_TAG: Final = 55799
 
-# Kubernetes' bounds.
+# The bounds of Kubernetes.
 DEPTH_MAX: Final = 64
 ELEMENTS_MAX: Final = 1024
-# Of a document. The largest object that can be stored has fewer.
+# In a document. The largest object that can be stored has fewer.
 VALUES_MAX: Final = 100_000
 
-# A value is read in three pieces at most: its head, its length, its content.
+# A value takes three reads at most: its head, its length, its content.
 _READS_MAX: Final = 3 * VALUES_MAX
 _ARRAY, _MAP = 4, 5
 _UNDEFINED: Final = 23
@@ -36,15 +35,15 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class InvalidCbor(ValueError):
-    """The bytes are no document; the message is the client's."""
+    """The bytes are not a valid document. The message is for the client."""
 
 
-# ---- reading
+# ---- decoding
 
 
 def load(body: bytes) -> Any:
-    """The one document of a body. Raises NotCbor."""
-    # A body that is short has few values in any case.
+    """Decode the only document in a body. Raises InvalidCbor."""
+    # A short body cannot have too many values.
     source = io.BytesIO(body) if len(body) <= VALUES_MAX else _CountedReads(body)
     decoder = cbor2.CBORDecoder(
         source,
@@ -58,16 +57,16 @@ def load(body: bytes) -> Any:
     except cbor2.CBORDecodeEOF:
         raise InvalidCbor("unexpected EOF" if body else "EOF") from None
     except cbor2.CBORDecodeError as error:
-        raise _told(error) from None
+        raise _error(error) from None
     if rest := len(body) - source.tell():
         raise InvalidCbor(f"cbor: {rest} bytes of extraneous data starting at index {source.tell()}")
-    return _JsonValues().value(value)
+    return _JsonValues().convert(value)
 
 
-def _told(error: cbor2.CBORDecodeError) -> InvalidCbor:
+def _error(error: cbor2.CBORDecodeError) -> InvalidCbor:
     match error.__cause__:
-        case InvalidCbor() as ours:
-            return ours
+        case InvalidCbor() as own:
+            return own
         case UnicodeDecodeError():
             return InvalidCbor("cbor: invalid UTF-8 string")
         case _:
@@ -75,7 +74,7 @@ def _told(error: cbor2.CBORDecodeError) -> InvalidCbor:
 
 
 class _CountedReads(io.BytesIO):
-    """A body from which cbor2 reads no more than it needs, as from anything that cannot go back.
+    """A body of which cbor2 reads only what it needs at a time, since it is not seekable.
 
     So a body of millions of values is refused before they fill the memory.
     """
@@ -95,14 +94,14 @@ class _CountedReads(io.BytesIO):
 
 
 class _Tags(dict[int, Callable[[Any, bool], Any]]):
-    """What each tag makes of its content; in place of all that cbor2 would make of it: references too."""
+    """The decoders of tags, in place of those of cbor2, which have references, too."""
 
     def __missing__(self, tag: int) -> Callable[[Any, bool], Any]:
         return _content
 
 
 def _content(content: Any, _: bool) -> Any:
-    """Text at once: no other tag shall take it for bytes."""
+    """Decode byte strings at once, so that no other tag takes them for bytes."""
     return _text(content) if type(content) is bytes else content
 
 
@@ -117,18 +116,18 @@ def _time_number(seconds: Any, _: bool) -> str:
     if type(seconds) not in (int, float):
         raise InvalidCbor("cbor: tag number 1 must be followed by integer or floating-point number")
     try:
-        moment = _EPOCH + timedelta(seconds=seconds)
-    except (OverflowError, ValueError):  # beyond all calendars, and NaN
-        raise InvalidCbor(f"cbor: {seconds} s is no time") from None
-    return moment.isoformat().replace("+00:00", "Z")
+        time = _EPOCH + timedelta(seconds=seconds)
+    except (OverflowError, ValueError):  # out of the range of datetime, or NaN
+        raise InvalidCbor(f"cbor: {seconds} s is not a valid time") from None
+    return time.isoformat().replace("+00:00", "Z")
 
 
 def _bignum(content: Any, _: bool) -> Any:
     raise InvalidCbor("cbor: bignum cannot be decoded")
 
 
-def _meant_for(tag: int, encode: Callable[[bytes], str]) -> Callable[[Any, bool], str]:
-    """Bytes as the text that their tag asks for."""
+def _encoded_bytes(tag: int, encode: Callable[[bytes], str]) -> Callable[[Any, bool], str]:
+    """Returns the decoder of a tag for byte strings that are expected in another encoding."""
 
     def text(content: Any, _: bool) -> str:
         if type(content) is not bytes:
@@ -144,21 +143,21 @@ _TAGS: Final = _Tags(
         1: _time_number,
         2: _bignum,
         3: _bignum,
-        21: _meant_for(21, lambda content: base64.urlsafe_b64encode(content).rstrip(b"=").decode()),
-        22: _meant_for(22, lambda content: base64.b64encode(content).decode()),
-        23: _meant_for(23, bytes.hex),
+        21: _encoded_bytes(21, lambda content: base64.urlsafe_b64encode(content).rstrip(b"=").decode()),
+        22: _encoded_bytes(22, lambda content: base64.b64encode(content).decode()),
+        23: _encoded_bytes(23, bytes.hex),
     }
 )
 
 
 class _JsonValues:
-    """Makes JSON's values of cbor2's, counting them. What JSON has not is refused, whatever it is."""
+    """Converts the values of cbor2 to those of JSON and counts them; refuses all others."""
 
     def __init__(self) -> None:
         self._left = VALUES_MAX
 
-    def value(self, value: Any) -> Any:
-        """No deeper than the document that was decoded, so within DEPTH_MAX."""
+    def convert(self, value: Any) -> Any:
+        """Recursive, since the decoder has limited the depth to DEPTH_MAX."""
         kind = type(value)
         if kind is str or kind is bool or value is None:
             return value
@@ -168,19 +167,19 @@ class _JsonValues:
             return self._object(value)
         if kind is list:
             self._count(len(value), len(value), "elements for CBOR array")
-            return [self.value(child) for child in value]
+            return [self.convert(child) for child in value]
         return _number(value)
 
-    def _object(self, found: dict[Any, Any]) -> dict[str, Any]:
-        self._count(len(found), 2 * len(found), "key-value pairs for CBOR map")
+    def _object(self, items: dict[Any, Any]) -> dict[str, Any]:
+        self._count(len(items), 2 * len(items), "key-value pairs for CBOR map")
         values: dict[str, Any] = {}
-        for key, child in found.items():
+        for key, child in items.items():
             name = key if type(key) is str else _text(key)
-            if name in values:  # once as text, once as bytes
+            if name in values:  # once as a text string, once as a byte string
                 raise InvalidCbor(
                     f'cbor: found duplicate map key "{name}" at map element index {len(values)}'
                 )
-            values[name] = self.value(child)
+            values[name] = self.convert(child)
         return values
 
     def _count(self, elements: int, values: int, of: str) -> None:
@@ -203,7 +202,7 @@ def _text(content: bytes) -> str:
 
 
 def _number(value: Any) -> int | float:
-    """Or what is none."""
+    """Returns the number; raises InvalidCbor for other values."""
     match value:
         case int() if -(1 << 63) <= value < 1 << 63:
             return value
@@ -221,16 +220,16 @@ def _number(value: Any) -> int | float:
             raise InvalidCbor(f"cbor: {type(value).__name__} is not recognized")
 
 
-# ---- writing
+# ---- encoding
 
 
 def dump(document: Any) -> bytes:
-    """A document, self-described."""
+    """Encode a document as self-described CBOR."""
     return cbor2.dumps(cbor2.CBORTag(_SELF_DESCRIBED_TAG, _deterministic(document)))
 
 
 def item(value: Any) -> bytes:
-    """A value as a part of a document."""
+    """Encode a value that is part of a document."""
     return cbor2.dumps(_deterministic(value))
 
 
@@ -243,15 +242,15 @@ def map_head(length: int) -> bytes:
 
 
 def _head(major_type: int, length: int) -> bytes:
-    written = io.BytesIO()
-    cbor2.CBOREncoder(written).encode_length(major_type, length)
-    return written.getvalue()
+    head = io.BytesIO()
+    cbor2.CBOREncoder(head).encode_length(major_type, length)
+    return head.getvalue()
 
 
 def _deterministic(value: Any) -> Any:
-    """Text as bytes, and keys in the order that RFC 8949 calls deterministic: shorter ones first.
+    """Strings as bytes, and keys in the deterministic order of RFC 8949: shorter ones first.
 
-    cbor2 does the like by itself (`canonical`, `encoders`), but shortens numbers, and is slower so.
+    The options `canonical` and `encoders` of cbor2 are similar, but shorten numbers and are slower.
     """
     kind = type(value)
     if kind is str:

@@ -1,4 +1,4 @@
-"""The media types of documents, and how each is read."""
+"""The media types in which documents are read and written."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ from apiserver.brand import Brand
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 CBOR: Final = "application/cbor"
-# Of watches in CBOR.
+# The media type of watch streams in CBOR.
 CBOR_SEQUENCE: Final = "application/cbor-seq"
 
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+# Server-side apply, in either of the two forms of its body.
+APPLY_YAML: Final = "application/apply-patch+yaml"
+APPLY_CBOR: Final = "application/apply-patch+cbor"
 
-def media_types(brand: Brand, *, has_protobuf: bool = True, has_cbor: bool = False) -> tuple[str, ...]:
-    """What documents can be written in and read from, the preferred type first.
 
-    has_protobuf: not all kinds have a form in it. has_cbor: while its feature gate is on.
+def supported_media_types(
+    brand: Brand, *, has_protobuf: bool = True, has_cbor: bool = False
+) -> tuple[str, ...]:
+    """The media types that documents can be read and written in, the preferred one first.
+
+    has_protobuf: False for kinds without a protobuf encoding. has_cbor: its feature gate is on.
     """
     types = [JSON, YAML]
     if has_protobuf:

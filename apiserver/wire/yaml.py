@@ -1,9 +1,9 @@
-"""YAML as Kubernetes understands it: another way to write JSON. Rows D02, E04.
+"""YAML as Kubernetes uses it: another encoding of JSON values. Rows D02, E04.
 
-Only what JSON has comes out: text, numbers, truth values, null, lists, and objects with text as keys. Plain
-scalars are what YAML 1.1 says they are (`yes` is true, `017` is 15), but times stay text and base 60 is no
-number. A body is read event by event, so that neither depth nor the expansion of aliases is anybody's but
-ours to bound. Source: sigs.k8s.io/yaml and its goyaml.v2, resolve.go.
+Only values that JSON has are decoded: strings, numbers, booleans, null, lists, and objects with strings as
+keys. Plain scalars follow YAML 1.1 (`yes` is true, `017` is 15), except that times are strings, and so are
+numbers of base 60. A body is parsed event by event, so that the depth and the expansion of aliases are
+bounded here. Source: sigs.k8s.io/yaml and its goyaml.v2, resolve.go.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
-# Both are there in all wheels of the package; a build without libyaml is slower, nothing else.
+# All wheels of the package have both; a build without libyaml is only slower.
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 DEPTH_MAX: Final = 200
-# Of a document, with all that aliases stand for. The largest object that can be stored has fewer.
+# In a document, with all aliases expanded. The largest object that can be stored has fewer.
 VALUES_MAX: Final = 100_000
 DUPLICATES_MAX: Final = 1_000
-# Of what is wrong; messages go into logs and terminals.
-SHOWN_LENGTH_MAX: Final = 1_000
+# Messages go into logs and terminals.
+MESSAGE_LENGTH_MAX: Final = 1_000
 
 
 class InvalidYaml(ValueError):
-    """The text is no document; the message is the client's."""
+    """The text is not a valid document. The message is for the client."""
 
 
 def load(body: bytes) -> tuple[Any, list[str]]:
-    """The one document of a body, and for each key that an object has twice where that is.
+    """Decode the only document in a body; also returns a message for each duplicate key.
 
-    Of a repeated key the last value counts. Raises NotYaml.
+    The last value of a duplicate key counts. Raises InvalidYaml.
     """
     reader = _Reader()
     try:
@@ -48,7 +48,7 @@ def load(body: bytes) -> tuple[Any, list[str]]:
 
 
 def _where(error: yaml.MarkedYAMLError) -> str:
-    """The line, counted as Go's reader does: its parser says the one before."""
+    """The line as Go's decoder counts it; errors of its parser name the line before."""
     marks = (error.context_mark, error.problem_mark)
     line = next((mark.line for mark in marks if mark is not None and mark.line), 0)
     if line and isinstance(error, yaml.scanner.ScannerError):
@@ -57,33 +57,34 @@ def _where(error: yaml.MarkedYAMLError) -> str:
 
 
 class _OpenCollection:
-    """A list or an object that is being read."""
+    """A list or an object whose end has not been read yet."""
 
-    __slots__ = ("anchor", "first_value", "key", "line", "merged", "values")
+    __slots__ = ("anchor", "first_value", "is_merge", "key", "line", "merged", "values")
 
     def __init__(self, values: list[Any] | dict[str, Any], anchor: str | None, first_value: int) -> None:
         self.values, self.anchor, self.first_value = values, anchor, first_value
-        self.key: str | None = None  # whose value comes next; None where a key does
-        self.line = 0  # of that key
-        self.merged: list[dict[str, Any]] | None = None  # what `<<` brings in, from the moment it is read
+        self.key: str | None = None  # the key whose value comes next; None if a key comes next
+        self.line = 0  # the line of that key
+        self.is_merge = False  # that key is a plain `<<`
+        self.merged: list[dict[str, Any]] | None = None  # the objects that `<<` merges in
 
 
 _MERGE: Final = "<<"
 
 
 class _Reader:
-    """Takes events, and has the document in the end."""
+    """Builds the document from events."""
 
     def __init__(self) -> None:
         self.document: Any = None
         self.duplicates: list[str] = []
         self._open: list[_OpenCollection] = []
-        self._anchors: dict[str, tuple[Any, int]] = {}  # values, and how many they are
+        self._anchors: dict[str, tuple[Any, int]] = {}  # each with the number of values in it
         self._values = 0
         self._documents = 0
 
     def take(self, event: Any) -> None:
-        """Raises NotYaml."""
+        """Raises InvalidYaml."""
         match event:
             case yaml.ScalarEvent():
                 self._count(event)
@@ -149,9 +150,10 @@ class _Reader:
             into.values.append(value)
         elif into.key is None:
             into.key, into.line = _key_of(value, event), event.start_mark.line + 1
+            into.is_merge = value == _MERGE and isinstance(event, yaml.ScalarEvent) and not _is_text(event)
             if into.key in into.values and len(self.duplicates) < DUPLICATES_MAX:
                 self.duplicates.append(f'line {into.line}: key "{into.key}" already set in map')
-        elif into.key == _MERGE:
+        elif into.is_merge:
             self._merge(value, into, event)
         else:
             into.values[into.key] = value
@@ -159,7 +161,7 @@ class _Reader:
 
     @staticmethod
     def _merge(value: Any, into: _OpenCollection, event: Any) -> None:
-        """`<<: *other` brings in what the object does not have itself."""
+        """Merge other objects by `<<: *other`; the object's own members override theirs."""
         merged = value if isinstance(value, list) else [value]
         if not all(isinstance(each, dict) for each in merged):
             _fail(event, "map merge requires map or sequence of maps as the value")
@@ -167,26 +169,26 @@ class _Reader:
 
 
 def _fail(event: Any, why: str) -> NoReturn:
-    """why: may have as much of the text in it as the client has sent."""
-    shown = why if len(why) <= SHOWN_LENGTH_MAX else f"{why[:SHOWN_LENGTH_MAX]}..."
-    raise InvalidYaml(f"yaml: line {event.start_mark.line + 1}: {shown}")
+    """Raise InvalidYaml. why: may contain text of the client, of any length."""
+    message = why if len(why) <= MESSAGE_LENGTH_MAX else f"{why[:MESSAGE_LENGTH_MAX]}..."
+    raise InvalidYaml(f"yaml: line {event.start_mark.line + 1}: {message}")
 
 
-# Explicit tags for what is understood anyhow; others are somebody else's types.
+# The explicit tags of JSON's types; others are refused.
 _TAGS: Final = frozenset(
     {"!", *(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))}
 )
 
 
 def _is_text(event: Any) -> bool:
-    """Whether a scalar is text whatever it looks like: in quotes, a block, or tagged so."""
+    """Is a scalar always a string: quoted, a block, or tagged as one?"""
     if event.tag is not None:
         return event.tag in ("!", "tag:yaml.org,2002:str")
     return not event.implicit[0]
 
 
 def _key_of(value: Any, event: Any) -> str:
-    """Keys are text in JSON."""
+    """The key as a string, as JSON requires it."""
     match value:
         case str():
             return value
@@ -201,7 +203,7 @@ def _key_of(value: Any, event: Any) -> str:
 
 
 def _copy(value: Any) -> Any:
-    """Of what an alias stands for; no deeper than a document can be."""
+    """A copy of an aliased value. Recursive, since the depth of documents is limited."""
     match value:
         case dict():
             return {name: _copy(child) for name, child in value.items()}
@@ -225,14 +227,14 @@ _MAY_BE_NUMBER: Final = re.compile(r"[-+.0-9]")
 _DECIMAL: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _WITH_BASE: Final = re.compile(r"([-+]?)0(?:x([0-9a-f]+)|o?([0-7]+)|b([01]+))", re.IGNORECASE)
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-# Larger ones lose digits, as in Go.
+# Larger integers lose digits, as in Go.
 _INTEGER_MIN: Final = -(1 << 63)
 _INTEGER_MAX: Final = (1 << 64) - 1
 _DIGITS_MAX: Final = 400
 
 
 def resolve(text: str) -> Any:
-    """What a plain scalar means."""
+    """The value of a plain scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if not _MAY_BE_NUMBER.match(text) or len(text) > _DIGITS_MAX:
@@ -248,29 +250,29 @@ def resolve(text: str) -> Any:
         number = float(digits)
         if math.isinf(number):
             return text
-        # JSON does not tell 1.0 from 1.
+        # JSON does not distinguish 1.0 from 1.
         return int(number) if number.is_integer() and abs(number) < _INTEGER_MAX / 2 else number
     return text
 
 
 def _whole(number: int, text: str) -> Any:
-    """The text itself where no number is as large: that is what Go makes of it."""
+    """The number, or the text if it is too large for a float, as in Go."""
     try:
         return number if _INTEGER_MIN <= number <= _INTEGER_MAX else float(number)
     except OverflowError:
         return text
 
 
-# ---- writing
+# ---- encoding
 
 _NEVER_FOLDED: Final = 1 << 30
-_OTHERS: Final[Any] = yaml.resolver.Resolver()
+_YAML_1_1: Final[Any] = yaml.resolver.Resolver()
 _PLAIN: Final = (True, False)
 _STRING_TAG: Final = "tag:yaml.org,2002:str"
 
 
 def dump(document: Any) -> bytes:
-    """A document, keys sorted, as Kubernetes writes it."""
+    """Encode a document, with sorted keys as in Kubernetes."""
     text: bytes = yaml.emit(
         _document_events(document),
         Dumper=_DUMPER,
@@ -322,14 +324,14 @@ _SEQUENCE_END: Final = yaml.SequenceEndEvent()
 def _text_event(text: str) -> yaml.Event:
     if "\n" in text:
         return yaml.ScalarEvent(None, None, (False, True), text, style="|")
-    # In quotes if we, or others who read YAML 1.1 to the letter, would take it for something else without: a
-    # time, a number of base 60. The emitter knows what else needs them.
-    is_plain = type(resolve(text)) is str and _OTHERS.resolve(yaml.ScalarNode, text, _PLAIN) == _STRING_TAG
+    # Quoted if this decoder, or a strict one of YAML 1.1, would not decode a string without: a time, a number
+    # of base 60. The emitter decides about the rest.
+    is_plain = type(resolve(text)) is str and _YAML_1_1.resolve(yaml.ScalarNode, text, _PLAIN) == _STRING_TAG
     return yaml.ScalarEvent(None, None, (is_plain, True), text, style=None if is_plain else '"')
 
 
 def _float_text(value: float) -> str:
-    """With a point: without one some take it for text."""
+    """The text of a float with a point; some decoders take it for a string without one."""
     mantissa, mark, exponent = repr(value).partition("e")
     return f"{mantissa}.0e{exponent}" if mark and "." not in mantissa else repr(value)
 

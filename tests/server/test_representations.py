@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.wire import cbor, yaml
-from apiserver.wire.protobuf import Decoder, open_envelope
+from apiserver.wire.protobuf import MessageDecoder, open_envelope
 from tests.support import protobuf_writer as pb
 from tests.support.api import Answer, Api
 from tests.support.server_process import ServerProcess
@@ -50,7 +50,7 @@ def read(answer: Answer) -> Any:
         return answer.json
     envelope = open_envelope(answer.body)
     package = "apimachinery.pkg.apis.meta" if envelope.kind == "Status" else "api.core"
-    message = Decoder(SCHEMAS.get(f"io.k8s.{package}.v1.{envelope.kind}"))(envelope.raw)
+    message = MessageDecoder(SCHEMAS.get(f"io.k8s.{package}.v1.{envelope.kind}"))(envelope.raw)
     return {"apiVersion": envelope.api_version, "kind": envelope.kind, **message}
 
 
@@ -231,7 +231,7 @@ def test_a_watch_in_protobuf(api: Api, namespace: str) -> None:
     assert event.startswith(pb.field(1, "ADDED"))
     envelope = open_envelope(event[event.index(pb.MAGIC) :])
     assert (envelope.kind, stream[4 + length :]) == ("ConfigMap", b"")
-    message = Decoder(SCHEMAS.get("io.k8s.api.core.v1.ConfigMap"))(envelope.raw)
+    message = MessageDecoder(SCHEMAS.get("io.k8s.api.core.v1.ConfigMap"))(envelope.raw)
     assert {"apiVersion": "v1", "kind": "ConfigMap", **message} == made
 
 

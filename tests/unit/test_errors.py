@@ -1,7 +1,8 @@
-"""Failures as clients see them: the Status of each (rows P01, P02), and of each storage failure."""
+"""Errors as clients see them: the Status of each (rows P01, P02), and of each storage error."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -219,6 +220,24 @@ def test_no_failure_is_left_out_of_these_tables() -> None:
     assert {type(error) for error, *_ in STATUSES.values()} == own
     stored = {each for each in subclasses(StorageError) if each.__module__ == storage_errors.__name__}
     assert {type(error) for error, *_ in STORAGE.values()} == stored
+
+
+# A line of the tree in the module's docstring: its indentation, the class, and its HTTP status code.
+DRAWN: Final = re.compile(r"^ {4}([│├└─ ]*)(\w+) +(?:(\d{3})\b)?.*$", re.MULTILINE)
+
+
+def test_the_tree_in_the_docstring_has_every_class_its_parent_and_its_code() -> None:
+    drawn: dict[str, tuple[str, int]] = {}
+    ancestors: list[str] = []
+    for indentation, name, code in DRAWN.findall(errors.__doc__ or ""):
+        del ancestors[len(indentation) // 4 :]
+        if ancestors:
+            drawn[name] = (ancestors[-1], int(code))
+        ancestors.append(name)
+    own = [each for each in subclasses(ApiError) if each.__module__ == errors.__name__]
+    assert ancestors[0] == ApiError.__name__
+    assert drawn == {each.__name__: (each.__bases__[0].__name__, each.code) for each in own}
+    assert list(drawn) == [each.__name__ for each in own], "in the order of their definitions"
 
 
 def test_a_list_that_expired_has_a_token_to_go_on_with() -> None:

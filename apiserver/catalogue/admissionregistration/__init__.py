@@ -10,7 +10,7 @@ from apiserver.catalogue.admissionregistration import validating_admission_polic
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType
 from apiserver.catalogue.pod_specs.templates import clear_status
 from apiserver.field_errors import FieldError
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, keep_status
 from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
@@ -52,7 +52,9 @@ def types() -> tuple[BuiltinType, ...]:
             "ValidatingAdmissionPolicyBinding",
             strategy=_with_generation(validating_admission_policies.validate_binding),
             columns=columns(
-                Column("PolicyName", path("spec", "policyName"), description="The policy that is applied."),
+                Column(
+                    "PolicyName", field_cell("spec", "policyName"), description="The policy that is applied."
+                ),
                 Column("ParamRef", _param_ref, description="The objects that it refers to."),
                 AGE,
             ),

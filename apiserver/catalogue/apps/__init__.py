@@ -16,7 +16,7 @@ from apiserver.catalogue.pod_specs.templates import (
 )
 from apiserver.catalogue.subresources import SCALE_SUBRESOURCE
 from apiserver.meta import names
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.vocabulary import Document
@@ -41,7 +41,7 @@ def types() -> tuple[BuiltinType, ...]:
                 Column("Controller", _controller, description="The object whose state this was."),
                 Column(
                     "Revision",
-                    path("revision", default=0),
+                    field_cell("revision", default=0),
                     description="The number of the state.",
                 ),
                 AGE,
@@ -148,7 +148,7 @@ def _replica_sets() -> BuiltinType:
         columns=columns(
             Column(
                 "Desired",
-                path("spec", "replicas", default=1),
+                field_cell("spec", "replicas", default=1),
                 type="integer",
                 description="How many pods are wanted.",
             ),

@@ -9,7 +9,7 @@ from typing import Any, Final
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers import conversion, validation
 from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
 from apiserver.catalogue.pod_specs.templates import status_count
-from apiserver.meta.table import AGE, Column, Columns, columns, path
+from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.validation.checks import at
@@ -70,7 +70,9 @@ def _columns(targets: Callable[[Document, float], str]) -> Columns:
             description="How many pods there are at least.",
         ),
         Column(
-            "MaxPods", path("spec", "maxReplicas", default=0), description="How many pods there are at most."
+            "MaxPods",
+            field_cell("spec", "maxReplicas", default=0),
+            description="How many pods there are at most.",
         ),
         Column("Replicas", status_count("currentReplicas"), description="How many pods there are."),
         AGE,

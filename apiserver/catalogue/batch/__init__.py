@@ -14,7 +14,7 @@ from apiserver.catalogue.pod_specs.templates import (
     with_template_warnings,
 )
 from apiserver.meta import table, timestamps
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.vocabulary import Document
@@ -50,10 +50,12 @@ def _cron_jobs() -> BuiltinType:
             has_generation=True,
         ),
         columns=columns(
-            Column("Schedule", path("spec", "schedule"), description="When jobs are made, as cron has it."),
+            Column(
+                "Schedule", field_cell("spec", "schedule"), description="When jobs are made, as cron has it."
+            ),
             Column(
                 "Timezone",
-                path("spec", "timeZone", default="<none>"),
+                field_cell("spec", "timeZone", default="<none>"),
                 description="The time zone of the schedule.",
             ),
             Column("Suspend", _suspend, type="boolean", description="Whether no jobs are made for now."),

@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from apiserver.field_errors import SHOWN_LENGTH_MAX, quote
+from apiserver.field_errors import VALUE_LENGTH_MAX, quote
 from apiserver.golang.durations import parse_duration
 
 
@@ -125,7 +125,7 @@ def _number(text: str, names: Mapping[str, int] = MappingProxyType({})) -> int:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}..."
+    return text if len(text) <= VALUE_LENGTH_MAX else f"{text[:VALUE_LENGTH_MAX]}..."
 
 
 # ---- time zones

@@ -5,7 +5,7 @@ from __future__ import annotations
 from apiserver.catalogue.builtin_type import BuiltinType, fields
 from apiserver.catalogue.certificates import certificate_signing_requests
 from apiserver.meta import table
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy
 from apiserver.validation.checks import at
@@ -35,8 +35,8 @@ def types() -> tuple[BuiltinType, ...]:
             ),
             columns=columns(
                 AGE,
-                Column("SignerName", path("spec", "signerName"), description="Who is asked to sign."),
-                Column("Requestor", path("spec", "username"), description="Who asks."),
+                Column("SignerName", field_cell("spec", "signerName"), description="Who is asked to sign."),
+                Column("Requestor", field_cell("spec", "username"), description="Who asks."),
                 Column(
                     "RequestedDuration", _duration, description="For how long the certificate should be good."
                 ),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from apiserver.catalogue.pod_specs.templates import status_count
 from apiserver.meta import table
-from apiserver.meta.table import AGE, Column, Columns, columns, path
+from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
 from apiserver.vocabulary import Document
 
 _NONE: Final = "<none>"
@@ -28,11 +28,11 @@ _TYPE_TEXT: Final = (
 _PHASE_TEXT: Final = "The phase of the namespace: Active, or Terminating while its contents are removed."
 CONFIG_MAPS: Final = columns(Column("Data", table.count("data", "binaryData"), description=_DATA_TEXT), AGE)
 SECRETS: Final = columns(
-    Column("Type", path("type"), description=_TYPE_TEXT),
+    Column("Type", field_cell("type"), description=_TYPE_TEXT),
     Column("Data", table.count("data"), description=_DATA_TEXT),
     AGE,
 )
-NAMESPACES: Final = columns(Column("Status", path("status", "phase"), description=_PHASE_TEXT), AGE)
+NAMESPACES: Final = columns(Column("Status", field_cell("status", "phase"), description=_PHASE_TEXT), AGE)
 
 
 def _health(field: str) -> Callable[[Document, float], str]:
@@ -86,12 +86,12 @@ def _service_selector(document: Document, now: float) -> str:
 SERVICES: Final = columns(
     Column(
         "Type",
-        path("spec", "type", default="ClusterIP"),
+        field_cell("spec", "type", default="ClusterIP"),
         description="How the service is exposed: ClusterIP, NodePort, LoadBalancer or ExternalName.",
     ),
     Column(
         "Cluster-IP",
-        path("spec", "clusterIP", default=_NONE),
+        field_cell("spec", "clusterIP", default=_NONE),
         description="The service's address inside the cluster, or None if it has no single one.",
     ),
     Column(
@@ -173,12 +173,14 @@ def _event_count(document: Document, now: float) -> int:
 EVENTS: Final = Columns(
     (
         Column("Last Seen", _last_seen, description="When this happened the last time."),
-        Column("Type", path("type"), description="Normal, or Warning if somebody should look."),
-        Column("Reason", path("reason"), description="Why it happened, as one word for programs to test."),
+        Column("Type", field_cell("type"), description="Normal, or Warning if somebody should look."),
+        Column(
+            "Reason", field_cell("reason"), description="Why it happened, as one word for programs to test."
+        ),
         Column("Object", _event_object, description="What it happened to."),
         Column(
             "Subobject",
-            path("involvedObject", "fieldPath"),
+            field_cell("involvedObject", "fieldPath"),
             priority=1,
             description="Which part of the object it concerns, if not all of it.",
         ),
@@ -316,18 +318,18 @@ _STORAGE_CLASS: Final = Column(
 )
 _ATTRIBUTES_CLASS: Final = Column(
     "VolumeAttributesClass",
-    path("spec", "volumeAttributesClassName", default=_UNSET),
+    field_cell("spec", "volumeAttributesClassName", default=_UNSET),
     description="The class from which the volume's attributes are taken.",
 )
 _VOLUME_MODE: Final = Column(
     "VolumeMode",
-    path("spec", "volumeMode", default=_UNSET),
+    field_cell("spec", "volumeMode", default=_UNSET),
     priority=1,
     description="Whether it is used as a file system or as a raw block device.",
 )
 
 PERSISTENT_VOLUMES: Final = columns(
-    Column("Capacity", path("spec", "capacity", "storage"), description="How much the volume holds."),
+    Column("Capacity", field_cell("spec", "capacity", "storage"), description="How much the volume holds."),
     Column(
         "Access Modes",
         lambda document, now: _modes(_at(document, "spec", "accessModes")),
@@ -335,21 +337,21 @@ PERSISTENT_VOLUMES: Final = columns(
     ),
     Column(
         "Reclaim Policy",
-        path("spec", "persistentVolumeReclaimPolicy"),
+        field_cell("spec", "persistentVolumeReclaimPolicy"),
         description="What becomes of the volume when nobody claims it any more.",
     ),
     _PHASE,
     Column("Claim", _claim_of, description="The claim that has the volume, with its namespace."),
     _STORAGE_CLASS,
     _ATTRIBUTES_CLASS,
-    Column("Reason", path("status", "reason"), description="Why the volume has failed, if it has."),
+    Column("Reason", field_cell("status", "reason"), description="Why the volume has failed, if it has."),
     AGE,
     _VOLUME_MODE,
 )
 
 PERSISTENT_VOLUME_CLAIMS: Final = columns(
     _PHASE,
-    Column("Volume", path("spec", "volumeName"), description="The volume that the claim has."),
+    Column("Volume", field_cell("spec", "volumeName"), description="The volume that the claim has."),
     Column(
         "Capacity",
         _if_bound(lambda document: _at(document, "status", "capacity", "storage") or "0"),
@@ -407,7 +409,7 @@ POD_TEMPLATES: Final = columns(
 REPLICATION_CONTROLLERS: Final = columns(
     Column(
         "Desired",
-        path("spec", "replicas", default=1),
+        field_cell("spec", "replicas", default=1),
         type="integer",
         description="How many pods are wanted.",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.coordination import leases
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 
 
@@ -23,7 +23,8 @@ def types() -> tuple[BuiltinType, ...]:
                 allows_create_on_update=True,
             ),
             columns=columns(
-                Column("Holder", path("spec", "holderIdentity"), description="Who holds the lease."), AGE
+                Column("Holder", field_cell("spec", "holderIdentity"), description="Who holds the lease."),
+                AGE,
             ),
         ),
     )

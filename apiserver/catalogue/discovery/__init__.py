@@ -7,7 +7,7 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.discovery import endpoint_slices
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.vocabulary import Document
 
@@ -31,7 +31,7 @@ def types() -> tuple[BuiltinType, ...]:
             columns=columns(
                 Column(
                     "AddressType",
-                    path("addressType"),
+                    field_cell("addressType"),
                     description="What the addresses are: IPv4, IPv6, or domain names (FQDN).",
                 ),
                 Column("Ports", _ports, description="The ports of every endpoint, the first few of them."),

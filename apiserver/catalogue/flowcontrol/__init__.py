@@ -7,7 +7,7 @@ from typing import Any
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType
 from apiserver.catalogue.flowcontrol import flow_schemas
 from apiserver.catalogue.pod_specs.templates import clear_status
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
@@ -21,17 +21,17 @@ def types() -> tuple[BuiltinType, ...]:
             flow_schemas.validate_flow_schema,
             Column(
                 "PriorityLevel",
-                path("spec", "priorityLevelConfiguration", "name"),
+                field_cell("spec", "priorityLevelConfiguration", "name"),
                 description="The level that the requests are handled at.",
             ),
             Column(
                 "MatchingPrecedence",
-                path("spec", "matchingPrecedence", default=0),
+                field_cell("spec", "matchingPrecedence", default=0),
                 description="Of all schemas that match a request, the one with the least number takes it.",
             ),
             Column(
                 "DistinguisherMethod",
-                path("spec", "distinguisherMethod", "type", default="<none>"),
+                field_cell("spec", "distinguisherMethod", "type", default="<none>"),
                 description="What divides the requests into flows: ByUser, ByNamespace, or nothing.",
             ),
             AGE,
@@ -41,7 +41,7 @@ def types() -> tuple[BuiltinType, ...]:
             "prioritylevelconfigurations",
             "PriorityLevelConfiguration",
             flow_schemas.validate_priority_level,
-            Column("Type", path("spec", "type"), description="Limited, or Exempt from limits."),
+            Column("Type", field_cell("spec", "type"), description="Limited, or Exempt from limits."),
             _limit("NominalConcurrencyShares", "nominalConcurrencyShares", text="Its part of all requests."),
             _limit("Queues", *_QUEUING, "queues", text="How many queues it has."),
             _limit("HandSize", *_QUEUING, "handSize", text="How many queues a flow is dealt."),
@@ -81,5 +81,5 @@ _QUEUING = ("limitResponse", "queuing")
 
 
 def _limit(name: str, *steps: str, text: str) -> Column:
-    cell = path("spec", "limited", *steps, default="<none>")
+    cell = field_cell("spec", "limited", *steps, default="<none>")
     return Column(name, cell, description=text)

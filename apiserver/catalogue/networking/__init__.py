@@ -9,7 +9,7 @@ from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, St
 from apiserver.catalogue.networking import canonical_addresses, ingresses, network_policies
 from apiserver.catalogue.pod_specs.templates import clear_status
 from apiserver.meta import table
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, keep_status
 from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
@@ -27,7 +27,9 @@ def types() -> tuple[BuiltinType, ...]:
                 has_generation=True,
             ),
             columns=columns(
-                Column("Controller", path("spec", "controller"), description="Who serves such ingresses."),
+                Column(
+                    "Controller", field_cell("spec", "controller"), description="Who serves such ingresses."
+                ),
                 Column("Parameters", _parameters, description="The object that says how they are served."),
                 AGE,
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.node import runtime_classes
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 
 
@@ -22,7 +22,7 @@ def types() -> tuple[BuiltinType, ...]:
                 update=UpdateStrategy(validate=runtime_classes.validate_runtime_class_update),
             ),
             columns=columns(
-                Column("Handler", path("handler"), description="What nodes call the runtime."), AGE
+                Column("Handler", field_cell("handler"), description="What nodes call the runtime."), AGE
             ),
         ),
     )

@@ -246,7 +246,7 @@ _ENV_FIELDS: Final = (
 )
 
 
-@names.remembered
+@names.cached
 def data_key(key: str) -> list[str]:
     """A key in a ConfigMap or a Secret: what is wrong with it. Source: validation.IsConfigMapKey."""
     problems = []

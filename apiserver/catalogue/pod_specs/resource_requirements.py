@@ -175,7 +175,7 @@ def _requirements(path: str, value: Document, claims: Collection[str], name_chec
 
 
 # Amounts are as `quantity.canonical_quantity` writes them, and come again with each pod of a workload.
-@lru_cache(maxsize=names.REMEMBERED_MAX)
+@lru_cache(maxsize=names.CACHED_MAX)
 def _is_within(value: str, limit: str | None) -> bool:
     """An amount is not less than nothing, and not more than its limit if there is one."""
     number = quantity_of(value).value

@@ -170,7 +170,7 @@ def _fractions(path: str, owner: Document, *fields: str) -> list[str]:
 
 
 # As of amounts in `resource_requirements`, the last few are remembered.
-@lru_cache(maxsize=names.REMEMBERED_MAX)
+@lru_cache(maxsize=names.CACHED_MAX)
 def _is_whole(value: str) -> bool:
     number = quantity_of(value).value
     return number == number.to_integral_value()

@@ -8,7 +8,7 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs.templates import status_count
 from apiserver.catalogue.policy import pod_disruption_budgets
 from apiserver.meta import names
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.vocabulary import Document
@@ -59,5 +59,5 @@ def types() -> tuple[BuiltinType, ...]:
 
 
 def _bound(field: str) -> Callable[[Document, float], str]:
-    bound = path("spec", field, default="N/A")
+    bound = field_cell("spec", field, default="N/A")
     return lambda document, now: str(bound(document, now))

@@ -8,7 +8,7 @@ from typing import Any
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, fields
 from apiserver.catalogue.pod_specs.templates import clear_status
 from apiserver.catalogue.resource import device_requests, resource_slices
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, keep_status
 from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
@@ -61,9 +61,13 @@ def types() -> tuple[BuiltinType, ...]:
                 has_generation=True,
             ),
             columns=columns(
-                Column("Node", path("spec", "nodeName", default="<unset>"), description="Whose devices."),
-                Column("Driver", path("spec", "driver"), description="The driver that has them."),
-                Column("Pool", path("spec", "pool", "name"), description="The pool that they belong to."),
+                Column(
+                    "Node", field_cell("spec", "nodeName", default="<unset>"), description="Whose devices."
+                ),
+                Column("Driver", field_cell("spec", "driver"), description="The driver that has them."),
+                Column(
+                    "Pool", field_cell("spec", "pool", "name"), description="The pool that they belong to."
+                ),
                 AGE,
             ),
             selectable_fields=fields("spec.nodeName", "spec.driver"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.scheduling import priority_classes
-from apiserver.meta.table import AGE, Column, columns, path
+from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 
 
@@ -26,20 +26,20 @@ def types() -> tuple[BuiltinType, ...]:
             columns=columns(
                 Column(
                     "Value",
-                    path("value", default=0),
+                    field_cell("value", default=0),
                     type="integer",
                     description="The priority of pods of this class; the higher goes first.",
                 ),
                 Column(
                     "Global-Default",
-                    path("globalDefault", default=False),
+                    field_cell("globalDefault", default=False),
                     type="boolean",
                     description="Whether pods that name no class are of this one.",
                 ),
                 AGE,
                 Column(
                     "PreemptionPolicy",
-                    path("preemptionPolicy"),
+                    field_cell("preemptionPolicy"),
                     description="Whether such pods make room for themselves by removing others.",
                 ),
             ),

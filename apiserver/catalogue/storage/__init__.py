@@ -7,7 +7,7 @@ from typing import Any
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, StoredAs
 from apiserver.catalogue.storage import csi_drivers, storage_classes
 from apiserver.meta import table
-from apiserver.meta.table import AGE, Column, Columns, columns, path
+from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.validation.checks import at
 from apiserver.vocabulary import Document
@@ -55,9 +55,11 @@ def types() -> tuple[BuiltinType, ...]:
                 update=UpdateStrategy(validate=csi_drivers.validate_csi_storage_capacity_update),
             ),
             columns=columns(
-                Column("StorageClassName", path("storageClassName"), description="The class it is of."),
+                Column("StorageClassName", field_cell("storageClassName"), description="The class it is of."),
                 Column(
-                    "Capacity", path("capacity", default="<unset>"), description="How much room there is."
+                    "Capacity",
+                    field_cell("capacity", default="<unset>"),
+                    description="How much room there is.",
                 ),
             ),
         ),
@@ -84,12 +86,16 @@ def types() -> tuple[BuiltinType, ...]:
                 update=UpdateStrategy(keep_status, csi_drivers.validate_volume_attachment_update),
             ),
             columns=columns(
-                Column("Attacher", path("spec", "attacher"), description="The driver that attaches it."),
-                Column("PV", path("spec", "source", "persistentVolumeName"), description="The volume."),
-                Column("Node", path("spec", "nodeName"), description="The node that it is attached to."),
+                Column(
+                    "Attacher", field_cell("spec", "attacher"), description="The driver that attaches it."
+                ),
+                Column("PV", field_cell("spec", "source", "persistentVolumeName"), description="The volume."),
+                Column(
+                    "Node", field_cell("spec", "nodeName"), description="The node that it is attached to."
+                ),
                 Column(
                     "Attached",
-                    path("status", "attached", default=False),
+                    field_cell("status", "attached", default=False),
                     type="boolean",
                     description="Whether it is attached now.",
                 ),
@@ -117,7 +123,7 @@ def _volume_attributes_classes(version: str) -> BuiltinType:
             update=UpdateStrategy(validate=storage_classes.validate_volume_attributes_class_update),
         ),
         columns=columns(
-            Column("DriverName", path("driverName"), description="The driver that understands it."), AGE
+            Column("DriverName", field_cell("driverName"), description="The driver that understands it."), AGE
         ),
         stored_as=None if version == "v1" else stored_as,
         in_runtime_config=version != "v1",
@@ -132,7 +138,7 @@ def _same(document: Document) -> None:
 
 
 def _flag(name: str, field: str, text: str) -> Column:
-    return Column(name, path("spec", field, default=False), type="boolean", description=text)
+    return Column(name, field_cell("spec", field, default=False), type="boolean", description=text)
 
 
 def _audiences(document: Document, now: float) -> str:
@@ -164,20 +170,20 @@ def _name(document: Document, now: float) -> str:
 _CLASS_COLUMNS = Columns(
     (
         Column("Name", _name, format="name", description=table.NAME.description),
-        Column("Provisioner", path("provisioner"), description="Who makes the volumes."),
+        Column("Provisioner", field_cell("provisioner"), description="Who makes the volumes."),
         Column(
             "ReclaimPolicy",
-            path("reclaimPolicy", default="Delete"),
+            field_cell("reclaimPolicy", default="Delete"),
             description="What happens to a volume that nobody claims any longer: Delete or Retain.",
         ),
         Column(
             "VolumeBindingMode",
-            path("volumeBindingMode", default="<unset>"),
+            field_cell("volumeBindingMode", default="<unset>"),
             description="Whether volumes are made at once or when the first pod needs them.",
         ),
         Column(
             "AllowVolumeExpansion",
-            path("allowVolumeExpansion", default=False),
+            field_cell("allowVolumeExpansion", default=False),
             type="string",
             description="Whether volumes may grow.",
         ),

@@ -27,7 +27,7 @@ from apiserver.endpoints.responses import TEXT, accepts_gzip, send
 from apiserver.registry.served_resource import ResourceTable
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import GroupVersion
-from apiserver.wire.media_types import media_types
+from apiserver.wire.media_types import supported_media_types
 
 PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json")
 # The names that forms are asked by, and the media types that they are sent as; the preferred one first. `@`
@@ -62,7 +62,7 @@ class OpenApi:
         patch_types: Sequence[str] = PATCH_TYPES,
     ) -> None:
         self._table = table
-        operations = Operations(brand, types or media_types(brand), patch_types)
+        operations = Operations(brand, types or supported_media_types(brand), patch_types)
         self._publisher = DocumentCache(brand, schemas, operations)
 
     async def index(self, call: Call) -> None:

@@ -24,7 +24,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
-from apiserver.wire.protobuf import Encoder, NotEncodable, event_frame, seal
+from apiserver.wire.protobuf import MessageEncoder, NotEncodable, event_frame, seal
 from apiserver.wire.protobuf.envelope import ENVELOPE_END, envelope_start
 from apiserver.wire.protobuf.wire_format import BYTES, delimited, key, undelimited
 
@@ -44,15 +44,15 @@ class MetaV1Encoders:
 
     def __init__(self, schemas: Callable[[str], Schema]) -> None:
         self._schemas = schemas
-        self._encoders: dict[str, Encoder] = {}
+        self._encoders: dict[str, MessageEncoder] = {}
 
     @cached_property
-    def object_meta(self) -> Encoder:
-        return Encoder(self._schemas(f"{_META}ObjectMeta"))
+    def object_meta(self) -> MessageEncoder:
+        return MessageEncoder(self._schemas(f"{_META}ObjectMeta"))
 
     @cached_property
-    def list_meta(self) -> Encoder:
-        return Encoder(self._schemas(f"{_META}ListMeta"))
+    def list_meta(self) -> MessageEncoder:
+        return MessageEncoder(self._schemas(f"{_META}ListMeta"))
 
     def partial(self, document: Document) -> bytes:
         """PartialObjectMetadata."""
@@ -66,7 +66,7 @@ class MetaV1Encoders:
             schema = (
                 discovery_schema.schema(self._schemas) if is_aggregated else self._schemas(f"{_META}{kind}")
             )
-            encode = self._encoders[kind] = Encoder(schema)
+            encode = self._encoders[kind] = MessageEncoder(schema)
         # Of documents as old as Kubernetes some have no version.
         return lambda document: seal(document.get("apiVersion", ""), kind, encode(document))
 

@@ -8,7 +8,7 @@ from apiserver.endpoints.representation.factory import writer
 from apiserver.endpoints.representation.protobuf import MetaV1Encoders
 from apiserver.errors import NotAcceptable
 from apiserver.vocabulary import Document
-from apiserver.wire.media_types import JSON, media_types
+from apiserver.wire.media_types import JSON, supported_media_types
 
 
 class StatusEncoder:
@@ -16,7 +16,7 @@ class StatusEncoder:
 
     def __init__(self, brand: Brand, meta: MetaV1Encoders, *, has_cbor: bool = False) -> None:
         self._meta = meta
-        self._negotiator = Negotiator((), media_types(brand, has_cbor=has_cbor))
+        self._negotiator = Negotiator((), supported_media_types(brand, has_cbor=has_cbor))
 
     def media_type(self, accept: str) -> str:
         """JSON also where nothing acceptable can be had: what failed counts more than how it is told."""

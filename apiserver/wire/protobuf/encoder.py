@@ -1,4 +1,4 @@
-"""Documents to messages: the mirror of `reader`."""
+"""Encodes documents as messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
 from apiserver.wire.protobuf.wire_format import BYTES, FIXED64, VARINT, delimited, key, varint
 
-# The content of a field: bytes that are written with their length, or a number as it is written.
+# Encodes the content of a field: bytes without their length, or a number.
 _Encode: TypeAlias = Callable[[Any], bytes]
 _Write: TypeAlias = Callable[[list[bytes], Any], None]
 
@@ -26,31 +26,31 @@ _THIRD: Final = key(3, BYTES)
 
 
 class NotEncodable(ValueError):
-    """A document has what cannot be said in protobuf here; the message is the client's."""
+    """A document cannot be encoded in protobuf. The message is for the client."""
 
 
-class Encoder:
+class MessageEncoder:
     """Encodes documents of one kind."""
 
     def __init__(self, schema: Schema) -> None:
-        """Raises LookupError for a kind that has no form in protobuf here."""
+        """Raises LookupError for a kind whose protobuf fields are not known."""
         self._encode = _Compiler().message(schema)
 
     def __call__(self, document: Document) -> bytes:
-        """A document as it is stored: its message, without apiVersion and kind. Raises NoProtobufForm."""
+        """Encode a stored document, without apiVersion and kind. Raises NotEncodable."""
         try:
             return self._encode(document)
         except (AttributeError, TypeError, ValueError, KeyError, RecursionError, struct.error) as error:
             if isinstance(error, NotEncodable):
                 raise
-            # What is stored is not what the schema says: another release may have written it.
+            # The stored object does not fit the schema: another release may have written it.
             raise NotEncodable(f"the object cannot be encoded in protobuf: {error}") from error
 
 
 class _Member(NamedTuple):
     """A field of a message.
 
-    name: its JSON name; empty for a message whose fields stand among the others, which gets the document.
+    name: its JSON name; empty for an inlined message, whose `write` gets the whole document.
     """
 
     number: int
@@ -60,16 +60,16 @@ class _Member(NamedTuple):
 
 class _Compiler:
     def __init__(self) -> None:
-        self._messages: dict[int, _Encode] = {}  # by id of the schema, for recursive ones
+        self._messages: dict[Schema, _Encode] = {}  # schemas may be recursive
 
     def message(self, schema: Schema) -> _Encode:
-        done = self._messages.get(id(schema))
+        done = self._messages.get(schema)
         if done is None:
-            done = self._messages[id(schema)] = self._checked(schema)
+            done = self._messages[schema] = self._checked(schema)
         return done
 
     def _checked(self, schema: Schema) -> _Encode:
-        """Refuses what has no number: leaving it out would lose it."""
+        """An encoder that refuses fields without a number, instead of losing them."""
         encode = self._struct(schema, schema.definition)
         known = fields_of(schema.definition, schema.vendor).keys() | {"apiVersion", "kind"}
         go_type = schema.go_type
@@ -84,10 +84,10 @@ class _Compiler:
         return encode_checked
 
     def _struct(self, schema: Schema, definition: str) -> _Encode:
-        """definition: whose numbers count; for inlined ones another than the schema's own."""
+        """definition: the one with the field numbers; that of an inlined message is not the schema's own."""
         known = go_struct(definition, schema.vendor)
         if known is None:
-            raise LookupError(f"{definition} has no form in protobuf here")
+            raise LookupError(f"{definition} has no known protobuf fields")
         members = [
             _Member(go_field.number, name, self._member(schema.fields[name], go_field))
             for name, go_field in known.fields.items()
@@ -97,7 +97,7 @@ class _Compiler:
             _Member(number, "", self._inlined(schema, inlined, number))
             for inlined, number in known.inlined.items()
         ]
-        members.sort()  # The order in which Go writes them.
+        members.sort()  # the order in which Go encodes them
 
         def encode(document: Document) -> bytes:
             pieces: list[bytes] = []
@@ -120,8 +120,8 @@ class _Compiler:
         return write
 
     def _member(self, schema: Schema, go_field: GoField) -> _Write:
-        made = self._items_message if go_field.is_message else self._field
-        return made(schema, go_field.number)
+        make = self._items_message if go_field.is_message else self._field
+        return make(schema, go_field.number)
 
     def _field(self, schema: Schema, number: int) -> _Write:
         match schema.kind:
@@ -147,7 +147,7 @@ class _Compiler:
         return write_all
 
     def _map(self, element: Schema, number: int) -> _Write:
-        """Entries in the order of their keys, as Go writes them."""
+        """Encodes the entries in the order of their keys, as Go does."""
         field_key, write_value = key(number, BYTES), self._entry_value(element)
 
         def write(pieces: list[bytes], values: Mapping[str, Any]) -> None:
@@ -159,11 +159,11 @@ class _Compiler:
         return write
 
     def _entry_value(self, element: Schema) -> _Write:
-        # A list as a map's value is a message with the items in it.
+        # A list that is a map's value is a message with the items in it.
         return self._field(element, 2) if element.kind is not Kind.LIST else self._items_message(element, 2)
 
     def _items_message(self, schema: Schema, number: int) -> _Write:
-        """A list that is a message of its own, with the items in its first field."""
+        """Encodes a list that is a message with the items in its first field."""
         field_key, write_items = key(number, BYTES), self._field(schema, 1)
 
         def write(pieces: list[bytes], values: list[Any]) -> None:
@@ -176,7 +176,7 @@ class _Compiler:
     def _value(self, schema: Schema) -> _Encode:
         match schema.kind:
             case Kind.STRUCT:
-                # Compiled when the first value comes: most objects have few of all structs.
+                # Compiled when the first value comes, since most objects have only a few of the structs.
                 compiled: list[_Encode] = []
 
                 def encode(value: Any) -> bytes:
@@ -194,7 +194,7 @@ class _Compiler:
                 return _SCALARS[kind]
 
     def _either(self, schema: Schema) -> _Encode:
-        """A message of two fields, of which the object is called `schema`."""
+        """Encodes a message with the field `schema` for an object, and another one."""
         known = go_struct(schema.definition)
         assert known is not None
         assert schema.element is not None
@@ -226,7 +226,7 @@ _WIRE_TYPES: Final = {Kind.INTEGER: VARINT, Kind.BOOLEAN: VARINT, Kind.NUMBER: F
 
 def _integer(value: Any) -> bytes:
     if type(value) is not int:
-        raise NotEncodable(f"{value!r} is no whole number")
+        raise NotEncodable(f"{value!r} is not an integer")
     return varint(value)
 
 
@@ -238,7 +238,7 @@ def _base64(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError) as error:
-        raise NotEncodable(f"bytes are no base64: {error}") from error
+        raise NotEncodable(f"bytes are not valid base64: {error}") from error
 
 
 def _quantity(value: Any) -> bytes:
@@ -252,10 +252,10 @@ def _int_or_string(value: Any) -> bytes:
 
 
 def _time(value: str) -> bytes:
-    """Seconds and nanoseconds since 1970. No fields at all would be no time."""
-    moment = datetime.fromisoformat(value)
-    seconds = int(moment.replace(microsecond=0).timestamp())
-    return b"\x08" + varint(seconds) + b"\x10" + varint(moment.microsecond * 1000)
+    """Seconds and nanoseconds since 1970, both even if they are 0: a message without fields is no time."""
+    time = datetime.fromisoformat(value)
+    seconds = int(time.replace(microsecond=0).timestamp())
+    return b"\x08" + varint(seconds) + b"\x10" + varint(time.microsecond * 1000)
 
 
 def _raw_json(value: Any) -> bytes:

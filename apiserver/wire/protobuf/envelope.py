@@ -1,4 +1,4 @@
-"""What stands around messages: who they are (`Unknown`), and how events of a watch follow each other."""
+"""The envelope of messages (`runtime.Unknown`), and the frames of watch events."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from apiserver.wire.protobuf.wire_format import (
 MAGIC: Final = b"k8s\x00"
 _FIRST: Final = key(1, BYTES)
 _SECOND: Final = key(2, BYTES)
-# Content encoding and content type: Go writes them though they are empty.
+# Content encoding and content type, which Go encodes although they are empty.
 ENVELOPE_END: Final = delimited(key(3, BYTES), b"") + delimited(key(4, BYTES), b"")
 
 
 class Envelope(NamedTuple):
-    """api_version and kind are empty if the sender does not say."""
+    """An opened envelope. api_version and kind are empty if the sender omits them."""
 
     api_version: str
     kind: str
@@ -30,7 +30,7 @@ class Envelope(NamedTuple):
 
 
 def open_envelope(body: bytes) -> Envelope:
-    """Raises NotProtobuf."""
+    """Decode the envelope of a body. Raises InvalidProtobuf."""
     if not body.startswith(MAGIC):
         raise InvalidProtobuf(
             "provided data does not appear to be a protobuf message, expected prefix "
@@ -50,17 +50,17 @@ def open_envelope(body: bytes) -> Envelope:
 
 
 def seal(api_version: str, kind: str, raw: bytes) -> bytes:
-    """A message in its envelope."""
+    """Put a message into its envelope."""
     return envelope_start(api_version, kind, len(raw)) + raw + ENVELOPE_END
 
 
 def envelope_start(api_version: str, kind: str, raw_bytes: int) -> bytes:
-    """All of an envelope that comes before a message of so many bytes; `ENVELOPE_END` comes after it."""
+    """The part of an envelope before a message of `raw_bytes` bytes; `ENVELOPE_END` is the part after it."""
     type_meta = delimited(_FIRST, api_version.encode()) + delimited(_SECOND, kind.encode())
     return MAGIC + delimited(_FIRST, type_meta) + _SECOND + varint(raw_bytes)
 
 
 def event_frame(kind: str, sealed: bytes) -> bytes:
-    """A watch event about an object in its envelope, with its length before it."""
+    """A watch event with an object in its envelope, preceded by the event's length."""
     event = delimited(_FIRST, kind.encode()) + delimited(_SECOND, delimited(_FIRST, sealed))
     return len(event).to_bytes(4, "big") + event

@@ -1,4 +1,4 @@
-"""The encoding itself: numbers, keys and lengths."""
+"""The wire format of protobuf: varints, field keys and lengths."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ VARINT: Final = 0
 FIXED64: Final = 1
 BYTES: Final = 2
 FIXED32: Final = 5
-# A value as it is read: a varint as int, the others as bytes.
+# An undecoded value: a varint as int, the others as bytes.
 Raw: TypeAlias = "int | bytes"
 
 _NUMBER_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class InvalidProtobuf(ValueError):
-    """The bytes are no message of this kind; the message is the client's."""
+    """The bytes are not a valid message of this kind. The error message is for the client."""
 
 
-# ---- reading
+# ---- decoding
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Raw]]:
-    """Number and value of each field of a message. Raises NotProtobuf."""
+    """The number and the value of each field of a message. Raises InvalidProtobuf."""
     at, end = 0, len(data)
     while at < end:
         key, at = _varint(data, at)
@@ -71,7 +71,7 @@ def as_text(data: bytes) -> str:
         raise InvalidProtobuf("a text is not UTF-8") from None
 
 
-# ---- writing
+# ---- encoding
 
 _SMALL: Final = tuple(
     bytes((value,)) if value < 0x80 else bytes((value & 0x7F | 0x80, value >> 7)) for value in range(1 << 14)
@@ -79,7 +79,7 @@ _SMALL: Final = tuple(
 
 
 def varint(value: int) -> bytes:
-    """A number in groups of seven bits; a negative one as its 64-bit complement."""
+    """Encode a number; a negative one as its complement of 64 bits."""
     if 0 <= value < len(_SMALL):
         return _SMALL[value]
     value &= _NUMBER_MASK
@@ -92,12 +92,12 @@ def varint(value: int) -> bytes:
 
 
 def key(number: int, wire_type: int) -> bytes:
-    """What a field begins with."""
+    """The key with which a field begins."""
     return varint(number << 3 | wire_type)
 
 
 def undelimited(field: bytes) -> bytes:
-    """What `delimited` has put a length before, under a key of one byte."""
+    """The content of a field that `delimited` has made with a key of one byte."""
     start = 2
     while field[start - 1] & 0x80:
         start += 1
@@ -105,5 +105,5 @@ def undelimited(field: bytes) -> bytes:
 
 
 def delimited(field_key: bytes, content: bytes) -> bytes:
-    """A field of bytes, text or a message, given its key."""
+    """A field of bytes, a string or a message: its key, its length and its content."""
     return field_key + varint(len(content)) + content

@@ -10,7 +10,7 @@ import pytest
 from apiserver.apiextensions.schema_paths import InvalidPath, find_field
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import TypeMismatch, Walk
-from apiserver.wire.protobuf import Decoder, Encoder
+from apiserver.wire.protobuf import MessageDecoder, MessageEncoder
 
 KIND: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
 COMPILED: Final = Walk(BuiltinSchemas((1, 34)).get(KIND))
@@ -103,7 +103,7 @@ def test_nothing_that_a_schema_says_is_lost(vendor: str) -> None:
     wanted = copy.deepcopy(document)
     assert walk(document) == []
     assert document == wanted
-    decoded = Decoder(schema)(Encoder(schema)(document))
+    decoded = MessageDecoder(schema)(MessageEncoder(schema)(document))
     assert walk(decoded) == []
     assert decoded == wanted
 

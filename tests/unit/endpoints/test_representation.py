@@ -39,7 +39,7 @@ from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import CBOR, YAML
-from apiserver.wire.protobuf import Decoder, open_envelope
+from apiserver.wire.protobuf import MessageDecoder, open_envelope
 from storage.interface import Stored
 
 BRAND: Final = Brand("example.com", "acme")
@@ -391,7 +391,7 @@ def pod(name: str, revision: int = 7, **more: Any) -> StoredObject:
 
 
 def message(definition: str, raw: bytes) -> Document:
-    return Decoder(SCHEMAS.get(definition))(raw)
+    return MessageDecoder(SCHEMAS.get(definition))(raw)
 
 
 def opened(body: bytes) -> tuple[str, str, bytes]:

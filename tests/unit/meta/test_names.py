@@ -1,4 +1,4 @@
-"""Names, label keys and label values: what is taken, and in which words the rest is refused.
+"""Names, label keys and label values: which are valid, and the problems of others.
 
 Rows A15, B02, B10. The rules are those of k8s.io/apimachinery, pkg/util/validation.
 """
@@ -165,7 +165,7 @@ def test_a_rule_that_remembers_says_the_same_each_time(text: str, times: int) ->
     def rule(text: str) -> list[str]:
         return [f"{text} is wrong"] if text else []
 
-    remembering = names.remembered(rule)
+    remembering = names.cached(rule)
     for _ in range(times):
         said = remembering(text)
         assert said == rule(text)
@@ -175,7 +175,7 @@ def test_a_rule_that_remembers_says_the_same_each_time(text: str, times: int) ->
 def test_a_cached_rule_caches_nothing_longer_than_a_key() -> None:
     judged: list[str] = []
 
-    @names.remembered
+    @names.cached
     def rule(text: str) -> list[str]:
         judged.append(text)
         return []

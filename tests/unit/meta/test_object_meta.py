@@ -1,4 +1,4 @@
-"""The rules of `metadata` (rows A15, B01-B15, G01-G03): who owns which field, and what is refused.
+"""The rules of `metadata` (rows A15, B01-B15, G01-G03): fields that the server sets, and errors.
 
 Sources: k8s.io/apimachinery pkg/api/validation/objectmeta.go, k8s.io/apiserver pkg/registry/rest.
 """
@@ -205,6 +205,7 @@ EVENT: Final = '{"apiVersion":"v1","kind":"Event","name":"o","uid":"1"}'
 FIRST: Final = '{"apiVersion":"v1","kind":"ConfigMap","name":"o","uid":"1","controller":true}'
 SECOND: Final = '{"apiVersion":"v1","kind":"ConfigMap","name":"p","uid":"1","controller":true}'
 NO_STANDARD: Final = "name is neither a standard finalizer name nor is it fully qualified"
+# Owner references: row B15.
 STORED: Final[dict[str, tuple[Meta, list[str]]]] = {
     "a name": ({"name": "a"}, []),
     "no name (A15)": ({}, ["metadata.name: Required value: name or generateName is required"]),
@@ -361,7 +362,9 @@ def test_an_owner_is_kept_once(given_: list[Meta], kept: list[Meta], repeated: l
     assert meta == {"ownerReferences": kept}
 
 
-@pytest.mark.parametrize("meta", [{}, {"ownerReferences": None}, {"ownerReferences": []}])
+@pytest.mark.parametrize(
+    "meta", [{}, {"ownerReferences": None}, {"ownerReferences": []}], ids=["absent", "null", "empty"]
+)
 def test_no_owners_are_left_as_they_are(meta: Meta) -> None:
     before = dict(meta)
     assert object_meta.remove_duplicate_owners(meta) == []
@@ -371,6 +374,7 @@ def test_no_owners_are_left_as_they_are(meta: Meta) -> None:
 @pytest.mark.parametrize(
     ("meta", "found"),
     [({}, []), ({"finalizers": None}, []), ({"finalizers": ["a/b", "c/d"]}, ["a/b", "c/d"])],
+    ids=["nobody", "null", "two"],
 )
 def test_the_finalizers_of_an_object(meta: Meta, found: list[str]) -> None:
     """Row G02."""

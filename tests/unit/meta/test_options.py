@@ -1,4 +1,4 @@
-"""The options of each verb: what they mean together, and which are refused and how.
+"""The options of each verb: their combined meaning, and the errors of invalid ones.
 
 Rows J01-J11 and the tables of rows K01-K28, G07, G08, E11, F06, F18.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
@@ -35,7 +35,7 @@ def for_watch(text: str) -> ListOptions:
     return ListOptions.for_watch(query(text), KNOWN, META)
 
 
-def told(error: ApiError) -> list[str]:
+def messages_of(error: ApiError) -> list[str]:
     """The causes, or the message where there are none."""
     causes = (error.details or {}).get("causes")
     return [f"{cause['field']}: {cause['message']}" for cause in causes] if causes else [error.message]
@@ -238,7 +238,7 @@ def test_which_lists_are_refused(text: str, code: int, causes: list[str]) -> Non
     with pytest.raises(ApiError) as raised:
         for_list(text)
     assert raised.value.code == code
-    assert told(raised.value) == causes
+    assert messages_of(raised.value) == causes
 
 
 BAD_WATCHES: Final = {
@@ -259,7 +259,7 @@ def test_which_watches_are_refused(text: str, causes: list[str]) -> None:
     with pytest.raises(ApiError) as raised:
         for_watch(text)
     assert (raised.value.code, raised.value.reason) == (422, "Invalid")
-    assert told(raised.value) == causes
+    assert messages_of(raised.value) == causes
     assert raised.value.message.startswith('ListOptions.meta.example.com "" is invalid: ')
 
 
@@ -280,14 +280,14 @@ WRITES: Final = {
 
 @pytest.mark.parametrize(("text", "options"), WRITES.values(), ids=WRITES)
 def test_the_options_of_a_write_are_parsed(text: str, options: WriteOptions) -> None:
-    assert WriteOptions.from_query(query(text), "CreateOptions", META) == options
+    assert WriteOptions.from_query(query(text), "CreateOptions", META, allows_empty_dry_run=True) == options
 
 
 @pytest.mark.parametrize("text", ["dryRun", "dryRun="])
 def test_an_empty_dry_run_is_one_with_a_warning(text: str) -> None:
     """Row J08."""
-    write = WriteOptions.from_query(query(text), "UpdateOptions", META)
-    delete = DeleteOptions.from_query(query(text), META)
+    write = WriteOptions.from_query(query(text), "UpdateOptions", META, allows_empty_dry_run=True)
+    delete = DeleteOptions.from_query(query(text), META, allows_empty_dry_run=True)
     assert (write.dry_run, delete.dry_run) == (True, True)
     assert len(write.warnings) == len(delete.warnings) == 1
     assert "side effects" in write.warnings[0]
@@ -332,9 +332,9 @@ BAD_WRITES: Final = {
 @pytest.mark.parametrize(("text", "causes"), BAD_WRITES.values(), ids=BAD_WRITES)
 def test_which_options_of_a_write_are_refused(text: str, causes: list[str]) -> None:
     with pytest.raises(ApiError) as raised:
-        WriteOptions.from_query(query(text), "PatchOptions", META)
+        WriteOptions.from_query(query(text), "PatchOptions", META, allows_empty_dry_run=True)
     assert (raised.value.code, raised.value.reason) == (422, "Invalid")
-    assert told(raised.value) == causes
+    assert messages_of(raised.value) == causes
     assert raised.value.message.startswith('PatchOptions.meta.example.com "" is invalid: ')
 
 
@@ -376,14 +376,16 @@ def test_a_query_and_a_body_mean_the_same_deletion(
     text: str, body: dict[str, Any], options: DeleteOptions
 ) -> None:
     """Row G09."""
-    assert DeleteOptions.from_query(query(text), META) == options
-    assert DeleteOptions.from_body(body, META) == options
+    assert DeleteOptions.from_query(query(text), META, allows_empty_dry_run=True) == options
+    assert DeleteOptions.from_body(body, META, allows_empty_dry_run=True) == options
 
 
 def test_only_a_body_has_preconditions() -> None:
     """Row G06."""
     body = {"preconditions": {"uid": "u", "resourceVersion": "7"}}
-    assert DeleteOptions.from_body(body, META) == DeleteOptions(uid="u", resource_version="7")
+    assert DeleteOptions.from_body(body, META, allows_empty_dry_run=True) == DeleteOptions(
+        uid="u", resource_version="7"
+    )
 
 
 BAD_POLICY: Final = (
@@ -406,12 +408,12 @@ BAD_DELETES: Final[dict[str, tuple[str, dict[str, Any], list[str]]]] = {
 @pytest.mark.parametrize(("text", "body", "causes"), BAD_DELETES.values(), ids=BAD_DELETES)
 def test_which_options_of_a_deletion_are_refused(text: str, body: dict[str, Any], causes: list[str]) -> None:
     with pytest.raises(ApiError) as by_query:
-        DeleteOptions.from_query(query(text), META)
+        DeleteOptions.from_query(query(text), META, allows_empty_dry_run=True)
     with pytest.raises(ApiError) as by_body:
-        DeleteOptions.from_body(body, META)
+        DeleteOptions.from_body(body, META, allows_empty_dry_run=True)
     assert by_query.value.status() == by_body.value.status()
     assert by_body.value.code == 422
-    assert told(by_body.value) == causes
+    assert messages_of(by_body.value) == causes
 
 
 # Row G08: policy, what is there, orphans by default -> what is there after.
@@ -471,8 +473,8 @@ def test_any_query_has_a_meaning_or_is_the_clients_mistake(parameters: dict[str,
         lambda: read_at_for_get(parameters),
         lambda: ListOptions.for_list(parameters, KNOWN, META),
         lambda: ListOptions.for_watch(parameters, KNOWN, META),
-        lambda: WriteOptions.from_query(parameters, "PatchOptions", META),
-        lambda: DeleteOptions.from_query(parameters, META),
+        lambda: WriteOptions.from_query(parameters, "PatchOptions", META, allows_empty_dry_run=True),
+        lambda: DeleteOptions.from_query(parameters, META, allows_empty_dry_run=True),
     ):
         with contextlib.suppress(BadRequest, Invalid):
             understand()

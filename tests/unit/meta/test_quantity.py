@@ -1,4 +1,4 @@
-"""Quantities: what is one, and the one way each is written. Source: apimachinery, pkg/api/resource."""
+"""Quantities: which are valid, and their canonical form. Source: apimachinery, pkg/api/resource."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ NO_QUANTITIES: Final = {
 }
 
 
-@pytest.mark.parametrize(("text", "why"), NO_QUANTITIES.items())
+@pytest.mark.parametrize(("text", "why"), NO_QUANTITIES.items(), ids=(text[:20] for text in NO_QUANTITIES))
 def test_invalid_quantities_are_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidQuantity, match=why):
         parse_quantity(text)

@@ -1,4 +1,4 @@
-"""Label and field selectors: what a text means, and what is said of one that means nothing.
+"""Label and field selectors: their meaning, and the errors of invalid ones.
 
 Rows I17, I18. The grammar and the sentences are those of k8s.io/apimachinery, pkg/labels/selector.go and
 pkg/fields/selector.go.

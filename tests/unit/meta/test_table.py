@@ -1,4 +1,4 @@
-"""Objects as rows of a table (rows D07-D10): columns, cells, and how long ago things were."""
+"""The columns of Tables (rows D07-D10), their cells, and ages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_type_without_columns_shows_name_and_creation() -> None:
 
 
 def test_columns_begin_with_the_name_and_keep_their_order() -> None:
-    wide = Column("Wide", table.path("spec", "replicas"), type="integer", priority=1)
+    wide = Column("Wide", table.field_cell("spec", "replicas"), type="integer", priority=1)
     columns = table.columns(wide, table.AGE)
     assert [each["name"] for each in columns.definitions] == ["Name", "Wide", "Age"]
     assert columns.definitions[1]["priority"] == 1
@@ -54,7 +54,7 @@ PATHS: Final[dict[str, tuple[tuple[str, ...], Any]]] = {
 
 @pytest.mark.parametrize(("steps", "shown"), PATHS.values(), ids=PATHS)
 def test_a_cell_shows_the_field_at_a_path(steps: tuple[str, ...], shown: Any) -> None:
-    assert table.path(*steps, default="?")(OBJECT, NOW) == shown
+    assert table.field_cell(*steps, default="?")(OBJECT, NOW) == shown
 
 
 def test_a_cell_counts_entries_of_several_fields() -> None:

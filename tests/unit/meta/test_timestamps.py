@@ -1,4 +1,4 @@
-"""Times as objects carry them (row B04): RFC 3339, UTC, whole seconds."""
+"""Times in objects (row B04): RFC 3339, UTC, whole seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of the text of a patch: members that are there twice, and those that mean nothing. E07-E09."""
+"""Field validation of patches: duplicate and unknown members. Rows E07-E09."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ JSON_PATCHES: Final = {
         b'[{"op":"add","path":"data","value":{"k":"1","k":"2"}}]',
         ['json patch duplicate field "[0].value.k"'],
     ),
-    "nothing to say": (b'[{"op":"remove","path":"/data"},{"op":"copy","from":"/a","path":"/b"}]', []),
+    "no problems": (b'[{"op":"remove","path":"/data"},{"op":"copy","from":"/a","path":"/b"}]', []),
     "no operations": (b"[]", []),
     "null": (b"null", []),
 }
 
 
-@pytest.mark.parametrize(("body", "said"), JSON_PATCHES.values(), ids=JSON_PATCHES)
-def test_json_patches(body: bytes, said: list[str]) -> None:
-    assert field_validation.json_patch_problems(body, orjson.loads(body)) == said
+@pytest.mark.parametrize(("body", "problems"), JSON_PATCHES.values(), ids=JSON_PATCHES)
+def test_json_patches(body: bytes, problems: list[str]) -> None:
+    assert field_validation.json_patch_problems(body, orjson.loads(body)) == problems
 
 
 MERGE_PATCHES: Final = {
@@ -56,9 +56,9 @@ MERGE_PATCHES: Final = {
 }
 
 
-@pytest.mark.parametrize(("body", "said"), MERGE_PATCHES.values(), ids=MERGE_PATCHES)
-def test_merge_patches(body: bytes, said: list[str]) -> None:
-    assert field_validation.merge_patch_problems(body, orjson.loads(body)) == said
+@pytest.mark.parametrize(("body", "problems"), MERGE_PATCHES.values(), ids=MERGE_PATCHES)
+def test_merge_patches(body: bytes, problems: list[str]) -> None:
+    assert field_validation.merge_patch_problems(body, orjson.loads(body)) == problems
 
 
 def test_the_number_of_problems_is_bounded() -> None:

@@ -161,7 +161,7 @@ MALFORMED: Final[dict[str, tuple[Any, str]]] = {
 
 @pytest.mark.parametrize(("patch", "told"), MALFORMED.values(), ids=MALFORMED)
 def test_invalid_json_patches_are_refused(patch: Any, told: str) -> None:
-    with pytest.raises(json_patch.MalformedPatch) as caught:
+    with pytest.raises(json_patch.MalformedJsonPatch) as caught:
         json_patch.check(patch)
     assert told in str(caught.value)
 
@@ -235,29 +235,32 @@ def test_deep_merge_patches_are_no_crash() -> None:
 
 
 # https://www.rfc-editor.org/rfc/rfc7386#appendix-A, in its order.
-MERGED: Final[list[tuple[Any, Any, Any]]] = [
-    ({"a": "b"}, {"a": "c"}, {"a": "c"}),
-    ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
-    ({"a": "b"}, {"a": None}, {}),
-    ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
-    ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
-    ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
-    ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
-    ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
-    (["a", "b"], ["c", "d"], ["c", "d"]),
-    ({"a": "b"}, ["c"], ["c"]),
-    ({"a": "foo"}, None, None),
-    ({"a": "foo"}, "bar", "bar"),
-    ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
-    ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
-    ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
-    # Nulls within arrays are values: section 2 goes into objects only.
-    ({"a": [1]}, {"a": [None, {"b": None}]}, {"a": [None, {"b": None}]}),
-    ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": 1}}),
-]
+MERGED: Final[dict[str, tuple[Any, Any, Any]]] = {
+    "a value is replaced": ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+    "a key is added": ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+    "null removes the only key": ({"a": "b"}, {"a": None}, {}),
+    "null removes one of two keys": ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+    "a text replaces a list": ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+    "a list replaces a text": ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+    "objects are merged at depth": ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+    "lists are not merged": ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+    "a list replaces a list": (["a", "b"], ["c", "d"], ["c", "d"]),
+    "a list replaces an object": ({"a": "b"}, ["c"], ["c"]),
+    "null replaces an object": ({"a": "foo"}, None, None),
+    "a text replaces an object": ({"a": "foo"}, "bar", "bar"),
+    "a null that was there stays": ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+    "an object replaces a list, without its nulls": ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+    "nulls are left out at depth": ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    "nulls within a list are values: section 2 goes into objects only": (
+        {"a": [1]},
+        {"a": [None, {"b": None}]},
+        {"a": [None, {"b": None}]},
+    ),
+    "an empty patch changes nothing": ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": 1}}),
+}
 
 
-@pytest.mark.parametrize(("target", "patch", "result"), MERGED)
+@pytest.mark.parametrize(("target", "patch", "result"), MERGED.values(), ids=MERGED)
 def test_merge_patches(target: Any, patch: Any, result: Any) -> None:
     assert merge_patch.apply(copy.deepcopy(target), copy.deepcopy(patch)) == result
 
@@ -287,5 +290,5 @@ _OPERATIONS: Final = st.fixed_dictionaries(
 
 @given(_JSON, st.lists(_OPERATIONS | st.dictionaries(st.sampled_from(["op", "path"]), _JSON), max_size=4))
 def test_any_json_patch_is_refused_or_carried_out(document: Any, operations: list[Operation]) -> None:
-    with suppress(json_patch.MalformedPatch, json_patch.CannotApply):
+    with suppress(json_patch.MalformedJsonPatch, json_patch.CannotApply):
         patched(document, *operations)

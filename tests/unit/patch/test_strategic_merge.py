@@ -1,4 +1,4 @@
-"""Strategic merge patch: what becomes of objects and lists, directives, order, bounds. Row L06.
+"""Strategic merge patch: objects and lists, directives, order, bounds. Row L06.
 
 Source: k8s.io/apimachinery, pkg/util/strategicpatch/patch.go; what is marked so is recorded from a server.
 """
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from apiserver.golang.formatting import TEXT_LENGTH_MAX, go_text
 from apiserver.patch import strategic_merge
-from apiserver.patch.strategic_merge import CannotMerge, ListOfLists, MalformedPatch
+from apiserver.patch.strategic_merge import CannotMerge, ListOfLists, MalformedStrategicPatch
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
@@ -263,17 +263,23 @@ REFUSED: Final[dict[str, tuple[Document, Document, type[CannotMerge], str]]] = {
     ),
     # recorded: patch/strategic-retain-keys
     "more than $retainKeys has": (
-        meta(name="a"), meta(labels={}, **{"$retainKeys": ["name"]}), MalformedPatch,
+        meta(name="a"), meta(labels={}, **{"$retainKeys": ["name"]}), MalformedStrategicPatch,
         "invalid patch format of retainKeys",
     ),
-    "$retainKeys that is no list": (meta(), meta(**{"$retainKeys": "name"}), MalformedPatch, "of retainKeys"),
-    "$retainKeys of no names": (meta(), meta(**{"$retainKeys": [{}]}), MalformedPatch, "of retainKeys"),
+    "$retainKeys that is no list": (
+        meta(), meta(**{"$retainKeys": "name"}), MalformedStrategicPatch,
+        "of retainKeys",
+    ),
+    "$retainKeys of no names": (
+        meta(), meta(**{"$retainKeys": [{}]}), MalformedStrategicPatch,
+        "of retainKeys",
+    ),
     "$deleteFromPrimitiveList of nothing": (
-        meta(), meta(**{"$deleteFromPrimitiveList": ["a"]}), MalformedPatch,
+        meta(), meta(**{"$deleteFromPrimitiveList": ["a"]}), MalformedStrategicPatch,
         "invalid patch format of primitive list",
     ),
     "$setElementOrder of nothing": (
-        meta(), meta(**{"$setElementOrders/finalizers": ["a"]}), MalformedPatch,
+        meta(), meta(**{"$setElementOrders/finalizers": ["a"]}), MalformedStrategicPatch,
         "invalid patch format of setElementOrder list",
     ),
     "$setElementOrder that is no list": (
@@ -370,13 +376,13 @@ DEEP: Final = {
 @pytest.mark.parametrize(("opening", "closing"), DEEP.values(), ids=DEEP)
 def test_deep_patches_are_no_crash(opening: bytes, closing: bytes) -> None:
     """They may be refused."""
-    with suppress(MalformedPatch):
+    with suppress(MalformedStrategicPatch):
         strategic_merge.apply(spec(), {"spec": orjson.loads(opening * 1_000 + b"1" + closing * 1_000)}, POD)
 
 
 def test_deep_documents_are_no_crash() -> None:
     text = b'{"not":' * 1_000 + b"{}" + b"}" * 1_000
-    with suppress(MalformedPatch):
+    with suppress(MalformedStrategicPatch):
         strategic_merge.apply(orjson.loads(text), orjson.loads(text), JSON_SCHEMA)
 
 

@@ -18,10 +18,10 @@ from apiserver.wire.protobuf import (
     DEPTH_MAX,
     FIELDS_MAX,
     MAGIC,
-    Decoder,
-    Encoder,
     Envelope,
     InvalidProtobuf,
+    MessageDecoder,
+    MessageEncoder,
     NotEncodable,
     event_frame,
     open_envelope,
@@ -33,8 +33,8 @@ from tests.support.protobuf_writer import entries, entry, field, key, varint
 SCHEMAS: Final = BuiltinSchemas((1, 34))
 
 
-def decoder(kind: str) -> Decoder:
-    return Decoder(SCHEMAS.get(f"io.k8s.api.{kind}"))
+def decoder(kind: str) -> MessageDecoder:
+    return MessageDecoder(SCHEMAS.get(f"io.k8s.api.{kind}"))
 
 
 CONFIG_MAP: Final = decoder("core.v1.ConfigMap")
@@ -228,11 +228,11 @@ def test_bad_messages_are_refused(raw: bytes, told: str) -> None:
         POD(raw)
 
 
-def recursive() -> Decoder:
+def recursive() -> MessageDecoder:
     """No built-in type refers to itself in protobuf: a Pod whose spec (2) is a Pod."""
     schema = Schema(Kind.STRUCT, "v1.Pod", definition="io.k8s.api.core.v1.Pod")
     schema.fields = {"spec": schema}
-    return Decoder(schema)
+    return MessageDecoder(schema)
 
 
 def test_messages_nest_to_a_bound() -> None:
@@ -262,17 +262,17 @@ def test_a_list_that_is_a_message_of_its_own() -> None:
     schema = SCHEMAS.get("io.k8s.apimachinery.pkg.apis.meta.v1.APIResource")
     document = {"name": "pods", "verbs": ["get", "list"]}
     raw = field(1, "pods") + field(4, field(1, "get") + field(1, "list"))
-    assert Encoder(schema)(document) == raw
-    assert Decoder(schema)(raw) == document
-    assert Encoder(schema)({"verbs": []}) == field(4, b"")
-    assert Decoder(schema)(field(4, b"")) == {"verbs": []}
+    assert MessageEncoder(schema)(document) == raw
+    assert MessageDecoder(schema)(raw) == document
+    assert MessageEncoder(schema)({"verbs": []}) == field(4, b"")
+    assert MessageDecoder(schema)(field(4, b"")) == {"verbs": []}
     with pytest.raises(InvalidProtobuf, match="more than"):
-        Decoder(schema)(field(4, field(1, "") * FIELDS_MAX))
+        MessageDecoder(schema)(field(4, field(1, "") * FIELDS_MAX))
 
 
 def test_a_kind_without_a_form_in_protobuf() -> None:
     with pytest.raises(LookupError, match="Nothing has no form in protobuf here"):
-        Decoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
+        MessageDecoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
 
 
 # ---- what is written
@@ -328,8 +328,8 @@ WRITTEN: Final[dict[str, tuple[str, dict[str, Any], bytes]]] = {
 }
 
 
-def encoder(kind: str) -> Encoder:
-    return Encoder(SCHEMAS.get(f"io.k8s.api.{kind}"))
+def encoder(kind: str) -> MessageEncoder:
+    return MessageEncoder(SCHEMAS.get(f"io.k8s.api.{kind}"))
 
 
 @pytest.mark.parametrize(("kind", "document", "raw"), WRITTEN.values(), ids=WRITTEN)
@@ -359,7 +359,7 @@ def test_fields_that_cannot_be_encoded_are_refused_and_never_dropped(
 
 def test_a_kind_that_cannot_be_written() -> None:
     with pytest.raises(LookupError, match="Nothing has no form in protobuf here"):
-        Encoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
+        MessageEncoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
 
 
 def test_envelopes_that_are_written() -> None:
@@ -446,7 +446,7 @@ def test_what_we_write_we_read(kind: str, data: st.DataObject) -> None:
     schema = SCHEMAS.get(f"io.k8s.{kind}")
     check, document = Walk(schema), data.draw(values(schema, 5))
     check(document)
-    again = Decoder(schema)(Encoder(schema)(document))
+    again = MessageDecoder(schema)(MessageEncoder(schema)(document))
     check(again)
     for each in (document, again):
         each.pop("apiVersion", None)

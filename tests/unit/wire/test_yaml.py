@@ -1,4 +1,4 @@
-"""Documents in YAML: what a text means, what is refused, and that what is written is read. Rows D02, E04.
+"""Documents in YAML: decoding, errors, and decoding of what was encoded. Rows D02, E04.
 
 Source: sigs.k8s.io/yaml, and goyaml.v2's resolve.go.
 """
@@ -94,6 +94,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
         {"base": {"p": 1, "q": 2}, "use": {"q": 3, "p": 1}},
     ),
     "of several the first": ("{<<: [{p: 1}, {p: 2, q: 3}]}", {"p": 1, "q": 3}),
+    "a quoted `<<` is a key like any other": ('{"<<": {p: 1}, q: 2}', {"<<": {"p": 1}, "q": 2}),
 }
 
 
@@ -156,7 +157,7 @@ BAD: Final = {
 
 
 @pytest.mark.parametrize(("text", "told"), BAD.values(), ids=BAD)
-def test_what_is_no_document(text: str, told: str) -> None:
+def test_invalid_documents_are_refused(text: str, told: str) -> None:
     began = time.perf_counter()
     with pytest.raises(InvalidYaml, match=r"^yaml: ") as raised:
         load(text.encode())
@@ -164,7 +165,9 @@ def test_what_is_no_document(text: str, told: str) -> None:
     assert time.perf_counter() - began < 5, "no more work than the text is worth"
 
 
-@pytest.mark.parametrize("text", ["a: *" + "x" * 100_000, "a: !<" + "x" * 100_000 + "> b"])
+@pytest.mark.parametrize(
+    "text", ["a: *" + "x" * 100_000, "a: !<" + "x" * 100_000 + "> b"], ids=["an alias", "a tag"]
+)
 def test_an_error_does_not_contain_the_whole_text(text: str) -> None:
     with pytest.raises(InvalidYaml) as raised:
         load(text.encode())
@@ -198,7 +201,7 @@ _DOCUMENTS: Final = st.recursive(
 
 @settings(max_examples=300)
 @given(_DOCUMENTS)
-def test_what_is_written_is_read(document: Any) -> None:
+def test_encoded_documents_are_decoded_as_the_same(document: Any) -> None:
     """Also by readers that have rules of their own about what needs quotes."""
     written = dump(document)
     assert load(written) == (document, [])

@@ -19,7 +19,7 @@ from apiserver.catalogue.core.pods.updates import (
 )
 from apiserver.catalogue.core.pods.validation import prepare_pod_create, validate_pod_create, warn_pod
 from apiserver.meta import table
-from apiserver.meta.table import AGE, Column, Columns, columns, path
+from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.vocabulary import Document
@@ -233,19 +233,19 @@ _COLUMNS: Final[Columns] = columns(
     AGE,
     Column(
         "IP",
-        path("status", "podIP", default="<none>"),
+        field_cell("status", "podIP", default="<none>"),
         priority=1,
         description="The address that was given to the pod; other pods can reach it there.",
     ),
     Column(
         "Node",
-        path("spec", "nodeName", default="<none>"),
+        field_cell("spec", "nodeName", default="<none>"),
         priority=1,
         description="The node that runs the pod, or is asked to; empty until a scheduler has chosen one.",
     ),
     Column(
         "Nominated Node",
-        path("status", "nominatedNodeName", default="<none>"),
+        field_cell("status", "nominatedNodeName", default="<none>"),
         priority=1,
         description="The node on which lower-priority pods are being removed so that this one fits.",
     ),
