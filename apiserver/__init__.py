@@ -1,23 +1,32 @@
-"""A resource API server that speaks the Kubernetes API.
+"""A resource API server with the API of Kubernetes.
 
-A request goes down this list, and its answer comes back up:
+A request passes these packages from top to bottom, and its response returns the same way:
 
-    endpoints   connection, request record, middleware, negotiation, bytes
-    authn       who asks
-    authz       whether they may
-    handlers    one verb each: its story, top to bottom
-    admission   what else has a say about a write
-    registry    what is served, and the rules for each resource
+    endpoints   HTTP: connections, middleware, routes, negotiation, encoders
+    authn       authentication
+    authz       authorization
+    handlers    the verbs, a module each
+    admission   admission plugins
+    registry    the served resources, and what all of them share
     storage     (a package of its own) keys, bytes and revisions
 
-Beside the way of a request stand pure modules, which do no I/O and know no clock: `meta` (names,
-selectors, object metadata, tables), `schema` (checks, prunes, sets defaults), `patch`, `wire` (protobuf,
-YAML, CBOR), `catalogue` (the built-in types as data, and in `catalogue.rules` what is set and checked of
-them). `controllers` go on without being asked. `app` builds every part once and wires them. import-linter
-holds the directions; see pyproject.toml.
+What is served comes from `catalogue`, which declares the built-in types, a package per API group and a module
+per kind, and from `custom_resources`, which serves what CustomResourceDefinitions define; `apiextensions` has
+the rules of the definitions themselves.
 
-The rule above the others is *bytes first*: what is stored is what clients get. A get, a list or a watch
-in JSON copies bytes from the watch cache to the socket without parsing them (`registry.stored_object`).
+These do no I/O and read no clock: `meta` has names, selectors, object metadata and tables; `schema`
+validates, prunes and sets defaults; `validation` has the checks that many kinds share; `patch` and `apply`
+merge; `cel` evaluates expressions; `wire` has protobuf, YAML and CBOR; `golang` has the rules of Go's
+standard library that clients can see. Below them stand `vocabulary` (the types that all else is written in),
+`errors` and `field_errors` (what clients are told), `brand` (the domain of the API groups) and `deviations`
+(where Kubernetes differs).
+
+`controllers` run in the background. `cli`, `serving` and `workers` start the process, and `app` builds every
+part once and connects them; `metrics` measures. import-linter checks the direction of imports; see
+pyproject.toml. docs/architecture.md is the map, with the ways of requests through the packages.
+
+The first rule is *bytes first*: objects are stored as clients receive them. A get, a list or a watch in JSON
+copies bytes from the watch cache to the socket without parsing them (`registry.stored_object`).
 """
 
 __version__ = "0.1.0"

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from apiserver import EMULATED_VERSION, __version__
-from apiserver.cli.command_line import Config, UsageError, parse
+from apiserver.cli.command_line import parse
+from apiserver.cli.config import Config
+from apiserver.cli.flags import UsageError
 from apiserver.serving import logs
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""The names of admission plugins, as `--enable-admission-plugins` has them, and which of them are on.
+"""The names of kube-apiserver's admission plugins, and which of them this server implements.
 
 Source: kubernetes, pkg/kubeapiserver/options/plugins.go.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-# Those that this server has, and that are on unless they are switched off.
+# Those that `plugins.builtin_plugins` builds. All of them are enabled unless they are disabled by name.
 IMPLEMENTED: Final = frozenset(
     {
         "LimitRanger",
@@ -25,18 +25,21 @@ IMPLEMENTED: Final = frozenset(
         "CertificateSigning",
         "CertificateSubjectRestriction",
         "DefaultIngressClass",
+        "ResourceQuota",
+    }
+)
+# Those whose work is always done: by `namespace_lifecycle`, which rejects missing namespaces, too; and
+# AlwaysAdmit does nothing. They can be named, but not disabled.
+ALWAYS_ON: Final = frozenset({"AlwaysAdmit", "NamespaceExists", "NamespaceLifecycle"})
+# Those that kube-apiserver has besides. They can be named, with a warning.
+NOT_IMPLEMENTED: Final = frozenset(
+    {
+        # On by default in kube-apiserver.
         "MutatingAdmissionPolicy",
         "MutatingAdmissionWebhook",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionWebhook",
-        "ResourceQuota",
-    }
-)
-# Those that it always has: they can be named, and not be switched off.
-ALWAYS_ON: Final = frozenset({"AlwaysAdmit", "NamespaceExists", "NamespaceLifecycle"})
-# Those that kube-apiserver has besides: to name them has no effect.
-NOT_IMPLEMENTED: Final = frozenset(
-    {
+        # Off by default, or newer than the release that is emulated.
         "AlwaysDeny",
         "AlwaysPullImages",
         "ClusterTrustBundleAttest",
@@ -61,6 +64,15 @@ NOT_IMPLEMENTED: Final = frozenset(
 KNOWN: Final = IMPLEMENTED | ALWAYS_ON | NOT_IMPLEMENTED
 
 
-def without_effect(enabled: Collection[str], disabled: Collection[str]) -> list[str]:
-    """Of the plugins that are named, those about which the server cannot do what is asked."""
-    return sorted((NOT_IMPLEMENTED & set(enabled)) | (ALWAYS_ON & set(disabled)))
+def warnings(enabled: Collection[str], disabled: Collection[str]) -> list[str]:
+    """Returns a warning for each plugin that cannot be enabled or disabled as the flags ask for."""
+    return [
+        *(
+            f"admission plugin {name} is not implemented by this server: enabling it has no effect yet"
+            for name in sorted(NOT_IMPLEMENTED & set(enabled))
+        ),
+        *(
+            f"admission plugin {name} is always on: disabling it has no effect"
+            for name in sorted(ALWAYS_ON & set(disabled))
+        ),
+    ]

@@ -32,7 +32,7 @@ from apiserver.catalogue.core.services.allocation import service_allocator
 from apiserver.catalogue.rbac import GROUP as RBAC_GROUP
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQUEST
-from apiserver.cli.command_line import Config
+from apiserver.cli.config import Config
 from apiserver.controllers.bootstrap import BootstrapHook, bootstrap_hooks
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from apiserver.controllers.namespace_default_objects import (

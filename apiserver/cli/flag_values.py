@@ -1,6 +1,6 @@
-"""What the values of flags are, as text, and what is wrong with those that are none.
+"""Parses the values of flags.
 
-Each function is the type of some flags. It raises ArgumentTypeError, which argparse tells with the flag.
+Each function is the type of some flags. It raises ArgumentTypeError, which argparse reports with the flag.
 """
 
 from __future__ import annotations
@@ -9,20 +9,19 @@ import argparse
 import ipaddress
 import re
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import urlsplit
 
 from apiserver.admission import plugin_names
 from apiserver.authz.authorizer_modes import MODES
 from apiserver.golang.durations import parse_duration
+from apiserver.vocabulary import IPNetwork
 
-IPNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-# What kube-apiserver asks for.
+# As kube-apiserver requires.
 SERVICE_ADDRESSES_MIN: Final = 8
-# Each has a watch cache of its own, and more than there are cores are of no use.
+# Each has a watch cache of its own, and more of them than cores are of no use.
 WORKERS_MAX: Final = 64
-# Each controller by its name, and by the one it had before release 1.28.
+# The names of the controllers, and the names that they had before release 1.28.
 CONTROLLERS: Final = {
     "namespace-controller": "namespace",
     "serviceaccount-controller": "serviceaccount",
@@ -36,7 +35,7 @@ KNOWN_CONTROLLERS: Final = frozenset({*CONTROLLERS, *CONTROLLERS.values()})
 
 
 def duration_s(text: str) -> float:
-    """A Go duration, as `90s`, `1m30s` or `500ms`; `0` needs no unit."""
+    """Parses a Go duration, like `90s`, `1m30s` or `500ms`; `0` needs no unit."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -63,7 +62,7 @@ def modes(text: str) -> tuple[str, ...]:
         if mode not in MODES:
             raise argparse.ArgumentTypeError(f"{mode!r} is not one of {', '.join(MODES)}")
     if len({*modes}) < len(modes):
-        raise argparse.ArgumentTypeError(f"{text!r} names a mode twice")
+        raise argparse.ArgumentTypeError(f"{text!r} contains a mode twice")
     return modes
 
 
@@ -77,7 +76,7 @@ def seconds(text: str) -> float:
 
 def count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 to 999999999")
     return int(text)
 
 
@@ -91,7 +90,7 @@ def workers(text: str) -> int:
 def port(text: str) -> int:
     port = count(text)
     if port > 65535:
-        raise argparse.ArgumentTypeError(f"{text} is no port")
+        raise argparse.ArgumentTypeError(f"{text} is not a port number")
     return port
 
 
@@ -101,7 +100,7 @@ def networks(text: str) -> tuple[IPNetwork, ...]:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if len({network.version for network in networks}) < len(networks):
-        raise argparse.ArgumentTypeError(f"{text}: there may be one network of each family")
+        raise argparse.ArgumentTypeError(f"{text}: at most one network of each IP family is allowed")
     for network in networks:
         if network.num_addresses < SERVICE_ADDRESSES_MIN:
             raise argparse.ArgumentTypeError(f"{network} has fewer than {SERVICE_ADDRESSES_MIN} addresses")
@@ -141,20 +140,20 @@ def admission_plugins(text: str) -> tuple[str, ...]:
     names = texts(text)
     for name in names:
         if name not in plugin_names.KNOWN:
-            raise argparse.ArgumentTypeError(f"{name!r} is no admission plugin")
+            raise argparse.ArgumentTypeError(f"{name!r} is not an admission plugin")
     return names
 
 
 def controllers(text: str) -> tuple[str, ...]:
-    entries = texts(text)
-    for entry in entries:
-        if entry not in ("*", "-*") and entry.removeprefix("-") not in KNOWN_CONTROLLERS:
-            raise argparse.ArgumentTypeError(f"{entry!r} is no controller of this server")
-    return entries
+    items = texts(text)
+    for item in items:
+        if item not in ("*", "-*") and item.removeprefix("-") not in KNOWN_CONTROLLERS:
+            raise argparse.ArgumentTypeError(f"{item!r} is not a controller of this server")
+    return items
 
 
 def sizes(text: str) -> dict[tuple[str, str], int]:
-    """`pods#500,deployments.apps#1000`, as kube-apiserver takes them."""
+    """Parses watch cache sizes, like `pods#500,deployments.apps#1000`."""
     sizes = {}
     for part in texts(text):
         name, mark, size = part.partition("#")
@@ -174,16 +173,13 @@ def gates(text: str) -> dict[str, bool]:
 
 
 def runtime_config(text: str) -> dict[str, bool]:
-    """As kube-apiserver has it: a key alone is on."""
+    """Parses `api/beta=true,batch/v1=false`. As in kube-apiserver, a key alone is enabled."""
     given = {}
     for part in texts(text):
         key, mark, value = part.partition("=")
         if not re.fullmatch(r"(?:[a-z0-9.-]+/){0,2}[a-z0-9.-]+", key):
             raise argparse.ArgumentTypeError(
-                f"{key!r} is neither api/beta, GROUP/VERSION nor a resource of it"
+                f"{key!r} is not of the form api/STABILITY, GROUP/VERSION or GROUP/VERSION/RESOURCE"
             )
         given[key] = boolean(value) if mark else True
     return given
-
-
-# ---- checks

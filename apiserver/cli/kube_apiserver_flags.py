@@ -1,6 +1,6 @@
-"""Flags of kube-apiserver that say nothing to this server, so that a start script can swap the binaries.
+"""Flags of kube-apiserver that this server accepts and ignores, so that a start script can swap the binaries.
 
-Source: `kube-apiserver --help`, release 1.34. A flag leaves this list when the server begins to heed it.
+Source: `kube-apiserver --help`, release 1.34. A flag leaves this list when the server implements it.
 """
 
 from __future__ import annotations
@@ -52,5 +52,5 @@ NOT_NEEDED: Final = frozenset(
     shutdown-watch-termination-grace-period storage-backend storage-initialization-timeout
     storage-media-type strict-transport-security-directives tls-cipher-suites tls-min-version
     tls-sni-cert-key tracing-config-file vmodule watch-cache
-    """.split()  # noqa: SIM905  one name to a line would be twelve screens
+    """.split()  # noqa: SIM905  one name per line would fill four screens
 )

@@ -1,4 +1,4 @@
-"""`apiserver snapshot save|restore|status`: backups of either store."""
+"""`apiserver snapshot save|restore|status`: backs up and restores the store."""
 
 from __future__ import annotations
 
@@ -11,39 +11,41 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.cli.command_line import Config, UsageError, parse
+from apiserver.cli.command_line import parse
+from apiserver.cli.config import Config
+from apiserver.cli.flags import Parser
 from storage.embedded import snapshot as embedded
 from storage.snapshot_file import SnapshotError, SnapshotFile
 
 _SAVE: Final = """
-Writes the whole store to FILE, beside a running server or without one, as it is at one moment: every write
-that was answered before is in it. FILE holds every Secret; only its owner may read it. It appears when it is
-whole, checked and on the disk; what had its name before is replaced then.
+Writes a consistent snapshot of the whole store to FILE. The server may be running; every write that was
+acknowledged before the command began is in FILE. FILE contains every Secret, and only its owner can read it.
+It appears when it is complete, verified and synced to disk, and then replaces an existing file.
 
-The store is found by the server's own flags: the embedded one in --data-dir, or etcd if --etcd-servers is
-given, through its Snapshot call. The latter holds all of the cluster, whatever the prefix, and is what
-etcdctl and etcdutl make and take.
+The store is found by the server's own flags: the embedded store in --data-dir, or etcd if --etcd-servers is
+given. A snapshot of etcd contains the whole cluster, whatever the prefix, and has the format of etcdctl and
+etcdutl.
 """
 _RESTORE: Final = """
-Makes the embedded store of --data-dir from FILE. There must be none: stop the server and move the directory
-`store` away first. Certificates and the rest of the data directory stay as they are.
+Creates the embedded store in --data-dir from FILE. There must be no store: stop the server and move the
+directory `store` away first. Certificates and the rest of the data directory stay as they are.
 
-resourceVersions go on rising over a restore: the new store's are ahead of all that may have been given out
-since FILE was made, and all older ones are gone, so that clients that held one (a watch, a continued list)
-are told 410 Expired and list again. Leases begin their time again.
+resourceVersions keep rising: those of the new store are ahead of all that may have been handed out since FILE
+was written, and all older ones are compacted, so that clients that use one (a watch, a paginated list) get
+410 Expired and list again. Leases start anew.
 
-An etcd snapshot is not restored here; the command that does it is told.
+A snapshot of etcd is restored by etcdutl; this command prints how.
 """
 _STATUS: Final = """
-Reads all of FILE, compares it with its checksum, and shows what is in it.
+Verifies FILE against its checksum, and shows what it contains.
 """
-# 15 digits: thousands of restores fit in etcd's 63 bits.
+# With 15 digits thousands of restores fit in etcd's 63 bits.
 _BUMP_DIGITS: Final = 15
 _STORE_FLAGS: Final = ("config", "data_dir", "etcd_servers", "etcd_cafile", "etcd_certfile", "etcd_keyfile")
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Do what the arguments behind `snapshot` ask for, and print what came of it.
+    """Run the subcommand that the arguments after `snapshot` name, and print the result.
 
     Raises UsageError, StorageError; exits for --help.
     """
@@ -55,13 +57,13 @@ def run(arguments: Sequence[str]) -> None:
 def _save(given: argparse.Namespace) -> None:
     config = _config(given)
     if config.etcd_servers:
-        sealed = asyncio.run(_save_etcd(config, given.file))
-        held = "etcd snapshot"
+        file = asyncio.run(_save_etcd(config, given.file))
+        content = "etcd snapshot"
     else:
         found = embedded.save(config.data_dir / "store", given.file)
-        sealed = found.file
-        held = f"revision {found.revision}, {found.keys} keys"
-    print(f"saved {given.file}: {held}, {sealed.size_bytes} bytes, sha256 {sealed.sha256}")
+        file = found.file
+        content = f"revision {found.revision}, {found.keys} keys"
+    print(f"saved {given.file}: {content}, {file.size_bytes} bytes, sha256 {file.sha256}")
 
 
 async def _save_etcd(config: Config, path: Path) -> SnapshotFile:
@@ -83,7 +85,7 @@ def _restore(given: argparse.Namespace) -> None:
         etcd_dir = given.data_dir or "ETCD-DATA-DIR"
         command = restore_command(given.file, etcd_dir, bump_revision=bump)
         raise SnapshotError(
-            f"{given.file} is an etcd snapshot; restore it, for each member, with: {command} "
+            f"{given.file} is an etcd snapshot; restore it on each member with: {command} "
             "(of etcd 3.5.10, 3.6 or later), then start the servers with --etcd-servers"
         )
     directory = _config(given).data_dir / "store"
@@ -92,15 +94,15 @@ def _restore(given: argparse.Namespace) -> None:
 
 
 def _status(given: argparse.Namespace) -> None:
-    shown: dict[str, Any]
+    fields: dict[str, Any]
     if _is_etcd(given.file):
         from storage.etcd import snapshot
 
-        sealed = snapshot.status(given.file)
-        shown = {"format": "etcd", "totalSize": sealed.size_bytes, "sha256": sealed.sha256}
+        file = snapshot.status(given.file)
+        fields = {"format": "etcd", "totalSize": file.size_bytes, "sha256": file.sha256}
     else:
         found = embedded.status(given.file)
-        shown = {
+        fields = {
             "format": "embedded",
             "revision": found.revision,
             "compactedRevision": found.compacted,
@@ -109,11 +111,11 @@ def _status(given: argparse.Namespace) -> None:
             "sha256": found.file.sha256,
         }
     if given.output == "json":
-        print(orjson.dumps(shown).decode())
+        print(orjson.dumps(fields).decode())
         return
-    for name, value in shown.items():
+    for name, value in fields.items():
         print(f"{_TITLES[name]:<11}{value}")
-    if shown["format"] == "etcd":
+    if fields["format"] == "etcd":
         print(f"Revision and keys: etcdutl snapshot status {given.file}")
 
 
@@ -129,19 +131,22 @@ _TITLES: Final = {
 
 
 def _is_etcd(path: Path) -> bool:
-    """Raises SnapshotError for what is neither kind of snapshot."""
-    # The package of the etcd store brings gRPC along, which takes a tenth of a second.
+    """Whether a file is a snapshot of etcd, rather than of the embedded store.
+
+    Raises SnapshotError if it is neither.
+    """
+    # The package of the etcd store imports gRPC, which takes a tenth of a second.
     if embedded.is_snapshot(path):
         return False
     from storage.etcd import snapshot
 
     if not snapshot.is_snapshot(path):
-        raise SnapshotError(f"{path} is no snapshot, neither of the embedded store nor of etcd")
+        raise SnapshotError(f"{path} is not a snapshot, neither of the embedded store nor of etcd")
     return True
 
 
 def _config(given: argparse.Namespace) -> Config:
-    """The server's own reading of its flags, and of its file. Raises UsageError."""
+    """Returns the configuration, as the server itself reads these flags and its file. Raises UsageError."""
     values = {name: getattr(given, name, None) for name in _STORE_FLAGS}
     return parse(
         [f"--{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None]
@@ -158,23 +163,32 @@ def _read_optional(path: Path | None) -> bytes | None:
 # ---- the command line
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Any:
-        raise UsageError(f"{self.prog.removeprefix('apiserver ')}: {message}")
-
-
-def _parser() -> _Parser:
-    parser = _Parser(prog="apiserver snapshot", description="Backups of the store.", allow_abbrev=False)
+def _parser() -> Parser:
+    parser = Parser(
+        prog="apiserver snapshot", description="Backs up and restores the store.", allow_abbrev=False
+    )
     commands = parser.add_subparsers(metavar="save|restore|status", required=True)
-    data_dir = f"where the embedded store is kept (default {Config().data_dir})"
+    data_dir = f"The directory of the embedded store. (default {Config().data_dir})"
 
     save = _command(commands, "save", _SAVE, _save)
     save.add_argument("--data-dir", metavar="DIR", help=data_dir)
-    save.add_argument("--etcd-servers", metavar="URLS", help="the etcd cluster, as http://HOST:PORT,...")
-    save.add_argument("--etcd-cafile", metavar="FILE", help="the CA of its certificates")
-    save.add_argument("--etcd-certfile", metavar="FILE", help="our certificate for it")
-    save.add_argument("--etcd-keyfile", metavar="FILE", help="and its key")
-    save.add_argument("--config", metavar="FILE", help="the server's YAML file, which may hold these flags")
+    save.add_argument(
+        "--etcd-servers", metavar="URLS", help="List of etcd servers (scheme://ip:port), comma separated."
+    )
+    save.add_argument(
+        "--etcd-cafile",
+        metavar="FILE",
+        help="SSL Certificate Authority file used to secure etcd communication.",
+    )
+    save.add_argument(
+        "--etcd-certfile", metavar="FILE", help="SSL certification file used to secure etcd communication."
+    )
+    save.add_argument(
+        "--etcd-keyfile", metavar="FILE", help="SSL key file used to secure etcd communication."
+    )
+    save.add_argument(
+        "--config", metavar="FILE", help="The YAML file of the server, which may set these flags."
+    )
 
     restore = _command(commands, "restore", _RESTORE, _restore)
     restore.add_argument("--data-dir", metavar="DIR", help=data_dir)
@@ -183,22 +197,24 @@ def _parser() -> _Parser:
         type=_bump,
         default=embedded.BUMP_REVISION,
         metavar="N",
-        help="how far resourceVersions go ahead of the snapshot's; more than the writes since it was made "
-        "(default %(default)s). 0 keeps them, and the history: only for a copy that no client of the "
-        "original will see",
+        help="How far resourceVersions are moved ahead; must exceed the number of writes since the snapshot. "
+        "0 keeps them, and the history: only for a copy that no client of the original will use. "
+        "(default %(default)s)",
     )
 
     status = _command(commands, "status", _STATUS, _status)
-    status.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(default text)")
+    status.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="The output format. (default text)"
+    )
     return parser
 
 
 def _command(
-    commands: argparse._SubParsersAction[_Parser],
+    commands: argparse._SubParsersAction[Parser],
     name: str,
     text: str,
     command: Callable[[argparse.Namespace], None],
-) -> _Parser:
+) -> Parser:
     parser = commands.add_parser(
         name,
         help=text.strip().partition(".")[0],
@@ -215,5 +231,7 @@ def _command(
 
 def _bump(text: str) -> int:
     if not re.fullmatch(rf"[0-9]{{1,{_BUMP_DIGITS}}}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on, of {_BUMP_DIGITS} digits at most")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a non-negative integer of at most {_BUMP_DIGITS} digits"
+        )
     return int(text)

@@ -1,4 +1,4 @@
-"""Where clients find the server: the sockets, the certificates, and the kubeconfig that leads there."""
+"""The listening sockets, the TLS context, and the kubeconfig with which clients find the server."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import ssl
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
-from apiserver.cli.command_line import Config
+from apiserver.cli.config import Config
 from apiserver.serving import pki
+
+# Connections that wait to be accepted.
+BACKLOG: Final = 1024
 
 
 class CannotStart(Exception):
-    """Something outside of the server is not as it must be; the message is one line."""
+    """The server cannot start, for a reason outside of it. The message is one line."""
 
 
 def make_certificates(config: Config) -> pki.Pki:
-    """Those that are there already stay. Raises CannotStart."""
+    """Create the certificates that are missing. Raises CannotStart."""
     try:
         return pki.ensure(config.data_dir / "pki", [config.bind_address])
     except (OSError, pki.UnusableFile) as error:
@@ -30,7 +34,7 @@ def tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
     """Raises CannotStart."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # A client may show a certificate. One that no authority here has signed ends the handshake.
+    # Client certificates are optional. One that no CA here has signed ends the handshake.
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
     try:
@@ -67,7 +71,7 @@ def write_kubeconfig(config: Config, port: int, certificates: pki.Pki) -> None:
 
 
 def url(config: Config, port: int) -> str:
-    """Where a client on this machine finds a server that listens there."""
+    """Returns the URL at which clients on this machine reach the server."""
     host = config.bind_address
     if host in ("0.0.0.0", "::", ""):  # noqa: S104  compared, not bound
         host = "127.0.0.1"
@@ -77,11 +81,11 @@ def url(config: Config, port: int) -> str:
 
 
 def bind(config: Config, port: int, *, reuse_port: bool) -> list[socket.socket]:
-    """A socket for each address that --bind-address stands for, all on one port, none listening yet.
+    """Binds a socket for each address of --bind-address, all on one port; none of them listens yet.
 
     port: 0 for a free one.
-    joins: whether to share it with sockets that are bound there already, and allow that; otherwise the port
-        must be nobody's. Raises CannotStart.
+    reuse_port: whether to share the port with sockets that are bound already; otherwise it must be free.
+    Raises CannotStart.
     """
     with ExitStack() as stack:
         sockets: list[socket.socket] = []
@@ -102,14 +106,14 @@ def bind(config: Config, port: int, *, reuse_port: bool) -> list[socket.socket]:
     return sockets
 
 
-def share(sockets: Sequence[socket.socket]) -> None:
-    """Let sockets of the same user join these, which were bound when the port was nobody's."""
+def allow_port_reuse(sockets: Sequence[socket.socket]) -> None:
+    """Let other sockets of the same user share the port of these, which were bound when it was free."""
     for bound in sockets:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
 def listen_error(config: Config, error: OSError) -> CannotStart:
-    """Why, without the address that asyncio's own text repeats."""
+    """Returns the reason, without the address that asyncio's own text repeats."""
     is_of_names = isinstance(error, socket.gaierror) or not error.errno
     reason = (error.strerror or str(error)) if is_of_names else os.strerror(error.errno or errno.EINVAL)
     return CannotStart(f"cannot listen on {config.bind_address}:{config.secure_port}: {reason}")

@@ -1,4 +1,4 @@
-"""What goes to stderr: a line of text, or of JSON, for each record."""
+"""Logging to stderr: each record is a line of text or of JSON."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import orjson
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object to a line, with the keys that Kubernetes' components use."""
+    """Formats records as JSON objects with the keys of Kubernetes' components."""
 
     def format(self, record: logging.LogRecord) -> str:
-        entry: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "msg": _encodable(record.getMessage()),
         }
         if record.exc_info:
-            entry["err"] = _encodable(self.formatException(record.exc_info))
-        return orjson.dumps(entry).decode()
+            fields["err"] = _encodable(self.formatException(record.exc_info))
+        return orjson.dumps(fields).decode()
 
 
 def _encodable(text: str) -> str:
-    """The text without halves of surrogate pairs, which UTF-8 does not have."""
+    """Escapes lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def configure(*, as_json: bool, verbosity: int) -> None:
-    """Send records of this process to stderr."""
+    """Log to stderr. verbosity: the value of --v."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         JsonFormatter()
@@ -41,6 +41,6 @@ def configure(*, as_json: bool, verbosity: int) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.DEBUG if verbosity >= 4 else logging.INFO)
-    # Libraries speak up only when something is wrong, or when everything is wanted.
+    # Libraries log only warnings, unless everything is wanted.
     for library in ("aiohttp", "asyncio", "grpc"):
         logging.getLogger(library).setLevel(logging.DEBUG if verbosity >= 6 else logging.WARNING)

@@ -1,11 +1,11 @@
-"""Keys and certificates: made at the first start, kept in the data directory, renewed before they end.
+"""Keys and certificates: generated at the first start, and renewed before they expire. In the data directory:
 
-    pki/ca.crt, ca.key              the server's own authority
-    pki/apiserver.crt, .key         what it serves with, if it is not given another
-    pki/admin.crt, .key             the client certificate in admin.kubeconfig, of group system:masters
-    pki/sa.key, sa.pub              signs and proves service account tokens
+    pki/ca.crt, ca.key              the server's own CA
+    pki/apiserver.crt, .key         the serving certificate, unless --tls-cert-file names another
+    pki/admin.crt, .key             the client certificate in admin.kubeconfig, of the group system:masters
+    pki/sa.key, sa.pub              sign and verify service account tokens
 
-Keys are P-256: made in no time, and all clients know them. Files are readable by the owner only.
+Keys are P-256: fast to generate, and supported by all clients. Files are readable by the owner only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from apiserver.vocabulary import MASTERS
 CA_LIFETIME: Final = timedelta(days=3650)
 CERTIFICATE_LIFETIME: Final = timedelta(days=365)
 RENEW_BEFORE: Final = timedelta(days=30)
-# Clocks of clients may be a little behind.
+# Clients' clocks may be a little behind.
 BACKDATE: Final = timedelta(minutes=5)
 ADMIN_NAME: Final = "kubernetes-admin"
 _SERVICE_NAMES: Final = (
@@ -48,7 +48,7 @@ _SERVICE_NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Pki:
-    """Where everything is."""
+    """The paths of keys and certificates."""
 
     ca_cert: Path
     serving_cert: Path
@@ -59,7 +59,7 @@ class Pki:
 
 
 class UnusableFile(Exception):
-    """A file of the authority cannot be used; making another would lock out all who trust it."""
+    """A file of the CA cannot be used; generating another CA would lock out all who trust this one."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path} {reason}")
@@ -67,10 +67,10 @@ class UnusableFile(Exception):
 
 
 def ensure(directory: Path, addresses: Sequence[str]) -> Pki:
-    """Make what is missing, will end soon, or does not name one of `addresses`.
+    """Generate the files that are missing, expire soon, or do not name one of `addresses`.
 
-    What the authority has signed is made anew whenever something is wrong with it. The authority itself is
-    made only where there is none, or it has come to its end. Raises OSError, UnusableFile.
+    Certificates that the CA has signed are replaced whenever something is wrong with them. The CA itself is
+    generated only if there is none, or it expires. Raises OSError, UnusableFile.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked(directory / ".lock"):
@@ -79,7 +79,7 @@ def ensure(directory: Path, addresses: Sequence[str]) -> Pki:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One process at a time: half of one authority and half of another would be of no use to anybody."""
+    """One process at a time: the certificate of one CA is of no use with the key of another."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -99,19 +99,19 @@ def _ensure(directory: Path, addresses: Sequence[str]) -> Pki:
     )
     now = datetime.now(UTC)
     ca_key_file = directory / "ca.key"
-    authority = _read_ca(pki.ca_cert)
-    if authority is None or _expires_soon(authority, now):
+    ca = _read_ca(pki.ca_cert)
+    if ca is None or _expires_soon(ca, now):
         key = _generate_key()
-        authority = _authority(key, now)
+        ca = _create_ca(key, now)
         _write(ca_key_file, _private_pem(key))
-        _write(pki.ca_cert, _pem(authority))
-    names = _names(addresses)
+        _write(pki.ca_cert, _pem(ca))
+    names = _subject_alternative_names(addresses)
     for cert, key_file, request in (
         (pki.serving_cert, pki.serving_key, _serving(names)),
         (pki.admin_cert, pki.admin_key, _admin()),
     ):
-        if not _is_valid(cert, key_file, request, authority, now):
-            _issue(cert, key_file, request, authority, _read_ca_key(ca_key_file, authority), now)
+        if not _is_valid(cert, key_file, request, ca, now):
+            _issue(cert, key_file, request, ca, _read_ca_key(ca_key_file, ca), now)
     if not pki.service_account_key.exists():
         key = _generate_key()
         _write(pki.service_account_key, _private_pem(key))
@@ -120,24 +120,24 @@ def _ensure(directory: Path, addresses: Sequence[str]) -> Pki:
 
 
 def trusted_for(chain: bytes, authorities: Sequence[bytes]) -> bytes:
-    """What clients must trust to believe a server that shows `chain`, all as PEM.
+    """Returns what clients have to trust to verify a server that presents `chain`, all as PEM.
 
-    That is the authority that signed its last certificate, if it is among `authorities`. Otherwise it is the
-    chain itself: enough for Go, and for others if it ends with the authority's own certificate.
+    That is the CA that signed its last certificate, if it is among `authorities`. Otherwise it is the chain
+    itself: enough for Go, and for others if it ends with the certificate of the CA.
     """
     last = x509.load_pem_x509_certificates(chain)[-1]
     for pem in filter(None, authorities):
-        for authority in x509.load_pem_x509_certificates(pem):
+        for ca in x509.load_pem_x509_certificates(pem):
             try:
-                last.verify_directly_issued_by(authority)
+                last.verify_directly_issued_by(ca)
             except (ValueError, TypeError, InvalidSignature):
                 continue
-            return _pem(authority)
+            return _pem(ca)
     return chain
 
 
 def write_kubeconfig(path: Path, url: str, pki: Pki, *, trusted: bytes | None = None) -> None:
-    """How kubectl gets in as administrator. trusted: certificates, if not our own CA's."""
+    """Write the administrator's kubeconfig. trusted: the CA certificates, if not our own."""
     ca = base64.b64encode(trusted or pki.ca_cert.read_bytes()).decode()
     certificate = base64.b64encode(pki.admin_cert.read_bytes()).decode()
     key = base64.b64encode(pki.admin_key.read_bytes()).decode()
@@ -169,8 +169,8 @@ current-context: admin@apiserver
 # ---- certificates
 
 
-def _names(addresses: Sequence[str]) -> list[x509.GeneralName]:
-    """Everything that the server may be called by."""
+def _subject_alternative_names(addresses: Sequence[str]) -> list[x509.GeneralName]:
+    """Returns the names and addresses that the serving certificate is valid for."""
     texts = dict.fromkeys((*_SERVICE_NAMES, socket.gethostname(), "127.0.0.1", "::1", *addresses))
     names: list[x509.GeneralName] = []
     for text in texts:
@@ -207,7 +207,7 @@ def _name(common_name: str, organization: str = "") -> x509.Name:
     return x509.Name(attributes)
 
 
-def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+def _create_ca(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
     name = _name("apiserver-ca")
     return (
         x509.CertificateBuilder()
@@ -228,7 +228,7 @@ def _issue(
     cert_file: Path,
     key_file: Path,
     request: _CertificateRequest,
-    authority: x509.Certificate,
+    ca: x509.Certificate,
     signer: ec.EllipticCurvePrivateKey,
     now: datetime,
 ) -> None:
@@ -236,16 +236,16 @@ def _issue(
     builder = (
         x509.CertificateBuilder()
         .subject_name(request.name)
-        .issuer_name(authority.subject)
+        .issuer_name(ca.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - BACKDATE)
-        .not_valid_after(min(now + CERTIFICATE_LIFETIME, authority.not_valid_after_utc))
+        .not_valid_after(min(now + CERTIFICATE_LIFETIME, ca.not_valid_after_utc))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([request.usage]), critical=False)
         .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),  # type: ignore[arg-type]
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key()),  # type: ignore[arg-type]
             critical=False,
         )
     )
@@ -278,24 +278,24 @@ def _read_ca(path: Path) -> x509.Certificate | None:
         raise UnusableFile(path, "is not a certificate") from None
 
 
-def _read_ca_key(path: Path, authority: x509.Certificate) -> ec.EllipticCurvePrivateKey:
+def _read_ca_key(path: Path, ca: x509.Certificate) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise UnusableFile(path, "is not a private key") from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != authority.public_key():
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != ca.public_key():
         raise UnusableFile(path, "is not the key of ca.crt")
     return key
 
 
 def _is_valid(
-    cert_file: Path, key_file: Path, request: _CertificateRequest, authority: x509.Certificate, now: datetime
+    cert_file: Path, key_file: Path, request: _CertificateRequest, ca: x509.Certificate, now: datetime
 ) -> bool:
-    """Whether a certificate is there with its key, is the authority's, names what it should, and lasts."""
+    """Whether there is a valid certificate with its key: signed by the CA, for these names, not expiring."""
     try:
         certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
         key = serialization.load_pem_private_key(key_file.read_bytes(), None)
-        certificate.verify_directly_issued_by(authority)
+        certificate.verify_directly_issued_by(ca)
     except (FileNotFoundError, ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
         return False
     if _expires_soon(certificate, now) or certificate.public_key() != key.public_key():
@@ -339,7 +339,7 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """All of it or nothing, for the owner's eyes only."""
+    """Write the whole file or nothing, readable by the owner only."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

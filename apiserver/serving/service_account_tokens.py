@@ -16,7 +16,7 @@ from apiserver.authn.service_account import (
     read_private_key,
     read_public_keys,
 )
-from apiserver.cli.command_line import Config
+from apiserver.cli.config import Config
 from apiserver.errors import NotFound
 from apiserver.registry.served_resource import ResourceTable
 from apiserver.registry.store import Registry

@@ -47,7 +47,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from apiserver.cli.command_line import Config
+from apiserver.cli.config import Config
 from apiserver.serving import listening
 from apiserver.serving.listening import CannotStart
 from apiserver.workers import metrics
@@ -98,7 +98,7 @@ def supervise(config: Config, on_ready: Callable[[str, Path], None], loop_factor
     reserved = listening.bind(config, config.secure_port, reuse_port=False)
     port = reserved[0].getsockname()[1]
     if _SPREADS_BY_PORT:
-        listening.share(reserved)
+        listening.allow_port_reuse(reserved)
     else:
         for bound in reserved:
             bound.listen(BACKLOG)

@@ -11,6 +11,7 @@ import pytest
 
 from apiserver import __version__
 from apiserver.cli import command_line, flag_values
+from apiserver.cli.config import Config
 from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
 from tests.deploy.artefacts import (
     DEPLOY,
@@ -39,7 +40,7 @@ SHARED: Final = frozenset(
 )
 
 
-def parsed(where: str, directory: Path) -> command_line.Config:
+def parsed(where: str, directory: Path) -> Config:
     """What the server makes of the flags; the files that they name are stood in for."""
     flags = FLAGS[where]
     for _, path in file_flags(flags):

@@ -25,7 +25,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.cli.command_line import Config
+from apiserver.cli.config import Config
 from storage.watch_cache import HistoryLimits
 from tests.support.api import Answer, Api
 from tests.support.eventually import eventually

@@ -7,7 +7,8 @@ from typing import Final
 import pytest
 
 from apiserver.admission.plugin_names import IMPLEMENTED
-from apiserver.cli.command_line import UsageError, parse
+from apiserver.cli.command_line import parse
+from apiserver.cli.flags import UsageError
 
 
 def test_implemented_plugins_are_enabled_by_default() -> None:
@@ -36,8 +37,11 @@ def test_to_name_one_that_is_on_changes_nothing() -> None:
 
 
 WARNED: Final = {
-    "one that is not here": ("--enable-admission-plugins=NodeRestriction", "NodeRestriction has no effect"),
-    "one that stays": ("--disable-admission-plugins=NamespaceLifecycle", "NamespaceLifecycle is always on"),
+    "one that is not here": (
+        "--enable-admission-plugins=NodeRestriction",
+        "NodeRestriction is not implemented",
+    ),
+    "one that stays": ("--disable-admission-plugins=NamespaceLifecycle", "NamespaceLifecycle"),
 }
 
 
@@ -49,11 +53,11 @@ def test_what_is_warned_about(flag: str, text: str) -> None:
 
 
 REFUSED: Final = {
-    "one that nobody knows": (["--enable-admission-plugins=Garbage"], "'Garbage' is no admission plugin"),
-    "in lower case": (["--disable-admission-plugins=priority"], "'priority' is no admission plugin"),
+    "one that nobody knows": (["--enable-admission-plugins=Garbage"], "'Garbage' is not an admission plugin"),
+    "in lower case": (["--disable-admission-plugins=priority"], "'priority' is not an admission plugin"),
     "both": (
         ["--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"],
-        "both name Priority",
+        "both contain Priority",
     ),
 }
 

@@ -1,8 +1,10 @@
-"""Flags and a YAML file to one configuration; what is refused, and in which words."""
+"""Flags and a YAML file become one configuration; what is refused, and with which error."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.brand import Brand
-from apiserver.cli.command_line import Config, UsageError, parse
+from apiserver.cli.command_line import parse
+from apiserver.cli.config import FEATURE_GATES, Config
 from apiserver.cli.flag_values import duration_s
+from apiserver.cli.flags import SECTIONS, Flag, UsageError
 from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
 from apiserver.deviations import KUBERNETES, SPECIFIED
 
@@ -64,9 +68,7 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
         ["--authorization-mode=Node,RBAC"],
         {
             "authorization_mode": ("Node", "RBAC"),
-            "warnings": (
-                "--authorization-mode: Node gives nobody anything on this server; nodes need roles",
-            ),
+            "warnings": ("--authorization-mode: Node grants nothing on this server; nodes need RBAC roles",),
         },
     ),
     "a flag that needs no value": (["--strict-kube-compat"], {"deviations": KUBERNETES}),
@@ -76,6 +78,10 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
         {"brand": Brand("example.com", "acme")},
     ),
     "controllers": (["--controllers=*,-namespace"], {"controllers": ("*", "-namespace")}),
+    "versions and resources to serve (H04)": (
+        ["--runtime-config=api/beta=true,batch/v1=false,batch/v1/jobs"],
+        {"runtime_config": {"api/beta": True, "batch/v1": False, "batch/v1/jobs": True}},
+    ),
     "a gate": (["--feature-gates=ListFromCacheSnapshot=false"], {"list_from_cache_snapshot": False}),
     "logs": (["--v=4", "--logging-format=json"], {"verbosity": 4, "logging_format": "json"}),
     "the last one counts": (["--secure-port=1", "--secure-port=2"], {"secure_port": 2}),
@@ -88,14 +94,14 @@ def test_what_a_flag_sets(arguments: list[str], expected: dict[str, Any]) -> Non
 
 
 BAD: Final = {
-    "a flag nobody knows": (["--sekure-port=1"], "unknown flag --sekure-port"),
-    "a flag cut short": (["--secure=1"], "unknown flag --secure"),
+    "a flag nobody knows": (["--sekure-port=1"], "unknown flag: --sekure-port"),
+    "a flag cut short": (["--secure=1"], "unknown flag: --secure"),
     "a word": (["start"], "start"),
     "a word after a value": (["--secure-port", "1", "serve", "x"], "unexpected argument 'x'"),
     "no value": (["--secure-port"], "--secure-port"),
-    "a port that is none": (["--secure-port=65536"], "65536 is no port"),
-    "a port below nothing": (["--secure-port=-1"], "no number from 0 on"),
-    "a number with a unit": (["--min-request-timeout=60s"], "'60s' is no number from 0 on"),
+    "a port that is none": (["--secure-port=65536"], "65536 is not a port number"),
+    "a port below nothing": (["--secure-port=-1"], "is not an integer from 0 to 999999999"),
+    "a number with a unit": (["--min-request-timeout=60s"], "'60s' is not an integer"),
     "a duration without a unit": (["--request-timeout=60"], "'60' is no duration"),
     "a duration below nothing": (["--request-timeout=-1s"], "'-1s' is no duration"),
     "neither true nor false": (["--anonymous-auth=maybe"], "'maybe' is neither true nor false"),
@@ -105,30 +111,33 @@ BAD: Final = {
     "too many": (["--workers=65"], "65 is not between 1 and 64"),
     "several processes on the embedded store": (
         ["--workers=2"],
-        "--workers needs --etcd-servers: the embedded store belongs to one process",
+        "--workers requires --etcd-servers: only one process can use the embedded store",
     ),
     "no prefix": (["--etcd-prefix=/"], "the prefix must not be empty"),
-    "no core group": (["--runtime-config=api/all=false"], "cannot do without v1/namespaces"),
-    "what is no version": (["--runtime-config=a/b/c/d"], "'a/b/c/d' is neither"),
-    "an unknown controller": (["--controllers=*,garbage"], "'garbage' is no controller"),
+    "no core group": (["--runtime-config=api/all=false"], "the server requires v1/namespaces"),
+    "what is no version": (["--runtime-config=a/b/c/d"], "'a/b/c/d' is not of the form api/STABILITY"),
+    "an unknown controller": (["--controllers=*,garbage"], "'garbage' is not a controller"),
     "a gate without a value": (["--feature-gates=ListFromCacheSnapshot"], "neither true nor false"),
-    "a domain of one part": (["--group-domain=local"], "'local' is no domain of at least two parts"),
-    "a domain in upper case": (["--group-domain=Example.com"], "no domain"),
-    "a vendor of two words": (["--vendor=a b"], "must be one word"),
+    "a domain of one part": (["--group-domain=local"], "'local' must be a DNS name of at least two labels"),
+    "a domain in upper case": (["--group-domain=Example.com"], "must be a DNS name"),
+    "a vendor of two words": (["--vendor=a b"], "must be a DNS label"),
     "another format of logs": (["--logging-format=xml"], "xml"),
     "no way to decide": (["--authorization-mode="], "at least one authorization mode must be passed"),
     "a way to decide that is not there": (["--authorization-mode=RBAC,Webhook"], "'Webhook' is not one of"),
-    "a way to decide, twice": (["--authorization-mode=RBAC,RBAC"], "names a mode twice"),
-    "deciders nobody would ask": (["--authorization-config=x"], "nobody would ask those that it names"),
+    "a way to decide, twice": (["--authorization-mode=RBAC,RBAC"], "contains a mode twice"),
+    "deciders nobody would ask": (
+        ["--authorization-config=x"],
+        "authorizers that it configures would not be",
+    ),
     "no roles where they decide": (
         ["--runtime-config=rbac.authorization.k8s.io/v1=false"],
-        "RBAC in --authorization-mode cannot do without rbac.authorization.k8s.io/v1/roles",
+        "--authorization-mode=RBAC requires rbac.authorization.k8s.io/v1/roles",
     ),
     "a certificate without its key": (["--tls-cert-file=x"], "must be given together"),
     "a key without its certificate": (["--etcd-keyfile=x"], "must be given together"),
     "a file that is not there": (
         ["--client-ca-file=/no/such"],
-        "--client-ca-file: there is no file /no/such",
+        "--client-ca-file: /no/such is not a file",
     ),
     "no configuration file": (["--config=/no/such"], "cannot read /no/such"),
     "what would store secrets in the clear": (
@@ -172,14 +181,14 @@ def test_flags_that_have_no_effect_are_warned_about(arguments: list[str], flags:
 
 
 def test_no_flag_is_both_implemented_and_ignored() -> None:
-    """A flag leaves the list when the server begins to heed it."""
+    """A flag leaves the list when the server implements it."""
     for flag in sorted(NOT_NEEDED):
         assert parse([f"--{flag}=1"]).warnings == (f"--{flag} has no effect on this server",)
 
 
 def test_unknown_gates_are_warned_about() -> None:
     config = parse(["--feature-gates=Other=true,ListFromCacheSnapshot=true"])
-    assert config.warnings == ("feature gate Other is not known to this server",)
+    assert config.warnings == ("unrecognized feature gate: Other",)
     assert config.list_from_cache_snapshot
 
 
@@ -228,11 +237,11 @@ def test_the_command_line_counts_more_than_the_file(tmp_path: Path) -> None:
 
 
 BAD_FILES: Final = {
-    "no YAML": ("a: [", "is not YAML"),
-    "a list": ("- a", "must hold flags and their values"),
-    "a word": ("serve", "must hold flags and their values"),
-    "a flag nobody knows": ("sekure-port: 1", "unknown flag --sekure-port"),
-    "a bad value": ("secure-port: https", "'https' is no number from 0 on"),
+    "no YAML": ("a: [", "is not valid YAML"),
+    "a list": ("- a", "must contain a mapping of flags to values"),
+    "a word": ("serve", "must contain a mapping of flags to values"),
+    "a flag nobody knows": ("sekure-port: 1", "unknown flag: --sekure-port"),
+    "a bad value": ("secure-port: https", "'https' is not an integer"),
     "what is refused": ("encryption-provider-config: x", "is not supported yet"),
 }
 
@@ -314,3 +323,55 @@ CONTROLLERS: Final = {
 @pytest.mark.parametrize(("arguments", "runs"), CONTROLLERS.values(), ids=CONTROLLERS)
 def test_which_controllers_run(arguments: list[str], runs: bool) -> None:
     assert parse(arguments).runs_controller("namespace-controller") is runs
+
+
+# ---- --help
+
+
+def help_text(capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as exited:
+        parse(["--help"])
+    assert exited.value.code == 0
+    return capsys.readouterr().out
+
+
+FLAG_TABLE: Final = {flag.name: flag for flags in SECTIONS.values() for flag in flags}
+
+
+@pytest.mark.parametrize("flag", FLAG_TABLE.values(), ids=FLAG_TABLE)
+def test_every_flag_is_explained_in_sentences(flag: Flag, capsys: pytest.CaptureFixture[str]) -> None:
+    """As kube-apiserver's are."""
+    assert flag.help[0].isupper()
+    assert flag.help.endswith(".")
+    text = help_text(capsys)
+    assert text.count(f"  {flag.name} ") + text.count(f", {flag.name} ") == 1
+
+
+def test_every_flag_sets_a_field_of_the_configuration() -> None:
+    """Or one of those that are made of several."""
+    composed = {"feature_gates", "strict_kube_compat", "group_domain", "vendor"}
+    destinations = {flag.destination for flag in FLAG_TABLE.values()}
+    fields = {field.name for field in dataclasses.fields(Config)}
+    assert destinations - composed <= fields
+    set_otherwise = {"deviations", "brand", "warnings", *FEATURE_GATES.values()}
+    assert fields - destinations == set_otherwise
+
+
+DEFAULTS: Final = {
+    "text": ("--bind-address", "(default 127.0.0.1)"),
+    "a duration": ("--request-timeout", "(default 60s)"),
+    "seconds": ("--min-request-timeout", "(default 1800)"),
+    "a boolean": ("--anonymous-auth", "(default true)"),
+    "a range": ("--service-node-port-range", "(default 30000-32767)"),
+    "networks": ("--service-cluster-ip-range", "(default 10.0.0.0/16)"),
+    "a list": ("--authorization-mode", "(default RBAC)"),
+    "a part of the brand": ("--vendor", "(default kubernetes)"),
+    "none": ("--etcd-servers", ""),
+}
+
+
+@pytest.mark.parametrize(("flag", "default"), DEFAULTS.values(), ids=DEFAULTS)
+def test_defaults_are_shown_once(flag: str, default: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, rest = help_text(capsys).partition(f"  {flag} ")
+    described = " ".join(re.split(r"\n  --|\n\n", rest)[0].split())
+    assert re.findall(r"\(default [^)]*\)", described) == ([default] if default else [])

@@ -98,7 +98,9 @@ PURPOSES: Final = {
 }
 
 
-@pytest.mark.parametrize(("name", "usage", "subject"), [(name, *each) for name, each in PURPOSES.items()])
+@pytest.mark.parametrize(
+    ("name", "usage", "subject"), [(name, *each) for name, each in PURPOSES.items()], ids=PURPOSES
+)
 def test_certificates_are_signed_by_the_ca_for_one_purpose(
     directory: Path, name: str, usage: x509.ObjectIdentifier, subject: str
 ) -> None:
@@ -162,7 +164,7 @@ def alternative_names(directory: Path) -> set[str]:
 # ---- at every other start
 
 
-def test_what_is_good_is_kept(directory: Path) -> None:
+def test_valid_files_are_kept(directory: Path) -> None:
     before = contents(directory)
     assert len(before) == len(FILES)
     assert changed(directory, before) == set()

@@ -9,7 +9,9 @@ import pytest
 
 from apiserver.authn.chain import Credentials
 from apiserver.authn.service_account import Claims, Reference
-from apiserver.cli.command_line import Config, UsageError, parse
+from apiserver.cli.command_line import parse
+from apiserver.cli.config import Config
+from apiserver.cli.flags import UsageError
 from apiserver.serving import pki
 from apiserver.serving.listening import CannotStart
 from apiserver.serving.service_account_tokens import ServiceAccountTokens, service_accounts

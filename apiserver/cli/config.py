@@ -1,0 +1,95 @@
+"""What is configured before the server starts; `command_line` builds it from flags and a file."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from apiserver.authz.authorizer_modes import RBAC
+from apiserver.brand import Brand
+from apiserver.cli import flag_values
+from apiserver.deviations import SPECIFIED, Deviations
+from apiserver.vocabulary import IPNetwork
+
+# The fields of Config that are feature gates.
+FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "CBORServingAndStorage": "cbor",
+        "DetectCacheInconsistency": "detect_cache_inconsistency",
+        "ListFromCacheSnapshot": "list_from_cache_snapshot",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The configuration of a server. Times are in seconds."""
+
+    data_dir: Path = Path("apiserver-data")
+    bind_address: str = "127.0.0.1"
+    secure_port: int = 6443
+    workers: int = 1
+    tls_cert_file: Path | None = None
+    tls_private_key_file: Path | None = None
+    client_ca_file: Path | None = None
+    token_auth_file: Path | None = None
+    anonymous_auth: bool = True
+    authorization_mode: tuple[str, ...] = (RBAC,)
+    # The first issues service account tokens; those of all of them are accepted.
+    service_account_issuer: tuple[str, ...] = ("https://kubernetes.default.svc",)
+    service_account_signing_key_file: Path | None = None
+    service_account_key_file: tuple[Path, ...] = ()
+    service_account_max_token_expiration_s: int = 0
+    api_audiences: tuple[str, ...] = ()
+    etcd_servers: tuple[str, ...] = ()
+    etcd_cafile: Path | None = None
+    etcd_certfile: Path | None = None
+    etcd_keyfile: Path | None = None
+    etcd_prefix: str = "/registry"
+    etcd_compaction_interval_s: float = 300.0
+    event_ttl_s: int = 3600
+    # One or two networks, of different IP families; the family of the first is the default of Services.
+    service_cluster_ip_range: tuple[IPNetwork, ...] = (ipaddress.ip_network("10.0.0.0/16"),)
+    service_node_port_range: tuple[int, int] = (30_000, 32_767)
+    default_watch_cache_size: int = 102_400
+    # For single resources, by group and name.
+    watch_cache_sizes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    watch_cache_history_bytes: int = 256 * 1024 * 1024
+    max_requests_inflight: int = 400
+    max_mutating_requests_inflight: int = 200
+    request_timeout_s: float = 60.0
+    min_request_timeout_s: float = 1800.0
+    livez_grace_period_s: float = 0.0
+    shutdown_delay_s: float = 0.0
+    enable_admission_plugins: tuple[str, ...] = ()
+    disable_admission_plugins: tuple[str, ...] = ()
+    # Whether versions and resources are served, by the keys of --runtime-config.
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    controllers: tuple[str, ...] = ("*",)
+    list_from_cache_snapshot: bool = True
+    detect_cache_inconsistency: bool = True
+    cbor: bool = False
+    deviations: Deviations = SPECIFIED
+    brand: Brand = field(default_factory=Brand)
+    verbosity: int = 0
+    logging_format: str = "text"
+    warnings: tuple[str, ...] = ()
+
+    def runs_admission_plugin(self, name: str) -> bool:
+        """Whether an admission plugin of this server is enabled."""
+        return name not in self.disable_admission_plugins
+
+    def runs_controller(self, name: str) -> bool:
+        """Whether a controller is enabled: the last item of --controllers that names it decides."""
+        names = (name, flag_values.CONTROLLERS[name])
+        is_enabled = False
+        for item in self.controllers:
+            if item in ("*", "-*"):
+                is_enabled = item == "*"
+            elif item.removeprefix("-") in names:
+                is_enabled = not item.startswith("-")
+        return is_enabled

@@ -1,0 +1,456 @@
+"""The table of flags, and the parser that is built from it.
+
+Flags have the names and the meaning that kube-apiserver gives them, wherever it has them. Defaults are those
+of `Config`, so that each is written once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from apiserver import EMULATED_VERSION, __version__
+from apiserver.admission import plugin_names
+from apiserver.authz.authorizer_modes import MODES
+from apiserver.brand import Brand
+from apiserver.cli import flag_values
+from apiserver.cli.config import FEATURE_GATES, Config
+
+
+class UsageError(ValueError):
+    """The command line or the configuration file is not valid; the message is one line."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises UsageError where argparse would print the usage and exit."""
+
+    def error(self, message: str) -> Any:
+        command = self.prog.removeprefix("apiserver").strip()
+        raise UsageError(f"{command}: {message}" if command else message)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag.
+
+    value: what --help calls its value. parse: its type.
+    field: the field of `Config` that it sets; the flag's own name if empty.
+    default: the default that --help shows, where that is not the field's.
+    repeats: may be given more than once. needs_value: may not be given alone, to mean true.
+    """
+
+    name: str
+    value: str
+    parse: Callable[[str], Any]
+    help: str
+    field: str = ""
+    default: str = ""
+    alias: str = ""
+    choices: Sequence[str] | None = None
+    repeats: bool = False
+    needs_value: bool = True
+
+    @property
+    def destination(self) -> str:
+        return self.field or self.name.lstrip("-").replace("-", "_")
+
+
+def _gate_default(gate: str) -> str:
+    return str(getattr(Config(), FEATURE_GATES[gate])).lower()
+
+
+_SERVING: Final = (
+    Flag("--bind-address", "ip", str, "The IP address on which to listen for the --secure-port port."),
+    Flag("--secure-port", "int", flag_values.port, "The port on which to serve HTTPS. 0 picks a free port."),
+    Flag(
+        "--workers",
+        "int",
+        flag_values.workers,
+        f"The number of processes that serve the port, at most {flag_values.WORKERS_MAX}. Each is a replica "
+        "with a watch cache of its own. More than one requires --etcd-servers.",
+    ),
+    Flag(
+        "--data-dir",
+        "string",
+        Path,
+        "The directory for generated keys and certificates, the administrator's kubeconfig, and the "
+        "embedded store.",
+    ),
+    Flag(
+        "--tls-cert-file",
+        "string",
+        Path,
+        "File containing the x509 certificate for HTTPS (CA certificates, if any, concatenated after the "
+        "server certificate). If not provided, a certificate is generated in --data-dir.",
+    ),
+    Flag(
+        "--tls-private-key-file",
+        "string",
+        Path,
+        "File containing the x509 private key matching --tls-cert-file.",
+    ),
+    Flag(
+        "--max-requests-inflight",
+        "int",
+        flag_values.count,
+        "The maximum number of non-mutating requests in flight at a given time. When the server exceeds "
+        "this, it rejects requests. 0 for no limit.",
+    ),
+    Flag(
+        "--max-mutating-requests-inflight",
+        "int",
+        flag_values.count,
+        "The maximum number of mutating requests in flight at a given time. When the server exceeds this, "
+        "it rejects requests. 0 for no limit.",
+    ),
+    Flag(
+        "--request-timeout",
+        "duration",
+        flag_values.duration_s,
+        "The duration a handler keeps a request open before timing it out. Does not apply to watches: see "
+        "--min-request-timeout.",
+        field="request_timeout_s",
+    ),
+    Flag(
+        "--min-request-timeout",
+        "int",
+        flag_values.seconds,
+        "The minimum number of seconds a watch is kept open before timing it out. The actual timeout is "
+        "random, up to twice this value, to spread out load.",
+        field="min_request_timeout_s",
+    ),
+    Flag(
+        "--livez-grace-period",
+        "duration",
+        flag_values.duration_s,
+        "The maximum time the server may take to complete its startup sequence. Until then, /livez assumes "
+        "that unfinished post-start hooks will complete successfully.",
+        field="livez_grace_period_s",
+    ),
+    Flag(
+        "--shutdown-delay-duration",
+        "duration",
+        flag_values.duration_s,
+        "Time to delay the termination. During that time the server keeps serving requests normally; /livez "
+        "returns success, but /readyz immediately returns failure.",
+        field="shutdown_delay_s",
+    ),
+)
+_STORAGE: Final = (
+    Flag(
+        "--etcd-servers",
+        "strings",
+        flag_values.urls,
+        "List of etcd servers to connect with (scheme://ip:port), comma separated. If not provided, objects "
+        "are kept in a store in --data-dir.",
+    ),
+    Flag(
+        "--etcd-cafile", "string", Path, "SSL Certificate Authority file used to secure etcd communication."
+    ),
+    Flag("--etcd-certfile", "string", Path, "SSL certification file used to secure etcd communication."),
+    Flag("--etcd-keyfile", "string", Path, "SSL key file used to secure etcd communication."),
+    Flag(
+        "--etcd-prefix", "string", flag_values.prefix, "The prefix to prepend to all resource paths in etcd."
+    ),
+    Flag(
+        "--etcd-compaction-interval",
+        "duration",
+        flag_values.duration_s,
+        "The interval of compaction requests, in either store; old versions are kept for that long. If 0, "
+        "they are kept forever.",
+        field="etcd_compaction_interval_s",
+    ),
+    Flag(
+        "--event-ttl",
+        "duration",
+        flag_values.whole_duration_s,
+        "Amount of time to retain events.",
+        field="event_ttl_s",
+    ),
+    Flag(
+        "--default-watch-cache-size",
+        "int",
+        flag_values.count,
+        "Default watch cache size: the number of changes that are kept in memory for each resource.",
+    ),
+    Flag(
+        "--watch-cache-sizes",
+        "strings",
+        flag_values.sizes,
+        "Watch cache size settings for some resources (pods, nodes, etc.), comma separated. The individual "
+        "setting format: resource[.group]#size.",
+    ),
+    Flag(
+        "--watch-cache-history-bytes",
+        "int",
+        flag_values.count,
+        "The memory that old versions in the watch caches of all resources together may take, in bytes.",
+    ),
+)
+_SERVICES: Final = (
+    Flag(
+        "--service-cluster-ip-range",
+        "cidrs",
+        flag_values.networks,
+        "A CIDR notation IP range from which to assign service cluster IPs. Max of two dual-stack CIDRs is "
+        "allowed, comma separated.",
+    ),
+    Flag(
+        "--service-node-port-range",
+        "portRange",
+        flag_values.port_range,
+        "A port range to reserve for services with NodePort visibility. Inclusive at both ends of the range.",
+        default="-".join(map(str, Config().service_node_port_range)),
+    ),
+)
+_AUTHENTICATION: Final = (
+    Flag(
+        "--client-ca-file",
+        "string",
+        Path,
+        "If set, any request presenting a client certificate signed by one of the authorities in this file "
+        "is authenticated with an identity corresponding to the CommonName of the certificate. Certificates "
+        "signed by the CA in --data-dir are always accepted.",
+    ),
+    Flag(
+        "--token-auth-file",
+        "string",
+        Path,
+        "If set, the file that will be used to authenticate requests via static bearer tokens. Each line "
+        'holds token,user,uid,"group1,group2".',
+    ),
+    Flag(
+        "--anonymous-auth",
+        "bool",
+        flag_values.boolean,
+        "Enables anonymous requests. Requests that are not rejected by another authentication method are "
+        "treated as anonymous requests. Anonymous requests have the username system:anonymous and the group "
+        "system:unauthenticated.",
+    ),
+    Flag(
+        "--service-account-issuer",
+        "string",
+        flag_values.texts,
+        "Identifier of the service account token issuer. When this flag is specified multiple times, the "
+        "first is used to generate tokens and all are used to determine which issuers are accepted.",
+        repeats=True,
+    ),
+    Flag(
+        "--service-account-signing-key-file",
+        "string",
+        Path,
+        "Path to the file that contains the private key of the service account token issuer. If not "
+        "provided, a key is generated in --data-dir.",
+    ),
+    Flag(
+        "--service-account-key-file",
+        "strings",
+        flag_values.paths,
+        "File containing PEM-encoded x509 RSA or ECDSA private or public keys, used to verify service "
+        "account tokens besides the signing key. The specified file can contain multiple keys, and the flag "
+        "can be specified multiple times with different files.",
+        repeats=True,
+    ),
+    Flag(
+        "--service-account-max-token-expiration",
+        "duration",
+        flag_values.whole_duration_or_zero_s,
+        "The maximum validity duration of a token created by the service account token issuer. 0 for no "
+        "maximum.",
+        field="service_account_max_token_expiration_s",
+    ),
+    Flag(
+        "--api-audiences",
+        "strings",
+        flag_values.texts,
+        "Identifiers of the API. Service account tokens must be bound to at least one of these audiences. "
+        "If not provided, it is the list of issuers.",
+        repeats=True,
+    ),
+)
+_AUTHORIZATION: Final = (
+    Flag(
+        "--authorization-mode",
+        "strings",
+        flag_values.modes,
+        "Ordered list of plug-ins to do authorization on secure port. Comma-delimited list of: "
+        f"{','.join(MODES)}.",
+    ),
+)
+_ADMISSION: Final = (
+    Flag(
+        "--enable-admission-plugins",
+        "strings",
+        flag_values.admission_plugins,
+        "Admission plugins that should be enabled in addition to default enabled ones, comma separated. "
+        "Those that this server implements are enabled by default: "
+        f"{', '.join(sorted(plugin_names.IMPLEMENTED))}. "
+        "The names of kube-apiserver's other plugins are accepted with a warning, and have no effect. "
+        "The order of plugins in this flag does not matter.",
+        repeats=True,
+    ),
+    Flag(
+        "--disable-admission-plugins",
+        "strings",
+        flag_values.admission_plugins,
+        "Admission plugins that should be disabled although they are in the default enabled plugins list, "
+        "comma separated.",
+        repeats=True,
+    ),
+)
+_API: Final = (
+    Flag(
+        "--runtime-config",
+        "mapStringBool",
+        flag_values.runtime_config,
+        "A set of key=value pairs that enable or disable built-in APIs. Supported keys: v1, "
+        "<group>/<version>, <group>/<version>/<resource>, api/all, api/ga, api/beta, api/alpha.",
+    ),
+    Flag(
+        "--controllers",
+        "strings",
+        flag_values.controllers,
+        "A list of controllers to enable. '*' enables all controllers, 'foo' enables the controller named "
+        "'foo', '-foo' disables the controller named 'foo', '-*' disables all. Controllers: "
+        f"{', '.join(flag_values.CONTROLLERS)}.",
+    ),
+    Flag(
+        "--feature-gates",
+        "mapStringBool",
+        flag_values.gates,
+        "A set of key=value pairs that describe feature gates for alpha/experimental features. Options are: "
+        f"{', '.join(f'{gate}=true|false (default={_gate_default(gate)})' for gate in FEATURE_GATES)}.",
+    ),
+    Flag(
+        "--strict-kube-compat",
+        "bool",
+        flag_values.boolean,
+        "Behave like kube-apiserver where the specification of this server differs.",
+        default="false",
+        needs_value=False,
+    ),
+    Flag(
+        "--group-domain",
+        "string",
+        str,
+        "The domain that the names of built-in API groups end with.",
+        default=Brand.group_domain,
+    ),
+    Flag(
+        "--vendor",
+        "string",
+        str,
+        "The vendor in media types and OpenAPI extensions, as in application/vnd.kubernetes.protobuf.",
+        default=Brand.vendor,
+    ),
+)
+_LOGS: Final = (
+    Flag(
+        "--v",
+        "int",
+        flag_values.count,
+        "Number for the log level verbosity. 4 and above logs debug messages, 6 and above also those of "
+        "libraries.",
+        field="verbosity",
+        alias="-v",
+    ),
+    Flag(
+        "--logging-format",
+        "string",
+        str,
+        'Sets the log format. Permitted formats: "json", "text".',
+        choices=("text", "json"),
+    ),
+)
+SECTIONS: Final[Mapping[str, Sequence[Flag]]] = MappingProxyType(
+    {
+        "Serving flags": _SERVING,
+        "Storage flags": _STORAGE,
+        "Service flags": _SERVICES,
+        "Authentication flags": _AUTHENTICATION,
+        "Authorization flags": _AUTHORIZATION,
+        "Admission flags": _ADMISSION,
+        "API flags": _API,
+        "Logs flags": _LOGS,
+    }
+)
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Breaks no flag or name at its hyphens."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=40, width=110)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+
+
+class _Extend(argparse.Action):
+    """Collects the values of a flag that may be given more than once. An empty one discards those before."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
+        before = getattr(namespace, self.dest) or () if values else ()
+        setattr(namespace, self.dest, (*before, *values))
+
+
+def build_parser() -> Parser:
+    """Returns the parser of the server's command line. Flags that are not given are None."""
+    major, minor = EMULATED_VERSION
+    parser = Parser(
+        prog="apiserver",
+        usage="apiserver [flags]\n       apiserver snapshot save|restore|status\n       apiserver version",
+        description=(
+            f"A Kubernetes-compatible resource API server. Version {__version__}, serves the API of "
+            f"Kubernetes {major}.{minor}."
+        ),
+        allow_abbrev=False,
+        argument_default=None,
+        formatter_class=_HelpFormatter,
+    )
+    for title, flags in SECTIONS.items():
+        section = parser.add_argument_group(title)
+        for flag in flags:
+            _add(section, flag)
+    parser.add_argument(
+        "--config",
+        metavar="string",
+        help="A YAML file that maps flags to their values. Flags on the command line take precedence.",
+    )
+    return parser
+
+
+def _add(section: argparse._ArgumentGroup, flag: Flag) -> None:
+    more: dict[str, Any] = {}
+    if flag.repeats:
+        more["action"] = _Extend
+    if flag.choices is not None:
+        more["choices"] = flag.choices
+    if not flag.needs_value:
+        more |= {"nargs": "?", "const": True}
+    names = (flag.alias, flag.name) if flag.alias else (flag.name,)
+    default = flag.default or _default(flag)
+    text = f"{flag.help} (default {default})" if default else flag.help
+    section.add_argument(
+        *names, dest=flag.destination, metavar=flag.value, type=flag.parse, help=text, **more
+    )
+
+
+def _default(flag: Flag) -> str:
+    """The default of a flag, as it would be written on the command line; empty if there is none."""
+    match getattr(Config(), flag.destination, None):
+        case bool() as value:
+            return str(value).lower()
+        case tuple() as value:
+            return ",".join(map(str, value))
+        case int() | float() as value:
+            return f"{value:g}s" if flag.value == "duration" else f"{value:.0f}"
+        case str() | Path() as value:
+            return str(value)
+        case _:
+            return ""
