@@ -1,4 +1,4 @@
-"""`apiserver`: flags to Config; run until SIGTERM, then drain."""
+"""The program `apiserver`: parses the command line, serves until SIGTERM, then drains."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver import EMULATED_VERSION, __version__
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
-from apiserver.serving import logs
+from apiserver.serving import exit_codes, logs
+
+if TYPE_CHECKING:
+    from apiserver.workers.worker import SupervisorClient
 
 log = logging.getLogger(__name__)
 
-EXIT_FAILURE: Final = 1
-EXIT_USAGE: Final = 2
-EXIT_SIGNALLED: Final = 128  # and the signal's number, as shells have it
-# Requests make few cycles; looking for them every 700 allocations, as Python does, costs a tenth of all time.
+# Requests create few reference cycles; collecting every 700 allocations, Python's default, costs 10 % of CPU.
 GC_THRESHOLDS: Final = (50_000, 20, 20)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["version"]:
-        print(f"apiserver {__version__}, speaks {EMULATED_VERSION[0]}.{EMULATED_VERSION[1]}")
+        print(f"apiserver {__version__}, serves Kubernetes {EMULATED_VERSION[0]}.{EMULATED_VERSION[1]}")
         return 0
     try:
         if given[:1] == ["snapshot"]:
@@ -38,68 +38,75 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = parse(given)
     except UsageError as error:
         print(f"apiserver: {error}", file=sys.stderr)
-        return EXIT_USAGE
+        return exit_codes.USAGE
     logs.configure(as_json=config.logging_format == "json", verbosity=config.verbosity)
     for warning in config.warnings:
         log.warning("%s", warning)
     gc.set_threshold(*GC_THRESHOLDS)
     _raise_open_files_limit()
-    # Imported late, so that --help and mistakes are answered at once.
+    # Imported late, so that --help and usage errors are fast.
     from apiserver.serving.listening import CannotStart
 
     try:
         if config.workers > 1:
             from apiserver.workers.supervisor import supervise
 
-            return supervise(config, _print_ready, _loop_factory)
+            return supervise(config, _print_ready, _loop_factory, _serve_as_worker)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(config))
     except CannotStart as error:
         print(f"apiserver: {error}", file=sys.stderr)
-        return EXIT_FAILURE
+        return exit_codes.FAILURE
 
 
 def _raise_open_files_limit() -> None:
-    """Each connection is an open file, and what shells give is 1,024. What may be had, Go takes, too."""
+    """Raise the soft limit of open files to the hard one, as Go does: each connection is a file."""
     try:
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     except (ImportError, OSError, ValueError) as error:  # not on Windows; macOS may refuse "unlimited"
-        log.debug("the limit of open files stays as it is: %s", error)
+        log.debug("the limit of open files cannot be raised: %s", error)
 
 
 def _snapshot(arguments: Sequence[str]) -> int:
     from apiserver.cli import snapshot
     from storage.errors import StorageError
 
-    # Either signal unwinds, so that no half of a file is left.
+    # SIGTERM raises KeyboardInterrupt, like SIGINT, so that no incomplete file is left behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         snapshot.run(arguments)
     except StorageError as error:
         print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
-        return EXIT_FAILURE
+        return exit_codes.FAILURE
     except KeyboardInterrupt:
         print("apiserver: interrupted", file=sys.stderr)
-        return EXIT_FAILURE
+        return exit_codes.FAILURE
     return 0
 
 
+async def _serve_as_worker(config: Config, client: SupervisorClient) -> int:
+    from apiserver.app.worker import serve_as_worker
+
+    return await serve_as_worker(config, client)
+
+
 async def _serve(config: Config) -> int:
-    from apiserver.app.server import App
+    from apiserver.app import App
 
     app = App(config)
     loop = asyncio.get_running_loop()
-    asked: list[int] = []
+    is_stopping = False
 
     def on_signal(number: int) -> None:
-        # The first asks to finish, the second not to wait for it. Left to its default, the second would do
-        # nothing to the first process of a container.
-        if asked:
-            os._exit(EXIT_SIGNALLED + number)
-        asked.append(number)
+        # The first signal starts the graceful shutdown, the second ends the process at once. The default
+        # action of a signal would do nothing to the first process of a container.
+        nonlocal is_stopping
+        if is_stopping:
+            os._exit(exit_codes.SIGNALLED + number)
+        is_stopping = True
         app.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -109,7 +116,7 @@ async def _serve(config: Config) -> int:
 
 
 def _print_ready(url: str, kubeconfig: Path) -> None:
-    """The one line on stdout, for scripts to wait for."""
+    """Print the only line on stdout; scripts wait for it."""
     print(f"ready {url} kubeconfig={kubeconfig.resolve()}", flush=True)
 
 

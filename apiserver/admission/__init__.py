@@ -1,5 +1,20 @@
-"""What else has a say about a write, beside the rules of the resource itself.
+"""Admission: plugins that may change a write, or refuse it, beside the rules of the resource itself.
 
-Mutating admission comes before the registry's own checks, validating admission last, on the object
-exactly as it will be stored.
+    chain                what a plugin is, and the chain that calls those that handle a write
+    plugins              all plugins, and in `plugins.builtin_plugins` the order in which they are called
+    plugin_names         the names that `--enable-admission-plugins` takes, implemented or not
+    namespace_lifecycle  objects are created only in namespaces that exist; cannot be disabled
+
+The chain is asked twice by the registry's write path (`registry.write_path`): `mutate` first, on what the
+client wants; `validate` after the resource's own rules, on the object exactly as it will be stored. Both
+return warnings and raise ApiError to refuse. An update that is retried on a newer object asks them again.
+
+Why this shape: which plugins handle a write is known from its resource, subresource and operation, so the
+chain looks that up in a table, and a write that none handles pays nothing. Plugins read other objects from
+the watch cache (`plugins.listers`), as Kubernetes' read from informers.
+
+`namespace_lifecycle` is not a plugin of the chain: what it has seen of the namespace becomes a condition of
+the transaction (`registry.guard`), so that no object is left behind in a namespace that is being emptied.
+
+Left out, so far: webhooks and policies. Their configurations are stored and validated, and not asked.
 """

@@ -1,8 +1,8 @@
-"""Plugins that have a say about writes: some change what is written, all may refuse it.
+"""Runs admission plugins, which may change or refuse writes.
 
-First those that change, in their order, then, once the resource's own rules have been applied, those that
-only look. Which plugins a write concerns is known from its kind: where there are none it costs a look into a
-table.
+Mutating admission comes first, validating admission once the resource's own rules have been applied; both
+call plugins in their order. Which plugins handle a write depends on its resource, subresource and operation
+alone, and is cached: where there are none, admission costs a lookup.
 Source: k8s.io/apiserver, pkg/admission.
 """
 
@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from apiserver.errors import ApiError
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document, GroupResource, UserInfo
 
-# Kinds of writes whose plugins are remembered.
-REMEMBERED_MAX: Final = 4_096
+# Resources with subresource and operation whose plugins are cached.
+CACHED_MAX: Final = 4_096
 
 
 class Operation(enum.Enum):
@@ -27,12 +28,11 @@ class Operation(enum.Enum):
     CONNECT = "CONNECT"
 
 
-class Write(NamedTuple):
-    """What is about to be done, beside the objects.
+class AdmissionAttributes(NamedTuple):
+    """What a write is about, apart from its objects: k8s.io/apiserver's admission.Attributes.
 
     name: empty for a create whose name is not known yet.
-    warnings: takes what the client should know.
-    path_name: what the request's path names; not the same where many are deleted, or one is created.
+    path_name: the name in the request's path; empty if a collection is deleted, or an object created by POST.
     """
 
     operation: Operation
@@ -40,59 +40,81 @@ class Write(NamedTuple):
     namespace: str
     name: str
     user: UserInfo
-    warnings: list[str]
     subresource: str = ""
     is_dry_run: bool = False
     path_name: str = ""
 
 
 class Plugin:
-    """One plugin. Documents are of the version in which they are stored.
+    """An admission plugin. Documents are of the hub version (see `registry.version_codec`).
 
     name: as `--enable-admission-plugins` has it.
     """
 
     name: str = ""
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        """Whether it wants to be asked about such writes. The answer is remembered."""
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        """Returns whether the plugin is to be called for such writes. The answer is cached."""
         return True
 
-    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
-        """Change what is written; old: what is there, None for a create. Raises ApiError."""
+    async def mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str] | None:
+        """Change what is written. old: the stored object; None for a create.
 
-    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
-        """Look at what will be written; new: None for a delete. Raises ApiError."""
+        Returns warnings for the client, if there are any. Raises ApiError to refuse the write.
+        """
+
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> Sequence[str] | None:
+        """Check what will be written. new: None for a delete. Returns and raises as `mutate`."""
 
 
-class Admission:
-    """The plugins that one write concerns."""
+class ApplicablePlugins:
+    """The plugins that handle one write."""
 
-    def __init__(self, write: Write, plugins: Sequence[Plugin]) -> None:
-        self._write = write
+    def __init__(self, attributes: AdmissionAttributes, plugins: Sequence[Plugin]) -> None:
+        self._attributes = attributes
         self._plugins = plugins
 
-    async def mutate(self, new: Document, old: Document | None) -> None:
-        for plugin in self._plugins:
-            await plugin.mutate(self._write, new, old)
+    # The two loops are alike, and a call for each plugin would cost more than many a plugin does.
 
-    async def validate(self, new: Document | None, old: Document | None) -> None:
-        for plugin in self._plugins:
-            await plugin.validate(self._write, new, old)
+    async def mutate(self, new: Document, old: Document | None) -> list[str]:
+        """See `registry.write_request.Admission`. A refusal carries the warnings of the plugins before it."""
+        warnings: list[str] = []
+        try:
+            for plugin in self._plugins:
+                warnings += await plugin.mutate(self._attributes, new, old) or ()
+        except ApiError as refused:
+            refused.add_warnings(warnings)
+            raise
+        return warnings
+
+    async def validate(self, new: Document | None, old: Document | None) -> list[str]:
+        """As `mutate`."""
+        warnings: list[str] = []
+        try:
+            for plugin in self._plugins:
+                warnings += await plugin.validate(self._attributes, new, old) or ()
+        except ApiError as refused:
+            refused.add_warnings(warnings)
+            raise
+        return warnings
 
 
 class AdmissionChain:
-    """All plugins that are switched on, in their order."""
+    """All plugins that are enabled, in their order."""
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         self._all = tuple(plugins)
-        self._concerned = lru_cache(maxsize=REMEMBERED_MAX)(self._find)
+        self._plugins_for = lru_cache(maxsize=CACHED_MAX)(self._find)
 
-    def of(self, write: Write) -> Admission | None:
-        """Those that a write concerns; None if there are none."""
-        resource = write.resource.stored_group_resource
-        plugins = self._concerned(resource, write.subresource, write.operation)
-        return Admission(write, plugins) if plugins else None
+    def admission_for(self, attributes: AdmissionAttributes) -> ApplicablePlugins | None:
+        """Returns the plugins that handle a write; None if there are none."""
+        resource = attributes.resource.stored_group_resource
+        plugins = self._plugins_for(resource, attributes.subresource, attributes.operation)
+        return ApplicablePlugins(attributes, plugins) if plugins else None
 
     def _find(self, resource: GroupResource, subresource: str, operation: Operation) -> tuple[Plugin, ...]:
-        return tuple(p for p in self._all if p.concerns(resource, subresource, operation))
+        return tuple(p for p in self._all if p.handles(resource, subresource, operation))

@@ -1,7 +1,7 @@
-"""Objects are created only in namespaces that exist and are not being deleted; some are never deleted.
+"""Refuses creates in namespaces that do not exist or are being deleted, and deletes of protected namespaces.
 
-Looking first and writing then would let an object into a namespace that is emptied in between, where it
-would outlive it. So what was seen of the namespace is a condition of the write (`Guard`).
+Checking first and writing then would let an object into a namespace that is emptied in between, which it
+would outlive. So the state of the namespace that was checked is a condition of the write (`Guard`).
 Source: k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle. Rows A12, A13, A16.
 """
 
@@ -16,24 +16,26 @@ from apiserver.registry.store import Registry
 from apiserver.vocabulary import GroupResource
 from storage.interface import ANY, MOST_RECENT, Condition, ReadAt
 
-# Deleting one of these would take the server's own ground away.
+# The server needs these itself.
 PROTECTED_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
 _NAMESPACES: Final = GroupResource("", "namespaces")
 
 
 class NamespaceLifecycle:
+    """Checks creates and deletes. Kubernetes has it as an admission plugin; here it cannot be disabled."""
+
     def __init__(self, registry: Registry, namespaces: ServedResource) -> None:
         self._registry = registry
         self._namespaces = namespaces
 
     async def check_create(self, resource: ServedResource, namespace: str, name: str) -> Guard | None:
-        """May an object be created there? Returns what must still hold then. Raises NotFound, Forbidden."""
+        """Returns what must still hold when the object is created. Raises NotFound, Forbidden."""
         if not resource.is_namespaced:
             return None
         try:
             condition = await self._check(resource, namespace, name, ANY)
         except (NotFound, Forbidden):
-            # It may have been created a moment ago, elsewhere.
+            # The namespace may have been created a moment ago, by another server.
             condition = await self._check(resource, namespace, name, MOST_RECENT)
         return Guard(condition, lambda: self._check(resource, namespace, name, MOST_RECENT))
 
@@ -55,6 +57,6 @@ class NamespaceLifecycle:
         return Condition(found.key, int(found.resource_version))
 
     def check_delete(self, resource: ServedResource, name: str) -> None:
-        """May it be deleted? Raises Forbidden."""
+        """Raises Forbidden for a namespace that may not be deleted."""
         if resource.group_resource == _NAMESPACES and name in PROTECTED_NAMESPACES:
             raise Forbidden.to_resource(_NAMESPACES, name, "this namespace may not be deleted")

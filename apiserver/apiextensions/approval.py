@@ -1,4 +1,4 @@
-"""Groups of the community's own domains are for APIs that it has approved, which an annotation tells.
+"""API groups in the domains of the Kubernetes community need an approval, which is an annotation.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apihelpers, GetAPIApprovalState.
 """
@@ -16,45 +16,46 @@ _APPROVALS: Final = "https://github.com/kubernetes/enhancements/pull/1111"
 
 
 class Approval(NamedTuple):
-    """What a definition says of its approval.
+    """The approval of a definition.
 
-    reason: of the condition; that and the text are Kubernetes'. said: the annotation.
+    reason, message: those of the condition, in Kubernetes' words.
+    annotation: its value; empty if there is none.
     """
 
-    holds: bool
+    is_approved: bool
     reason: str
-    text: str
-    said: str
+    message: str
+    annotation: str
 
     @property
     def may_be_created(self) -> bool:
-        """Who says that it has not been approved may do without."""
+        """Whether a definition may be created: an annotation may also say that it is not approved."""
         return self.reason in ("ApprovedAnnotation", "UnapprovedAnnotation")
 
 
-def annotation(brand: Brand) -> str:
+def annotation_key(brand: Brand) -> str:
     return f"api-approved.{brand.vendor}.io"
 
 
-def is_protected(group: str, brand: Brand) -> bool:
-    """`k8s.io`, `kubernetes.io`, and what is below them."""
+def is_protected_group(group: str, brand: Brand) -> bool:
+    """Whether a group is `k8s.io`, `kubernetes.io`, or below them."""
     domains = (brand.group_domain, f"{brand.vendor}.io")
     return any(group == each or group.endswith(f".{each}") for each in domains)
 
 
 def approval_of(definition: Document, brand: Brand) -> Approval:
-    """As it would be in a protected group."""
-    key = annotation(brand)
-    said: str = (definition["metadata"].get("annotations") or {}).get(key, "")
-    told = f"protected groups must have approval annotation {go_quote(key)}"
-    if not said:
-        return Approval(False, "MissingAnnotation", f"{told}, see {_APPROVALS}", said)
-    if said.startswith("unapproved"):
-        return Approval(False, "UnapprovedAnnotation", f"not approved: {go_quote(said)}", said)
-    if _is_url(said):
-        return Approval(True, "ApprovedAnnotation", f"approved in {said}", said)
-    text = f'{told} with either a URL or a reason starting with "unapproved", see {_APPROVALS}'
-    return Approval(False, "InvalidAnnotation", text, said)
+    """Returns the approval that a definition has, or would need in a protected group."""
+    key = annotation_key(brand)
+    value: str = (definition["metadata"].get("annotations") or {}).get(key, "")
+    missing = f"protected groups must have approval annotation {go_quote(key)}"
+    if not value:
+        return Approval(False, "MissingAnnotation", f"{missing}, see {_APPROVALS}", value)
+    if value.startswith("unapproved"):
+        return Approval(False, "UnapprovedAnnotation", f"not approved: {go_quote(value)}", value)
+    if _is_url(value):
+        return Approval(True, "ApprovedAnnotation", f"approved in {value}", value)
+    text = f'{missing} with either a URL or a reason starting with "unapproved", see {_APPROVALS}'
+    return Approval(False, "InvalidAnnotation", text, value)
 
 
 def _is_url(text: str) -> bool:

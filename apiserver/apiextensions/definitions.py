@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition says."""
+"""Reads CustomResourceDefinitions: their group, names, versions and finalizer."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import Any, Final
 
 from apiserver.brand import Brand
 from apiserver.registry.served_resource import version_priority
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupVersion
 
 RESOURCE: Final = "customresourcedefinitions"
-NAMES_ACCEPTED: Final = "NamesAccepted"
-NON_STRUCTURAL: Final = "NonStructuralSchema"
-API_APPROVED: Final = "KubernetesAPIApprovalPolicyConformant"
 
 
 def group_of(brand: Brand) -> str:
-    """The group of definitions."""
+    """Returns the API group that definitions are in."""
     return brand.group("apiextensions")
+
+
+def cleanup_finalizer(brand: Brand) -> str:
+    """The finalizer that is removed when all objects of a definition have been."""
+    return f"customresourcecleanup.{brand.group('apiextensions')}"
 
 
 def is_deleted(definition: Document) -> bool:
@@ -30,8 +33,13 @@ def accepted_names(definition: Document) -> Document:
 
 
 def storage_version(spec: Mapping[str, Any]) -> str:
-    """The version in which objects are stored now."""
+    """Returns the name of the version in which objects are stored now; empty if there is none."""
     return next((each["name"] for each in spec["versions"] if each.get("storage")), "")
+
+
+def versions_of(definition: Document) -> list[Document]:
+    """Returns the versions of a definition that may be malformed."""
+    return at(definition, "spec", "versions") or []
 
 
 def versions_to_serve(spec: Mapping[str, Any]) -> Iterator[Document]:
@@ -39,12 +47,12 @@ def versions_to_serve(spec: Mapping[str, Any]) -> Iterator[Document]:
 
 
 def deprecation_warning(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
-    """What clients of a deprecated version are told.
+    """Returns the warning that clients of a deprecated version get.
 
-    Where nobody has put it into words, they are sent to the newest version that is as stable, or more so.
+    A version without a text of its own refers to the newest version that is at least as stable.
     """
-    if said := version.get("deprecationWarning"):
-        return str(said)
+    if text := version.get("deprecationWarning"):
+        return str(text)
 
     def shown(name: str) -> str:
         return f"{GroupVersion(spec['group'], name)} {spec['names']['kind']}"

@@ -1,4 +1,4 @@
-"""Paths into a schema, as rules and selectable fields name fields: `.spec.color`, `.spec['a.b'].c`.
+"""Paths to fields in a schema, as in rules and selectable fields: `.spec.color`, `.spec['a.b'].c`.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/cel/validation.go, ValidFieldPath.
 """
@@ -27,35 +27,38 @@ _ESCAPES: Final = {
 _NO_FIELD: Final = "does not refer to a valid field"
 
 
-class InvalidPath(ValueError):
-    """The path is malformed or leads nowhere; the message is the client's."""
+class InvalidSchemaPath(ValueError):
+    """The path is malformed or leads nowhere; the message is for the client."""
 
 
 class FoundField(NamedTuple):
-    """steps: of the path, without quotes and escapes. schema: None where it says nothing of the field."""
+    """A field that a path leads to.
+
+    steps: those of the path, without quotes and escapes. schema: the field's; None if it has none.
+    """
 
     steps: tuple[str, ...]
     schema: Document | None
 
 
 def find_field(path: str, schema: Document, *, allows_brackets: bool = True) -> FoundField:
-    """What a path leads to, in a schema. Raises InvalidPath."""
+    """Returns what a path leads to in a schema. Raises InvalidSchemaPath."""
     steps: list[str] = []
     at: Document | None = schema
     parts = iter(_parts(path))
     for part in parts:
         if part == "[":
             if not allows_brackets:
-                raise InvalidPath("array notation is not allowed")
+                raise InvalidSchemaPath("array notation is not allowed")
             name = _unquoted(_next(parts))
             is_named, at = _step(at, name)
             if (closing := _next(parts)) != "]":
-                raise InvalidPath(f"expected ] but got {closing}")
+                raise InvalidSchemaPath(f"expected ] but got {closing}")
         elif part == ".":
             name = _next(parts)
             is_named, at = _step(at, name)
         else:
-            raise InvalidPath(f"expected [ or . but got: {part}")
+            raise InvalidSchemaPath(f"expected [ or . but got: {part}")
         steps.append(name if is_named else f"[{name}]")
     return FoundField(tuple(steps), at)
 
@@ -63,27 +66,27 @@ def find_field(path: str, schema: Document, *, allows_brackets: bool = True) -> 
 def _next(parts: Iterator[str]) -> str:
     part = next(parts, None)
     if part is None:
-        raise InvalidPath("unexpected end of JSON path")
+        raise InvalidSchemaPath("unexpected end of JSON path")
     return part
 
 
 def _step(schema: Document | None, name: str) -> tuple[bool, Document | None]:
-    """Whether `name` is of a field, not a key of a map; and the schema of what it leads to."""
+    """Returns whether `name` is a field and not a key of a map, and the schema of its value."""
     if schema is None:
-        raise InvalidPath(_NO_FIELD)
+        raise InvalidSchemaPath(_NO_FIELD)
     if properties := schema.get("properties"):
         if name not in properties:
-            raise InvalidPath(_NO_FIELD)
+            raise InvalidSchemaPath(_NO_FIELD)
         return True, properties[name]
     additional = schema.get("additionalProperties")
     if additional is None:
-        raise InvalidPath(_NO_FIELD)
+        raise InvalidSchemaPath(_NO_FIELD)
     return False, additional if isinstance(additional, dict) else None
 
 
 def _unquoted(part: str) -> str:
     if len(part) < 2 or part[0] != "'" or part[-1] != "'":
-        raise InvalidPath(f"expected single quoted string but got {part}")
+        raise InvalidSchemaPath(f"expected single quoted string but got {part}")
     return _ESCAPED.sub(_unescaped, part[1:-1])
 
 
@@ -91,4 +94,4 @@ def _unescaped(match: re.Match[str]) -> str:
     try:
         return _ESCAPES[match[0]]
     except KeyError:
-        raise InvalidPath(f"invalid string literal: invalid escape char {match[0]}") from None
+        raise InvalidSchemaPath(f"invalid string literal: invalid escape char {match[0]}") from None

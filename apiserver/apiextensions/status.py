@@ -1,4 +1,4 @@
-"""Which names and conditions a definition should have, given what others of its group have.
+"""Computes the names and conditions that a definition should have, given the names in use in its group.
 
 Sources: k8s.io/apiextensions-apiserver, pkg/controller/{status,establish,nonstructuralschema,apiapproval}.
 """
@@ -10,29 +10,29 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from apiserver.apiextensions.approval import approval_of, is_protected
+from apiserver.apiextensions.approval import approval_of, is_protected_group
 from apiserver.apiextensions.definition_conditions import (
-    ESTABLISHED,
-    is_condition_true,
-    remove_definition_condition,
-    set_condition,
-)
-from apiserver.apiextensions.definitions import (
     API_APPROVED,
+    ESTABLISHED,
     NAMES_ACCEPTED,
     NON_STRUCTURAL,
+    remove_definition_condition,
+    set_definition_condition,
+)
+from apiserver.apiextensions.definitions import (
     accepted_names,
     storage_version,
 )
 from apiserver.brand import Brand
 from apiserver.golang.quoting import go_quote
+from apiserver.meta.conditions import is_condition_true
 from apiserver.vocabulary import Document
 
 _SHOWN_NAMES: Final = ("plural", "singular", "kind", "listKind", "shortNames", "categories")
 
 
-class Taken:
-    """The names that the definitions of one group have been given. The same may have been given twice."""
+class NamesInUse:
+    """The names that were accepted for the definitions of one group, some perhaps for several."""
 
     def __init__(self) -> None:
         self.resources: Counter[str] = Counter()
@@ -59,19 +59,19 @@ def _kinds(names: Document) -> set[str]:
     return {names.get("kind", ""), names.get("listKind", "")}
 
 
-def updated(definition: Document, taken: Taken, now: str, *, brand: Brand) -> Document:
-    """The definition with the names and conditions that it should have; the one given is not changed.
+def with_status(definition: Document, in_use: NamesInUse, now: str, *, brand: Brand) -> Document:
+    """Returns the definition with the status that it should have; the one given is not changed.
 
-    taken: by all of its group, itself among them.
+    in_use: by all definitions of its group, itself among them.
     """
     # Schemas may be large, and stay as they are.
     new = {**definition, "status": copy.deepcopy(definition.get("status") or {})}
     status = new["status"]
-    names, accepted = _names(new, taken)
+    names, accepted = _names(new, in_use)
     status["acceptedNames"] = names
-    set_condition(new, accepted, now)
+    set_definition_condition(new, accepted, now)
     if not is_condition_true(new, ESTABLISHED):
-        set_condition(new, _established(is_accepted=accepted["status"] == "True"), now)
+        set_definition_condition(new, _established(is_accepted=accepted["status"] == "True"), now)
     _set_or_remove(new, NON_STRUCTURAL, _non_structural(new), now)
     _set_or_remove(new, API_APPROVED, _approval(new, brand), now)
     stored = status.get("storedVersions") or []
@@ -82,7 +82,7 @@ def updated(definition: Document, taken: Taken, now: str, *, brand: Brand) -> Do
 
 def _set_or_remove(definition: Document, kind: str, wanted: Document | None, now: str) -> None:
     if wanted is not None:
-        set_condition(definition, wanted, now)
+        set_definition_condition(definition, wanted, now)
     else:
         remove_definition_condition(definition, kind)
 
@@ -94,20 +94,20 @@ def _condition(kind: str, *, holds: bool, reason: str, message: str) -> Document
 # ---- names
 
 
-def _names(definition: Document, taken: Taken) -> tuple[Document, Document]:
-    """The names that it gets, and the condition that says whether these are all it asks for.
+def _names(definition: Document, in_use: NamesInUse) -> tuple[Document, Document]:
+    """Returns the names that are accepted, and the condition that says whether these are all it asks for.
 
-    Each name is looked at alone: what is free it gets, whatever becomes of the others.
+    Each name is accepted or refused alone.
     """
     wanted, own = definition["spec"]["names"], accepted_names(definition)
     names = dict(own)
     conflict: tuple[str, str] | None = None
     conflicts: tuple[tuple[str, str, Collection[str]], ...] = (
-        ("plural", "PluralConflict", taken.resources),
-        ("singular", "SingularConflict", taken.resources),
-        ("shortNames", "ShortNamesConflict", taken.resources),
-        ("kind", "KindConflict", taken.kinds),
-        ("listKind", "ListKindConflict", taken.kinds),
+        ("plural", "PluralConflict", in_use.resources),
+        ("singular", "SingularConflict", in_use.resources),
+        ("shortNames", "ShortNamesConflict", in_use.resources),
+        ("kind", "KindConflict", in_use.kinds),
+        ("listKind", "ListKindConflict", in_use.kinds),
     )
     for field, reason, others in conflicts:
         if field == "shortNames":
@@ -120,7 +120,7 @@ def _names(definition: Document, taken: Taken) -> tuple[Document, Document]:
         else:
             names[field] = wanted.get(field)
     names["categories"] = wanted.get("categories")
-    # The plural and the kind are shown even where there are none.
+    # The plural and the kind are written even where they are empty.
     shown = {"plural": names.get("plural") or "", "kind": names.get("kind") or ""}
     shown = {field: names[field] for field in _SHOWN_NAMES if names.get(field)} | {
         field: value for field, value in shown.items() if not value
@@ -136,7 +136,7 @@ def _aggregate(messages: Sequence[str]) -> str:
 
 
 def _established(*, is_accepted: bool) -> Document:
-    """Kubernetes says so in two steps, for servers that have not seen the definition; ours wait for none."""
+    """The condition Established. Kubernetes delays it for servers that have not seen the definition yet."""
     if is_accepted:
         return _condition(
             ESTABLISHED,
@@ -147,11 +147,11 @@ def _established(*, is_accepted: bool) -> Document:
     return _condition(ESTABLISHED, holds=False, reason="NotAccepted", message="not all names are accepted")
 
 
-# ---- schemas, and who may use a group
+# ---- structure and approval
 
 
 def _non_structural(definition: Document) -> Document | None:
-    """Only definitions of other servers, or of long ago, keep unknown fields everywhere."""
+    """The condition NonStructuralSchema, which only definitions of other servers or of long ago have."""
     if definition["spec"].get("preserveUnknownFields") is not True:
         return None
     return _condition(
@@ -163,7 +163,7 @@ def _non_structural(definition: Document) -> Document | None:
 
 
 def _approval(definition: Document, brand: Brand) -> Document | None:
-    if not is_protected(definition["spec"]["group"], brand):
+    if not is_protected_group(definition["spec"]["group"], brand):
         return None
     found = approval_of(definition, brand)
-    return _condition(API_APPROVED, holds=found.holds, reason=found.reason, message=found.text)
+    return _condition(API_APPROVED, holds=found.is_approved, reason=found.reason, message=found.message)

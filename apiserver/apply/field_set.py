@@ -1,15 +1,16 @@
-"""Sets of field paths, in the form in which managedFields have them.
+"""Sets of field paths, in the form that managedFields have: FieldsV1.
 
-A set is a trie of dicts whose keys are path elements as FieldsV1 writes them, so that reading and writing one
-costs nothing:
+A set is a trie of dicts whose keys are path elements as FieldsV1 writes them, so that decoding and encoding
+one costs nothing:
 
     {"f:data": {"f:k": {}}}                      .data.k
     {"f:data": {".": {}, "f:k": {}}}             .data and .data.k
     {"f:ports": {'k:{"port":80}': {"f:name": {}}}}  .ports[port=80].name
     {"f:finalizers": {'v:"a"': {}}}              .finalizers[="a"]
 
-An element is in the set itself if nothing is below it, or `.` is. Sets are never changed: whoever needs
-another one makes it, and parts are shared. Two sets are equal if they are equal as dicts, in any order.
+An element itself is in the set if nothing is below it, or `.` is. Sets are never changed: functions return
+new ones, which share parts with their arguments. Two sets are equal if they are equal as dicts, in any order.
+Source: structured-merge-diff, fieldpath/set.go and fieldpath/serialize.go.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ FieldSet: TypeAlias = dict[str, Any]
 # An element with nothing below it, and the set without elements.
 LEAF: Final[FieldSet] = {}
 ITSELF: Final = "."
-# Sets that somebody else made go no deeper; nothing that can be stored does.
+# Sets that clients send go no deeper; no object that can be stored does.
 DEPTH_MAX: Final = 200
 
 
 class InvalidFieldSet(ValueError):
-    """What is said to be a set of fields is none."""
+    """A value is not a valid set of fields."""
 
 
 # ---- algebra
 
 
 def has_itself(node: FieldSet) -> bool:
-    """Is the element that has this below it in the set, or only what is below it?"""
+    """Is the element with this node in the set itself, or only elements below it?"""
     return not node or ITSELF in node
 
 
@@ -60,7 +61,7 @@ def union(a: FieldSet, b: FieldSet) -> FieldSet:
 
 
 def difference(a: FieldSet, b: FieldSet) -> FieldSet:
-    """What is in `a` and not in `b`; `a` itself if that is all of it."""
+    """The elements of `a` that are not in `b`; `a` itself if that is all of them."""
     if not b:
         return a
     left: FieldSet = {}
@@ -96,13 +97,6 @@ def intersection(a: FieldSet, b: FieldSet) -> FieldSet:
     return both
 
 
-def leaves(fields: FieldSet) -> FieldSet:
-    """The elements of a set below which it has no others."""
-    return {
-        element: leaves(below) if below else LEAF for element, below in fields.items() if element != ITSELF
-    }
-
-
 def _below(node: FieldSet) -> FieldSet:
     if ITSELF not in node:
         return node
@@ -117,11 +111,11 @@ def _node(is_in: bool, below: FieldSet) -> FieldSet:
 
 
 def paths(fields: FieldSet) -> Iterator[str]:
-    """Every path of a set as messages have it: `.spec.ports[port=80,protocol="TCP"].name`."""
+    """Every path of a set as messages show it: `.spec.ports[port=80,protocol="TCP"].name`."""
     for element, below in ordered(fields).items():
         if element == ITSELF:
             continue
-        text = shown(element)
+        text = element_text(element)
         if has_itself(below):
             yield text
         for path in paths(below):
@@ -129,8 +123,8 @@ def paths(fields: FieldSet) -> Iterator[str]:
 
 
 @lru_cache(maxsize=4096)
-def shown(element: str) -> str:
-    """An element as messages have it."""
+def element_text(element: str) -> str:
+    """A path element as messages show it: `.data`, `[port=80]`."""
     prefix, text = element[:2], element[2:]
     match prefix:
         case "f:":
@@ -150,7 +144,7 @@ def _value_text(value: Any) -> str:
 
 
 def key_element(keys: dict[str, Any]) -> str:
-    """The element of a list's item with these keys, which are in the order of their names.
+    """The path element of a map list's item with these keys, which are in the order of their names.
 
     Raises TypeError for values that JSON does not have.
     """
@@ -158,7 +152,7 @@ def key_element(keys: dict[str, Any]) -> str:
 
 
 def value_element(value: Any) -> str:
-    """The element of a set's item."""
+    """The path element of a set list's item."""
     return "v:" + orjson.dumps(value).decode()
 
 
@@ -166,7 +160,7 @@ def value_element(value: Any) -> str:
 
 
 class Ordered(FieldSet):
-    """A set that is in the order in which Kubernetes writes it, and so is all that is below."""
+    """A set that is in the order in which Kubernetes writes it, at all levels."""
 
     __slots__ = ()
 
@@ -175,15 +169,15 @@ def ordered(fields: FieldSet) -> FieldSet:
     """The same set in the order in which Kubernetes writes it."""
     if type(fields) is Ordered:
         return fields
-    return {element: ordered(below) if (below := fields[element]) else LEAF for element in in_order(fields)}
+    return {
+        element: ordered(below) if (below := fields[element]) else LEAF for element in sorted_elements(fields)
+    }
 
 
-def in_order(elements: Iterable[str]) -> list[str]:
+def sorted_elements(elements: Iterable[str]) -> list[str]:
     """Path elements in the order in which Kubernetes writes them."""
     by_text = sorted(elements)
-    if (
-        by_text and by_text[-1] > _AFTER_FIELDS
-    ):  # Items have an order of their own, fields that of their text.
+    if by_text and by_text[-1] > _AFTER_FIELDS:  # Items are not ordered by their text, as fields are.
         by_text.sort(key=_rank)
     return by_text
 
@@ -193,7 +187,7 @@ _AFTER_FIELDS: Final = "g"
 
 @lru_cache(maxsize=16_384)
 def _rank(element: str) -> tuple[Any, ...]:
-    """Itself, fields, items by keys, items by value, items by index."""
+    """The rank of a path element: itself, fields, items by keys, items by value, items by index."""
     text = element[2:]
     match element[:2]:
         case "f:":
@@ -209,7 +203,7 @@ def _rank(element: str) -> tuple[Any, ...]:
 
 
 def _value_rank(value: Any) -> tuple[int, Any]:
-    """Numbers, texts, booleans, lists, objects, null."""
+    """The rank of a value: numbers, strings, booleans, lists, objects, null."""
     match value:
         case bool():
             return (2, value)
@@ -224,13 +218,13 @@ def _value_rank(value: Any) -> tuple[int, Any]:
     return (5, 0)
 
 
-# ---- reading what others wrote
+# ---- parsing the sets of clients
 
 
 def parse(fields: Any) -> FieldSet:
-    """A set as somebody else wrote it, brought into the form that this module makes.
+    """Parse a set that another encoder wrote into this module's canonical form.
 
-    Elements of kinds that nobody knows are left out. Raises InvalidFieldSet.
+    Elements with unknown prefixes are left out. Raises InvalidFieldSet.
     """
     return _parse(fields, 0)
 
@@ -246,7 +240,7 @@ def _parse(fields: Any, depth: int) -> FieldSet:
             if depth:
                 parsed[ITSELF] = LEAF
             continue
-        element = canonical_quantity(text)
+        element = canonical_element(text)
         if not element:
             continue
         node = _parse(below, depth + 1)
@@ -255,13 +249,13 @@ def _parse(fields: Any, depth: int) -> FieldSet:
                 has_itself(parsed[element]) or has_itself(node), union(_below(parsed[element]), _below(node))
             )
         parsed[element] = LEAF if node.keys() == {ITSELF} else node
-    # An element with nothing below is in the set: `.` alone says the same, and is said this way.
+    # An element with nothing below is in the set: this is the canonical form of `.` alone.
     return parsed
 
 
 @lru_cache(maxsize=16_384)
-def canonical_quantity(text: str) -> str:
-    """An element with its JSON in the one form that is compared; empty if nobody knows its kind.
+def canonical_element(text: str) -> str:
+    """The path element with its JSON in canonical form; empty if its prefix is unknown.
 
     Raises InvalidFieldSet.
     """

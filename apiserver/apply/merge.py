@@ -1,4 +1,7 @@
-"""What somebody applies, merged into the object as it is; and taken out of it again."""
+"""Merge an applied document into the live one, and prune what is not applied any more.
+
+Source: structured-merge-diff, typed/merge.go and typed/remove.go.
+"""
 
 from __future__ import annotations
 
@@ -10,60 +13,62 @@ import orjson
 
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, has_itself
 from apiserver.apply.type_defs import NoPathElement, TypeDef, path_element
-from apiserver.apply.typed_value import TooDeep, everything
+from apiserver.apply.typed_value import DocumentTooDeep, whole_field_set
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
 from apiserver.vocabulary import Document
 
 _ABSENT: Final = object()
 
 
-def merge(live: Document, applied: Document, shape: TypeDef) -> Document:
-    """The live document with everything that is applied in it; itself if it has all of that already.
+def merge(live: Document, applied: Document, type_def: TypeDef) -> Document:
+    """Merge `applied` into `live`; returns `live` itself if that changes nothing.
 
-    It shares parts with both. applied: has passed `documents.stated`. Lists of the types `set` and `map` keep
-    the order of the live one, and of the applied one where both have the items. Raises TooDeep.
+    The result shares parts with both. Lists of the types `set` and `map` keep the order of the live one;
+    items that both have come in the order of the applied one. Raises DocumentTooDeep.
+
+    applied: a document that `typed_value.to_field_set` accepts.
     """
     try:
-        merged = _merge(live, applied, shape)
+        merged = _merge(live, applied, type_def)
     except RecursionError:
-        raise TooDeep("the object is nested too deeply") from None
+        raise DocumentTooDeep("the object is nested too deeply") from None
     assert isinstance(merged, dict)
     return merged
 
 
-def _merge(live: Any, applied: Any, shape: TypeDef) -> Any:
+def _merge(live: Any, applied: Any, type_def: TypeDef) -> Any:
     if applied is live:
         return live
     if live is _ABSENT:
-        return _settled(applied, shape)
-    if shape.is_whole or shape.what == "ignored":
-        return _unless_same(live, _settled(applied, shape))
-    if shape.what in ("items", "set"):
+        return _canonicalised(applied, type_def)
+    if type_def.is_atomic or type_def.kind == "ignored":
+        return _unless_same(live, _canonicalised(applied, type_def))
+    if type_def.kind in ("map_list", "set_list"):
         if not live and not applied:
             return _unless_same(live, applied)
-        return _merge_lists(live or [], applied or [], shape)
-    if shape.what == "free" and not (isinstance(live, dict) and isinstance(applied, dict)):
+        return _merge_lists(live or [], applied or [], type_def)
+    if type_def.kind == "untyped" and not (isinstance(live, dict) and isinstance(applied, dict)):
         return _unless_same(live, applied)
     if not live and not applied:
         return _unless_same(live, applied)
     if not applied:
-        return live  # null and empty say nothing of what is in it
-    return _merge_fields(live or {}, applied, shape)
+        return live  # null and empty values change nothing below
+    return _merge_fields(live or {}, applied, type_def)
 
 
-def _merge_fields(live: Document, applied: Document, shape: TypeDef) -> Document:
+def _merge_fields(live: Document, applied: Document, type_def: TypeDef) -> Document:
     merged = live
-    is_struct = shape.what == "struct"
+    is_struct = type_def.kind == "struct"
     for name, value in applied.items():
         if is_struct:
-            known = shape.fields.get(name)
+            known = type_def.fields.get(name)
             if known is None:
                 continue
             child = known[1]
         else:
-            child = shape.element
+            child = type_def.element
         before = live.get(name, _ABSENT)
-        # Texts are most of what there is.
+        # Most values are strings.
         if type(value) is str and before == value and child.scalar != "quantity":
             continue
         after = _merge(before, value, child)
@@ -75,9 +80,9 @@ def _merge_fields(live: Document, applied: Document, shape: TypeDef) -> Document
 
 
 def _unless_same(live: Any, applied: Any) -> Any:
-    """The live value if the applied one says the same: of what does not change nothing is to be made.
+    """The live value if the applied one is equal to it in JSON, so that unchanged parts are never copied.
 
-    Python takes 1, 1.0 and true for the same.
+    Python takes 1, 1.0 and true for equal.
     """
     if type(live) is not type(applied) or live != applied:
         return applied
@@ -86,35 +91,35 @@ def _unless_same(live: Any, applied: Any) -> Any:
     return live
 
 
-def _settled(value: Any, shape: TypeDef) -> Any:
-    """A value as the server will have it: quantities have many spellings, and only one that is compared."""
-    if shape.scalar == "quantity" and value is not None:
+def _canonicalised(value: Any, type_def: TypeDef) -> Any:
+    """A value with its quantities in canonical form, in which they are compared."""
+    if type_def.scalar == "quantity" and value is not None:
         try:
             return canonical_quantity(f"{value}")
         except InvalidQuantity:
-            return value  # Who checks the object will say so.
-    if shape.what == "struct" and isinstance(value, dict) and not shape.is_whole:
+            return value  # Validation will refuse it.
+    if type_def.kind == "struct" and isinstance(value, dict) and not type_def.is_atomic:
         return {
-            name: _settled(each, shape.fields[name][1]) if name in shape.fields else each
+            name: _canonicalised(each, type_def.fields[name][1]) if name in type_def.fields else each
             for name, each in value.items()
         }
-    if shape.what == "map" and isinstance(value, dict) and shape.element.scalar == "quantity":
-        return {name: _settled(each, shape.element) for name, each in value.items()}
-    if shape.what == "items" and isinstance(value, list):
-        return [_settled(each, shape.element) for each in value]
+    if type_def.kind == "map" and isinstance(value, dict) and type_def.element.scalar == "quantity":
+        return {name: _canonicalised(each, type_def.element) for name, each in value.items()}
+    if type_def.kind == "map_list" and isinstance(value, list):
+        return [_canonicalised(each, type_def.element) for each in value]
     return value
 
 
-def _merge_lists(live: list[Any], applied: list[Any], shape: TypeDef) -> list[Any]:
-    """Live items keep their places; shared ones come in the order in which they are applied."""
-    our_order = [(_element(item, shape, index), item) for index, item in enumerate(live)]
-    ours = dict(our_order)
-    theirs = {_element(item, shape, index): item for index, item in enumerate(applied)}
+def _merge_lists(live: list[Any], applied: list[Any], type_def: TypeDef) -> list[Any]:
+    """Merge two lists by their items: live items keep their order, shared ones have that of `applied`."""
+    live_order = [(_element(item, type_def, index), item) for index, item in enumerate(live)]
+    ours = dict(live_order)
+    theirs = {_element(item, type_def, index): item for index, item in enumerate(applied)}
     applied_order = list(theirs)
     if len(ours) == len(live) and list(ours) == applied_order:
-        merged = [_merge(ours[element], theirs[element], shape.element) for element in ours]
+        merged = [_merge(ours[element], theirs[element], type_def.element) for element in ours]
         return live if all(map(operator.is_, live, merged)) else merged
-    counts = Counter(element for element, _ in our_order)
+    counts = Counter(element for element, _ in live_order)
     repeated = {element for element, count in counts.items() if count > 1}
     shared = iter([element for element in applied_order if element in ours])
     awaited = next(shared, None)
@@ -122,15 +127,15 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: TypeDef) -> list[An
     merged = []
 
     def take(element: str) -> None:
-        # Of items that are there several times, none is the one to merge with.
+        # Duplicates in the live list are not merged with.
         before = ours.get(element, _ABSENT) if element not in repeated else _ABSENT
-        merged.append(_merge(before, theirs[element], shape.element))
+        merged.append(_merge(before, theirs[element], type_def.element))
         done.add(element)
 
     i = j = 0
-    while i < len(our_order) or j < len(applied_order):
-        if i < len(our_order):
-            element, item = our_order[i]
+    while i < len(live_order) or j < len(applied_order):
+        if i < len(live_order):
+            element, item = live_order[i]
             if j < len(applied_order):
                 if element == applied_order[j]:
                     take(element)
@@ -138,7 +143,7 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: TypeDef) -> list[An
                     awaited = next(shared, None)
                     continue
                 if element in theirs and awaited is not None and element != awaited:
-                    i += 1  # shared, but not the next one: it comes where the applier wants it
+                    i += 1  # shared, but not the next one: it comes where `applied` has it
                     continue
             if element not in theirs:
                 merged.append(item)
@@ -155,37 +160,38 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: TypeDef) -> list[An
     return merged
 
 
-def _element(item: Any, shape: TypeDef, index: int) -> str:
+def _element(item: Any, type_def: TypeDef, index: int) -> str:
     try:
-        return path_element(item, shape)
+        return path_element(item, type_def)
     except (NoPathElement, TypeError):
         return f"i:{index}"
 
 
-# ---- taking out
+# ---- pruning
 
 
-def prune(document: Document, last: FieldSet, owned: FieldSet, shape: TypeDef) -> Document:
-    """The document without what its applier owned and has given up.
+def prune(document: Document, last: FieldSet, owned: FieldSet, type_def: TypeDef) -> Document:
+    """The document without the fields that its applier owned before and nobody owns now.
 
-    last: what the applier owned before. owned: everything that anybody owns now, the applier too.
-    An object or list that loses all that is in it becomes null, unless somebody owns it as such. Shares parts
-    with `document`.
+    An object or list that loses all its contents becomes null, unless it is owned itself. The result shares
+    parts with `document`.
+
+    last: the fields that the applier owned before. owned: all fields that any manager owns now.
     """
-    pruned = _prune(document, last, owned, shape)
+    pruned = _prune(document, last, owned, type_def)
     return pruned if isinstance(pruned, dict) else {}
 
 
-def _prune(value: Any, last: FieldSet, owned: FieldSet, shape: TypeDef) -> Any:
-    if not value or not last or shape.is_whole or shape.what == "ignored":
+def _prune(value: Any, last: FieldSet, owned: FieldSet, type_def: TypeDef) -> Any:
+    if not value or not last or type_def.is_atomic or type_def.kind == "ignored":
         return value
-    if isinstance(value, dict) and shape.what in ("struct", "map", "free"):
+    if isinstance(value, dict) and type_def.kind in ("struct", "map", "untyped"):
         left: Document = {}
         is_same = True
-        is_struct = shape.what == "struct"
+        is_struct = type_def.kind == "struct"
         for name, each in value.items():
-            known = shape.fields.get(name) if is_struct else None
-            child = known[1] if known else shape.element
+            known = type_def.fields.get(name) if is_struct else None
+            child = known[1] if known else type_def.element
             result = each
             if not is_struct or known:
                 result = _prune_element(f"f:{name}", each, last, owned, child, is_struct=is_struct)
@@ -194,12 +200,12 @@ def _prune(value: Any, last: FieldSet, owned: FieldSet, shape: TypeDef) -> Any:
             if result is not _ABSENT:
                 left[name] = result
         return value if is_same else (left or None)
-    if isinstance(value, list) and shape.what in ("items", "set"):
+    if isinstance(value, list) and type_def.kind in ("map_list", "set_list"):
         items = []
         is_same = True
         for index, each in enumerate(value):
-            element = _element(each, shape, index)
-            result = _prune_element(element, each, last, owned, shape.element, is_struct=False)
+            element = _element(each, type_def, index)
+            result = _prune_element(element, each, last, owned, type_def.element, is_struct=False)
             if result is not each:
                 is_same = False
             if result is not _ABSENT:
@@ -209,53 +215,54 @@ def _prune(value: Any, last: FieldSet, owned: FieldSet, shape: TypeDef) -> Any:
 
 
 def _prune_element(
-    element: str, value: Any, last: FieldSet, owned: FieldSet, shape: TypeDef, *, is_struct: bool
+    element: str, value: Any, last: FieldSet, owned: FieldSet, type_def: TypeDef, *, is_struct: bool
 ) -> Any:
     before = last.get(element)
     if before is None:
         return value
     now = owned.get(element)
-    # A field of a struct belongs to whoever has anything in it; a key or an item only to who owns it itself.
+    # A field of a struct is owned by every manager that owns something in it; a key or an item only by those
+    # that own it itself.
     was_owned = is_struct or has_itself(before)
     is_owned = now is not None and (is_struct or has_itself(now))
-    if was_owned and not is_owned and not (value == [] and not shape.is_whole):
+    if was_owned and not is_owned and not (value == [] and not type_def.is_atomic):
         return _ABSENT
-    left = _prune(value, before, now or LEAF, shape)
+    left = _prune(value, before, now or LEAF, type_def)
     if left is None and now is not None and has_itself(now):
         return type(value)()
     return left
 
 
-def add_back_owned(left: Document, whole: Document, owned: FieldSet, shape: TypeDef) -> Document:
-    """What is left of a document, with everything that is owned as it was in the whole.
+def add_back_owned(left: Document, whole: Document, owned: FieldSet, type_def: TypeDef) -> Document:
+    """Add the owned fields of `whole` that a pruned document lacks to it again.
 
-    Returns `left` itself if it has all of that; shares parts with both.
+    Returns `left` itself if it lacks none; the result shares parts with both.
     """
-    restored: Document = _put_back(left, whole, owned, shape)
+    restored: Document = _add_back(left, whole, owned, type_def)
     return restored
 
 
-def _put_back(left: Any, whole: Any, owned: FieldSet, shape: TypeDef) -> Any:
-    """owned: has something of this value's."""
-    if left == whole or shape.what == "ignored":
+def _add_back(left: Any, whole: Any, owned: FieldSet, type_def: TypeDef) -> Any:
+    """owned: the fields owned in this value; there is at least one."""
+    if left == whole or type_def.kind == "ignored":
         return left
-    if not shape.is_whole:
+    if not type_def.is_atomic:
         if isinstance(left, dict) and isinstance(whole, dict):
-            return _add_back_fields(left, whole, owned, shape)
-        if isinstance(left, list) and isinstance(whole, list) and shape.what in ("items", "set"):
-            return _add_back_items(left, whole, owned, shape)
+            return _add_back_fields(left, whole, owned, type_def)
+        if isinstance(left, list) and isinstance(whole, list) and type_def.kind in ("map_list", "set_list"):
+            return _add_back_items(left, whole, owned, type_def)
     return whole if has_itself(owned) else left
 
 
-def _add_back_fields(left: Document, whole: Document, owned: FieldSet, shape: TypeDef) -> Document:
+def _add_back_fields(left: Document, whole: Document, owned: FieldSet, type_def: TypeDef) -> Document:
     restored = left
-    is_struct = shape.what == "struct"
+    is_struct = type_def.kind == "struct"
     for name, value in whole.items():
         element = f"f:{name}"
-        known = shape.fields.get(name) if is_struct else None
+        known = type_def.fields.get(name) if is_struct else None
         if element not in owned or (is_struct and not known):
             continue
-        child = known[1] if known else shape.element
+        child = known[1] if known else type_def.element
         before = left.get(name, _ABSENT)
         after = _add_back_element(element, before, value, owned, child, is_struct=is_struct)
         if after is not before:
@@ -265,16 +272,16 @@ def _add_back_fields(left: Document, whole: Document, owned: FieldSet, shape: Ty
     return restored
 
 
-def _add_back_items(left: list[Any], whole: list[Any], owned: FieldSet, shape: TypeDef) -> list[Any]:
-    remaining = {_element(item, shape, index): item for index, item in enumerate(left)}
+def _add_back_items(left: list[Any], whole: list[Any], owned: FieldSet, type_def: TypeDef) -> list[Any]:
+    remaining = {_element(item, type_def, index): item for index, item in enumerate(left)}
     if len(remaining) < len(left):
-        return left  # Some are there several times: nobody can tell which is whose.
+        return left  # There are duplicates, which cannot be told apart.
     restored = []
     for index, value in enumerate(whole):
-        element = _element(value, shape, index)
+        element = _element(value, type_def, index)
         item = remaining.pop(element, _ABSENT)
         if element in owned:
-            item = _add_back_element(element, item, value, owned, shape.element, is_struct=False)
+            item = _add_back_element(element, item, value, owned, type_def.element, is_struct=False)
         if item is not _ABSENT:
             restored.append(item)
     restored += remaining.values()
@@ -283,65 +290,40 @@ def _add_back_items(left: list[Any], whole: list[Any], owned: FieldSet, shape: T
 
 
 def _add_back_element(
-    element: str, left: Any, whole: Any, owned: FieldSet, shape: TypeDef, *, is_struct: bool
+    element: str, left: Any, whole: Any, owned: FieldSet, type_def: TypeDef, *, is_struct: bool
 ) -> Any:
     if left is not _ABSENT:
-        return _put_back(left, whole, owned[element], shape)
-    # All of it has gone, and only what is owned of it comes back.
+        return _add_back(left, whole, owned[element], type_def)
+    # All of the value was pruned; add back only what is owned in it.
     return _prune_element(
-        element, whole, {element: everything(whole, shape)}, owned, shape, is_struct=is_struct
+        element, whole, {element: whole_field_set(whole, type_def)}, owned, type_def, is_struct=is_struct
     )
 
 
-def extract(document: Document, fields: FieldSet, shape: TypeDef) -> Document:
-    """The part of a document that a set of fields names."""
-    part = _extract(document, fields, shape)
-    return part if isinstance(part, dict) else {}
+def reconcile_with_schema(fields: FieldSet, type_def: TypeDef) -> FieldSet:
+    """A field set reconciled with a schema that has changed since.
 
-
-def _extract(value: Any, fields: FieldSet, shape: TypeDef) -> Any:
-    if not value or shape.is_whole or not fields.keys() - {ITSELF}:
-        return value
-    if isinstance(value, dict) and shape.what in ("struct", "map", "free"):
-        part: Document = {}
-        for name, each in value.items():
-            below = fields.get(f"f:{name}")
-            if below is not None:
-                known = shape.fields.get(name)
-                part[name] = _extract(each, below, known[1] if known else shape.element)
-        return part
-    if isinstance(value, list) and shape.what in ("items", "set"):
-        return [
-            _extract(each, below, shape.element)
-            for index, each in enumerate(value)
-            if (below := fields.get(_element(each, shape, index))) is not None
-        ]
-    return value
-
-
-def reconcile(fields: FieldSet, shape: TypeDef) -> FieldSet:
-    """A set as the schema has it now: who owned parts of what is atomic by now owns it whole (row F19).
-
-    What was atomic once and is not any more stays as it is (row F20).
+    A manager that owned parts of a value that is atomic now owns all of it (row F19). A value that was atomic
+    and is not any more stays as it is (row F20).
     """
-    if not fields or shape.what in ("free", "ignored", "scalar"):
+    if not fields or type_def.kind in ("untyped", "ignored", "scalar"):
         return fields
     changed: FieldSet = {}
     for element, below in fields.items():
         if not below or element == ITSELF:
             continue
-        if shape.what == "struct":
-            known = shape.fields.get(element[2:]) if element[:2] == "f:" else None
+        if type_def.kind == "struct":
+            known = type_def.fields.get(element[2:]) if element[:2] == "f:" else None
             if known is None:
                 continue
             child = known[1]
         else:
-            child = shape.element
-        # What has no schema is atomic below a level, but what is stored is not changed for that.
-        if child.is_whole:
-            after = below if child.what in ("scalar", "free") else LEAF
+            child = type_def.element
+        # Untyped values are atomic below a level, but their stored sets stay as they are.
+        if child.is_atomic:
+            after = below if child.kind in ("scalar", "untyped") else LEAF
         else:
-            after = reconcile(below, child)
+            after = reconcile_with_schema(below, child)
         if after is not below:
             changed[element] = after
     return {**fields, **changed} if changed else fields

@@ -1,8 +1,8 @@
-"""A schema as ownership sees it: which values are owned as a whole, and which by their parts.
+"""Type definitions for apply: which values are owned as a whole, and which by their parts.
 
-One rule for all: scalars, atomic objects and atomic lists are owned whole; other objects by their fields or
-keys, lists of the types `set` and `map` by their items. What has no schema is owned as it looks: objects by
-their keys, all else whole.
+Scalars, atomic objects and atomic lists are owned as a whole; other objects by their fields or keys, lists of
+the types `set` and `map` by their items. Values without a schema are owned by what they are: objects by their
+keys, all others as a whole. Source: structured-merge-diff, schema/elements.go and typed/deduced.go.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import Any, Final, Literal, TypeAlias
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, key_element, value_element
 from apiserver.schema.structural import Kind, Schema
 
-# Objects without a schema are owned by their parts down to this level, then whole.
+# Objects without a schema are owned by their parts down to this level, then as a whole.
 UNTYPED_LEVELS: Final = 100
-# How many outlines a shape keeps, of how many names, and how long these are together at most.
+# Bounds for the outlines of a type definition: their count, the names in one, and the total length of these.
 OUTLINES_MAX: Final = 128
 OUTLINE_NAMES_MAX: Final = 32
 OUTLINE_TEXT_MAX: Final = 500
 
-TypeDefKind = Literal["ignored", "scalar", "struct", "map", "list", "items", "set", "free"]
+# A list is atomic unless it is a set_list or a map_list. "untyped" has no schema.
+TypeDefKind = Literal["ignored", "scalar", "struct", "map", "list", "map_list", "set_list", "untyped"]
 _SCALARS: Final[Mapping[Kind, str]] = {
     Kind.STRING: "string",
     Kind.BYTES: "string",
@@ -39,12 +40,12 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "numeric": (int, float),
     "boolean": (bool,),
 }
-# What a key of a list's items means where it is absent; the definitions do not say it.
+# The defaults of absent keys of list items; the definitions do not have them.
 KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "io.k8s.api.core.v1.ContainerPort": {"protocol": "TCP"},
     "io.k8s.api.core.v1.ServicePort": {"protocol": "TCP"},
 }
-# The server's own, whoever writes them.
+# The fields of metadata that the server sets; no manager owns them.
 _SERVER_FIELDS: Final = frozenset(
     {
         "name",
@@ -61,97 +62,99 @@ _SERVER_FIELDS: Final = frozenset(
 
 
 class TypeDef:
-    """One value's.
+    """The definition of one value's type.
 
-    is_whole: it is owned as a whole.
-    container: the type, in Python, of what is owned by its parts.
-    scalar: the type that a scalar has to have, in messages; or empty. types: in Python; empty are all.
+    is_atomic: the value is owned as a whole.
+    container: the Python type of a value that is owned by its parts.
+    scalar: the name of the type that a scalar must have, or empty. types: its Python types; empty allows any.
     fields: of a struct, each with its path element. element: of maps and lists.
-    keys: that tell a list's items apart, in order, with their defaults (None: there is none).
-    is_undeclared: a field's that its struct does not name, which is owned itself, as a map's values are.
-    is_loose: in it, or below, are values without a schema: true may come to stand where 1 stood.
-    alike: what the sets of objects with certain names have in common.
+    keys: the keys of a map list, in order, with their defaults (None: there is none).
+    is_undeclared: for a field that its struct does not declare: the field itself is owned, as the values of
+        maps are.
+    has_untyped: the value, or one below it, has no schema: true may replace 1 there.
+    outlines: the parts of field sets that objects with the same names share, by these names.
     """
 
     __slots__ = (
-        "alike",
         "container",
         "element",
         "fields",
         "has_untyped",
+        "is_atomic",
         "is_undeclared",
-        "is_whole",
         "keys",
+        "kind",
+        "outlines",
         "scalar",
         "types",
-        "what",
     )
 
-    def __init__(self, what: TypeDefKind, *, is_whole: bool = False, scalar: str = "") -> None:
-        self.what: TypeDefKind = what
-        self.container: type[Any] = list if what in ("items", "set") else dict
-        self.is_whole = is_whole or what in ("scalar", "list")
+    def __init__(self, kind: TypeDefKind, *, is_atomic: bool = False, scalar: str = "") -> None:
+        self.kind: TypeDefKind = kind
+        self.container: type[Any] = list if kind in ("map_list", "set_list") else dict
+        self.is_atomic = is_atomic or kind in ("scalar", "list")
         self.scalar = scalar
         self.types = _TYPES.get(scalar, ())
         self.fields: dict[str, tuple[str, TypeDef]] = {}
         self.element: TypeDef = self
         self.keys: tuple[tuple[str, Any], ...] = ()
         self.is_undeclared = False
-        self.has_untyped = what == "free"
-        self.alike: dict[tuple[str, ...], Outline] = {}
+        self.has_untyped = kind == "untyped"
+        self.outlines: dict[tuple[str, ...], Outline] = {}
 
     def make_outline(self, names: tuple[str, ...]) -> Outline:
-        """Of `alike`. Names are few, and come again and again; where they do not, little is kept."""
+        """Make the outline of objects with these names, and keep it unless the names are long or many."""
         fields: FieldSet = {ITSELF: LEAF}
         inner = []
-        child, is_struct = self.element, self.what == "struct"
+        child, is_struct = self.element, self.kind == "struct"
         for name in sorted(names):
             element = f"f:{name}"
             if is_struct:
                 known = self.fields.get(name)
-                if known is None or known[1].what == "ignored":
+                if known is None or known[1].kind == "ignored":
                     continue
                 element, child = known
             fields[element] = LEAF
-            if not child.is_whole:
+            if not child.is_atomic:
                 inner.append((name, element, child))
         if len(names) <= OUTLINE_NAMES_MAX and len("".join(names)) <= OUTLINE_TEXT_MAX:
-            if len(self.alike) >= OUTLINES_MAX:
-                self.alike.clear()
-            self.alike[names] = fields, inner
+            if len(self.outlines) >= OUTLINES_MAX:
+                self.outlines.clear()
+            self.outlines[names] = fields, inner
         return fields, inner
 
 
-# A set that has every element, in order, and the names, elements and shapes of the values that are not owned
-# as a whole: what is owned of these has yet to be put there.
+# A field set with every element, in order; and the names, elements and type definitions of the values that
+# are not atomic, whose nodes are yet to be added.
 Outline: TypeAlias = tuple[FieldSet, Sequence[tuple[str, str, TypeDef]]]
 
 
+# The definitions below are shared by all schemas. All that changes in them is `outlines`, a bounded cache.
 IGNORED: Final = TypeDef("ignored")
 _SCALAR_DEFS: Final = {kind: TypeDef("scalar", scalar=scalar) for kind, scalar in _SCALARS.items()}
 _UNTYPED_SCALAR: Final = TypeDef("scalar")
 
 
 def _untyped_levels() -> TypeDef:
-    shape = _UNTYPED_ATOMIC
+    type_def = _UNTYPED_ATOMIC
     for _ in range(UNTYPED_LEVELS):
-        above = TypeDef("free")
-        above.element = shape
-        shape = above
-    return shape
+        above = TypeDef("untyped")
+        above.element = type_def
+        type_def = above
+    return type_def
 
 
-_UNTYPED_ATOMIC: Final = TypeDef("free", is_whole=True)
-FREE: Final = _untyped_levels()
+_UNTYPED_ATOMIC: Final = TypeDef("untyped", is_atomic=True)
+UNTYPED: Final = _untyped_levels()
 
 
-_UNDECLARED: Final = TypeDef("free")
-_UNDECLARED.element = FREE
+_UNDECLARED: Final = TypeDef("untyped")
+_UNDECLARED.element = UNTYPED
 _UNDECLARED.is_undeclared = True
 
 
 class _OpenFields(dict[str, tuple[str, TypeDef]]):
-    """Of a struct that may have fields which it does not name."""
+    """The fields of a struct that may have others than those it declares."""
 
     __slots__ = ()
 
@@ -163,114 +166,113 @@ class _OpenFields(dict[str, tuple[str, TypeDef]]):
 
 
 class TypeDefs:
-    """Shapes of schemas that share definitions: each is worked out once.
+    """The type definitions of schemas that share definitions; each is made once.
 
-    key_defaults: by definition, what absent keys of a list's items mean.
+    key_defaults: by definition, the defaults of absent keys of list items.
     """
 
     def __init__(self, key_defaults: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> None:
         self._key_defaults = key_defaults
-        # By id of the schema, which is kept, too, so that no other gets its id.
-        self._known: dict[int, tuple[Schema, TypeDef]] = {}
+        self._known: dict[Schema, TypeDef] = {}
 
     def of_object(self, schema: Schema) -> TypeDef:
-        """Of a whole object: what the server itself sets in it belongs to nobody."""
-        found = self.of(schema)
-        shape = TypeDef("struct")
-        # Copied as what it is: it may have fields that the schema does not name.
-        shape.fields = copy(found.fields)
-        shape.fields |= {"apiVersion": ("f:apiVersion", IGNORED), "kind": ("f:kind", IGNORED)}
+        """The type definition of a whole object; nobody owns the fields that the server sets."""
+        own = self.of(schema)
+        type_def = TypeDef("struct")
+        # copy() keeps the class, which may be _OpenFields.
+        type_def.fields = copy(own.fields)
+        type_def.fields |= {"apiVersion": ("f:apiVersion", IGNORED), "kind": ("f:kind", IGNORED)}
         meta_schema = schema.fields.get("metadata")
         if meta_schema is not None:
             meta = TypeDef("struct")
             meta.fields = dict(self.of(meta_schema).fields)
             for name in _SERVER_FIELDS:
                 meta.fields[name] = (f"f:{name}", IGNORED)
-            shape.fields["metadata"] = ("f:metadata", meta)
-        _mark_untyped(shape)
-        return shape
+            type_def.fields["metadata"] = ("f:metadata", meta)
+        _mark_untyped(type_def)
+        return type_def
 
     def of(self, schema: Schema) -> TypeDef:
-        known = self._known.get(id(schema))
+        known = self._known.get(schema)
         if known is not None:
-            return known[1]
+            return known
         match schema.kind:
             case Kind.STRUCT:
-                shape = TypeDef("struct", is_whole=schema.map_type == "atomic")
-                self._known[id(schema)] = schema, shape  # before its fields: schemas refer to themselves
+                type_def = TypeDef("struct", is_atomic=schema.map_type == "atomic")
+                self._known[schema] = type_def  # before its fields: schemas refer to themselves
                 fields = {name: (f"f:{name}", self.of(each)) for name, each in schema.fields.items()}
-                shape.fields = _OpenFields(fields) if schema.element else fields
+                type_def.fields = _OpenFields(fields) if schema.element else fields
             case Kind.MAP:
-                shape = TypeDef("map", is_whole=schema.map_type == "atomic")
-                self._known[id(schema)] = schema, shape
-                shape.element = self.of(schema.element) if schema.element else FREE
+                type_def = TypeDef("map", is_atomic=schema.map_type == "atomic")
+                self._known[schema] = type_def
+                type_def.element = self.of(schema.element) if schema.element else UNTYPED
             case Kind.ANY_OBJECT:
-                shape = TypeDef("map", is_whole=schema.map_type == "atomic")
-                shape.element = FREE
+                type_def = TypeDef("map", is_atomic=schema.map_type == "atomic")
+                type_def.element = UNTYPED
             case Kind.LIST:
-                shape = self._list(schema)
+                type_def = self._list(schema)
             case Kind.ANY | Kind.EITHER:
-                shape = FREE
+                type_def = UNTYPED
             case kind:
-                shape = _SCALAR_DEFS.get(kind, _UNTYPED_SCALAR)
-        self._known[id(schema)] = schema, shape
-        return shape
+                type_def = _SCALAR_DEFS.get(kind, _UNTYPED_SCALAR)
+        self._known[schema] = type_def
+        return type_def
 
     def _list(self, schema: Schema) -> TypeDef:
-        what: TypeDefKind = "list"
+        kind: TypeDefKind = "list"
         if schema.list_type == "set":
-            what = "set"
+            kind = "set_list"
         elif schema.list_type == "map" and schema.list_map_keys:
-            what = "items"
-        shape = TypeDef(what)
-        self._known[id(schema)] = schema, shape
+            kind = "map_list"
+        type_def = TypeDef(kind)
+        self._known[schema] = type_def
         assert schema.element is not None
-        shape.element = self.of(schema.element)
-        if what == "items":
+        type_def.element = self.of(schema.element)
+        if kind == "map_list":
             defaults = self._key_defaults.get(schema.element.definition, {})
             named = schema.element.fields
-            shape.keys = tuple(
+            type_def.keys = tuple(
                 (name, defaults.get(name, named[name].default if name in named else None))
                 for name in sorted(schema.list_map_keys)
             )
-        return shape
+        return type_def
 
 
 def _mark_untyped(top: TypeDef) -> None:
-    """Tell each shape whether it is loose, from below: shapes may refer to themselves."""
+    """Set `has_untyped` of all type definitions from below; they may refer to themselves."""
     above: dict[TypeDef, list[TypeDef]] = {}
     pending, untyped = [top], list[TypeDef]()
     seen = {top}
     while pending:
-        shape = pending.pop()
-        if shape.has_untyped:
-            untyped.append(shape)
+        type_def = pending.pop()
+        if type_def.has_untyped:
+            untyped.append(type_def)
             continue
-        if isinstance(shape.fields, _OpenFields):
-            untyped.append(shape)
-        for child in (shape.element, *(each for _, each in shape.fields.values())):
-            above.setdefault(child, []).append(shape)
+        if isinstance(type_def.fields, _OpenFields):
+            untyped.append(type_def)
+        for child in (type_def.element, *(each for _, each in type_def.fields.values())):
+            above.setdefault(child, []).append(type_def)
             if child not in seen:
                 seen.add(child)
                 pending.append(child)
     while untyped:
-        shape = untyped.pop()
-        shape.has_untyped = True
-        untyped += [each for each in above.get(shape, ()) if not each.has_untyped]
+        type_def = untyped.pop()
+        type_def.has_untyped = True
+        untyped += [each for each in above.get(type_def, ()) if not each.has_untyped]
 
 
 class NoPathElement(ValueError):
-    """A list's item that cannot be told from the others."""
+    """A list item lacks the keys that distinguish it from the others."""
 
 
-def path_element(item: Any, shape: TypeDef) -> str:
-    """The path element of an item of a list whose items are owned. Raises NoElement."""
-    if len(shape.keys) == 1 and type(item) is dict:
-        name, default = shape.keys[0]
+def path_element(item: Any, type_def: TypeDef) -> str:
+    """The path element of an item of a set list or map list. Raises NoPathElement."""
+    if len(type_def.keys) == 1 and type(item) is dict:
+        name, default = type_def.keys[0]
         value = item.get(name, default)
         if type(value) is str:
             return text_key_element(name, value)
-    if shape.what == "set":
+    if type_def.kind == "set_list":
         if item is None or isinstance(item, dict):
             raise NoPathElement("associative list without keys has an element that's not a scalar")
         return _text_value(item) if type(item) is str else value_element(item)
@@ -279,12 +281,12 @@ def path_element(item: Any, shape: TypeDef) -> str:
             raise NoPathElement("associative list with keys may not have a null element")
         raise NoPathElement("associative list with keys may not have non-map elements")
     keys = {}
-    for name, default in shape.keys:
+    for name, default in type_def.keys:
         value = item.get(name, default)
         if value is not None:
             keys[name] = value
     if not keys:
-        names = ", ".join(f'"{name}"' for name, _ in shape.keys)
+        names = ", ".join(f'"{name}"' for name, _ in type_def.keys)
         raise NoPathElement(
             f"associative list with keys has an element that omits all key fields [{names}] "
             "(and doesn't have default values for any key fields)"
@@ -292,7 +294,7 @@ def path_element(item: Any, shape: TypeDef) -> str:
     return key_element(keys)
 
 
-# Names are few, and come again and again.
+# The same few names and values come again and again.
 @lru_cache(maxsize=4096)
 def text_key_element(name: str, value: str) -> str:
     return key_element({name: value})

@@ -1,4 +1,4 @@
-"""Sets of fields from documents: what one states, and in what two differ."""
+"""Documents as typed values: the field set of one, and the comparison of two."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, Ordered, in_order, shown
+from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, Ordered, element_text, sorted_elements
 from apiserver.apply.type_defs import NoPathElement, TypeDef, path_element, text_key_element
+from apiserver.schema.compile import UNKNOWN_FIELDS_MAX
 from apiserver.vocabulary import Document
 
 _ABSENT: Final = object()
-# More are not reported: the answer has to end somewhere.
-UNKNOWN_FIELDS_MAX: Final = 1_000
 
 
 class SchemaMismatch(ValueError):
@@ -23,7 +22,7 @@ class SchemaMismatch(ValueError):
         self.problem, self.path = problem, path
 
     def below(self, step: str) -> SchemaMismatch:
-        """The same, seen from one level above."""
+        """Put a step before the path; returns the error itself."""
         self.path = step + self.path
         return self
 
@@ -32,72 +31,73 @@ class SchemaMismatch(ValueError):
 
 
 class UnknownField(SchemaMismatch):
-    """A field that the schema does not have."""
+    """A document has a field that the schema does not declare."""
 
 
-class TooDeep(ValueError):
-    """A document has more levels than can be followed."""
+class DocumentTooDeep(ValueError):
+    """A document is nested more deeply than recursion goes."""
 
 
-# ---- what a document states
+# ---- the field set of a document
 
 
-def stated(document: Document, shape: TypeDef) -> FieldSet:
-    """The fields that somebody who applies this document wants to own.
+def to_field_set(document: Document, type_def: TypeDef) -> FieldSet:
+    """The fields that a manager who applies this document owns.
 
-    Raises Untyped for what does not fit the schema or is in a list twice, UnknownField, TooDeep.
+    Raises SchemaMismatch for what does not fit the schema or is in a list twice, UnknownField for a field
+    that the schema does not declare, DocumentTooDeep.
     """
     try:
-        return _to_field_set(document, shape)
+        return _to_field_set(document, type_def)
     except RecursionError:
-        raise TooDeep("the object is nested too deeply") from None
+        raise DocumentTooDeep("the object is nested too deeply") from None
 
 
-def _to_field_set(value: Any, shape: TypeDef) -> FieldSet:
-    """What is below the value's own path."""
+def _to_field_set(value: Any, type_def: TypeDef) -> FieldSet:
+    """The field set of a value, relative to its own path."""
     if value is None:
         return LEAF
-    match shape.what:
+    match type_def.kind:
         case "scalar":
-            _check_scalar(value, shape)
+            _check_scalar(value, type_def)
             return LEAF
         case "struct":
-            fields = _struct_fields(value, shape)
+            fields = _struct_fields(value, type_def)
         case "map":
             if type(value) is not dict:
                 raise SchemaMismatch(f"expected map, got &{{{_go_value(value)}}}")
-            fields = _map_fields(value, shape.element)
-        case "free":
-            fields = _map_fields(value, shape.element) if type(value) is dict else LEAF
+            fields = _map_fields(value, type_def.element)
+        case "untyped":
+            fields = _map_fields(value, type_def.element) if type(value) is dict else LEAF
         case "list":
             fields = LEAF
             for index, child in enumerate(_items(value)):
                 try:
-                    _to_field_set(child, shape.element)
+                    _to_field_set(child, type_def.element)
                 except SchemaMismatch as error:
                     raise error.below(f"[{index}]") from None
         case _:
-            fields = _item_fields(_items(value), shape)
-    return LEAF if shape.is_whole else fields
+            fields = _item_fields(_items(value), type_def)
+    return LEAF if type_def.is_atomic else fields
 
 
-def _struct_fields(value: Any, shape: TypeDef) -> FieldSet:
+def _struct_fields(value: Any, type_def: TypeDef) -> FieldSet:
     if type(value) is not dict:
         raise SchemaMismatch(f"expected map, got &{{{_go_value(value)}}}")
     fields: FieldSet = {}
     for name, child in value.items():
-        known = shape.fields.get(name)
+        known = type_def.fields.get(name)
         if known is None:
             raise UnknownField("field not declared in schema", f".{name}")
         element, child_def = known
-        if child_def.what == "ignored":
+        if child_def.kind == "ignored":
             continue
         try:
             below = _to_field_set(child, child_def)
         except SchemaMismatch as error:
             raise error.below(f".{name}") from None
-        # A struct is not owned itself, unless nothing is in it.
-        is_leaf = child_def.is_whole or child_def.what == "free" or child is None or child == {}
+        # A struct itself is not owned, unless it is empty.
+        is_leaf = child_def.is_atomic or child_def.kind == "untyped" or child is None or child == {}
         if below or is_leaf:
             fields[element] = {ITSELF: LEAF, **below} if below and child_def.is_undeclared else below
     return fields
@@ -114,19 +114,19 @@ def _map_fields(value: Document, element: TypeDef) -> FieldSet:
     return fields
 
 
-def _item_fields(items: list[Any], shape: TypeDef) -> FieldSet:
+def _item_fields(items: list[Any], type_def: TypeDef) -> FieldSet:
     fields: FieldSet = {}
     for index, child in enumerate(items):
         try:
-            element = path_element(child, shape)
+            element = path_element(child, type_def)
         except (NoPathElement, TypeError) as error:
             raise SchemaMismatch(f"element {index}: {error}") from None
         if element in fields:
-            raise SchemaMismatch(f"duplicate entries for key {shown(element)}")
+            raise SchemaMismatch(f"duplicate entries for key {element_text(element)}")
         try:
-            below = _to_field_set(child, shape.element)
+            below = _to_field_set(child, type_def.element)
         except SchemaMismatch as error:
-            raise error.below(shown(element)) from None
+            raise error.below(element_text(element)) from None
         fields[element] = {ITSELF: LEAF, **below} if below else LEAF
     return fields
 
@@ -140,9 +140,9 @@ def _items(value: Any) -> list[Any]:
 _EXPECTED: Final = {"numeric": "numeric (int or float)"}
 
 
-def _check_scalar(value: Any, shape: TypeDef) -> None:
-    if shape.types and type(value) not in shape.types:
-        expected = _EXPECTED.get(shape.scalar, shape.scalar)
+def _check_scalar(value: Any, type_def: TypeDef) -> None:
+    if type_def.types and type(value) not in type_def.types:
+        expected = _EXPECTED.get(type_def.scalar, type_def.scalar)
         raise SchemaMismatch(f"expected {expected}, got {_go_unstructured(value)}")
 
 
@@ -151,7 +151,7 @@ def _go_unstructured(value: Any) -> str:
 
 
 def _go_value(value: Any) -> str:
-    """A value as messages show it: shortened, and only by its kind if it is a long one."""
+    """A value as Go messages show it, in at most 100 characters; objects and lists without their contents."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -162,29 +162,29 @@ def _go_value(value: Any) -> str:
     return str(value)[:100]
 
 
-def prune_unknown(document: Document, shape: TypeDef) -> list[str]:
-    """Take out of a document, in place, the fields that its schema does not have. Returns their paths.
+def prune_unknown(document: Document, type_def: TypeDef) -> list[str]:
+    """Remove from a document, in place, the fields that its schema does not declare. Returns their paths.
 
-    Raises TooDeep.
+    Raises DocumentTooDeep.
     """
     unknown: list[str] = []
     try:
-        _prune_unknown(document, shape, "", unknown)
+        _prune_unknown(document, type_def, "", unknown)
     except RecursionError:
-        raise TooDeep("the object is nested too deeply") from None
+        raise DocumentTooDeep("the object is nested too deeply") from None
     return unknown
 
 
-def _prune_unknown(value: Any, shape: TypeDef, path: str, unknown: list[str]) -> None:
-    what = shape.what
-    if what in ("scalar", "ignored", "free"):
+def _prune_unknown(value: Any, type_def: TypeDef, path: str, unknown: list[str]) -> None:
+    kind = type_def.kind
+    if kind in ("scalar", "ignored", "untyped"):
         return
     if type(value) is dict:
         dot = "." if path else ""
-        if what == "struct":
+        if kind == "struct":
             removed = []
             for name, child in value.items():
-                known = shape.fields.get(name)
+                known = type_def.fields.get(name)
                 if known is None:
                     removed.append(name)
                 elif type(child) is dict or type(child) is list:
@@ -193,21 +193,24 @@ def _prune_unknown(value: Any, shape: TypeDef, path: str, unknown: list[str]) ->
                 del value[name]
                 if len(unknown) < UNKNOWN_FIELDS_MAX:
                     unknown.append(f"{path}{dot}{name}")
-        elif what == "map":
+        elif kind == "map":
             for name, child in value.items():
                 if type(child) is dict or type(child) is list:
-                    _prune_unknown(child, shape.element, f"{path}{dot}{name}", unknown)
+                    _prune_unknown(child, type_def.element, f"{path}{dot}{name}", unknown)
     elif type(value) is list:
         for index, child in enumerate(value):
             if type(child) is dict or type(child) is list:
-                _prune_unknown(child, shape.element, f"{path}[{index}]", unknown)
+                _prune_unknown(child, type_def.element, f"{path}[{index}]", unknown)
 
 
-# ---- in what two documents differ
+# ---- the comparison of two documents
 
 
 class Comparison(NamedTuple):
-    """changed: the fields that the newer one has with another value, or has alone. removed: the others."""
+    """In what a newer document differs from an older one.
+
+    changed: the fields that were added or have another value. removed: those that only the older one has.
+    """
 
     changed: FieldSet
     removed: FieldSet
@@ -216,54 +219,54 @@ class Comparison(NamedTuple):
         return bool(self.changed or self.removed)
 
 
-def compare(old: Document, new: Document, shape: TypeDef) -> Comparison:
-    """The difference of two documents that have passed their schema. Equal parts cost nothing.
+def compare(old: Document, new: Document, type_def: TypeDef) -> Comparison:
+    """Compare two documents that have passed their schema. Equal parts cost nothing.
 
-    Raises TooDeep.
+    Raises DocumentTooDeep.
     """
     changed: FieldSet = {}
     removed: FieldSet = {}
     try:
-        _compare(old, new, shape, changed, removed)
+        _compare(old, new, type_def, changed, removed)
     except (RecursionError, orjson.JSONEncodeError):
-        raise TooDeep("the object is nested too deeply") from None
+        raise DocumentTooDeep("the object is nested too deeply") from None
     return Comparison(changed, removed)
 
 
-def _compare(old: Any, new: Any, shape: TypeDef, changed: FieldSet, removed: FieldSet) -> None:
-    """Adds to the sets what is below this path. The values differ and are owned by their parts."""
-    if shape.container is list:
-        _compare_items(_keyed(old, shape), _keyed(new, shape), shape, changed, removed)
+def _compare(old: Any, new: Any, type_def: TypeDef, changed: FieldSet, removed: FieldSet) -> None:
+    """Add the differences below this path to the sets. The values differ and are owned by their parts."""
+    if type_def.container is list:
+        _compare_items(_keyed(old, type_def), _keyed(new, type_def), type_def, changed, removed)
         return
     old_fields: Document = old if type(old) is dict else {}
     new_fields: Document = new if type(new) is dict else {}
-    has_untyped = shape.has_untyped
+    has_untyped = type_def.has_untyped
     for name, value in new_fields.items():
         before = old_fields.get(name, _ABSENT)
         if before is _ABSENT:
-            if (part := _part(name, shape)) is not None:
+            if (part := _part(name, type_def)) is not None:
                 element, child = part
-                changed[element] = everything(value, child)
+                changed[element] = whole_field_set(value, child)
         elif before is value or (before == value and not (has_untyped and _differs_in_json(before, value))):
             continue
-        elif (part := _part(name, shape)) is not None:
+        elif (part := _part(name, type_def)) is not None:
             _compare_both(*part, before, value, changed, removed)
     for name, before in old_fields.items():
-        if name not in new_fields and (part := _part(name, shape)) is not None:
+        if name not in new_fields and (part := _part(name, type_def)) is not None:
             element, child = part
-            removed[element] = everything(before, child)
+            removed[element] = whole_field_set(before, child)
 
 
-def _part(name: str, shape: TypeDef) -> tuple[str, TypeDef] | None:
-    """Of a struct or map: the element and the shape of what has this name; None if nobody owns that."""
-    if shape.what != "struct":
-        return f"f:{name}", shape.element
-    known = shape.fields.get(name)
-    return None if known is None or known[1].what == "ignored" else known
+def _part(name: str, type_def: TypeDef) -> tuple[str, TypeDef] | None:
+    """The path element and type definition of a struct's or map's field; None if nobody can own it."""
+    if type_def.kind != "struct":
+        return f"f:{name}", type_def.element
+    known = type_def.fields.get(name)
+    return None if known is None or known[1].kind == "ignored" else known
 
 
 def _differs_in_json(a: Any, b: Any) -> bool:
-    """Are two values equal only because Python takes true for 1?"""
+    """Are two values equal only in Python, which takes true for 1?"""
     if type(a) is str or orjson.dumps(a) == orjson.dumps(b):
         return False
     return _differs_in_types(a, b)
@@ -278,17 +281,17 @@ def _differs_in_types(a: Any, b: Any) -> bool:
 
 
 def _compare_both(
-    element: str, shape: TypeDef, old: Any, new: Any, changed: FieldSet, removed: FieldSet
+    element: str, type_def: TypeDef, old: Any, new: Any, changed: FieldSet, removed: FieldSet
 ) -> None:
-    """Two values at one path, which differ."""
-    if shape.is_whole:
+    """Add the difference of two values at one path, which are not equal, to the sets."""
+    if type_def.is_atomic:
         changed[element] = LEAF
         return
-    if shape.what == "free" and not (type(old) is dict and type(new) is dict):
-        # One of them is a value without parts, or both are.
-        changed[element] = everything(new, shape)
+    if type_def.kind == "untyped" and not (type(old) is dict and type(new) is dict):
+        # At least one of them is not an object.
+        changed[element] = whole_field_set(new, type_def)
         if type(old) is dict and old:
-            removed[element] = _inside(everything(old, shape))
+            removed[element] = _inside(whole_field_set(old, type_def))
         return
     if not old and not new:
         changed[element] = LEAF  # one is null, the other is empty
@@ -296,11 +299,11 @@ def _compare_both(
     changed_below: FieldSet = {}
     removed_below: FieldSet = {}
     if not old:
-        changed_below = _inside(everything(new, shape))
+        changed_below = _inside(whole_field_set(new, type_def))
     elif not new:
-        removed_below = _inside(everything(old, shape))
+        removed_below = _inside(whole_field_set(old, type_def))
     else:
-        _compare(old, new, shape, changed_below, removed_below)
+        _compare(old, new, type_def, changed_below, removed_below)
     if changed_below:
         changed[element] = changed_below
     if removed_below:
@@ -308,20 +311,20 @@ def _compare_both(
 
 
 def _inside(fields: FieldSet) -> FieldSet:
-    """A set in its order without what it is below."""
+    """An ordered set without `.`."""
     inside = Ordered(fields)
     inside.pop(ITSELF, None)
     return inside
 
 
-def _keyed(items: Any, shape: TypeDef) -> dict[str, list[Any]]:
-    """The items of a list by their elements; stored lists may have some twice."""
+def _keyed(items: Any, type_def: TypeDef) -> dict[str, list[Any]]:
+    """The items of a list by their path elements; stored lists may have duplicates."""
     keyed: dict[str, list[Any]] = {}
     for index, item in enumerate(items if type(items) is list else ()):
         try:
-            element = path_element(item, shape)
+            element = path_element(item, type_def)
         except (NoPathElement, TypeError):
-            element = f"i:{index}"  # owned by its place, since nothing else is known of it
+            element = f"i:{index}"  # an item without keys is owned by its index
         keyed.setdefault(element, []).append(item)
     return keyed
 
@@ -329,44 +332,44 @@ def _keyed(items: Any, shape: TypeDef) -> dict[str, list[Any]]:
 def _compare_items(
     old: dict[str, list[Any]],
     new: dict[str, list[Any]],
-    shape: TypeDef,
+    type_def: TypeDef,
     changed: FieldSet,
     removed: FieldSet,
 ) -> None:
-    child = shape.element
+    child = type_def.element
     for element, after in new.items():
         before = old.get(element)
         if before == after and not (child.has_untyped and _differs_in_json(before, after)):
             continue
         if before is None:
-            changed[element] = everything(after[0], child) if len(after) == 1 else LEAF
+            changed[element] = whole_field_set(after[0], child) if len(after) == 1 else LEAF
         elif len(before) == len(after) == 1:
             _compare_both(element, child, before[0], after[0], changed, removed)
         else:
-            # Items with one key are owned together, as a whole.
-            changed[element] = everything(after[0], child) if len(after) == 1 else LEAF
-            gone = everything(before[0], child) if len(before) == 1 else LEAF
-            if gone and len(after) > 1:
-                removed[element] = _inside(gone)
+            # Items with the same keys are owned together, as a whole.
+            changed[element] = whole_field_set(after[0], child) if len(after) == 1 else LEAF
+            before_fields = whole_field_set(before[0], child) if len(before) == 1 else LEAF
+            if before_fields and len(after) > 1:
+                removed[element] = _inside(before_fields)
     for element, before in old.items():
         if element not in new:
-            removed[element] = everything(before[0], child) if len(before) == 1 else LEAF
+            removed[element] = whole_field_set(before[0], child) if len(before) == 1 else LEAF
 
 
-def everything(value: Any, shape: TypeDef) -> FieldSet:
-    """What is to stand at the element of a value that appears, or goes, as a whole; in order."""
-    return Ordered(_parts(value, shape)) if value and not shape.is_whole else LEAF
+def whole_field_set(value: Any, type_def: TypeDef) -> FieldSet:
+    """The node, in order, for the path element of a value that is added or removed as a whole."""
+    return Ordered(_parts(value, type_def)) if value and not type_def.is_atomic else LEAF
 
 
-def _parts(value: Any, shape: TypeDef) -> FieldSet:
-    """A value that is not owned as a whole, and its parts. There is something in it."""
-    if type(value) is not shape.container:
-        return LEAF  # It will be refused, by those who know types.
-    if shape.container is list:
-        return _items_parts(value, shape)
-    # Documents of a kind have the same names in many places, and often nothing but scalars below them.
+def _parts(value: Any, type_def: TypeDef) -> FieldSet:
+    """The node of a value that is neither atomic nor empty."""
+    if type(value) is not type_def.container:
+        return LEAF  # Validation will refuse it.
+    if type_def.container is list:
+        return _items_parts(value, type_def)
+    # Documents have the same names in many places, and often nothing but scalars below them.
     names = tuple(value)
-    outline, inner = shape.alike.get(names) or shape.make_outline(names)
+    outline, inner = type_def.outlines.get(names) or type_def.make_outline(names)
     if not inner:
         return outline
     fields = outline.copy()
@@ -376,25 +379,25 @@ def _parts(value: Any, shape: TypeDef) -> FieldSet:
     return fields
 
 
-def _items_parts(items: list[Any], shape: TypeDef) -> FieldSet:
+def _items_parts(items: list[Any], type_def: TypeDef) -> FieldSet:
     fields = {ITSELF: LEAF}
-    child = shape.element
-    if len(shape.keys) == 1:
-        # Nearly always each item has a text of its own, and these have the order of the elements.
-        name = shape.keys[0][0]
+    child = type_def.element
+    if len(type_def.keys) == 1:
+        # Nearly always the keys are distinct strings, which have the order of their path elements.
+        name = type_def.keys[0][0]
         try:
             by_text = {item[name]: item for item in items}
             texts = sorted(by_text)
         except (KeyError, TypeError):
-            texts = []  # An item has no key, or one that is no text.
+            texts = []  # An item has no key, or one that is no string.
         if len(texts) == len(items) and type(texts[0]) is str:
             for text in texts:
                 fields[text_key_element(name, text)] = (
-                    LEAF if child.is_whole else _parts(by_text[text], child)
+                    LEAF if child.is_atomic else _parts(by_text[text], child)
                 )
             return fields
-    keyed = _keyed(items, shape)
-    for element in in_order(keyed) if len(keyed) > 1 else keyed:
+    keyed = _keyed(items, type_def)
+    for element in sorted_elements(keyed) if len(keyed) > 1 else keyed:
         item, *others = keyed[element]
-        fields[element] = _parts(item, child) if item and not others and not child.is_whole else LEAF
+        fields[element] = _parts(item, child) if item and not others and not child.is_atomic else LEAF
     return fields

@@ -1,5 +1,5 @@
-"""Who asks: each proof of identity in a module of its own, and the chain that tries one after another.
+"""Authentication: identifies the caller. Each method is a module of its own; a chain tries one after another.
 
-The first that knows the caller wins. One that is shown a credential and does not accept it ends the
-chain: a wrong token is 401, never anonymous. Rows O01, O02.
+The first authenticator that identifies the caller wins. One that is shown a credential of its kind and does
+not accept it ends the chain: a wrong token is 401, never anonymous. Rows O01, O02.
 """

@@ -1,4 +1,4 @@
-"""Ask each way of authentication in turn."""
+"""The chain of authenticators: each is asked in turn."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a caller shows.
+    """What a caller presents.
 
-    certificate: the verified certificate of the connection as `ssl` decodes it, or a function that gets it.
+    certificate_user: returns the user in the verified client certificate of the connection, if there is one.
     authorization: the Authorization header.
     """
 
@@ -21,20 +21,23 @@ class Credentials:
     authorization: str
 
 
-# Returns who it is, at once or when it has looked, or None if it is shown nothing it understands.
-# Raises Unauthorized.
+# Returns the user, or an awaitable of it if something has to be looked up first; None if there is no
+# credential of its kind. Raises Unauthorized for a credential that is not valid.
 Authenticator = Callable[[Credentials], UserInfo | Awaitable[UserInfo] | None]
 
 
 class AuthenticationChain:
-    """authenticators: asked in order. allows_anonymous: whoever shows nothing is `system:anonymous`."""
+    """Asks authenticators in order.
+
+    allows_anonymous: callers without credentials are `system:anonymous`.
+    """
 
     def __init__(self, authenticators: Sequence[Authenticator], *, allows_anonymous: bool) -> None:
         self._authenticators = tuple(authenticators)
         self._allows_anonymous = allows_anonymous
 
     async def __call__(self, credentials: Credentials) -> UserInfo:
-        """Raises Unauthorized."""
+        """Returns the caller. Raises Unauthorized."""
         for authenticator in self._authenticators:
             user = authenticator(credentials)
             if user is not None:
@@ -48,5 +51,5 @@ _ANONYMOUS_USER = UserInfo(ANONYMOUS, (UNAUTHENTICATED,))
 
 
 def authenticated(name: str, groups: Sequence[str], uid: str = "") -> UserInfo:
-    """A caller who has shown who they are belongs to one more group."""
+    """Returns a user with the group of all authenticated users added last."""
     return UserInfo(name, (*(group for group in groups if group != AUTHENTICATED), AUTHENTICATED), uid)

@@ -1,4 +1,4 @@
-"""The client certificate of the connection: common name is the user, organizations are the groups."""
+"""Authenticates by client certificate: the common name is the user, organizations are the groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ def authenticate(credentials: Credentials) -> UserInfo | None:
 
 
 def user_of(certificate: dict[str, Any] | None) -> UserInfo | None:
-    """certificate: as `SSLSocket.getpeercert` gives it, verified already; empty without one."""
+    """Returns the user that a verified certificate names.
+
+    certificate: as `SSLSocket.getpeercert` returns it; empty if the client sent none.
+    """
     if not certificate:
         return None
     names: dict[str, list[str]] = {}
@@ -21,7 +24,7 @@ def user_of(certificate: dict[str, Any] | None) -> UserInfo | None:
         for attribute, value in relative_name:
             names.setdefault(attribute, []).append(value)
     common_names = names.get("commonName")
-    # Of several Go knows the last; an empty one is nobody, whatever its groups.
+    # Go takes the last of several; an empty one names nobody, whatever the groups are.
     if not common_names or not common_names[-1]:
         return None
     return authenticated(common_names[-1], names.get("organizationName", ()))

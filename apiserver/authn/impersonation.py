@@ -1,11 +1,12 @@
-"""Whom a request asks to be treated as: its `Impersonate-*` headers. Row O08.
+"""Reads the `Impersonate-*` headers, which name the user as whom a request is to be handled. Row O08.
 
-`Impersonate-User` names a user; `Impersonate-Uid`, `Impersonate-Group` and `Impersonate-Extra-<key>`, the
-last two any number of times, say what else that user is. Of the first two the first counts. Keys are
-percent-encoded where a header's name could not hold them, and in lower case; values are UTF-8.
+`Impersonate-User` names the user; `Impersonate-Uid`, `Impersonate-Group` and `Impersonate-Extra-<key>`, the
+last two any number of times, are its other attributes. If `-User` or `-Uid` is repeated, the first counts.
+Keys are percent-encoded where a header name could not hold them, and in lower case; values are UTF-8.
 
-Nothing here decides whether the caller may. How many headers there are and how long each may be is limited
-where they arrive (`endpoints/connection.py`, HEADERS_MAX and HEADER_BYTES_MAX).
+Whether the caller may impersonate is decided elsewhere (`endpoints/impersonation.py`). How many headers there
+are and how long each may be is limited where they arrive (`endpoints/connection.py`, HEADERS_MAX and
+HEADER_BYTES_MAX).
 
 Source: k8s.io/apiserver, pkg/endpoints/filters/impersonation.go; the text for headers without a user is that
 of 1.36. Its constrained impersonation (verbs like `impersonate:user-info`) is not known here.
@@ -21,15 +22,13 @@ from urllib.parse import unquote_to_bytes
 
 from apiserver.authn.service_account import GROUP, USER_PREFIX
 from apiserver.errors import BadRequest
+from apiserver.field_errors import truncated
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo
 
 # Name and value, as they came.
 Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
-
-# Headers may fill megabytes, and every character may take ten when it is quoted.
-SHOWN_LENGTH_MAX: Final = 8_192
 _PREFIX: Final = b"impersonate-"
 _USER: Final = b"impersonate-user"
 _UID: Final = b"impersonate-uid"
@@ -43,7 +42,7 @@ _is_encoded = re.compile(rb"(?:[^%]|%[0-9A-Fa-f]{2})*").fullmatch
 
 
 def is_impersonating(headers: Headers) -> bool:
-    """Whether there is anything to look at: every request pays for this, some 40 ns for each header."""
+    """Whether there is any such header. Every request pays for this, some 40 ns for each header."""
     for name, _ in headers:
         if (
             len(name) > _LONGER_THAN
@@ -55,9 +54,9 @@ def is_impersonating(headers: Headers) -> bool:
 
 
 def wanted_user(headers: Headers) -> UserInfo | None:
-    """Exactly whom the headers name, with keys of extra in order; None if they name nobody.
+    """Returns exactly the user in the headers, with the keys of extra sorted; None if there is none.
 
-    Raises BadRequest where they say what somebody is, but not who.
+    Raises BadRequest if there are attributes, but no user name.
     """
     users, uids, groups = [], [], []
     extra: dict[str, list[str]] = {}
@@ -88,8 +87,10 @@ def wanted_user(headers: Headers) -> UserInfo | None:
 
 
 def impersonated(wanted: UserInfo) -> UserInfo:
-    """The user with the groups that everybody of that name has: those given, or those of a service account;
-    and that of all who have said who they are, or have not.
+    """Returns the user with the groups that Kubernetes adds.
+
+    A service account without groups gets those of service accounts; every user gets `system:authenticated`
+    or, if it is the anonymous one, `system:unauthenticated`.
     """
     groups = wanted.groups
     account = service_account_of(wanted.name)
@@ -103,21 +104,21 @@ def impersonated(wanted: UserInfo) -> UserInfo:
 
 
 def service_account_of(user_name: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account whose user this is."""
+    """Returns the namespace and name of the service account with this user name; None for other users."""
     if not user_name.startswith(USER_PREFIX):
         return None
     namespace, _, name = user_name.removeprefix(USER_PREFIX).partition(":")
-    # A name that may not be is that of a user like any other.
+    # If a part is not valid, it is the name of an ordinary user.
     return None if names.dns_label(namespace) or names.dns_subdomain(name) else (namespace, name)
 
 
 def _key(encoded: bytes) -> str:
-    """What is no percent-encoding stands for itself."""
+    """Returns the key; text that is not percent-encoded is taken as it is."""
     return _text(unquote_to_bytes(encoded) if _is_encoded(encoded) else encoded)
 
 
 def _text(raw: bytes) -> str:
-    # Two users must not become one by what cannot be read of their names.
+    # Replacing bytes that cannot be decoded could make two users one.
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -125,7 +126,7 @@ def _text(raw: bytes) -> str:
 
 
 def _shown(user: UserInfo) -> str:
-    """As Go prints it."""
+    """Returns the user as Go prints it."""
     groups, extra = "[]string(nil)", "map[string][]string(nil)"
     if user.groups:
         groups = _strings(user.groups)
@@ -136,7 +137,8 @@ def _shown(user: UserInfo) -> str:
         f"&user.DefaultInfo{{Name:{go_quote(user.name)}, UID:{go_quote(user.uid)}, "
         f"Groups:{groups}, Extra:{extra}}}"
     )
-    return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}..."
+    # Headers may fill megabytes, and every character may take ten when it is quoted.
+    return truncated(text)
 
 
 def _strings(values: Sequence[str]) -> str:

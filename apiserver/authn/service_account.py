@@ -1,7 +1,7 @@
-"""Tokens of service accounts: JSON Web Tokens that this server signs, and believes as long as what they name
-is there.
+"""Tokens of service accounts: JSON Web Tokens that this server signs, and accepts as long as the objects that
+they name exist.
 
-Claims are those of k8s.io/kubernetes, pkg/serviceaccount/claims.go; rows O01, O08.
+The claims are those of k8s.io/kubernetes, pkg/serviceaccount/claims.go. Rows O01, O08.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ PublicKey: TypeAlias = EllipticCurvePublicKey | RSAPublicKey
 
 # Clocks of replicas may differ; kube-apiserver allows as much.
 LEEWAY_S: Final = 60
-# Tokens whose signature has been looked at. Anybody can show any number of others, which are not kept.
+# Tokens whose signature was verified. Others are not remembered: anybody can send any number of them.
 KNOWN_TOKENS_MAX: Final = 4096
 # No token that fits into a header is longer.
 TOKEN_LENGTH_MAX: Final = 16 * 1024
 USER_PREFIX: Final = "system:serviceaccount:"
 GROUP: Final = "system:serviceaccounts"
 _CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
-# What a token may be bound to, by the claim that names it: the resource.
+# The resources of the objects that a token may be bound to, by claim.
 _BOUND: Final = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 
 
 class UnusableKey(ValueError):
-    """The text holds no key with which tokens can be signed or proved."""
+    """The text holds no key with which tokens can be signed or verified."""
 
 
 class Reference(NamedTuple):
@@ -55,9 +55,9 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a token says, once its signature has been found to be right.
+    """The claims of a token whose signature was verified.
 
-    bound: what must exist besides the service account, by claim: pod, secret or node.
+    bound: the objects that must exist besides the service account, by claim: pod, secret or node.
     """
 
     namespace: str
@@ -70,13 +70,14 @@ class Claims:
 
 
 class Identity(NamedTuple):
-    """Who shows a token, and for which of the audiences that were asked for it is meant."""
+    """The user of a token, and those of the wanted audiences for which it is meant."""
 
     user: UserInfo
     audiences: tuple[str, ...]
 
 
-# (resource of the core group, namespace, name, whether only the newest state will do) -> the object, or None
+# Takes a resource of the core group, a namespace, a name, and whether to bypass the cache.
+# Returns the object, or None if it does not exist.
 ObjectGetter: TypeAlias = Callable[[str, str, str, bool], Awaitable[Document | None]]
 
 
@@ -96,7 +97,7 @@ def read_private_key(pem: bytes) -> PrivateKey:
 
 
 def read_public_keys(pem: bytes) -> list[PublicKey]:
-    """The keys in a file of public keys, or of one private key. Raises UnusableKey."""
+    """Returns the keys in a file of public keys, or of one private key. Raises UnusableKey."""
     if b"PRIVATE KEY" in pem:
         return [read_private_key(pem).public_key()]
     end = b"-----END PUBLIC KEY-----"
@@ -125,7 +126,7 @@ def _algorithm(key: PrivateKey | PublicKey) -> str:
 
 
 def _key_id(key: PublicKey) -> str:
-    """The same for the same key everywhere, so that others find it."""
+    """Returns the claim `kid`: a digest of the key, so that every server computes the same."""
     encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return base64.urlsafe_b64encode(hashlib.sha256(encoded).digest()).rstrip(b"=").decode()
 
@@ -134,7 +135,7 @@ def _key_id(key: PublicKey) -> str:
 
 
 class TokenIssuer:
-    """Signs tokens. issuer: the claim `iss`. claim: the name of the claim that holds what is ours."""
+    """Signs tokens. issuer: the claim `iss`. claim: the name of the claim with Kubernetes' own claims."""
 
     def __init__(self, key: PrivateKey, *, issuer: str, claim: str) -> None:
         self._key, self._issuer, self._claim = key, issuer, claim
@@ -164,42 +165,42 @@ def new_token_id() -> str:
     return str(uuid.uuid4())
 
 
-# ---- believing
+# ---- authenticating
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedTokens:
+    """Which tokens are valid, and how their claims are read.
+
+    keys: the token must be signed with one of them. issuers: its issuer must be one of them.
+    audiences: it must be meant for one of them, if nobody asks for others.
+    claim: as in TokenIssuer. extra_prefix: of the keys in the user's extra information.
+    """
+
+    keys: Sequence[PublicKey]
+    issuers: Sequence[str]
+    audiences: Sequence[str]
+    claim: str
+    extra_prefix: str
 
 
 class ServiceAccountAuthenticator:
-    """Knows the service accounts behind tokens.
+    """Authenticates service accounts by their tokens. clock: seconds since 1970."""
 
-    keys: with any of which a token may be signed. issuers: who may have signed it.
-    audiences: for one of which it must be meant, if nobody asks for others.
-    claim: as in TokenIssuer. extra_prefix: of the keys of what else is known of a user.
-    clock: seconds since 1970.
-    """
-
-    def __init__(
-        self,
-        keys: Sequence[PublicKey],
-        *,
-        issuers: Sequence[str],
-        audiences: Sequence[str],
-        claim: str,
-        extra_prefix: str,
-        find: ObjectGetter,
-        clock: Callable[[], float],
-    ) -> None:
-        self._keys = {_key_id(key): (key, _algorithm(key)) for key in keys}
-        self._issuers, self._audiences = frozenset(issuers), tuple(audiences)
-        self._claim, self._extra_prefix = claim, extra_prefix
-        self._find, self._clock = find, clock
+    def __init__(self, accepted: AcceptedTokens, get: ObjectGetter, clock: Callable[[], float]) -> None:
+        self._keys = {_key_id(key): (key, _algorithm(key)) for key in accepted.keys}
+        self._issuers, self._audiences = frozenset(accepted.issuers), tuple(accepted.audiences)
+        self._claim, self._extra_prefix = accepted.claim, accepted.extra_prefix
+        self._get, self._clock = get, clock
         self._known: OrderedDict[str, Claims] = OrderedDict()  # those used last at the end
 
     def __call__(self, credentials: Credentials) -> Awaitable[UserInfo] | None:
-        """None for what is no token of ours. The awaitable raises Unauthorized."""
+        """Returns None if there is no token of these issuers. The awaitable raises Unauthorized."""
         claims = self._claims(bearer_token(credentials.authorization))
         return None if claims is None else self._user(claims)
 
     async def identify(self, token: str, audiences: Sequence[str]) -> Identity | None:
-        """As a call, for other audiences. Raises Unauthorized."""
+        """Like a call, for other audiences. Raises Unauthorized."""
         claims = self._claims(token)
         return None if claims is None else await self._identity(claims, audiences)
 
@@ -217,7 +218,7 @@ class ServiceAccountAuthenticator:
         named += [
             (_BOUND[kind], "" if kind == "node" else claims.namespace, reference)
             for kind, reference in claims.bound
-            # A pod's token names the pod's node, too, which is told but not looked for.
+            # A pod's token names the pod's node, too, which need not exist.
             if kind != "node" or len(claims.bound) == 1
         ]
         for resource, namespace, reference in named:
@@ -227,7 +228,7 @@ class ServiceAccountAuthenticator:
 
     async def _exists(self, resource: str, namespace: str, reference: Reference, now: float) -> bool:
         for is_fresh in (False, True):  # It may have been made a moment ago, elsewhere.
-            found = await self._find(resource, namespace, reference.name, is_fresh)
+            found = await self._get(resource, namespace, reference.name, is_fresh)
             if found is not None and found["metadata"]["uid"] == reference.uid:
                 deleted_at = timestamps.from_text(found["metadata"].get("deletionTimestamp", ""))
                 return deleted_at is None or now <= deleted_at + LEEWAY_S
@@ -250,7 +251,7 @@ class ServiceAccountAuthenticator:
     # ---- signatures
 
     def _claims(self, token: str) -> Claims | None:
-        """What a token says, if it is signed with one of our keys by one of our issuers; else None."""
+        """Returns a token's claims if one of the keys and issuers signed it, else None."""
         if token.count(".") != 2 or len(token) > TOKEN_LENGTH_MAX:
             return None
         known = self._known.get(token)
@@ -292,12 +293,12 @@ class ServiceAccountAuthenticator:
                 bound=tuple((kind, _reference(own[kind])) for kind in _BOUND if kind in own),
             )
         except (KeyError, TypeError, ValueError):
-            return None  # Signed with our key, but of another kind.
+            return None  # Signed with one of the keys, but not for a service account.
         subject = f"{USER_PREFIX}{claims.namespace}:{claims.account.name}"
         return claims if payload.get("sub") == subject else None
 
 
-# Times, audience and issuer are looked at here: with our clock, and each time a token is shown.
+# Times, audience and issuer are checked here, with the injected clock, each time a token is presented.
 _SIGNATURE_ONLY: Final[Any] = {
     "verify_signature": True,
     **{f"verify_{claim}": False for claim in ("aud", "exp", "iat", "iss", "jti", "nbf", "sub")},

@@ -1,4 +1,4 @@
-"""Bearer tokens from a file (`--token-auth-file`)."""
+"""Authenticates by bearer tokens from a file (`--token-auth-file`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TokenFileError(ValueError):
 
 
 def read_token_file(path: Path) -> Mapping[bytes, UserInfo]:
-    """Who each token stands for, by the token's digest. Raises TokenFileError, OSError."""
+    """Returns the users by the digest of their token. Raises TokenFileError, OSError."""
     users: dict[bytes, UserInfo] = {}
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -44,12 +44,12 @@ class TokenFileAuthenticator:
 
     def __init__(self, users: Mapping[bytes, UserInfo]) -> None:
         self._users = users
-        # Headers that were accepted before are known at once. Others are not kept: anybody can make any
-        # number of them, and those of other schemes hold secrets that are not ours.
+        # Headers that were accepted are remembered. Others are not: anybody can send any number of them, and
+        # those of other schemes hold secrets that are not meant for this server.
         self._accepted: dict[str, UserInfo] = {}
 
     def __call__(self, credentials: Credentials) -> UserInfo | None:
-        """Raises Unauthorized for a token that stands for nobody."""
+        """Raises Unauthorized for a token that is not in the file."""
         authorization = credentials.authorization
         user = self._accepted.get(authorization)
         if user is not None:

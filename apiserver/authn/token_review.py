@@ -1,4 +1,4 @@
-"""Whose a token is, asked by somebody else than who shows it."""
+"""Reviews a token that somebody else presented: for the TokenReview API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from apiserver.errors import Unauthorized
 
 
 class TokenReviewer:
-    """Asks all that know tokens. audiences: the server's own, for which tokens of other kinds are meant."""
+    """Asks all authenticators of tokens.
+
+    audiences: the server's own; tokens other than those of service accounts are meant for these.
+    """
 
     def __init__(
         self,
@@ -22,7 +25,10 @@ class TokenReviewer:
         self._audiences = tuple(audiences)
 
     async def __call__(self, token: str, audiences: Sequence[str]) -> Identity:
-        """audiences: those that the token should be meant for, or the server's own. Raises Unauthorized."""
+        """Returns whose the token is, and for which of `audiences` it is meant. Raises Unauthorized.
+
+        audiences: if it is empty, the server's own.
+        """
         wanted = tuple(audiences) or self._audiences
         identity = await self._service_accounts.identify(token, wanted)
         if identity is not None:

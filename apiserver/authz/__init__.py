@@ -1,4 +1,4 @@
-"""Whether the caller may: attributes of a request to a decision, with the reason.
+"""Authorization: decides, from the attributes of a request, whether the caller may do it, and says why.
 
 Authorizers are asked in turn until one has an opinion; without any, the answer is no. Row O03.
 """

@@ -1,4 +1,4 @@
-"""What an authorizer is asked, and what it answers."""
+"""The attributes of a request that authorizers decide about, and their decisions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apiserver.vocabulary import GroupResource, UserInfo
 
 
 class Attributes(NamedTuple):
-    """Who wants to do what to which. For paths that are no resource only `verb` and `path` count."""
+    """Who wants to do what to which resource, or to which path: then only `verb` and `path` count."""
 
     user: UserInfo
     verb: str
@@ -42,7 +42,7 @@ NO_OPINION = Verdict(Decision.NO_OPINION)
 
 
 class AuthorizationChain:
-    """authorizers: asked in order until one allows or denies."""
+    """Asks authorizers in order until one allows or denies."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = tuple(authorizers)
@@ -58,7 +58,7 @@ class AuthorizationChain:
         return Verdict(Decision.NO_OPINION, "\n".join(reasons))
 
     def require(self, attributes: Attributes) -> None:
-        """Raises Forbidden, which says what was refused to whom."""
+        """Raises Forbidden, with who may not do what, unless the request is allowed."""
         verdict = self(attributes)
         if verdict.decision is not Decision.ALLOW:
             raise forbidden(attributes, verdict.reason)

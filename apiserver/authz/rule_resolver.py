@@ -1,4 +1,4 @@
-"""What somebody may do, as a list of rules: the answer to a SelfSubjectRulesReview."""
+"""Lists what a user may do as rules: the answer to a SelfSubjectRulesReview."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NonResourceRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """is_incomplete: there may be more that could not be found out; problems say why."""
+    """What a user may do. is_incomplete: there may be more rules; problems say why they are not known."""
 
     resource_rules: Sequence[ResourceRule] = ()
     non_resource_rules: Sequence[NonResourceRule] = ()
@@ -31,12 +31,12 @@ class RuleSet:
     problems: Sequence[str] = field(default=())
 
 
-# (user, namespace) -> what they may do there
+# Takes a user and a namespace.
 RuleResolver: TypeAlias = Callable[[UserInfo, str], RuleSet]
 
 
 def all_rules(resolvers: Sequence[RuleResolver]) -> RuleResolver:
-    """What all resolvers together know."""
+    """Returns a resolver that joins the rules of all resolvers."""
 
     def resolve(user: UserInfo, namespace: str) -> RuleSet:
         found = [resolver(user, namespace) for resolver in resolvers]

@@ -1,7 +1,28 @@
-"""The built-in types as data: names, scope, columns, strategies. One file to a group.
+"""The built-in types: a package per API group, and in it a module or package per kind.
 
-Fields, their types and their descriptions come from Kubernetes' own definitions (`schema.builtin`), numbers
-on the wire and what empty means from its Go types (`schema.go_fields`); what those lack is here. Defaults
-and checks are in `rules`. `builtins` makes served resources of it all: where a type has several versions,
-its objects are kept in one of them and converted at the registry's border.
+    core, apps, batch, …  one package for each group; its `types` lists the kinds in discovery's order
+    builtin_type          the form in which a kind is declared: names, verbs, defaults, strategy, columns
+    builtins              makes served resources of all declarations
+    runtime_config        which versions `--runtime-config` turns on and off
+    subresources          those with a kind of their own: scale, and those that connect to a node
+    pod_specs             everything inside a PodSpec, which many kinds have
+    common                what else kinds of several groups share
+
+Fields, their types and their descriptions come from Kubernetes' own definitions (`schema.builtin`); the width
+of numbers and what empty means, from its Go types (`schema.go_fields`). What those lack is here: names,
+scope, verbs, defaults, validation, warnings and columns.
+
+A kind's module begins with `builtin_type`, its declaration; its defaults, checks, warnings and columns
+follow. To add a kind, write such a module and list it in `types` of its group.
+
+What it guarantees: paths, reasons, texts and the order of errors are Kubernetes' (pkg/apis/*/validation of
+release 1.34, k8s.io/kubernetes), because people and scripts know them. Everything but `builtins` is pure: a
+rule is a function of documents, and can be tested without a server.
+
+Why this shape: a reader asks about one kind, and finds all about it in one place. Where a type has several
+versions, its objects are stored in one of them and converted at the registry's border
+(`registry.version_codec`), so that rules are written once, for that version.
+
+Left out: what a kind needs beside its own fields is in `admission.plugins`, `controllers` or
+`handlers.subresources`.
 """

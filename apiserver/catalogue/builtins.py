@@ -1,16 +1,14 @@
-"""The catalogue as served resources."""
+"""Builds the served resources of all built-in types."""
 
 from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.apiextensions.validation.custom_resource_definitions import CheckRules
-from apiserver.apiextensions.validation.schema_defaults import EvaluateRules
 from apiserver.brand import Brand
 from apiserver.catalogue import (
     admissionregistration,
@@ -35,20 +33,18 @@ from apiserver.catalogue import (
     scheduling,
     storage,
 )
-from apiserver.catalogue.apiextensions import nothing_wrong
 from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
-from apiserver.catalogue.core.services.allocation import ServiceAllocator, service_allocator
-from apiserver.catalogue.rbac import role_bindings as rbac_rules
-from apiserver.catalogue.rules.defaults import DEFAULTS
+from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.runtime_config import RuntimeConfig
-from apiserver.registry.served_resource import ConversionCodec, ResourceTable, ServedResource
+from apiserver.registry.conversion_codec import ConversionCodec, StorageVersion
+from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import SchemaCompiler
+from apiserver.schema.compile import Default, SchemaCompiler
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 
 EVENT_TTL_S: Final = 3600
 DEFAULT_RUNTIME_CONFIG: Final = RuntimeConfig()
-DEFAULT_ALLOCATOR: Final = service_allocator(
+DEFAULT_ALLOCATOR: Final = ServiceAllocator.for_networks(
     (ipaddress.ip_network("10.0.0.0/16"),), (30_000, 32_767), random.SystemRandom().randint
 )
 
@@ -58,21 +54,18 @@ def builtin_resources(
     schemas: BuiltinSchemas,
     *,
     event_ttl_s: int = EVENT_TTL_S,
-    pools: ServiceAllocator = DEFAULT_ALLOCATOR,
+    service_allocator: ServiceAllocator = DEFAULT_ALLOCATOR,
     runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG,
-    check_rules: CheckRules = nothing_wrong,
-    evaluate_rules: EvaluateRules = nothing_wrong,
 ) -> ResourceTable:
-    """All built-in resources, in the order of discovery.
+    """Returns all built-in resources, in the order of discovery.
 
-    event_ttl_s: how long Events are kept. pools: from where Services get addresses and ports.
+    event_ttl_s: how long Events are kept. service_allocator: gives Services their addresses and ports.
     runtime_config: which versions are served.
-    check_rules, evaluate_rules: of definitions of custom resources.
     """
     types = (
-        *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=pools),
+        *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=service_allocator),
         *apiregistration.types(),
-        *apiextensions.types(brand, schemas, check_rules=check_rules, evaluate_rules=evaluate_rules),
+        *apiextensions.types(brand, schemas.get),
         *apps.types(),
         *events.types(event_ttl_s=event_ttl_s),
         *authentication.types(),
@@ -98,7 +91,8 @@ def builtin_resources(
 def _served(
     types: Iterable[BuiltinType], brand: Brand, schemas: BuiltinSchemas, runtime_config: RuntimeConfig
 ) -> Iterable[ServedResource]:
-    schema_compiler = SchemaCompiler({**DEFAULTS, **rbac_rules.defaults(brand.group(rbac.GROUP))})
+    types = tuple(types)
+    schema_compiler = SchemaCompiler(defaults_of(types))
     first: dict[tuple[str, str], BuiltinType] = {}
     for builtin in types:
         group = _full_group(builtin.group, brand)
@@ -129,26 +123,39 @@ def _served(
             columns=builtin.columns,
             selectable_fields=builtin.selectable_fields,
             storage_version=stored_as.version if stored_as else builtin.version,
-            conversion=_conversion(stored_as, brand) if stored_as else None,
+            version_codec=_codec(builtin, group_version, stored_as, brand) if stored_as else None,
             definition=builtin.definition,
             deprecation=builtin.deprecation,
             schema_compiler=schema_compiler,
         )
 
 
+def defaults_of(types: Iterable[BuiltinType]) -> Mapping[str, Default]:
+    """Returns the defaults of all types together, by definition. Each definition has one default."""
+    together: dict[str, Default] = {}
+    for builtin in types:
+        for definition, default in builtin.defaults.items():
+            if together.setdefault(definition, default) is not default:
+                raise ValueError(f"{definition} has two defaults; put them together with in_turn")
+    return MappingProxyType(together)
+
+
 def _as_it_is(document: Document) -> None:
-    """A conversion between versions that differ in name only."""
+    """Converts between versions that differ in their names only: not at all."""
 
 
-def _conversion(stored_as: StoredAs, brand: Brand) -> ConversionCodec:
+def _codec(
+    builtin: BuiltinType, group_version: GroupVersion, stored_as: StoredAs, brand: Brand
+) -> ConversionCodec:
     group = _full_group(stored_as.group, brand)
-    return ConversionCodec(
+    storage = StorageVersion(
         GroupResource(group, stored_as.resource),
         str(GroupVersion(group, stored_as.version)),
         stored_as.kind,
         stored_as.to_stored,
         stored_as.from_stored,
     )
+    return ConversionCodec(str(group_version), builtin.kind, storage)
 
 
 def _full_group(group: str, brand: Brand) -> str:

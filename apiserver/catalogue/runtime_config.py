@@ -1,4 +1,4 @@
-"""Which versions of which types are served: --runtime-config.
+"""The flag --runtime-config: which versions of which types are served.
 
 Source: k8s.io/apiserver, pkg/server/resourceconfig.
 """
@@ -10,12 +10,12 @@ from typing import Final
 
 from apiserver.vocabulary import GroupVersion
 
-# Keys that name many versions, by what a version's name has in it.
-_KINDS: Final = {"api/alpha": "alpha", "api/beta": "beta"}
+# Keys that name all versions of a stability level, and the word in the names of these versions.
+_STABILITY_LEVELS: Final = {"api/alpha": "alpha", "api/beta": "beta"}
 
 
 class RuntimeConfig:
-    """The word of the most exact key counts: of a resource, of its version, of a kind of versions, of all.
+    """Tells which versions are served. The most exact key counts: resource, version, stability level, all.
 
     given: as `api/beta`, `batch/v1`, `v1` (the core group) or `apps/v1/deployments`, and whether it is on.
     """
@@ -25,7 +25,7 @@ class RuntimeConfig:
 
     def serves(self, group_version: GroupVersion, resource: str, *, by_default: bool) -> bool:
         version = group_version.version
-        stability = next((key for key, word in _KINDS.items() if word in version), "api/ga")
+        stability = next((key for key, word in _STABILITY_LEVELS.items() if word in version), "api/ga")
         for key in (f"{group_version}/{resource}", str(group_version), stability, "api/all"):
             if key in self._given:
                 return self._given[key]

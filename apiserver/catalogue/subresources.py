@@ -1,16 +1,12 @@
-"""Subresources that speak a kind of their own, or connect to a node.
-
-What answers them: `handlers.subresources`.
-"""
+"""Subresources that have a kind of their own, or connect to a node. `handlers.subresources` serves them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from apiserver.brand import Brand
-from apiserver.meta import table
 from apiserver.registry.served_resource import ScaleFields, Subresource
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupVersion
 
 SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
@@ -22,10 +18,6 @@ AUTOSCALING_V1: Final = GroupVersion("autoscaling", "v1")
 CORE_V1: Final = GroupVersion("", "v1")
 POLICY_V1: Final = GroupVersion("policy", "v1")
 
-_PROXY_VERBS: Final = ("create", "delete", "get", "patch", "update")
-_STREAM_VERBS: Final = ("create", "get")
-
-
 # ---- scale
 
 
@@ -33,57 +25,25 @@ def scale(fields: ScaleFields) -> Subresource:
     return Subresource("scale", kind="Scale", group_version=AUTOSCALING_V1, definition=SCALE, scale=fields)
 
 
-def _label_selector(document: Document) -> str:
-    selector = _at(document, "spec", "selector")
-    return table.selector_text(selector) if selector else ""
-
-
-def _equalities(document: Document) -> str:
-    labels = _at(document, "spec", "selector")
-    return table.selector_text({"matchLabels": labels}) if labels else ""
-
-
 def text_at(*path: str) -> Callable[[Document], str]:
-    """A selector that the object holds as a text, as custom resources do."""
+    """Returns a getter of the selector that the object holds as a text at a path, as custom resources do."""
 
     def text(document: Document) -> str:
-        found = _at(document, *path)
-        return found if isinstance(found, str) else ""
+        value = at(document, *path)
+        return value if isinstance(value, str) else ""
 
     return text
 
 
-def _at(document: Document, *path: str) -> Any:
-    value: Any = document
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
+# ---- connections to a node
 
 
-SCALE_SUBRESOURCE: Final = scale(ScaleFields(_label_selector))
-_SCALE: Final = scale(ScaleFields(_equalities))
+def proxy(kind: str) -> Subresource:
+    """Returns a subresource that proxies HTTP. kind: of the options in the query."""
+    verbs = ("create", "delete", "get", "patch", "update")
+    return Subresource("proxy", verbs=verbs, kind=kind, has_paths=True)
 
 
-# ---- of pods, services, nodes and service accounts
-
-POD_ATTACH: Final = Subresource("attach", verbs=_STREAM_VERBS, kind="PodAttachOptions")
-POD_BINDING: Final = Subresource("binding", verbs=("create",), kind="Binding", definition=BINDING)
-POD_EVICTION: Final = Subresource(
-    "eviction", verbs=("create",), kind="Eviction", group_version=POLICY_V1, definition=EVICTION
-)
-POD_EXEC: Final = Subresource("exec", verbs=_STREAM_VERBS, kind="PodExecOptions")
-POD_LOG: Final = Subresource("log", verbs=("get",))
-POD_PORT_FORWARD: Final = Subresource("portforward", verbs=_STREAM_VERBS, kind="PodPortForwardOptions")
-POD_PROXY: Final = Subresource("proxy", verbs=_PROXY_VERBS, kind="PodProxyOptions", has_paths=True)
-SERVICE_PROXY: Final = Subresource("proxy", verbs=_PROXY_VERBS, kind="ServiceProxyOptions", has_paths=True)
-NODE_PROXY: Final = Subresource("proxy", verbs=_PROXY_VERBS, kind="NodeProxyOptions", has_paths=True)
-
-
-def service_account_token(brand: Brand) -> Subresource:
-    return Subresource(
-        "token",
-        verbs=("create",),
-        kind="TokenRequest",
-        group_version=GroupVersion(brand.group("authentication"), "v1"),
-        definition=TOKEN_REQUEST,
-    )
+def stream(name: str, kind: str) -> Subresource:
+    """Returns a subresource that streams. kind: of the options in the query."""
+    return Subresource(name, verbs=("create", "get"), kind=kind)

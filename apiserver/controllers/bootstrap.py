@@ -1,8 +1,8 @@
-"""What every server has from the start: the system's namespaces and priority classes, and flow control that
-lets everybody in. kube-apiserver makes them itself, whatever controllers run.
+"""Creates the objects that every server has: the system's namespaces and priority classes, and the mandatory
+flow control, which lets everybody in. kube-apiserver creates them itself, whatever controllers run.
 
-Made if they are not there when the server starts. Kubernetes' suggestions for flow control are left out:
-they divide the requests of a cluster's own parts among queues, and this server has one limit for all.
+They are created at the start if they do not exist. Kubernetes' suggested flow control is left out: it divides
+the requests of a cluster's own components among queues, and this server has one limit for all.
 Source: kubernetes, pkg/registry/{scheduling,flowcontrol}/rest; k8s.io/apiserver, flowcontrol/bootstrap.
 """
 
@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS, MANDATORY_PRIORITY_LEVELS
+from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
+from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
 from apiserver.catalogue.scheduling.priority_classes import SYSTEM_CLASSES
 from apiserver.errors import AlreadyExists, ApiError
-from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
+from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import StorageError
 
@@ -33,31 +34,29 @@ _DESCRIPTIONS: Final = {
     "system-node-critical": "For pods of the system that must stay on the node where they are.",
     "system-cluster-critical": "For pods of the system that must run, on whatever node they do.",
 }
-# By this Kubernetes knows objects that it may bring up to date, and other tools whose they are.
+# Kubernetes updates objects with this annotation by itself; other tools see from it who maintains them.
 _AUTOUPDATED: Final = {"apf.kubernetes.io/autoupdate-spec": "true"}
 
 
 @dataclass(frozen=True, slots=True)
 class BootstrapHook:
-    """Objects that are there when a start hook is done."""
+    """A post-start hook: the server is ready once its objects exist. name: of the health check."""
 
-    hook: str
+    name: str
     objects: tuple[tuple[ServedResource, Document], ...]
 
-    async def make(self, registry: Registry) -> None:
-        """Return when all of them are there."""
+    async def run(self, registry: Registry) -> None:
+        """Create the objects that do not exist. Returns when all do."""
         await registry.cache.wait_until_filled()
         async with asyncio.TaskGroup() as tasks:
             for resource, document in self.objects:
-                if (
-                    registry.cache.get_cached(registry.key(resource, "", document["metadata"]["name"]))
-                    is None
-                ):
-                    tasks.create_task(_make(registry, resource, document))
+                key = registry.key(resource, "", document["metadata"]["name"])
+                if registry.cache.get_cached(key) is None:
+                    tasks.create_task(_create(registry, resource, document))
 
 
 def bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[BootstrapHook]:
-    """Those of what is served."""
+    """The hooks for those of the resources that are served."""
     flow_control = brand.group("flowcontrol.apiserver")
     namespaces: dict[str, Document] = {name: {} for name in SYSTEM_NAMESPACES}
     hooks: dict[str, tuple[tuple[str, str, dict[str, Document]], ...]] = {
@@ -98,15 +97,16 @@ def _document(resource: ServedResource, name: str, fields: Document) -> Document
     return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
 
 
-async def _make(registry: Registry, resource: ServedResource, document: Document) -> None:
+async def _create(registry: Registry, resource: ServedResource, document: Document) -> None:
     while True:
         try:
-            await registry.create(resource, "", copy.deepcopy(document), WriteOptions())
+            request = WriteRequest(resource=resource, namespace="", name=document["metadata"]["name"])
+            await registry.create(request, Draft(copy.deepcopy(document)))
         except AlreadyExists:
             return  # Another server was faster.
         except (ApiError, StorageError) as error:
             name = document["metadata"]["name"]
-            log.warning("%s %s cannot be made yet: %s", resource.kind, name, error)
+            log.warning("%s %s cannot be created yet: %s", resource.kind, name, error)
             await asyncio.sleep(RETRY_S)
         else:
             return

@@ -1,44 +1,47 @@
-"""Cluster roles that aggregate others have their rules: kube-controller-manager's controller of this name.
+"""Gives aggregated cluster roles the rules of the roles that they select, as kube-controller-manager does.
 
-All are worked out together, in memory, so that a role that is aggregated into a role that is aggregated
-is in the last one at once, and each is written at most once for a change. Several servers on one store
-all run this; to write what is there already changes nothing. Who owns a role's rules stays as it is.
+All are computed together, in memory: rules that pass through several aggregated roles reach the last one at
+once, and each role is written at most once for a change. Several servers on one store all run this; writing
+rules that are there already changes nothing. Who owns the rules in managedFields stays as it is.
 Source: k8s.io/kubernetes, pkg/controller/clusterroleaggregation.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from apiserver.authz.rbac.rules import Malformed, PolicyRule, parse_rules
 from apiserver.brand import Brand
-from apiserver.controllers.informer import follow_for_ever
+from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requeue
+from apiserver.controllers.informer import Informer, ListWatch
+from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
-from apiserver.meta.options import WriteOptions
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
-from apiserver.validation.checks import selects
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document
-from storage.errors import StorageError, ValueTooLarge
+from storage.errors import ValueTooLarge
 from storage.interface import ANY
 from storage.keys import prefix_range
 
 log = logging.getLogger(__name__)
 
-RETRY_S: Final = 5.0
-# Thousands of roles may come at once. Whoever else needs the processor gets it 20 times as long.
+BACKOFF: Final = Backoff(base_s=5.0, max_s=60.0)
+# The one key of the queue: all roles are computed together.
+_ALL: Final = "all"
+# Thousands of roles may come at once. Other tasks get the processor 20 times as long.
 REST_FACTOR: Final = 20
 
 _Rules = tuple[PolicyRule, ...]
 
 
 class ClusterRole(NamedTuple):
-    """selectors: of the roles whose rules it has; empty if it has rules of its own."""
+    """One cluster role. selectors: those of aggregationRule; empty if it has rules of its own."""
 
     labels: Mapping[str, str]
     rules: _Rules
@@ -64,13 +67,13 @@ _NO_ROLE: Final = ClusterRole({}, (), ())
 
 
 class ClusterRoleAggregation:
-    def __init__(self, registry: Registry, table: Callable[[], ResourceTable], brand: Brand) -> None:
+    def __init__(self, registry: Registry, served: ServedTable, brand: Brand) -> None:
         self._registry = registry
-        self._table = table
+        self._served = served
         self._group = brand.group("rbac.authorization")
-        # What was read of each, by name: as of a revision.
+        # What was read of each role, by name, and at which revision.
         self._known: dict[str, tuple[int, ClusterRole]] = {}
-        self._is_due = asyncio.Event()
+        self.queue: WorkQueue[str] = WorkQueue("ClusterRoleAggregator", BACKOFF)
 
     async def run(self) -> None:
         """Aggregate until cancelled."""
@@ -78,29 +81,18 @@ class ClusterRoleAggregation:
         if resource is None:
             return  # Not served.
         prefix = self._registry.prefix_of(resource)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(follow_for_ever(self._registry.cache, prefix, self._on_role))
-            while True:
-                await self._is_due.wait()
-                self._is_due.clear()
-                try:
-                    await asyncio.sleep(await self._aggregate(resource, prefix))
-                except StorageError as error:
-                    log.warning("cluster roles cannot be aggregated yet: %s", error)
-                    await self._retry()
-                except Exception:  # An object that breaks us must not stop the server.
-                    log.exception("cluster roles cannot be aggregated")
-                    await self._retry()
+        informer = Informer(ListWatch(self._registry.cache, prefix), lambda _: self.queue.add(_ALL))
 
-    async def _retry(self) -> None:
-        self._is_due.set()
-        await asyncio.sleep(RETRY_S)
+        async def reconcile(_: str) -> Outcome:
+            return await self._aggregate(resource, prefix)
 
-    def _on_role(self, key: str, found: StoredObject | None) -> None:
-        self._is_due.set()
+        controller = Controller(
+            self.queue, reconcile, informers=[informer], failure_cooldown_s=BACKOFF.base_s
+        )
+        await controller.run()
 
-    async def _aggregate(self, resource: ServedResource, prefix: str) -> float:
-        """Write all rules that are not as they should be. Returns for how long to rest, in seconds.
+    async def _aggregate(self, resource: ServedResource, prefix: str) -> Outcome:
+        """Write all rules that are not as they should be.
 
         Raises the storage's errors.
         """
@@ -108,6 +100,7 @@ class ClusterRoleAggregation:
         roles = await self._roles(prefix)
         wanted = aggregated(roles)
         rest_s = (time.monotonic() - began) * REST_FACTOR
+        is_complete = True
         for name, rules in wanted.items():
             if rules == roles[name].rules:
                 continue
@@ -117,9 +110,8 @@ class ClusterRoleAggregation:
                 pass  # It is gone.
             except (ApiError, CorruptObject, ValueTooLarge) as error:
                 log.warning("cluster role %s cannot be aggregated yet: %s", name, error)
-                self._is_due.set()
-                rest_s = max(rest_s, RETRY_S)
-        return rest_s
+                is_complete = False
+        return Cooldown(rest_s) if is_complete else Requeue(cooldown_s=rest_s)
 
     async def _roles(self, prefix: str) -> dict[str, ClusterRole]:
         listing = await self._registry.cache.list(prefix_range(prefix), ANY)
@@ -140,16 +132,16 @@ class ClusterRoleAggregation:
         return {name: role for name, (_, role) in self._known.items()}
 
     async def _write(self, resource: ServedResource, name: str, rules: _Rules) -> None:
-        def with_rules(found: StoredObject) -> Document:
+        def with_rules(found: StoredObject) -> Draft:
             document = found.document()
             if ClusterRole.of(document).selectors:
                 document["rules"] = [rule.document() for rule in rules]
-            return document
+            return Draft(document)
 
-        await self._registry.update(resource, "", name, with_rules, WriteOptions())
+        await self._registry.update(WriteRequest(resource=resource, namespace="", name=name), with_rules)
 
     def _resource(self) -> ServedResource | None:
-        return self._table().find(self._group, "v1", "clusterroles")
+        return self._served.find(self._group, "v1", "clusterroles")
 
 
 def aggregated(roles: Mapping[str, ClusterRole]) -> dict[str, _Rules]:

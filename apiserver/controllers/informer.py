@@ -1,76 +1,174 @@
-"""How controllers learn of objects: all there are, then each that changes."""
+"""How controllers learn of objects: an informer gives them all there are, then each that changes.
+
+It reads the watch cache, so that it costs the store nothing, and keeps no objects of its own: what they are
+now, controllers read from the cache, too.
+Source of the idea: k8s.io/client-go, tools/cache (reflector.go, shared_informer.go).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-from apiserver.registry.stored_object import StoredObject
+from apiserver.controllers.work_queue import Backoff
+from apiserver.registry.stored_object import CorruptObject, StoredObject
 from storage.errors import RevisionCompacted, StorageError
 from storage.keys import prefix_range
-from storage.watch_cache import EVERYTHING, KeyVersion, WatchCache
+from storage.watch_cache import EVERYTHING, KeyVersion, Scope, WatchCache
 
 log = logging.getLogger(__name__)
 
-# After the place was lost.
-RETRY_S: Final = 1.0
+# It lists from memory, and what it informs of (roles, definitions) must not be old for long.
+RESTART: Final = Backoff(base_s=0.2, max_s=1.0)
+BATCH_MAX: Final = 100
 
 
-async def follow(
-    cache: WatchCache[StoredObject],
-    prefix: str,
-    *,
-    only_changes: bool = False,
-    on_listed: Callable[[set[str]], None] | None = None,
-) -> AsyncIterator[tuple[str, StoredObject | None]]:
-    """Each object of a resource by its key, as it is and whenever it changes; None for one that is gone.
+class Notification(NamedTuple):
+    """One object was added, updated or deleted.
 
-    only_changes: not as it is now.
-    on_listed: called with the keys of all that are there, once each has been given.
-    Ends when changes may have been missed. Raises RevisionCompacted, and the storage's errors.
+    revision: of the change; for an object that was listed, of its last change.
+    old: the object before; None if it did not exist, or if that is not known.
+    new: the object now; None if it was deleted.
     """
-    something = asyncio.Event()
-    versions: Sequence[KeyVersion[StoredObject]] = ()
-    revision = cache.revision
-    if not only_changes:
-        listing = await cache.list(prefix_range(prefix))
-        versions, revision = listing.versions, listing.revision
-    watcher = cache.watch(prefix, after=revision, scope=EVERYTHING, on_ready=something.set)
-    try:
-        for version in versions:
-            yield version.key, version.value
-        if on_listed is not None:
-            on_listed({version.key for version in versions})
-        while not watcher.is_ended:
-            for delivery in watcher.take():
-                yield delivery.event.version.key, delivery.event.version.value
-            if not len(watcher):
-                await something.wait()
-                something.clear()
-    finally:
-        cache.unwatch(prefix, watcher, EVERYTHING)
+
+    key: str
+    namespace: str
+    name: str
+    revision: int
+    old: StoredObject | None
+    new: StoredObject | None
 
 
-async def follow_for_ever(
-    cache: WatchCache[StoredObject],
-    prefix: str,
-    on_object: Callable[[str, StoredObject | None], None],
-    *,
-    only_changes: bool = False,
-    on_listed: Callable[[set[str]], None] | None = None,
-) -> None:
-    """Call `on_object` for each object of a resource, beginning again whenever the place is lost.
+@dataclass(frozen=True, slots=True)
+class ListWatch:
+    """Which objects an informer lists and watches.
 
-    only_changes: not for those that are there; changes made when the place is lost may be missed.
-    on_listed: each time, called with the keys of all that are there, once `on_object` was called for each.
+    prefix: of the resource's keys. scope: the objects that matter, if not all of the resource.
+    lists: whether existing objects are delivered, too: at the start, and again each time the watch was lost.
+        Without it, changes made while it was lost are missed.
+    restart: the delays between a watch that ended and the next one.
     """
-    await cache.wait_until_filled()
-    while True:
+
+    cache: WatchCache[StoredObject]
+    prefix: str
+    scope: Scope = EVERYTHING
+    lists: bool = True
+    restart: Backoff = RESTART
+
+
+class Informer:
+    """Tells a handler of the objects of one resource, in the order of their changes.
+
+    handler: called for each notification; it must not block. What it raises is logged, and the next
+        notification is delivered.
+    on_batch: called when the handler has been told of all that was listed, and after each batch of changes.
+    reports_missed_deletions: whether objects that were deleted while the watch was lost are reported, for
+        which the informer remembers all keys.
+    wait_for_room: awaited between batches (`WorkQueue.wait_for_room`).
+    batch_max: how many objects are delivered before other tasks have their turn.
+    """
+
+    def __init__(
+        self,
+        source: ListWatch,
+        handler: Callable[[Notification], None],
+        *,
+        on_batch: Callable[[], None] | None = None,
+        reports_missed_deletions: bool = False,
+        wait_for_room: Callable[[], Awaitable[None]] | None = None,
+        batch_max: int = BATCH_MAX,
+    ) -> None:
+        self._source = source
+        self._cache = source.cache
+        self._prefix = source.prefix
+        self._handler = handler
+        self._on_batch = on_batch
+        self._keys: set[str] | None = set() if reports_missed_deletions else None
+        self._wait_for_room = wait_for_room
+        self._batch_max = batch_max
+        # Set when the handler has been told of all objects that existed at the start.
+        self.has_synced = asyncio.Event()
+
+    async def run(self) -> None:
+        """Deliver until cancelled."""
+        await self._cache.wait_until_filled()
+        loop = asyncio.get_running_loop()
+        failures = 0
+        while True:
+            began = loop.time()
+            try:
+                await self._list_and_watch()
+            except (RevisionCompacted, StorageError) as error:
+                log.warning("%s cannot be watched, trying again: %s", self._prefix, error)
+            except Exception:  # It must not stop the server.
+                log.exception("%s cannot be watched, trying again", self._prefix)
+            # One that ran for a while was not lost for the same reason again.
+            failures = 0 if loop.time() - began > self._source.restart.max_s else failures
+            await asyncio.sleep(self._source.restart.delay_s(failures))
+            failures += 1
+
+    async def _list_and_watch(self) -> None:
+        """Returns when changes may have been missed. Raises RevisionCompacted, and the storage's errors."""
+        versions: Sequence[KeyVersion[StoredObject]] = ()
+        revision = self._cache.revision
+        if self._source.lists:
+            listing = await self._cache.list(prefix_range(self._source.scope.key_prefix or self._prefix))
+            versions, revision = listing.versions, listing.revision
+        has_changes = asyncio.Event()
+        scope = self._source.scope
+        watcher = self._cache.watch(self._prefix, after=revision, scope=scope, on_ready=has_changes.set)
         try:
-            async for key, found in follow(cache, prefix, only_changes=only_changes, on_listed=on_listed):
-                on_object(key, found)
-        except (RevisionCompacted, StorageError) as error:
-            log.warning("%s cannot be followed, trying again: %s", prefix, error)
-        await asyncio.sleep(RETRY_S)
+            await self._deliver_listed(versions, revision)
+            self._end_batch()
+            self.has_synced.set()
+            while not watcher.is_ended:
+                for delivery in watcher.take(self._batch_max):
+                    previous = delivery.event.previous
+                    self._notify(delivery.event.version, previous.value if previous is not None else None)
+                self._end_batch()
+                if self._wait_for_room is not None:
+                    await self._wait_for_room()
+                if len(watcher):
+                    await asyncio.sleep(0)
+                else:
+                    await has_changes.wait()
+                    has_changes.clear()
+        finally:
+            self._cache.unwatch(self._prefix, watcher, scope)
+
+    async def _deliver_listed(self, versions: Sequence[KeyVersion[StoredObject]], revision: int) -> None:
+        if self._keys is not None:
+            for key in self._keys - {version.key for version in versions}:
+                self._notify(KeyVersion(key, None, revision=revision, create_revision=0), None)
+        for number, version in enumerate(versions, 1):
+            self._notify(version, None)
+            if number % self._batch_max == 0:
+                if self._wait_for_room is not None:
+                    await self._wait_for_room()
+                await asyncio.sleep(0)
+
+    def _end_batch(self) -> None:
+        if self._on_batch is None:
+            return
+        try:
+            self._on_batch()
+        except Exception:
+            log.exception("a batch of changes of %s cannot be handled", self._prefix)
+
+    def _notify(self, version: KeyVersion[StoredObject], old: StoredObject | None) -> None:
+        key, new = version.key, version.value
+        if self._keys is not None:
+            if new is None:
+                self._keys.discard(key)
+            else:
+                self._keys.add(key)
+        namespace, _, name = key[len(self._prefix) :].rpartition("/")
+        try:
+            self._handler(Notification(key, namespace, name, version.revision, old, new))
+        except CorruptObject as error:
+            log.error("an object is damaged and left out: %s", error)
+        except Exception:  # One object that breaks a controller must not hide the others from it.
+            log.exception("a change of %s cannot be handled", key)

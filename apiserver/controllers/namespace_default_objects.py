@@ -1,52 +1,51 @@
-"""What every namespace has: an account for pods that name none, and the CA by which they know this server.
+"""Creates the objects that every namespace has: the service account `default`, and the ConfigMap with the CA
+by which pods know this server.
 
-In a cluster kube-controller-manager makes them (its serviceaccount and root-ca-certificate-publisher
+In a cluster kube-controller-manager creates them (its serviceaccount and root-ca-certificate-publisher
 controllers). Without the account no pod can be created that does not name another.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.controllers.informer import follow_for_ever
-from apiserver.errors import AlreadyExists, ApiError, Forbidden, NotFound
-from apiserver.meta.options import WriteOptions
+from apiserver.controllers.controller import Controller, Outcome
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import AlreadyExists, Forbidden, NotFound
 from apiserver.registry.guard import Guard
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
-from storage.errors import StorageError
 
-log = logging.getLogger(__name__)
-
-RETRY_S: Final = 1.0
+BACKOFF: Final = Backoff(base_s=1.0, max_s=5.0)
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultObject:
-    """One object that every namespace has. document: without its namespace; made anew each time.
+    """One object that every namespace has.
 
-    is_kept: given the object as it is, whether it may stay like that; where not, it is set right.
+    document: returns a new copy of it, without its namespace.
+    is_current: whether an object that exists may stay as it is; otherwise it is replaced.
     """
 
     resource: str
     name: str
     document: Callable[[], Document]
-    is_kept: Callable[[Document], bool] = lambda document: True
+    is_current: Callable[[Document], bool] = lambda document: True
 
 
 def default_service_account() -> DefaultObject:
     return DefaultObject("serviceaccounts", "default", lambda: {"metadata": {"name": "default"}})
 
 
-def root_ca(certificates: str) -> DefaultObject:
-    """certificates: of the CA, in PEM."""
+def root_ca_config_map(certificates: str) -> DefaultObject:
+    """certificates: those of the CA, in PEM."""
     name, data = "kube-root-ca.crt", {"ca.crt": certificates}
     annotations = {
         "kubernetes.io/description": (
@@ -65,90 +64,78 @@ def root_ca(certificates: str) -> DefaultObject:
 class NamespaceDefaultObjects:
     """Keeps objects of the core group in all namespaces.
 
-    may_create: whether, and while what holds, a resource's object may be created in a namespace; raises
-        NotFound or Forbidden.
+    queue: of names of namespaces. name: of the queue.
+    may_create: whether an object of a resource may be created in a namespace. Returns what must still hold
+        when it is written; raises NotFound or Forbidden.
     """
 
     def __init__(
         self,
         registry: Registry,
-        table: Callable[[], ResourceTable],
+        served: ServedTable,
         may_create: Callable[[ServedResource, str, str], Awaitable[Guard | None]],
-        contents: Sequence[DefaultObject],
+        objects: Sequence[DefaultObject],
+        *,
+        name: str,
     ) -> None:
         self._registry = registry
-        self._table = table
+        self._served = served
         self._may_create = may_create
-        self._contents = contents
-        # Namespaces to look at, each once.
-        self._due: dict[str, None] = {}
-        self._is_due = asyncio.Event()
+        self._objects = objects
+        self.queue: WorkQueue[str] = WorkQueue(name, BACKOFF)
 
     async def run(self) -> None:
         """Look after all namespaces until cancelled."""
-        cache = self._registry.cache
-        async with asyncio.TaskGroup() as tasks:
-            namespaces = self._registry.prefix_of(self._resource("namespaces"))
-            tasks.create_task(follow_for_ever(cache, namespaces, self._on_namespace))
-            for content in self._contents:
-                prefix = self._registry.prefix_of(self._resource(content.resource))
-                on_object = self._watching(content, len(prefix))
-                tasks.create_task(follow_for_ever(cache, prefix, on_object))
-            while True:
-                await self._is_due.wait()
-                self._is_due.clear()
-                while self._due:
-                    await self._fill(next(iter(self._due)))
+        informers = [self._informer("namespaces", self._on_namespace)]
+        informers += [self._informer(each.resource, self._handler_of(each.name)) for each in self._objects]
+        await Controller(self.queue, self._reconcile, informers=informers).run()
 
-    def _on_namespace(self, key: str, found: StoredObject | None) -> None:
-        if found is not None:
-            self._look_at(key.rpartition("/")[2])
+    def _informer(self, resource: str, handler: Callable[[Notification], None]) -> Informer:
+        prefix = self._registry.prefix_of(self._resource(resource))
+        return Informer(
+            ListWatch(self._registry.cache, prefix), handler, wait_for_room=self.queue.wait_for_room
+        )
 
-    def _watching(
-        self, content: DefaultObject, prefix_length: int
-    ) -> Callable[[str, StoredObject | None], None]:
-        def on_object(key: str, found: StoredObject | None) -> None:
-            namespace, _, name = key[prefix_length:].partition("/")
-            if name == content.name:
-                self._look_at(namespace)
+    def _on_namespace(self, notification: Notification) -> None:
+        if notification.new is not None:
+            self.queue.add(notification.name)
+
+    def _handler_of(self, name: str) -> Callable[[Notification], None]:
+        def on_object(notification: Notification) -> None:
+            if notification.name == name:
+                self.queue.add(notification.namespace)
 
         return on_object
 
-    def _look_at(self, namespace: str) -> None:
-        self._due[namespace] = None
-        self._is_due.set()
-
-    async def _fill(self, namespace: str) -> None:
-        self._due.pop(namespace, None)
+    async def _reconcile(self, namespace: str) -> Outcome:
         try:
-            for content in self._contents:
-                await self._keep(content, namespace)
+            for each in self._objects:
+                await self._ensure(each, namespace)
         except (NotFound, Forbidden):
             pass  # The namespace is gone, or going.
-        except (ApiError, StorageError, CorruptObject) as error:
-            log.warning("namespace %s cannot be filled yet: %s", namespace, error)
-            self._look_at(namespace)
-            await asyncio.sleep(RETRY_S)
+        return None
 
-    async def _keep(self, content: DefaultObject, namespace: str) -> None:
-        """Raises NotFound or Forbidden where the namespace takes no objects."""
-        resource = self._resource(content.resource)
-        wanted = {**content.document(), "apiVersion": resource.api_version, "kind": resource.kind}
-        guard = await self._may_create(resource, namespace, content.name)
+    async def _ensure(self, default: DefaultObject, namespace: str) -> None:
+        """Create or replace an object. Raises NotFound or Forbidden if the namespace takes no objects."""
+        resource = self._resource(default.resource)
+        wanted = {**default.document(), "apiVersion": resource.api_version, "kind": resource.kind}
+        guard = await self._may_create(resource, namespace, default.name)
         try:
-            found = await self._registry.get(resource, namespace, content.name)
+            found = await self._registry.get(resource, namespace, default.name)
         except NotFound:
             with suppress(AlreadyExists):  # Another server was faster.
-                await self._registry.create(resource, namespace, wanted, WriteOptions(), guard)
+                request = WriteRequest(resource=resource, namespace=namespace, name=default.name, guard=guard)
+                await self._registry.create(request, Draft(wanted))
             return
-        if not content.is_kept(found.document()):
+        if not default.is_current(found.document()):
 
-            def set_right(current: StoredObject) -> Document:
-                return {**wanted, "metadata": current.document()["metadata"]}
+            def replaced(current: StoredObject) -> Draft:
+                return Draft({**wanted, "metadata": current.document()["metadata"]})
 
-            await self._registry.update(resource, namespace, content.name, set_right, WriteOptions())
+            request = WriteRequest(resource=resource, namespace=namespace, name=default.name)
+            await self._registry.update(request, replaced)
 
     def _resource(self, name: str) -> ServedResource:
-        found = self._table().find("", "v1", name)
+        found = self._served.find("", "v1", name)
         assert found is not None
         return found

@@ -1,8 +1,8 @@
-"""The default roles and bindings are there, and grant what they should, before the server is ready.
+"""Creates and reconciles the default roles and bindings before the server is ready.
 
 What is stored is compared in memory, and written only where something is missing. As in Kubernetes, one that
-cannot be set right does not keep the server from getting ready; a store that is away does, a full one does
-not, or nobody could make room.
+cannot be reconciled does not keep the server from getting ready. A store that cannot be reached does; a full
+one does not, or nobody could make room.
 Source: k8s.io/kubernetes, pkg/registry/rbac/rest/storage_rbac.go.
 """
 
@@ -21,10 +21,12 @@ from apiserver.authz.rbac.rule_coverage import TooManyRules
 from apiserver.brand import Brand
 from apiserver.controllers.bootstrap import BootstrapHook
 from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
-from apiserver.meta.options import DeleteOptions, WriteOptions
+from apiserver.meta.options import DeleteOptions
+from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import StorageError, StorageFull, ValueTooLarge
 from storage.interface import MOST_RECENT
@@ -33,7 +35,7 @@ log = logging.getLogger(__name__)
 
 HOOK: Final = "rbac/bootstrap-roles"
 RETRY_S: Final = 0.5
-# Others make, change and delete the same; nobody does so for ever.
+# Other servers and users may write the same objects, but not all the time.
 ATTEMPTS_MAX: Final = 10
 _RESOURCES: Final = {
     "ClusterRole": "clusterroles",
@@ -45,20 +47,20 @@ _RESOURCES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RbacBootstrapHook:
-    """A `BootstrapHook` that also sets right what is there already.
+    """A `BootstrapHook` that also reconciles objects that exist.
 
-    objects: by the namespace that they are in, which is made for them; the empty one is the cluster.
-    namespaces: makes a namespace, by its name.
-    autoupdate: the annotation by which somebody keeps an object as it is.
+    objects: the default objects by namespace; those of the cluster under "".
+    namespaces: by name, the hook that creates the namespace first.
+    autoupdate: the annotation with which users keep an object as it is.
     """
 
-    hook: str
+    name: str
     objects: Mapping[str, tuple[tuple[ServedResource, Document], ...]]
     namespaces: Mapping[str, BootstrapHook]
     autoupdate: str
 
-    async def make(self, registry: Registry) -> None:
-        """Return when each of them is there, and grants what it should or cannot be made to."""
+    async def run(self, registry: Registry) -> None:
+        """Returns when each object exists and grants what it should, or cannot be made to."""
         await registry.cache.wait_until_filled()
         async with asyncio.TaskGroup() as tasks:
             for namespace, objects in self.objects.items():
@@ -68,14 +70,14 @@ class RbacBootstrapHook:
         self, registry: Registry, namespace: str, objects: Iterable[tuple[ServedResource, Document]]
     ) -> None:
         if namespace:
-            await self.namespaces[namespace].make(registry)
+            await self.namespaces[namespace].run(registry)
         async with asyncio.TaskGroup() as tasks:
             for resource, default in objects:
                 if not self._is_reconciled(registry, resource, default):
                     tasks.create_task(_Reconciliation(registry, resource, default, self.autoupdate).run())
 
     def _is_reconciled(self, registry: Registry, resource: ServedResource, default: Document) -> bool:
-        """Whether the cache knows that there is nothing to do."""
+        """Whether nothing has to be done, as far as the cache knows."""
         meta = default["metadata"]
         found = registry.cache.get_cached(registry.key(resource, meta.get("namespace", ""), meta["name"]))
         if found is None or found.value is None or not found.value.head:
@@ -84,14 +86,14 @@ class RbacBootstrapHook:
             stored = found.value.document()
             if reconciliation.is_protected(stored, self.autoupdate):
                 return True
-            is_complete = reconciliation.completed(stored, default) == stored
-        except Exception:  # Whatever it is, it is told where it cannot be set right.
+            is_complete = reconciliation.reconciled(stored, default) == stored
+        except Exception:  # `_Reconciliation` logs it.
             return False
         return is_complete and not reconciliation.must_be_recreated(stored, default)
 
 
 def rbac_bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[RbacBootstrapHook]:
-    """One, if something of it is served."""
+    """The hook, if any of RBAC's types is served."""
     group, namespaces = brand.group("rbac.authorization"), table.find("", "v1", "namespaces")
     served = {kind: table.find(group, "v1", resource) for kind, resource in _RESOURCES.items()}
     objects: dict[str, list[tuple[ServedResource, Document]]] = defaultdict(list)
@@ -103,7 +105,7 @@ def rbac_bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[RbacBoo
     assert namespaces is not None
     yield RbacBootstrapHook(
         HOOK,
-        {namespace: tuple(those) for namespace, those in objects.items()},
+        {namespace: tuple(defaults) for namespace, defaults in objects.items()},
         {
             name: BootstrapHook(
                 HOOK, ((namespaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),)
@@ -116,7 +118,7 @@ def rbac_bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[RbacBoo
 
 @dataclass(frozen=True, slots=True)
 class _Reconciliation:
-    """Of one object with its default."""
+    """Reconciles one object with its default."""
 
     registry: Registry
     resource: ServedResource
@@ -124,7 +126,7 @@ class _Reconciliation:
     autoupdate: str
 
     async def run(self) -> None:
-        """Return when there is nothing more to do, or to hope for."""
+        """Returns when the object is as it should be, or cannot be reconciled."""
         attempts = 0
         while attempts < ATTEMPTS_MAX:
             try:
@@ -132,17 +134,17 @@ class _Reconciliation:
             except (AlreadyExists, Conflict, NotFound):
                 attempts += 1  # Another server was faster, which may have left nothing to do.
             except (ApiError, CorruptObject, TooManyRules, ValueTooLarge, StorageFull) as error:
-                log.warning("%s cannot be set right: %s", self, error)
+                log.warning("%s cannot be reconciled: %s", self, error)
                 return
             except StorageError as error:
-                log.warning("%s cannot be set right yet: %s", self, error)
+                log.warning("%s cannot be reconciled yet: %s", self, error)
                 await asyncio.sleep(RETRY_S)
             except Exception:  # An object that breaks us must not keep the server from starting.
-                log.exception("%s cannot be set right", self)
+                log.exception("%s cannot be reconciled", self)
                 return
             else:
                 return
-        log.warning("%s cannot be set right: others change it all the time", self)
+        log.warning("%s cannot be reconciled: others keep changing it", self)
 
     async def _try(self) -> None:
         """Raises AlreadyExists, Conflict and NotFound if others write the same."""
@@ -160,22 +162,25 @@ class _Reconciliation:
         if reconciliation.is_protected(stored, self.autoupdate):
             return
         if reconciliation.must_be_recreated(stored, self.default):
-            await registry.delete(resource, namespace, name, DeleteOptions(uid=stored["metadata"]["uid"]))
+            options = DeleteOptions(uid=stored["metadata"]["uid"])
+            await registry.delete(DeleteRequest(resource, namespace, name, options))
             await self._create()
-            log.info("%s was made anew: it granted another role", self)
+            log.info("%s was recreated: it granted another role", self)
         else:
-            await registry.update(resource, namespace, name, self._completed, WriteOptions())
+            request = WriteRequest(resource=resource, namespace=namespace, name=name)
+            await registry.update(request, self._reconciled)
 
     async def _create(self) -> None:
         document = {**self.default, "metadata": {**self.default["metadata"]}}
-        namespace = document["metadata"].get("namespace", "")
-        await self.registry.create(self.resource, namespace, document, WriteOptions())
+        meta = document["metadata"]
+        request = WriteRequest(resource=self.resource, namespace=meta.get("namespace", ""), name=meta["name"])
+        await self.registry.create(request, Draft(document))
 
-    def _completed(self, found: StoredObject) -> Document:
+    def _reconciled(self, found: StoredObject) -> Draft:
         stored = found.document()
         if reconciliation.is_protected(stored, self.autoupdate):
-            return stored
-        return reconciliation.completed(stored, self.default)
+            return Draft(stored)
+        return Draft(reconciliation.reconciled(stored, self.default))
 
     def __str__(self) -> str:
         meta = self.default["metadata"]

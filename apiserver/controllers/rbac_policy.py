@@ -1,17 +1,18 @@
-"""Tells the RBAC authorizer what roles and bindings there are."""
+"""Tells the RBAC authorizer which roles and bindings are stored."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Final
 
-from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Policy
+from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RbacPolicy
 from apiserver.authz.rbac.rules import Malformed
-from apiserver.controllers.informer import follow_for_ever
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.registry.served_resource import ResourceTable
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.stored_object import CorruptObject
 from apiserver.vocabulary import Document
 
 log = logging.getLogger(__name__)
@@ -25,52 +26,39 @@ _KINDS: Final = {
 
 
 class RbacPolicyInformer:
-    """Keeps a `Policy` as the store has it, as soon as the watch cache knows."""
+    """Keeps an `RbacPolicy` up to date with the watch cache."""
 
-    def __init__(self, registry: Registry, table: ResourceTable, group: str, policy: Policy) -> None:
-        """group: of RBAC's types, all of which the table has."""
-        self._registry, self._policy = registry, policy
-        self._resources = {
-            kind: resource
+    def __init__(self, registry: Registry, table: ResourceTable, group: str, policy: RbacPolicy) -> None:
+        """group: the API group of RBAC's types, all of which the table has."""
+        self._policy = policy
+        self._informers = [
+            Informer(
+                ListWatch(registry.cache, registry.prefix_of(resource)),
+                partial(self._on_object, kind),
+                reports_missed_deletions=True,
+            )
             for plural, kind in _KINDS.items()
             if (resource := table.find(group, "v1", plural)) is not None
-        }
-        self._unlisted = set(self._resources)
-        self._is_complete = asyncio.Event()
+        ]
 
     async def wait_until_complete(self) -> None:
         """Return when the policy has all that was stored."""
-        await self._is_complete.wait()
+        for informer in self._informers:
+            await informer.has_synced.wait()
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Keep the policy up to date until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for kind, resource in self._resources.items():
-                tasks.create_task(self._follow(kind, resource), name=f"rbac-{resource.resource}")
+            for informer in self._informers:
+                tasks.create_task(informer.run(), name="rbac-policy")
 
-    async def _follow(self, kind: str, resource: ServedResource) -> None:
-        prefix = self._registry.prefix_of(resource)
-
-        def on_listed(keys: set[str]) -> None:
-            for namespace, name in self._policy.names(kind):
-                if self._registry.key(resource, namespace, name) not in keys:
-                    self._policy.remove(kind, namespace, name)
-            self._unlisted.discard(kind)
-            if not self._unlisted:
-                self._is_complete.set()
-
-        def on_object(key: str, found: StoredObject | None) -> None:
-            self._learn(kind, key.removeprefix(prefix), found)
-
-        await follow_for_ever(self._registry.cache, prefix, on_object, on_listed=on_listed)
-
-    def _learn(self, kind: str, place: str, found: StoredObject | None) -> None:
-        """place: the namespace, if it has one, and the name, as keys end."""
-        namespace, _, name = place.rpartition("/")
-        if found is not None:
+    def _on_object(self, kind: str, notification: Notification) -> None:
+        namespace, name = notification.namespace, notification.name
+        if notification.new is not None:
             try:
-                self._policy.put(kind, _sound(found.document(), namespace, name))
+                self._policy.put(kind, _sound(notification.new.document(), namespace, name))
             except (CorruptObject, Malformed) as error:
+                place = f"{namespace}/{name}" if namespace else name
                 log.error("the %s stored at %s gives nobody anything: %s", kind, place, error)
             else:
                 return
@@ -78,8 +66,11 @@ class RbacPolicyInformer:
 
 
 def _sound(document: Document, namespace: str, name: str) -> Document:
-    """A document that says itself where it is stored: what it grants depends on it. Raises Malformed."""
+    """Returns the document if it names the place where it is stored, since what it grants depends on that.
+
+    Raises Malformed.
+    """
     metadata = document["metadata"]
     if (metadata.get("namespace", ""), metadata.get("name")) != (namespace, name):
-        raise Malformed("it says to be another one")
+        raise Malformed("its name or namespace is not that of its key")
     return document

@@ -1,45 +1,47 @@
-"""What quotas count is measured: when their limits change, when something of it comes, changes or goes.
+"""Measures what quotas count, when their limits or the counted objects change.
 
-Admission adds to `status.used` what is about to be written; this takes off what is gone, and what was never
-written after all. A measurement replaces the status that it began with or none, so that nothing admitted
-meanwhile is lost. While objects are admitted all the time it may have to wait; at the latest a quota that is
-used up stops changing. Several servers on one store all run this; to measure twice is harmless.
+Admission adds to `status.used` what is about to be written; this controller subtracts what is gone, and what
+was never written after all. A calculation replaces only the status that it began with, so that nothing
+admitted meanwhile is lost. While objects are admitted all the time it may have to wait; at the latest a quota
+that is used up stops changing. Several servers on one store all run this; measuring twice is harmless.
 Source: kubernetes, pkg/controller/resourcequota.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue.core.resource_quotas.usage import QuotaEvaluator, UsageCalculation, uncounted
-from apiserver.controllers.informer import follow_for_ever
-from apiserver.errors import ApiError, Conflict, NotFound
-from apiserver.meta.options import WriteOptions
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.catalogue.core.resource_quotas.usage import (
+    QuotaEvaluator,
+    UsageCalculation,
+    resources_without_quota,
+)
+from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requeue
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import Conflict, NotFound
+from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
-from storage.errors import StorageError
 from storage.interface import ANY
 from storage.keys import prefix_range
 
-log = logging.getLogger(__name__)
-
-# Between two measurements of a namespace: kubectl, controllers and tests write in bursts.
+# Between two calculations of a namespace: kubectl, controllers and tests write in bursts.
 REST_S: Final = 1.0
-# Large namespaces take long to measure. Whoever else needs the processor gets it 20 times as long.
+# Large namespaces take long to count. Other tasks get the processor 20 times as long.
 REST_FACTOR: Final = 20
 # What was admitted before this is written by now, and counts itself.
 SETTLE_S: Final = 0.1
 # Some usage ends without any change, and some changes may be missed. kube-controller-manager: 5 minutes.
 RESYNC_S: Final = 300.0
-RETRY_S: Final = 5.0
-# So many objects are looked at before others have their turn.
+BACKOFF: Final = Backoff(base_s=5.0, max_s=RESYNC_S)
+# Objects that are counted before other tasks have their turn.
 TURN_OBJECTS: Final = 100
 _VERBS: Final = frozenset({"create", "list", "delete"})
 
@@ -48,116 +50,105 @@ class ResourceQuotaController:
     def __init__(
         self,
         registry: Registry,
-        table: Callable[[], ResourceTable],
+        served: ServedTable,
         brand: Brand,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """clock: seconds since 1970."""
         self._registry = registry
-        self._table = table
+        self._served = served
         self._brand = brand
         self._clock = clock
-        # What each quota limits, by namespace and name.
+        # The names that each quota limits, by namespace and quota.
         self._limits: dict[str, dict[str, frozenset[str]]] = {}
-        self._informed: set[str] = set()  # prefixes of resources that some quota counts
-        self._due: set[str] = set()  # namespaces
-        self._is_due = asyncio.Event()
+        self._informed: set[str] = set()  # the prefixes of resources that some quota counts
+        # By namespace: the calculations that wait until what was admitted before them is written.
+        self._begun: dict[str, list[UsageCalculation]] = {}
+        # Of namespaces.
+        self.queue: WorkQueue[str] = WorkQueue("resourcequota_primary", BACKOFF)
 
     async def run(self) -> None:
         """Measure until cancelled."""
-        cache, prefix = self._registry.cache, self._registry.prefix_of(self._quotas())
+        prefix = self._registry.prefix_of(self._quotas())
         async with asyncio.TaskGroup() as tasks:
-
-            def on_quota(key: str, found: StoredObject | None) -> None:
-                namespace, _, name = key[len(prefix) :].partition("/")
-                self._on_quota(tasks, namespace, name, found)
-
-            tasks.create_task(follow_for_ever(cache, prefix, on_quota))
+            informer = Informer(
+                ListWatch(self._registry.cache, prefix),
+                lambda notification: self._on_quota(tasks, notification),
+                wait_for_room=self.queue.wait_for_room,
+            )
             tasks.create_task(self._resync(tasks))
-            while True:
-                await self._is_due.wait()
-                self._is_due.clear()
-                namespaces, self._due = self._due, set()
-                began = time.monotonic()
-                try:
-                    await self._measure(namespaces)
-                except StorageError as error:
-                    log.warning("quotas cannot be measured yet: %s", error)
-                    for namespace in namespaces:
-                        self._look_at(namespace)
-                    await asyncio.sleep(RETRY_S)
-                await asyncio.sleep(max(REST_S, (time.monotonic() - began - SETTLE_S) * REST_FACTOR))
+            controller = Controller(
+                self.queue, self._reconcile, informers=[informer], failure_cooldown_s=BACKOFF.base_s
+            )
+            await controller.run()
 
-    # ---- what is due
+    # ---- when to measure
 
-    def _on_quota(
-        self, tasks: asyncio.TaskGroup, namespace: str, name: str, found: StoredObject | None
-    ) -> None:
+    def _on_quota(self, tasks: asyncio.TaskGroup, notification: Notification) -> None:
+        namespace, name = notification.namespace, notification.name
         quotas = self._limits.setdefault(namespace, {})
-        if found is None:
+        if notification.new is None:
             quotas.pop(name, None)
             if not quotas:
                 del self._limits[namespace]
             return
-        try:
-            names = frozenset((found.document().get("spec") or {}).get("hard") or ())
-        except CorruptObject as error:
-            log.warning("a quota cannot be measured: %s", error)
-            return
+        names = frozenset((notification.new.document().get("spec") or {}).get("hard") or ())
         if quotas.get(name) != names:
             quotas[name] = names
-            self._follow(tasks, names)
+            self._inform_about(tasks, names)
         # Whoever wrote it may have written something into its status.
-        self._look_at(namespace)
+        self.queue.add(namespace)
 
-    def _follow(self, tasks: asyncio.TaskGroup, names: frozenset[str]) -> None:
-        """Follow the resources that quotas with such limits count."""
+    def _inform_about(self, tasks: asyncio.TaskGroup, names: frozenset[str]) -> None:
+        """Run informers of the resources that quotas with such limits count."""
         for evaluator, prefix in self._evaluators():
             if prefix not in self._informed and any(map(evaluator.measures, names)):
                 self._informed.add(prefix)
-                on_object = self._counting(evaluator, len(prefix))
-                tasks.create_task(follow_for_ever(self._registry.cache, prefix, on_object, only_changes=True))
+                informer = Informer(
+                    ListWatch(self._registry.cache, prefix, lists=False),
+                    self._handler_of(evaluator),
+                    wait_for_room=self.queue.wait_for_room,
+                )
+                tasks.create_task(informer.run())
 
-    def _counting(
-        self, evaluator: QuotaEvaluator, prefix_length: int
-    ) -> Callable[[str, StoredObject | None], None]:
-        def on_object(key: str, found: StoredObject | None) -> None:
-            namespace = key[prefix_length:].partition("/")[0]
-            if namespace in self._due:
+    def _handler_of(self, evaluator: QuotaEvaluator) -> Callable[[Notification], None]:
+        def on_object(notification: Notification) -> None:
+            namespace = notification.namespace
+            if namespace in self.queue:
                 return
             if any(any(map(evaluator.measures, names)) for names in self._limits.get(namespace, {}).values()):
-                self._look_at(namespace)
+                self.queue.add(namespace)
 
         return on_object
-
-    def _look_at(self, namespace: str) -> None:
-        self._due.add(namespace)
-        self._is_due.set()
 
     async def _resync(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             await asyncio.sleep(RESYNC_S)
             for namespace, quotas in self._limits.items():
-                self._look_at(namespace)
+                self.queue.add(namespace)
                 for names in quotas.values():  # Types may have come since.
-                    self._follow(tasks, names)
+                    self._inform_about(tasks, names)
 
     # ---- measuring
 
-    async def _measure(self, namespaces: set[str]) -> None:
-        """Raises the storage's errors."""
-        waiting: dict[str, list[UsageCalculation]] = {}
-        for namespace in namespaces:
+    async def _reconcile(self, namespace: str) -> Outcome:
+        calculations = self._begun.pop(namespace, None)
+        if calculations is None:
             begun = await self._begin(namespace)
             # Nothing can have been admitted to what has no limits yet.
-            if new := [each for each in begun if not each.has_limits]:
-                await self._try_finish(namespace, new)
-            if rest := [each for each in begun if each.has_limits]:
-                waiting[namespace] = rest
-        if waiting:
-            await asyncio.sleep(SETTLE_S)
-        for namespace, calculations in waiting.items():
-            await self._try_finish(namespace, calculations)
+            calculations = [each for each in begun if not each.has_limits]
+            if waiting := [each for each in begun if each.has_limits]:
+                self._begun[namespace] = waiting
+        if calculations:
+            try:
+                await self._finish(namespace, calculations)
+            except Exception:
+                # All quotas of the namespace are calculated anew, those that waited and those that did not.
+                self._begun.pop(namespace, None)
+                raise
+        if namespace in self._begun:
+            return Requeue(after_s=SETTLE_S, cooldown_s=SETTLE_S)
+        return Cooldown(REST_S)
 
     async def _begin(self, namespace: str) -> list[UsageCalculation]:
         prefix = self._registry.prefix_of(self._quotas())
@@ -168,30 +159,23 @@ class ResourceQuotaController:
             if version.value is not None and version.value.head
         ]
 
-    async def _try_finish(self, namespace: str, calculations: Sequence[UsageCalculation]) -> None:
-        """Raises the storage's errors."""
-        try:
-            await self._finish(namespace, calculations)
-        except (ApiError, CorruptObject) as error:
-            log.warning("quotas of namespace %s cannot be measured: %s", namespace, error)
-        except StorageError:
-            raise
-        except Exception:  # An object that breaks us must not stop the other measurements, or the server.
-            log.exception("quotas of namespace %s cannot be measured", namespace)
-
     async def _finish(self, namespace: str, calculations: Sequence[UsageCalculation]) -> None:
+        """Count, and write each status that is another one. Raises ApiError, and the storage's errors."""
+        began = time.monotonic()
         for evaluator, prefix in self._evaluators():
             if asking := [(each, names) for each in calculations if (names := each.begin(evaluator))]:
                 await self._count(evaluator, f"{prefix}{namespace}/", asking)
+        rest_s = (time.monotonic() - began) * REST_FACTOR
         for each in calculations:
             if (status := each.status()) is None:
                 continue
             try:
                 await self._write(namespace, each.quota, status)
             except Conflict:
-                self._look_at(namespace)
+                self.queue.add(namespace)
             except NotFound:
                 pass  # It is gone.
+        await asyncio.sleep(rest_s)
 
     async def _count(
         self, evaluator: QuotaEvaluator, folder: str, asking: Sequence[tuple[UsageCalculation, list[str]]]
@@ -220,28 +204,27 @@ class ResourceQuotaController:
         """Raises Conflict if the quota has changed since."""
         resource, meta = self._quotas(), quota["metadata"]
 
-        def with_status(found: StoredObject) -> Document:
+        def with_status(found: StoredObject) -> Draft:
             document = found.document()
             document["metadata"]["resourceVersion"] = meta["resourceVersion"]
-            return {**document, "status": {**status}}
+            return Draft({**document, "status": {**status}})
 
-        await self._registry.update(
-            resource,
-            namespace,
-            meta["name"],
-            with_status,
-            WriteOptions(),
-            strategy=resource.subresources["status"].update,
+        request = WriteRequest(
+            resource=resource,
+            namespace=namespace,
+            name=meta["name"],
+            update=resource.subresources["status"].update,
         )
+        await self._registry.update(request, with_status)
 
-    # ---- what there is
+    # ---- what is served
 
     def _evaluators(self) -> list[tuple[QuotaEvaluator, str]]:
-        """For each type that can be counted, and its prefix."""
-        left_out = uncounted(self._brand)
+        """Returns an evaluator for each resource that can be counted, and the prefix of its keys."""
+        left_out = resources_without_quota(self._brand)
         by_name = {
             each.stored_group_resource: each
-            for each in self._table().resources
+            for each in self._served.current.resources
             if each.is_namespaced and set(each.verbs) >= _VERBS and each.stored_group_resource not in left_out
         }
         return [
@@ -250,6 +233,6 @@ class ResourceQuotaController:
         ]
 
     def _quotas(self) -> ServedResource:
-        found = self._table().find("", "v1", "resourcequotas")
+        found = self._served.find("", "v1", "resourcequotas")
         assert found is not None
         return found

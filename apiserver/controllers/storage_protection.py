@@ -1,7 +1,7 @@
-"""Claims and volumes that are being deleted go once nobody uses them: their finalizers are taken off.
+"""Removes the protection finalizers of claims and volumes that are being deleted once nobody uses them.
 
-The StorageObjectInUseProtection plugin puts them on. Several servers on one store all run this; to take a
-finalizer off that is gone already changes nothing.
+The admission plugin StorageObjectInUseProtection adds them. Several servers on one store all run this;
+removing a finalizer that is gone already changes nothing.
 Source: kubernetes, pkg/controller/volume/{pvcprotection,pvprotection}.
 """
 
@@ -11,27 +11,29 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from apiserver.controllers.informer import follow_for_ever
+from apiserver.controllers.controller import Controller, Cooldown, Outcome
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
-from apiserver.meta.options import WriteOptions
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
-from storage.errors import RevisionCompacted, StorageError
 from storage.keys import prefix_range
-from storage.watch_cache import EVERYTHING
-from storage.watch_cache.fanout import Scope
+from storage.watch_cache import EVERYTHING, Scope
 
 log = logging.getLogger(__name__)
 
-RETRY_S: Final = 5.0
-# Objects that wait in a large namespace are looked at again after so much longer than a look took.
+BACKOFF: Final = Backoff(base_s=5.0, max_s=60.0)
+# Namespaces that are looked at at the same time.
+WORKERS: Final = 4
+# The objects of a large namespace are looked at again after so much longer than a look took.
 REST_FACTOR: Final = 20
-# So many users are looked at before others have their turn.
+# Users that are looked at before other tasks have their turn.
 TURN_OBJECTS: Final = 100
 
 # What somebody uses: a name, and the uid of the only owner that it may have, if that matters.
@@ -40,13 +42,15 @@ Use = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What a finalizer protects, and from whom it is in use.
+    """Which objects a finalizer protects, and who uses them.
 
-    user: the resource whose objects use others; mark: stands in each of these.
-    uses: what one object uses.
-    is_used: given all that is used, whether an object is.
+    name: of the controller's queue, which is Kubernetes' name.
+    user: the resource whose objects use the protected ones; mark: bytes that each user of one contains.
+    uses: returns what one user uses.
+    is_used: whether an object is among what is used.
     """
 
+    name: str
     resource: str
     finalizer: str
     user: str
@@ -56,7 +60,7 @@ class Protection:
 
 
 def _uses_of_pod(pod: Document) -> Iterable[Use]:
-    """The claims of a pod that has a node: no node begins to run a pod whose claims are being deleted."""
+    """The claims of a pod that has a node: no node starts a pod whose claims are being deleted."""
     meta, spec = pod["metadata"], pod["spec"]
     if not spec.get("nodeName"):
         return
@@ -75,7 +79,7 @@ def _is_claim_used(claim: Document, uses: Container[Use]) -> bool:
     return (meta["name"], "") in uses or any((meta["name"], owner) in uses for owner in owners)
 
 
-def _of_claim(claim: Document) -> Iterable[Use]:
+def _uses_of_claim(claim: Document) -> Iterable[Use]:
     if volume := claim["spec"].get("volumeName"):
         yield volume, ""
 
@@ -86,6 +90,7 @@ def _is_volume_used(volume: Document, uses: Container[Use]) -> bool:
 
 
 CLAIMS: Final = Protection(
+    "pvcprotection",
     "persistentvolumeclaims",
     "kubernetes.io/pvc-protection",
     "pods",
@@ -94,110 +99,106 @@ CLAIMS: Final = Protection(
     _is_claim_used,
 )
 VOLUMES: Final = Protection(
+    "pvprotection",
     "persistentvolumes",
     "kubernetes.io/pv-protection",
     "persistentvolumeclaims",
     b'"volumeName":',
-    _of_claim,
+    _uses_of_claim,
     _is_volume_used,
 )
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """The objects of one namespace that are to go.
+class _Namespace:
+    """The protected objects of one namespace that are being deleted.
 
-    something: has happened to them, or to those who may use them.
+    users: tells of changes of whoever may use them, while there are any.
     """
 
     names: set[str]
-    something: asyncio.Event = field(default_factory=asyncio.Event)
+    users: Informer
+    informing: asyncio.Task[None]
 
 
 class StorageProtection:
-    def __init__(
-        self, registry: Registry, table: Callable[[], ResourceTable], protection: Protection
-    ) -> None:
+    """The controller of one protection. Its keys are namespaces; objects without one have the empty one."""
+
+    def __init__(self, registry: Registry, served: ServedTable, protection: Protection) -> None:
         self._registry = registry
-        self._table = table
+        self._served = served
         self._protection = protection
-        # By namespace; those without one have the empty one.
-        self._waiting: dict[str, _Waiting] = {}
+        self._namespaces: dict[str, _Namespace] = {}
+        self.queue: WorkQueue[str] = WorkQueue(protection.name, BACKOFF)
 
     async def run(self) -> None:
-        """Let objects go until cancelled."""
+        """Release objects until cancelled."""
         prefix = self._registry.prefix_of(self._resource(self._protection.resource))
         async with asyncio.TaskGroup() as tasks:
+            informer = Informer(
+                ListWatch(self._registry.cache, prefix),
+                lambda notification: self._on_object(tasks, notification),
+                wait_for_room=self.queue.wait_for_room,
+            )
+            controller = Controller(
+                self.queue,
+                self._reconcile,
+                workers=WORKERS,
+                informers=[informer],
+                failure_cooldown_s=BACKOFF.base_s,
+            )
+            await controller.run()
 
-            def on_object(key: str, found: StoredObject | None) -> None:
-                namespace, _, name = key[len(prefix) :].rpartition("/")
-                self._on_object(tasks, namespace, name, self._waits(found))
-
-            await follow_for_ever(self._registry.cache, prefix, on_object)
-
-    def _waits(self, found: StoredObject | None) -> bool:
-        return (
+    def _on_object(self, tasks: asyncio.TaskGroup, notification: Notification) -> None:
+        namespace, found = self._namespaces.get(notification.namespace), notification.new
+        is_waiting = (
             found is not None
             and b'"deletionTimestamp"' in found.tail
             and self._protection.finalizer.encode() in found.tail
-        )  # `_let_go` looks closer.
-
-    def _on_object(self, tasks: asyncio.TaskGroup, namespace: str, name: str, waits: bool) -> None:
-        waiting = self._waiting.get(namespace)
-        if waiting is None:
-            if waits:
-                waiting = self._waiting[namespace] = _Waiting({name})
-                tasks.create_task(self._attend(namespace, waiting))
+        )  # `_release` looks closer.
+        if is_waiting:
+            if namespace is None:
+                namespace = self._namespaces[notification.namespace] = self._begin(
+                    tasks, notification.namespace
+                )
+            namespace.names.add(notification.name)
+        elif namespace is None or notification.name not in namespace.names:
             return
-        if waits:
-            waiting.names.add(name)
-        elif name in waiting.names:
-            waiting.names.remove(name)
         else:
-            return
-        waiting.something.set()
+            namespace.names.remove(notification.name)
+        self.queue.add(notification.namespace)
 
-    async def _attend(self, namespace: str, waiting: _Waiting) -> None:
-        """Let the objects of a namespace go, until none of them is left."""
-        try:
-            while waiting.names:
-                waiting.something.clear()
-                began = time.monotonic()
-                try:
-                    revision = await self._let_go(namespace, waiting.names)
-                    rest_s = (time.monotonic() - began) * REST_FACTOR
-                    if waiting.names:
-                        await self._wait_for_users(namespace, waiting, revision)
-                        await asyncio.sleep(rest_s)
-                except (StorageError, CorruptObject) as error:
-                    log.warning("%s cannot be let go yet: %s", self._protection.resource, error)
-                    await asyncio.sleep(RETRY_S)
-                except Exception:  # An object that breaks us must not stop the server.
-                    log.exception("%s cannot be let go yet", self._protection.resource)
-                    await asyncio.sleep(RETRY_S)
-        finally:
-            del self._waiting[namespace]
-
-    async def _wait_for_users(self, namespace: str, waiting: _Waiting, revision: int) -> None:
-        """Return when something has happened since a revision."""
-        cache, prefix = self._registry.cache, self._registry.prefix_of(self._resource(self._protection.user))
+    def _begin(self, tasks: asyncio.TaskGroup, namespace: str) -> _Namespace:
+        """Listen to users only while something waits for them: there may be very many."""
+        prefix = self._registry.prefix_of(self._resource(self._protection.user))
         scope = Scope(key_prefix=f"{prefix}{namespace}/") if namespace else EVERYTHING
-        try:
-            watcher = cache.watch(prefix, after=revision, scope=scope, on_ready=waiting.something.set)
-        except RevisionCompacted:
-            return
-        try:
-            if not len(watcher):
-                await waiting.something.wait()
-        finally:
-            cache.unwatch(prefix, watcher, scope)
+        users = Informer(
+            ListWatch(self._registry.cache, prefix, scope, lists=False),
+            lambda _: None,
+            on_batch=lambda: self.queue.add(namespace),
+        )
+        return _Namespace(set(), users, tasks.create_task(users.run()))
 
-    async def _let_go(self, namespace: str, names: set[str]) -> int:
-        """Take the finalizer off objects that are not used, and these off `names`.
+    async def _reconcile(self, key: str) -> Outcome:
+        namespace = self._namespaces.get(key)
+        if namespace is None:
+            return None
+        # What changes after this is heard of.
+        await namespace.users.has_synced.wait()
+        began = time.monotonic()
+        await self._release(key)
+        if namespace.names:
+            return Cooldown((time.monotonic() - began) * REST_FACTOR)
+        namespace.informing.cancel()
+        del self._namespaces[key]
+        return None
 
-        Returns the revision as of which that is so. Raises CorruptObject, and the storage's errors.
+    async def _release(self, namespace: str) -> None:
+        """Remove the finalizer of the objects that wait and are not used; they wait no longer.
+
+        Raises CorruptObject, and the storage's errors.
         """
-        uses, revision = await self._uses(namespace)
+        uses, names = await self._uses(namespace), self._namespaces[namespace].names
         for name in list(names):
             try:
                 if await self._try_release(namespace, name, uses):
@@ -205,28 +206,28 @@ class StorageProtection:
             except NotFound:
                 names.discard(name)
             except (ApiError, CorruptObject) as error:
-                log.warning("%s %s cannot be let go: %s", self._protection.resource, name, error)
-        return revision
+                log.warning("%s %s cannot be released: %s", self._protection.resource, name, error)
 
     async def _try_release(self, namespace: str, name: str, uses: Container[Use]) -> bool:
-        """False if it is used. Raises NotFound."""
+        """Returns whether the object is not used. Raises NotFound."""
         resource, finalizer = self._resource(self._protection.resource), self._protection.finalizer
         is_used = False
 
-        def without_finalizer(found: StoredObject) -> Document:
+        def without_finalizer(found: StoredObject) -> Draft:
             nonlocal is_used
             document = found.document()
             is_used = self._protection.is_used(document, uses)
             if "deletionTimestamp" in document["metadata"] and not is_used:
                 finalizers = document["metadata"].get("finalizers") or ()
                 document["metadata"]["finalizers"] = [each for each in finalizers if each != finalizer]
-            return document
+            return Draft(document)
 
-        await self._registry.update(resource, namespace, name, without_finalizer, WriteOptions())
+        request = WriteRequest(resource=resource, namespace=namespace, name=name)
+        await self._registry.update(request, without_finalizer)
         return not is_used
 
-    async def _uses(self, namespace: str) -> tuple[set[Use], int]:
-        """All that is used there, and as of which revision."""
+    async def _uses(self, namespace: str) -> set[Use]:
+        """Returns all that is used in a namespace. Raises CorruptObject, and the storage's errors."""
         prefix = self._registry.prefix_of(self._resource(self._protection.user))
         folder = f"{prefix}{namespace}/" if namespace else prefix
         listing = await self._registry.cache.list(prefix_range(folder))
@@ -237,9 +238,9 @@ class StorageProtection:
             found = version.value
             if found is not None and self._protection.mark in found.tail:
                 uses.update(self._protection.uses(found.document()))
-        return uses, listing.revision
+        return uses
 
     def _resource(self, name: str) -> ServedResource:
-        found = self._table().find("", "v1", name)
+        found = self._served.find("", "v1", name)
         assert found is not None
         return found

@@ -1,4 +1,4 @@
-"""`additionalPrinterColumns`: what a table shows of custom resources. Rows D08, D10.
+"""Makes the columns of tables from `additionalPrinterColumns`. Rows D08, D10.
 
 Source: k8s.io/apiextensions-apiserver, pkg/registry/customresource/tableconvertor.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.custom_resources.json_path import InvalidPath, compile_path
+from apiserver.custom_resources.json_path import InvalidJsonPath, compile_path
 from apiserver.meta import table, timestamps
 from apiserver.meta.table import Column, Columns
 from apiserver.schema.custom import numbers
@@ -18,16 +18,15 @@ from apiserver.vocabulary import Document
 
 _INVALID_DATE: Final = "<invalid>"
 _UNKNOWN_DATE: Final = "<unknown>"
-# Go reads them as the time that is none.
+# Go reads these as the zero time.
 _NO_DATES: Final = frozenset({"", "null", "0001-01-01T00:00:00Z"})
-
-
-# Of more, the paths are read before the first of them is needed, aside: that takes long.
+# The paths of so many columns are compiled in the event loop, when the first table is made. Of more columns
+# they are compiled before, in a thread, as that takes long.
 COMPILED_INLINE_MAX: Final = 200
 
 
 def columns_of(described: Sequence[Document]) -> Columns:
-    """Columns as a version describes them; the two that all types have if it describes none."""
+    """Returns the columns that a version describes; the name and the age if it describes none."""
     return table.columns(*map(_column, described)) if described else table.DEFAULT
 
 
@@ -45,35 +44,35 @@ def _column(described: Document) -> Column:
 
 
 class _Cell:
-    """Shows what is at a path, which is read when it is first needed: nobody may ever ask for a table."""
+    """Makes the cells of one column. Its path is compiled for the first: nobody may ever ask for a table."""
 
-    __slots__ = ("_find", "_kind", "_path")
+    __slots__ = ("_path", "_type", "_values")
 
-    def __init__(self, path: str, kind: str) -> None:
+    def __init__(self, path: str, type_: str) -> None:
         self._path = path
-        self._kind = kind
-        self._find: Callable[[Document], Iterator[Any]] | None = None
+        self._type = type_
+        self._values: Callable[[Document], Iterator[Any]] | None = None
 
     def __call__(self, document: Document, now: float) -> Any:
-        # Only the first of what is found is shown.
-        find = self._find or self.read()
-        return next((_shown(value, self._kind, now) for value in find(document)), None)
+        # Of several values at the path only the first is shown.
+        values = self._values or self.compile()
+        return next((_cell_value(value, self._type, now) for value in values(document)), None)
 
-    def read(self) -> Callable[[Document], Iterator[Any]]:
+    def compile(self) -> Callable[[Document], Iterator[Any]]:
         try:
-            self._find = compile_path(self._path)
-        except InvalidPath:
-            # Validation has let it in all the same: nothing is found there.
-            self._find = _nothing
-        return self._find
+            self._values = compile_path(self._path)
+        except InvalidJsonPath:
+            # Validation accepts some paths that cannot be compiled; their cells are empty.
+            self._values = _no_values
+        return self._values
 
 
-def _nothing(document: Document) -> Iterator[Any]:
+def _no_values(document: Document) -> Iterator[Any]:
     return iter(())
 
 
 class ColumnPreparation:
-    """The paths of very many columns. As `registry.served_resource.Preparation`."""
+    """Compiles the paths of very many columns. A `registry.served_resource.Preparation`."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -82,16 +81,16 @@ class ColumnPreparation:
     def prepare(self) -> None:
         for column in self._columns.columns:
             if isinstance(column.cell, _Cell):
-                column.cell.read()
+                column.cell.compile()
         self.is_due = False
 
 
-def _shown(value: Any, kind: str, now: float) -> Any:
-    """A value as a cell of a type; None where it is not of that type."""
+def _cell_value(value: Any, type_: str, now: float) -> Any:
+    """Returns a value as a cell of a type; None where it is not of that type."""
     value = numbers.as_go(value)
-    match kind, value:
+    match type_, value:
         case "string", _:
-            return as_text(value)
+            return _as_text(value)
         case "integer", bool():
             return None
         case "integer", int() | float():
@@ -111,8 +110,8 @@ def _shown(value: Any, kind: str, now: float) -> Any:
     return None
 
 
-def as_text(value: Any) -> str:
-    """A value as Go prints it; objects and lists as JSON."""
+def _as_text(value: Any) -> str:
+    """Returns a value as Go prints it; objects and lists as JSON."""
     match value:
         case str():
             return value
@@ -121,7 +120,7 @@ def as_text(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case int() | float():
-            return numbers.shown(value)
+            return numbers.format_number(value)
     return _html_escaped(orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode())
 
 

@@ -1,95 +1,107 @@
-"""What is said to a conversion webhook, and what it may answer.
+"""ConversionReviews: what is sent to a conversion webhook, and what it may respond.
 
 A webhook may change everything of an object but what it is: of its metadata only labels and annotations are
-taken over. What it answers otherwise is refused, in Kubernetes' words.
+taken over. Other responses are invalid, and described in Kubernetes' words.
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/conversion/{converter,webhook_converter}.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+from apiserver.golang.formatting import json_type
 from apiserver.meta import object_meta
-from apiserver.schema.compile import json_type
+from apiserver.validation.webhooks import REVIEW_VERSIONS
 from apiserver.vocabulary import Document
 
-# The newest first; which of them is spoken is the definition's choice.
-REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 _KIND: Final = "ConversionReview"
 _CONVERTED_META: Final = ("labels", "annotations")
 
 
 class WebhookError(Exception):
-    """A webhook has answered what it must not. The message is for the client."""
+    """A webhook failed, or responded with what it must not. The message is for the client."""
 
 
 def review_version(accepted: Sequence[str]) -> str | None:
-    """The first version of reviews that both sides know."""
+    """Returns the first of the accepted versions that is known here."""
     return next((each for each in accepted if each in REVIEW_VERSIONS), None)
 
 
-def review(group: str, version: str, uid: str, objects: Sequence[Document], desired: str) -> Document:
-    """group: of definitions. desired: the apiVersion that is wanted."""
-    return {
-        "kind": _KIND,
-        "apiVersion": f"{group}/{version}",
-        "request": {"uid": uid, "desiredAPIVersion": desired, "objects": list(objects)},
-    }
+@dataclass(frozen=True, slots=True)
+class ConversionReview:
+    """One request to convert objects.
 
+    group: of definitions. version: of the review. desired: the apiVersion to convert to.
+    """
 
-def converted(
-    answer: Any, group: str, version: str, uid: str, objects: Sequence[Document], desired: str
-) -> list[Document]:
-    """What `answer` says that `objects` are in the version that is wanted. Raises BadAnswer."""
-    subject = f"conversion webhook for {gvk(objects[0])}"
-    try:
-        given = _given(answer, group, version, uid)
-    except WebhookError as error:
-        raise WebhookError(f"{subject} failed: {error}") from None
-    if len(given) != len(objects):
-        raise WebhookError(f"{subject} returned {len(given)} objects, expected {len(objects)}")
-    documents = []
-    for index, (original, each) in enumerate(zip(objects, given, strict=True)):
+    group: str
+    version: str
+    uid: str
+    objects: Sequence[Document]
+    desired: str
+
+    def document(self) -> Document:
+        request = {"uid": self.uid, "desiredAPIVersion": self.desired, "objects": list(self.objects)}
+        return {"kind": _KIND, "apiVersion": f"{self.group}/{self.version}", "request": request}
+
+    def converted(self, response: Any) -> list[Document]:
+        """Returns the converted objects of a webhook's response. Raises WebhookError."""
+        subject = f"conversion webhook for {gvk(self.objects[0])}"
         try:
-            documents.append(_checked(original, each, desired))
+            given = self._converted_objects(response)
         except WebhookError as error:
+            raise WebhookError(f"{subject} failed: {error}") from None
+        if len(given) != len(self.objects):
+            raise WebhookError(f"{subject} returned {len(given)} objects, expected {len(self.objects)}")
+        documents = []
+        for index, (original, each) in enumerate(zip(self.objects, given, strict=True)):
+            try:
+                documents.append(_with_original_meta(original, each, self.desired))
+            except WebhookError as error:
+                raise WebhookError(
+                    f"{subject} returned invalid converted object at index {index}: {error}"
+                ) from None
+        return documents
+
+    def _converted_objects(self, review: Any) -> list[Any]:
+        """Returns `response.convertedObjects` of a successful review. Raises WebhookError."""
+        if not isinstance(review, dict):
+            raise WebhookError("couldn't get version/kind; json parse error: the answer is not an object")
+        expected = {"apiVersion": f"{self.group}/{self.version}", "kind": _KIND}
+        is_expected = (review.get("apiVersion"), review.get("kind")) == tuple(expected.values())
+        if self.version == "v1" and not is_expected:
+            raise WebhookError(f"expected webhook response of {gvk(expected)}, got {gvk(review)}")
+        response = review.get("response")
+        if not isinstance(response, dict):
+            raise WebhookError("no response provided")
+        if self.version == "v1" and response.get("uid") != self.uid:
+            raise WebhookError(f'expected response.uid="{self.uid}", got "{response.get("uid", "")}"')
+        result = response.get("result")
+        result = result if isinstance(result, dict) else {}
+        if result.get("status") != "Success":
+            message = result.get("message")
+            status = result.get("status", "")
             raise WebhookError(
-                f"{subject} returned invalid converted object at index {index}: {error}"
-            ) from None
-    return documents
+                str(message) if message else f"response.result.status was '{status}', not 'Success'"
+            )
+        objects = response.get("convertedObjects") or []
+        if not isinstance(objects, list):
+            raise WebhookError("response.convertedObjects is not a list")
+        return objects
 
 
 def gvk(document: Document) -> str:
-    """As Go shows a kind: `example.com/v1, Kind=Widget`."""
+    """Returns a kind as Go prints it: `example.com/v1, Kind=Widget`."""
     return f"{document.get('apiVersion', '')}, Kind={document.get('kind', '')}"
 
 
-def _given(answer: Any, group: str, version: str, uid: str) -> list[Any]:
-    if not isinstance(answer, dict):
-        raise WebhookError("couldn't get version/kind; json parse error: the answer is not an object")
-    expected = {"apiVersion": f"{group}/{version}", "kind": _KIND}
-    if version == "v1" and (answer.get("apiVersion"), answer.get("kind")) != tuple(expected.values()):
-        raise WebhookError(f"expected webhook response of {gvk(expected)}, got {gvk(answer)}")
-    response = answer.get("response")
-    if not isinstance(response, dict):
-        raise WebhookError("no response provided")
-    if version == "v1" and response.get("uid") != uid:
-        raise WebhookError(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
-    result = response.get("result")
-    result = result if isinstance(result, dict) else {}
-    if result.get("status") != "Success":
-        said = result.get("message")
-        status = result.get("status", "")
-        raise WebhookError(str(said) if said else f"response.result.status was '{status}', not 'Success'")
-    given = response.get("convertedObjects") or []
-    if not isinstance(given, list):
-        raise WebhookError("response.convertedObjects is not a list")
-    return given
+def _with_original_meta(original: Document, given: Any, desired: str) -> Document:
+    """Returns a converted object, with the original's metadata but for labels and annotations.
 
-
-def _checked(original: Document, given: Any, desired: str) -> Document:
-    """The converted object with the metadata that it may have. Raises BadAnswer."""
+    Raises WebhookError.
+    """
     if not isinstance(given, dict):
         raise WebhookError(f"it is no object but {json_type(given)}")
     if given.get("apiVersion") != desired:
@@ -102,21 +114,21 @@ def _checked(original: Document, given: Any, desired: str) -> Document:
         raise WebhookError("missing metadata in converted object")
     if not isinstance(meta, dict):
         raise WebhookError(f"invalid metadata of type {json_type(meta)} in converted object")
-    own = original["metadata"]
+    original_meta = original["metadata"]
     for field in ("name", "namespace", "uid"):
-        if (expected := own.get(field) or "") != (found := meta.get(field) or ""):
+        if (expected := original_meta.get(field) or "") != (received := meta.get(field) or ""):
             shown = field.upper() if field == "uid" else field
-            raise WebhookError(f"must have the same {shown}: {expected} != {found}")
-    kept = {key: value for key, value in own.items() if key not in _CONVERTED_META}
+            raise WebhookError(f"must have the same {shown}: {expected} != {received}")
+    result_meta = {key: value for key, value in original_meta.items() if key not in _CONVERTED_META}
     for field in _CONVERTED_META:
-        if (texts := _texts(field, meta.get(field), own.get(field) or {})) is not None:
-            kept[field] = texts
+        if (texts := _validated_texts(field, meta.get(field), original_meta.get(field) or {})) is not None:
+            result_meta[field] = texts
     rest = {key: value for key, value in given.items() if key not in ("apiVersion", "kind", "metadata")}
-    return {"apiVersion": desired, "kind": original["kind"], "metadata": kept, **rest}
+    return {"apiVersion": desired, "kind": original["kind"], "metadata": result_meta, **rest}
 
 
-def _texts(field: str, given: Any, own: dict[str, str]) -> dict[str, str] | None:
-    """Labels or annotations as the webhook has them, if they may be so. Raises BadAnswer."""
+def _validated_texts(field: str, given: Any, original: dict[str, str]) -> dict[str, str] | None:
+    """Returns the labels or annotations that a webhook gave an object. Raises WebhookError."""
     if given is None:
         return None
     if not isinstance(given, dict):
@@ -126,12 +138,12 @@ def _texts(field: str, given: Any, own: dict[str, str]) -> dict[str, str] | None
             raise WebhookError(
                 f"metadata.{field}[{key}] must be a string, but is {json_type(value)} in converted object"
             )
-    if given != own:
-        check = (
+    if given != original:
+        errors = (
             object_meta.validate_labels(given, "metadata.labels")
             if field == "labels"
             else object_meta.validate_annotations(given)
         )
-        if check:
-            raise WebhookError(", ".join(dict.fromkeys(map(str, check))))
+        if errors:
+            raise WebhookError(", ".join(dict.fromkeys(map(str, errors))))
     return given or None

@@ -1,6 +1,6 @@
-"""Asks conversion webhooks, over HTTPS and within bounds.
+"""Calls conversion webhooks, over HTTPS and within bounds.
 
-A service is found under the name that a cluster's DNS gives it, `<service>.<namespace>.svc`.
+A service is called by the name that a cluster's DNS gives it, `<service>.<namespace>.svc`.
 """
 
 from __future__ import annotations
@@ -17,34 +17,36 @@ import aiohttp
 import orjson
 
 from apiserver.custom_resources import conversion_reviews
-from apiserver.custom_resources.conversion_reviews import WebhookError
+from apiserver.custom_resources.conversion_reviews import ConversionReview, WebhookError
 from apiserver.errors import ServiceUnavailable
-from apiserver.registry import offload
+from apiserver.registry.offload import Offload
+from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import Document
 
 TIMEOUT_S: Final = 30
-# Of one question and of one answer. More objects are asked about one after the other.
+# More objects than fit in one request are sent in several requests, one after the other.
 REQUEST_OBJECTS_MAX: Final = 500
-QUESTION_BYTES_MAX: Final = 2 * 1024 * 1024
-ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
-# To one webhook. How many there are to others is nothing to it.
+REQUEST_BYTES_MAX: Final = 2 * 1024 * 1024
+RESPONSE_BYTES_MAX: Final = 16 * 1024 * 1024
+# To each host.
 CONNECTIONS_MAX: Final = 100
-# Of what a webhook says of its failure, that much is passed on.
+# A longer message of a webhook's failure is cut before it is passed on, in characters.
 ERROR_LENGTH_MAX: Final = 8_192
 _READ_BYTES: Final = 64 * 1024
 
 
 class ConversionFailed(ServiceUnavailable):
-    """A webhook cannot be reached, or says what it must not: neither the client's fault, nor ours.
+    """A webhook cannot be reached, or its response is invalid: neither the client's fault, nor ours.
 
     kube-apiserver answers 500 here, with the same text.
     """
 
 
 class WebhookClient:
-    """Whoever asks webhooks shares their connections."""
+    """The HTTP client whose connections all conversion webhooks share."""
 
-    def __init__(self) -> None:
+    def __init__(self, offload: Offload) -> None:
+        self.offload = offload
         self._session: aiohttp.ClientSession | None = None
 
     def session(self) -> aiohttp.ClientSession:
@@ -62,12 +64,12 @@ class WebhookClient:
             await self._session.close()
 
 
-class Webhook:
+class ConversionWebhook:
     """The conversion webhook of one definition. group: of definitions."""
 
-    def __init__(self, webhooks: WebhookClient, group: str, described: Document) -> None:
-        """described: as `spec.conversion.webhook` has it."""
-        self._webhooks = webhooks
+    def __init__(self, http: WebhookClient, group: str, described: Document) -> None:
+        """described: `spec.conversion.webhook` of the definition."""
+        self._http = http
         self._group = group
         self._accepted = described.get("conversionReviewVersions") or ()
         client: Document = described.get("clientConfig") or {}
@@ -76,39 +78,39 @@ class Webhook:
         self._context: ssl.SSLContext | None = None
 
     async def convert(self, objects: Sequence[Document], desired: str) -> list[Document]:
-        """Documents in another version. Raises ConversionFailed."""
+        """Returns the documents converted to the apiVersion `desired`. Raises ConversionFailed."""
         version = conversion_reviews.review_version(self._accepted)
         if version is None:
             raise ConversionFailed("no supported conversion review versions")
-        given: list[Document] = []
+        converted: list[Document] = []
         try:
             batches = _batches(objects)
         except orjson.JSONEncodeError:
             raise ConversionFailed("an object is nested too deeply to be converted") from None
         for batch in batches:
             uid = str(uuid.uuid4())
-            question = conversion_reviews.review(self._group, version, uid, batch, desired)
+            review = ConversionReview(self._group, version, uid, batch, desired)
             try:
-                answer = await self._ask(question)
+                response = await self._post(review.document())
             except WebhookError as error:
                 raise ConversionFailed(
                     f"conversion webhook for {conversion_reviews.gvk(batch[0])} failed: {error}"
                 ) from None
             try:
-                given += conversion_reviews.converted(answer, self._group, version, uid, batch, desired)
+                converted += review.converted(response)
             except WebhookError as error:
                 raise ConversionFailed(str(error)) from None
-        return given
+        return converted
 
-    async def _ask(self, question: Document) -> Any:
-        """Raises BadAnswer."""
+    async def _post(self, review: Document) -> Any:
+        """Raises WebhookError."""
         url = f"{self.url}{'&' if '?' in self.url else '?'}timeout={TIMEOUT_S}s"
         try:
-            data = orjson.dumps(question)
+            data = orjson.dumps(review)
         except orjson.JSONEncodeError:
             raise WebhookError("an object is nested too deeply to be sent") from None
         try:
-            async with self._webhooks.session().post(
+            async with self._http.session().post(
                 url,
                 data=data,
                 headers={"Content-Type": "application/json", "Accept": "application/json"},
@@ -123,12 +125,12 @@ class Webhook:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise WebhookError(f'Post "{url}": {error}') from None
         try:
-            return await offload.run(len(body) > offload.LARGE_BYTES, orjson.loads, body)
+            return await self._http.offload.run(size_class(len(body)), orjson.loads, body)
         except orjson.JSONDecodeError as error:
             raise WebhookError(f"the answer is not JSON: {error}") from None
 
     def _tls(self) -> ssl.SSLContext:
-        """Raises BadAnswer."""
+        """Raises WebhookError for a CA bundle that cannot be loaded."""
         if self._context is None:
             try:
                 authorities = base64.b64decode(self._ca_bundle).decode() if self._ca_bundle else None
@@ -149,7 +151,7 @@ def _batches(objects: Sequence[Document]) -> Sequence[Sequence[Document]]:
     size = 0
     for each in objects:
         length = len(orjson.dumps(each))
-        is_full = len(batches[-1]) == REQUEST_OBJECTS_MAX or size + length > QUESTION_BYTES_MAX
+        is_full = len(batches[-1]) == REQUEST_OBJECTS_MAX or size + length > REQUEST_BYTES_MAX
         if batches[-1] and is_full:
             batches.append([])
             size = 0
@@ -159,12 +161,12 @@ def _batches(objects: Sequence[Document]) -> Sequence[Sequence[Document]]:
 
 
 async def _read(content: aiohttp.StreamReader) -> bytes:
-    """All of an answer, if it is not too long. Raises BadAnswer."""
+    """Returns the body of a response. Raises WebhookError if it is too long."""
     pieces, size = [], 0
     async for piece in content.iter_chunked(_READ_BYTES):
         size += len(piece)
-        if size > ANSWER_BYTES_MAX:
-            raise WebhookError(f"the answer is longer than {ANSWER_BYTES_MAX} bytes")
+        if size > RESPONSE_BYTES_MAX:
+            raise WebhookError(f"the answer is longer than {RESPONSE_BYTES_MAX} bytes")
         pieces.append(piece)
         await asyncio.sleep(0)
     return b"".join(pieces)
@@ -172,9 +174,9 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
 
 def _error_message(status: int, body: bytes) -> str:
     try:
-        said = orjson.loads(body).get("message")
+        message = orjson.loads(body).get("message")
     except (orjson.JSONDecodeError, AttributeError):
-        said = None
-    if not said:
+        message = None
+    if not message:
         return f"the server answered with the status code {status}"
-    return str(said)[:ERROR_LENGTH_MAX]
+    return str(message)[:ERROR_LENGTH_MAX]

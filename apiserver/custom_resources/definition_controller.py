@@ -1,42 +1,46 @@
-"""Follows the definitions: serves what they define, and writes the names and conditions they should have."""
+"""Serves what definitions define, and writes the names and conditions that they should have.
+
+Source: k8s.io/apiextensions-apiserver, pkg/apiserver/customresource_handler.go, pkg/controller/status and
+pkg/controller/establish.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 import orjson
 
 from apiserver.apiextensions import definitions, status
-from apiserver.apiextensions.definition_conditions import ESTABLISHED, is_condition_true
-from apiserver.apiextensions.status import Taken
-from apiserver.controllers.informer import RETRY_S
+from apiserver.apiextensions.definition_conditions import ESTABLISHED, NAMES_ACCEPTED
+from apiserver.apiextensions.status import NamesInUse
+from apiserver.controllers.controller import Controller, Outcome
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.custom_resources.definition_finalizer import DefinitionFinalizer
-from apiserver.custom_resources.resources import CustomResourceFactory, ServedKind, served
-from apiserver.errors import ApiError, NotFound
+from apiserver.custom_resources.resources import CustomResourceFactory, DefinedResources
+from apiserver.errors import NotFound
 from apiserver.meta import timestamps
-from apiserver.meta.options import WriteOptions
+from apiserver.meta.conditions import is_condition_true
+from apiserver.metrics.work_queues import MeasuredQueue
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
+from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document, GroupResource
-from storage.errors import RevisionCompacted, StorageError
-from storage.keys import prefix_range
-from storage.watch_cache import EVERYTHING, KeyVersion
 
-log = logging.getLogger(__name__)
-
-# (the new table, what is served no more or otherwise)
+# Takes the new table, and the resources that are served no more, or differently.
 Publish = Callable[[ResourceTable, Sequence[ServedResource]], None]
-# Definitions that are looked at before others have their turn.
-TURN_DEFINITIONS: Final = 16
-# The server itself writes the status: nothing is taken over, nothing is checked again.
+# Definitions that are served before other tasks have their turn: each may have large schemas.
+BATCH_MAX: Final = 16
+BACKOFF: Final = Backoff(base_s=1.0, max_s=15.0)
+# The server itself writes the status: nothing is copied from the stored object, nothing is validated again.
 _BY_SERVER: Final = UpdateStrategy()
 
 
@@ -44,7 +48,8 @@ _BY_SERVER: Final = UpdateStrategy()
 class _KnownDefinition:
     """One definition, as it was seen last.
 
-    names: those it has been given. signature: tells whether its resources are still what it says.
+    names: those that were accepted. signature: a digest of all that its resources depend on; None if none
+        are served.
     """
 
     revision: int
@@ -52,21 +57,21 @@ class _KnownDefinition:
     names: Document
     waits_for_names: bool
     signature: bytes | None = None
-    served: ServedKind | None = None
+    served: DefinedResources | None = None
 
 
 @dataclass(slots=True)
 class _TableChange:
-    """What has to be done to the table."""
+    """The resources to remove from the table of served resources, and those to add."""
 
     gone: dict[ServedResource, None] = field(default_factory=dict)
     new: dict[ServedResource, None] = field(default_factory=dict)
 
 
 class DefinitionController:
-    """All definitions of a store.
+    """Keeps the table of served resources, and the status of definitions, as the definitions say.
 
-    table: what is served without them; definitions of the same resources are not served.
+    table: what is served without definitions; definitions of the same resources are not served.
     publish: called with each new table.
     """
 
@@ -75,90 +80,64 @@ class DefinitionController:
         registry: Registry,
         table: ResourceTable,
         publish: Publish,
-        workshop: CustomResourceFactory,
+        factory: CustomResourceFactory,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        resource = table.find(definitions.group_of(workshop.brand), "v1", definitions.RESOURCE)
+        resource = table.find(definitions.group_of(factory.brand), "v1", definitions.RESOURCE)
         assert resource is not None
         self._resource = resource
         self._registry = registry
         self._table = table
         self._publish = publish
-        self._factory = workshop
+        self._factory = factory
         self._clock = clock
         self._builtin = {GroupResource(*each.stored_group_resource) for each in table.resources}
         self._prefix = registry.prefix_of(resource)
         self._defined: dict[str, _KnownDefinition] = {}  # by key
-        self._groups: dict[str, dict[str, None]] = {}  # the keys of each group's
-        self._taken: dict[str, Taken] = {}
+        self._groups: dict[str, dict[str, None]] = {}  # by group: the keys of its definitions
+        self._names_in_use: dict[str, NamesInUse] = {}
         self._change = _TableChange()
-        # Definitions whose names and conditions are to be looked at, each once, in order.
-        self._due: dict[str, None] = {}
-        self._is_due = asyncio.Event()
-        self._tasks: asyncio.TaskGroup | None = None
-        self._deletion = DefinitionFinalizer(registry, resource, workshop.brand, self._stored_resource, clock)
+        # The keys of definitions whose names and conditions have to be checked.
+        self._queue: WorkQueue[str] = WorkQueue("crd_naming_condition_controller", BACKOFF)
+        self._informer = Informer(
+            ListWatch(registry.cache, registry.prefix_of(resource)),
+            self._on_definition,
+            on_batch=self._replace_table,
+            reports_missed_deletions=True,
+            batch_max=BATCH_MAX,
+        )
+        self._finalizer = DefinitionFinalizer(registry, resource, factory.brand, self._stored_resource, clock)
+
+    @property
+    def queues(self) -> Sequence[MeasuredQueue]:
+        return (self._queue, self._finalizer.queue)
 
     async def run(self, on_synced: Callable[[], None]) -> None:
-        """Serve definitions until cancelled. on_synced: called when all there are have been looked at."""
-        cache = self._registry.cache
-        await cache.wait_until_filled()
+        """Serve definitions until cancelled. on_synced: called once all that exist are served."""
+        controller = Controller(self._queue, self._reconcile, informers=[self._informer])
         async with asyncio.TaskGroup() as tasks:
-            self._tasks = tasks
-            tasks.create_task(self._settle(), name="custom-resource-conditions")
-            while True:
-                try:
-                    await self._follow(on_synced)
-                except (RevisionCompacted, StorageError) as error:
-                    log.warning("definitions cannot be followed, trying again: %s", error)
-                await asyncio.sleep(RETRY_S)
-
-    async def _follow(self, on_synced: Callable[[], None]) -> None:
-        """All there are, then each that changes. Ends when changes may have been missed."""
-        cache = self._registry.cache
-        listing = await cache.list(prefix_range(self._prefix))
-        something = asyncio.Event()
-        watcher = cache.watch(self._prefix, after=listing.revision, scope=EVERYTHING, on_ready=something.set)
-        try:
-            for key in self._defined.keys() - {version.key for version in listing.versions}:
-                self._forget(key)
-            for number, version in enumerate(listing.versions):
-                self._look_at(version)
-                if number % TURN_DEFINITIONS == TURN_DEFINITIONS - 1:
-                    await asyncio.sleep(0)
-            self._replace_table()
+            tasks.create_task(controller.run(), name="definitions")
+            tasks.create_task(self._finalizer.run(), name="definition-finalizer")
+            await self._informer.has_synced.wait()
             on_synced()
-            while not watcher.is_ended:
-                for delivery in watcher.take(TURN_DEFINITIONS):
-                    self._look_at(delivery.event.version)
-                self._replace_table()
-                if len(watcher):
-                    await asyncio.sleep(0)
-                else:
-                    await something.wait()
-                    something.clear()
-        finally:
-            cache.unwatch(self._prefix, watcher, EVERYTHING)
 
     # ---- what is served
 
-    def _look_at(self, version: KeyVersion[StoredObject]) -> None:
-        key, found = version.key, version.value
+    def _on_definition(self, notification: Notification) -> None:
+        key, revision, found = notification.key, notification.revision, notification.new
         known = self._defined.get(key)
-        if known is not None and version.revision <= known.revision:
+        if known is not None and revision <= known.revision:
             # We wrote it ourselves, and know it already. The cache's bytes need not be there twice.
-            if found is not None and known.served is not None and version.revision == known.revision:
-                known.served.source.found = found
-            return
-        try:
-            if found is None:
-                self._forget(key)
-            else:
-                self._learn(key, version.revision, found, found.document())
-        except CorruptObject as error:
-            log.error("a definition cannot be served: %s", error)
-        except Exception:  # One that breaks us must not take the others away.
-            log.exception("the definition %s cannot be served", key)
+            if found is not None and known.served is not None and revision == known.revision:
+                known.served.source.stored = found
+        elif found is None:
+            self._forget(key)
+        else:
+            definition = found.document()
+            self._learn(key, revision, found, definition)
+            if not definitions.is_deleted(definition):
+                self._queue.add(key)
 
     def _learn(self, key: str, revision: int, found: StoredObject, definition: Document) -> None:
         known = self._defined.get(key)
@@ -168,29 +147,26 @@ class DefinitionController:
             self._groups.setdefault(group, {})[key] = None
         self._rename(known, names)
         known.revision = revision
-        known.waits_for_names = not is_condition_true(definition, definitions.NAMES_ACCEPTED)
+        known.waits_for_names = not is_condition_true(definition, NAMES_ACCEPTED)
         self._serve(known, found, definition)
         if definitions.is_deleted(definition):
-            assert self._tasks is not None
-            self._deletion.begin(self._tasks, definition["metadata"]["name"])
-        else:
-            self._make_due(key)
+            self._finalizer.queue.add(definition["metadata"]["name"])
 
     def _serve(self, known: _KnownDefinition, found: StoredObject, definition: Document) -> None:
-        """Have the table hold what the definition says, if it says something else than before."""
+        """Have the table hold the definition's resources, if they are not those that it holds."""
         is_established = is_condition_true(definition, ESTABLISHED)
         plural = definition["spec"]["names"]["plural"]
         if not is_established or GroupResource(known.group, plural) in self._builtin:
             signature = None
         else:
             # The generation would not do: to be deleted counts, too.
-            said = orjson.dumps((definition["metadata"].get("uid"), definition["spec"], known.names))
-            signature = hashlib.blake2b(said).digest()
+            content = orjson.dumps((definition["metadata"].get("uid"), definition["spec"], known.names))
+            signature = hashlib.blake2b(content).digest()
         if signature == known.signature:
             if known.served is not None:
-                known.served.source.found = found
+                known.served.source.stored = found
             return
-        now = served(found, definition, self._factory) if signature is not None else None
+        now = self._factory.create(found, definition) if signature is not None else None
         self._withdraw(known)
         known.signature, known.served = signature, now
         if now is not None:
@@ -210,93 +186,77 @@ class DefinitionController:
         known = self._defined.pop(key, None)
         if known is None:
             return
-        self._due.pop(key, None)
         self._withdraw(known)
         self._rename(known, {})
         del self._groups[known.group][key]
         if not self._groups[known.group]:
             del self._groups[known.group]
-            self._taken.pop(known.group, None)
+            self._names_in_use.pop(known.group, None)
 
     def _replace_table(self) -> None:
-        change, self._change = self._change, _TableChange()
+        change = self._change
         if change.gone or change.new:
-            self._table = self._table.changed(change.gone, change.new)
-            self._publish(self._table, tuple(change.gone))
+            table = self._table.changed(change.gone, change.new)
+            self._publish(table, tuple(change.gone))
+            self._table = table
+        # Not before that: a change that could not be published is tried again with the next.
+        self._change = _TableChange()
 
     def _stored_resource(self, name: str) -> ServedResource | None:
-        """What the objects of a definition are stored as; None if it was never served."""
+        """Returns the resource as which a definition's objects are stored; None if it was never served."""
         known = self._defined.get(self._registry.key(self._resource, "", name))
         return known.served.stored if known is not None and known.served is not None else None
 
     # ---- names and conditions
 
     def _rename(self, known: _KnownDefinition, names: Document) -> None:
-        """Note which names a definition has now. Others of its group may have waited for those it had."""
+        """Note which names a definition has now, and have those of its group checked that wait for others."""
         if names == known.names:
             return
-        taken = self._taken.setdefault(known.group, Taken())
+        in_use = self._names_in_use.setdefault(known.group, NamesInUse())
         if known.names:
-            taken.remove(known.names)
+            in_use.remove(known.names)
             for key in self._groups[known.group]:
                 if self._defined.get(key) is not None and self._defined[key].waits_for_names:
-                    self._make_due(key)
+                    self._queue.add(key)
         if names:
-            taken.add(names)
+            in_use.add(names)
         known.names = names
 
-    def _make_due(self, key: str) -> None:
-        self._due[key] = None
-        self._is_due.set()
+    async def _reconcile(self, key: str) -> Outcome:
+        """Write the names and conditions of one definition. One at a time: the first gets a disputed name."""
+        await self._informer.has_synced.wait()  # All names in use are known by then.
+        with suppress(NotFound):
+            await self._update_status(key)
+        return None
 
-    async def _settle(self) -> None:
-        """Write what has to be written, one after the other: the first gets a name that two want."""
-        while True:
-            await self._is_due.wait()
-            self._is_due.clear()
-            while self._due:
-                key = next(iter(self._due))
-                del self._due[key]
-                try:
-                    await self._update(key)
-                except NotFound:
-                    pass
-                except (ApiError, StorageError, CorruptObject) as error:
-                    log.warning("the conditions of %s cannot be written yet: %s", key, error)
-                    await asyncio.sleep(RETRY_S)
-                    if key in self._defined:
-                        self._make_due(key)
-                except Exception:
-                    log.exception("the conditions of %s cannot be written", key)
-
-    async def _update(self, key: str) -> None:
+    async def _update_status(self, key: str) -> None:
         known = self._defined.get(key)
         if known is None:
             return
         seen = self._registry.cache.get_cached(key)
         if seen is not None and seen.value is not None and seen.revision >= known.revision:
             document = seen.value.document()
-            if self._settled(document, known).get("status") == document.get("status"):
+            if self._with_conditions(document, known).get("status") == document.get("status"):
                 return
-        # What other servers write meanwhile is looked at again.
-        updated = await self._registry.update(
-            self._resource,
-            "",
-            key.rpartition("/")[2],
-            lambda current: self._settled(current.document(), known),
-            WriteOptions(),
-            strategy=_BY_SERVER,
+        # What other servers write meanwhile comes as a notification.
+        request = WriteRequest(
+            resource=self._resource, namespace="", name=key.rpartition("/")[2], update=_BY_SERVER
         )
+        updated = (
+            await self._registry.update(
+                request, lambda current: Draft(self._with_conditions(current.document(), known))
+            )
+        ).found
         revision = int(updated.resource_version)
         if key in self._defined and revision > known.revision:
-            # Who is next must know of these names, and clients need not wait for the news to come round.
+            # The next definition must know of these names, and clients need not wait for the notification.
             self._learn(key, revision, updated, updated.document())
-            self._due.pop(key, None)
             self._replace_table()
 
-    def _settled(self, definition: Document, known: _KnownDefinition) -> Document:
+    def _with_conditions(self, definition: Document, known: _KnownDefinition) -> Document:
         if definitions.is_deleted(definition):
             return definition
-        taken = self._taken.setdefault(known.group, Taken())
+        in_use = self._names_in_use.setdefault(known.group, NamesInUse())
         now = timestamps.to_text(self._clock())
-        return status.updated(definition, taken, now, brand=self._factory.brand)
+        return status.with_status(definition, in_use, now, brand=self._factory.brand)

@@ -1,13 +1,12 @@
-"""Definitions that are being deleted: first their objects go, then they.
+"""Finishes the deletion of definitions: removes their objects first, then the definitions.
 
-No object comes into being meanwhile: that the definition is not being deleted is a condition of its creation
-(`keeping.Family.guard`). Source: k8s.io/apiextensions-apiserver, pkg/controller/finalizer.
+No object is created meanwhile: that its definition is not being deleted is a condition of each creation
+(`version_codec.CreationGuards`). Source: k8s.io/apiextensions-apiserver, pkg/controller/finalizer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -15,29 +14,29 @@ from apiserver.apiextensions import definitions
 from apiserver.apiextensions.definition_conditions import (
     ESTABLISHED,
     TERMINATING,
-    cleanup_finalizer,
-    is_condition_true,
-    set_condition,
+    set_definition_condition,
 )
 from apiserver.brand import Brand
-from apiserver.errors import ApiError, NotFound
+from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import NotFound
 from apiserver.meta import timestamps
-from apiserver.meta.options import DeleteOptions, WriteOptions
+from apiserver.meta.conditions import is_condition_true
+from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
+from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
-from storage.errors import StorageError
 from storage.keys import prefix_range
 
-log = logging.getLogger(__name__)
-
 # Objects with finalizers take their time; they are looked at again after so long.
-RETRY_S: Final = 0.05
-RETRY_MAX_S: Final = 5.0
-# Objects that are deleted at the same time.
-WORKERS: Final = 16
+BACKOFF: Final = Backoff(base_s=0.05, max_s=5.0, factor=1.5)
+# Definitions whose objects are deleted at the same time. kube-apiserver: 5.
+WORKERS: Final = 5
+# Objects of one definition that are deleted at the same time.
+DELETIONS: Final = 16
 
 _IN_PROGRESS: Final = {
     "type": TERMINATING,
@@ -60,7 +59,11 @@ _NEVER_ESTABLISHED: Final = {
 
 
 class DefinitionFinalizer:
-    """resource: that of definitions. stored: what the objects of a definition are stored as, by its name."""
+    """The controller that Kubernetes calls crd_finalizer. Its keys are names of definitions.
+
+    resource: that of definitions. stored: returns, for the name of a definition, the resource as which its
+        objects are stored.
+    """
 
     def __init__(
         self,
@@ -72,34 +75,23 @@ class DefinitionFinalizer:
     ) -> None:
         self._registry = registry
         self._resource = resource
-        self._finalizer = cleanup_finalizer(brand)
+        self._finalizer = definitions.cleanup_finalizer(brand)
         self._stored = stored
         self._clock = clock
-        self._working: dict[str, asyncio.Task[None]] = {}
+        self.queue: WorkQueue[str] = WorkQueue("crd_finalizer", BACKOFF)
 
-    def begin(self, tasks: asyncio.TaskGroup, name: str) -> None:
-        """Finish the deletion of a definition, unless that is under way."""
-        if name not in self._working:
-            task = self._working[name] = tasks.create_task(self._finish(name), name=f"definition-{name}")
-            task.add_done_callback(lambda _: self._working.pop(name, None))
+    async def run(self) -> None:
+        """Finish the deletion of the definitions in the queue until cancelled."""
+        await Controller(self.queue, self._reconcile, workers=WORKERS).run()
 
-    async def _finish(self, name: str) -> None:
-        retry_s = RETRY_S
-        while True:
-            try:
-                if await self._try_to_finish(name):
-                    return
-            except NotFound:
-                return
-            except (ApiError, StorageError, CorruptObject) as error:
-                log.warning("the definition %s cannot be removed yet: %s", name, error)
-            except Exception:  # An object that breaks us must not stop the others' deletion, or the server.
-                log.exception("the definition %s cannot be removed yet", name)
-            await asyncio.sleep(retry_s)
-            retry_s = min(retry_s * 1.5, RETRY_MAX_S)
+    async def _reconcile(self, name: str) -> Outcome:
+        try:
+            return None if await self._try_to_finish(name) else Requeue()
+        except NotFound:
+            return None
 
     async def _try_to_finish(self, name: str) -> bool:
-        """Do what can be done; True if nothing is left to do. Raises NotFound."""
+        """Do what can be done. Returns whether nothing is left to do. Raises NotFound."""
         definition = (await self._registry.get(self._resource, "", name)).document()
         if not self._is_ours(definition):
             return True
@@ -118,7 +110,7 @@ class DefinitionFinalizer:
         return definitions.is_deleted(definition) and self._finalizer in finalizers
 
     async def _empty(self, resource: ServedResource) -> bool:
-        """Ask for the deletion of all objects; True if none is left."""
+        """Ask for the deletion of all objects. Returns whether none is left."""
         prefix = self._registry.prefix_of(resource)
         listing = await self._registry.cache.list(prefix_range(prefix))
         keys = iter([version.key for version in listing.versions])
@@ -129,29 +121,30 @@ class DefinitionFinalizer:
             for key in keys:
                 namespace, _, name = key[len(prefix) :].rpartition("/")
                 try:
-                    deleted = await self._registry.delete(resource, namespace, name, DeleteOptions())
+                    deleted = await self._registry.delete(DeleteRequest(resource, namespace, name))
                 except NotFound:
                     continue  # Somebody else was faster.
                 remaining += not deleted.is_removed
 
-        workers = (work() for _ in range(min(WORKERS, len(listing.versions))))
+        workers = (work() for _ in range(min(DELETIONS, len(listing.versions))))
         for outcome in await asyncio.gather(*workers, return_exceptions=True):
             if outcome is not None:
                 raise outcome
         return not remaining
 
     async def _write(self, name: str, condition: Document, *, is_done: bool) -> None:
-        """Tell how far it is; with the last finalizer the definition is removed."""
+        """Write a condition; with the last finalizer the definition is removed."""
         now = timestamps.to_text(self._clock())
 
-        def told(current: StoredObject) -> Document:
+        def with_condition(current: StoredObject) -> Draft:
             definition = current.document()
             if not self._is_ours(definition):
-                return definition
-            set_condition(definition, condition, now)
+                return Draft(definition)
+            set_definition_condition(definition, condition, now)
             if is_done:
                 meta = definition["metadata"]
                 meta["finalizers"] = [each for each in meta["finalizers"] if each != self._finalizer]
-            return definition
+            return Draft(definition)
 
-        await self._registry.update(self._resource, "", name, told, WriteOptions(), strategy=UpdateStrategy())
+        request = WriteRequest(resource=self._resource, namespace="", name=name, update=UpdateStrategy())
+        await self._registry.update(request, with_condition)

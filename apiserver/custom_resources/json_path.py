@@ -1,8 +1,8 @@
-"""JSONPath as columns of custom resources have it.
+"""JSONPath, as printer columns of custom resources use it.
 
-What is known: fields (`.a`, `['a']`, `\\.` for a dot), indexes, slices, wildcards, unions, descent (`..a`)
-and filters (`[?(@.type=="Ready")]`). What is absent, or of another kind than a step needs, is not found.
-Source: k8s.io/client-go, util/jsonpath.
+Supported are fields (`.a`, `['a']`, `\\.` for a dot), indexes, slices, wildcards, unions, descent (`..a`)
+and filters (`[?(@.type=="Ready")]`). Values that are absent, or of another kind than a step needs, are not
+found. Source: k8s.io/client-go, util/jsonpath.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-# A path is as long as a person writes it.
+# The most characters of a path.
 LENGTH_MAX: Final = 4_096
 _DEPTH_MAX: Final = 64
-# Values that are looked at: what has not been found by then is not shown.
+# The most values that a search visits; it does not find values beyond.
 VALUES_MAX: Final = 20_000
 
 _FIELD: Final = re.compile(r"""(?:[^\\.,\[\]{}()\s=!<>$@'"]|\\.)+""")
@@ -33,12 +33,12 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-class InvalidPath(ValueError):
-    """The text is no path."""
+class InvalidJsonPath(ValueError):
+    """The text is not a valid path."""
 
 
 class _BudgetExhausted(Exception):
-    """So much has been looked at that the search ends."""
+    """The search has visited all values that it may."""
 
 
 class _Budget:
@@ -53,24 +53,24 @@ class _Budget:
             raise _BudgetExhausted
 
 
-# Values come and go through a step one by one: only the first that is found is shown.
+# A step maps values lazily, since only the first value found is shown.
 Step: TypeAlias = Callable[[Any, _Budget], Iterator[Any]]
 
 
 def compile_path(text: str) -> Callable[[Any], Iterator[Any]]:
-    """`.spec.ports[0].name` -> all values found there, in order. Raises InvalidPath."""
+    """Compiles a path to a function that yields all values found, in order. Raises InvalidJsonPath."""
     if len(text) > LENGTH_MAX:
-        raise InvalidPath("the path is too long")
+        raise InvalidJsonPath("the path is too long")
     steps, rest = _steps(text.strip(), 0)
     if rest:
-        raise InvalidPath(f"unexpected {rest[:10]!r}")
+        raise InvalidJsonPath(f"unexpected {rest[:10]!r}")
     fields = [step.name for step in steps if isinstance(step, _Field)]
     if len(fields) == len(steps):
         return lambda document: _at(fields, document)
 
     def find(document: Any) -> Iterator[Any]:
         try:
-            yield from _found(steps, document, _Budget())
+            yield from _evaluate(steps, document, _Budget())
         except _BudgetExhausted:
             return
 
@@ -78,7 +78,7 @@ def compile_path(text: str) -> Callable[[Any], Iterator[Any]]:
 
 
 def _at(fields: Sequence[str], document: Any) -> Iterator[Any]:
-    """What nearly all paths lead to: one value, or none."""
+    """Finds the value of a path of fields, which nearly all paths are."""
     for field in fields:
         if not isinstance(document, dict) or field not in document:
             return iter(())
@@ -86,7 +86,7 @@ def _at(fields: Sequence[str], document: Any) -> Iterator[Any]:
     return iter((document,))
 
 
-def _found(steps: list[Step], document: Any, budget: _Budget) -> Iterator[Any]:
+def _evaluate(steps: list[Step], document: Any, budget: _Budget) -> Iterator[Any]:
     values = iter((document,))
     for step in steps:
         values = _through(step, values, budget)
@@ -100,71 +100,71 @@ def _through(step: Step, values: Iterator[Any], budget: _Budget) -> Iterator[Any
 
 
 def _steps(text: str, depth: int) -> tuple[list[Step], str]:
-    """As many steps as there are, and what follows them."""
+    """Parses steps; returns them and the text that follows."""
     if depth > _DEPTH_MAX:
-        raise InvalidPath("the path is nested too deeply")
+        raise InvalidJsonPath("the path is nested too deeply")
     steps: list[Step] = []
     text = text.removeprefix("$").removeprefix("@")
     while text:
         if text.startswith(".."):
             if not text[2:]:
-                raise InvalidPath("expected something to find everywhere")
+                raise InvalidJsonPath("expected a step after ..")
             steps.append(_descend)
             text = text[2:] if text[2:3] == "[" else text[1:]
         elif text[0] == ".":
             text = text[1:]
             if text.startswith("["):
                 continue
-            found = _FIELD.match(text)
-            if found is None:
+            match = _FIELD.match(text)
+            if match is None:
                 if text:
-                    raise InvalidPath(f"expected a field at {text[:10]!r}")
+                    raise InvalidJsonPath(f"expected a field at {text[:10]!r}")
                 break  # `.` is the document itself.
-            name = re.sub(r"\\(.)", r"\1", found[0])
-            steps.append(_all if found[0] == "*" else _Field(name))
-            text = text[found.end() :]
+            name = re.sub(r"\\(.)", r"\1", match[0])
+            steps.append(_all if match[0] == "*" else _Field(name))
+            text = text[match.end() :]
         elif text[0] == "[":
             step, text = _bracket(text[1:], depth)
             steps.append(step)
-        elif not steps and (found := _FIELD.match(text)):
-            steps.append(_Field(found[0]))
-            text = text[found.end() :]
+        elif not steps and (match := _FIELD.match(text)):
+            steps.append(_Field(match[0]))
+            text = text[match.end() :]
         else:
             break
     return steps, text
 
 
 def _bracket(text: str, depth: int) -> tuple[Step, str]:
-    """The step in brackets, whose opening one is behind us, and what follows the closing one."""
+    """Parses a step after its opening bracket; returns it and the text after the closing one."""
     if text.startswith("?("):
         condition, text = _condition(text[2:], depth)
         if not text.startswith(")]"):
-            raise InvalidPath("unterminated filter")
+            raise InvalidJsonPath("unterminated filter")
         return _filter(condition), text[2:]
     choices: list[Step] = []
     while True:
         text = text.lstrip()
-        if found := _QUOTED.match(text):
-            choices.append(_Field(_unquoted(found)))
+        if match := _QUOTED.match(text):
+            choices.append(_Field(_unquoted(match)))
         elif text.startswith("*"):
-            found = re.match(r"\*", text)
+            match = re.match(r"\*", text)
             choices.append(_all)
         else:
-            found = _SLICE.match(text)
-            if found is None or not found[0]:
-                raise InvalidPath(f"unterminated array at {text[:10]!r}")
-            choices.append(_index(int(found[0])) if _INTEGER.fullmatch(found[0]) else _slice(*found.groups()))
-        assert found is not None
-        text = text[found.end() :].lstrip()
+            match = _SLICE.match(text)
+            if match is None or not match[0]:
+                raise InvalidJsonPath(f"unterminated array at {text[:10]!r}")
+            choices.append(_index(int(match[0])) if _INTEGER.fullmatch(match[0]) else _slice(*match.groups()))
+        assert match is not None
+        text = text[match.end() :].lstrip()
         if text.startswith("]"):
             return choices[0] if len(choices) == 1 else _union(choices), text[1:]
         if not text.startswith(","):
-            raise InvalidPath("unterminated array")
+            raise InvalidJsonPath("unterminated array")
         text = text[1:]
 
 
-def _unquoted(found: re.Match[str]) -> str:
-    return re.sub(r"\\(.)", r"\1", found[1] if found[1] is not None else found[2])
+def _unquoted(match: re.Match[str]) -> str:
+    return re.sub(r"\\(.)", r"\1", match[1] if match[1] is not None else match[2])
 
 
 # ---- steps
@@ -199,7 +199,7 @@ def _index(position: int) -> Step:
 def _slice(start: str | None, stop: str | None, step_text: str | None) -> Step:
     chosen = slice(*(int(each) if each else None for each in (start, stop, step_text)))
     if chosen.step is not None and chosen.step <= 0:
-        raise InvalidPath("step must be > 0")
+        raise InvalidJsonPath("step must be > 0")
 
     def step(value: Any, budget: _Budget) -> Iterator[Any]:
         return iter(value[chosen]) if isinstance(value, list) else iter(())
@@ -208,11 +208,11 @@ def _slice(start: str | None, stop: str | None, step_text: str | None) -> Step:
 
 
 def _union(choices: list[Step]) -> Step:
-    return lambda value, budget: (found for choice in choices for found in choice(value, budget))
+    return lambda value, budget: (each for choice in choices for each in choice(value, budget))
 
 
 def _descend(value: Any, budget: _Budget) -> Iterator[Any]:
-    """The value and all that is in it, the outer before the inner."""
+    """Yields the value and all values in it, outer before inner."""
     todo = [value]
     while todo:
         each = todo.pop()
@@ -239,11 +239,11 @@ _Condition: TypeAlias = Callable[[Any, _Budget], bool]
 
 def _condition(text: str, depth: int) -> tuple[_Condition, str]:
     left, text = _operand(text, depth)
-    found = _COMPARISON.match(text)
-    if found is None:
+    match = _COMPARISON.match(text)
+    if match is None:
         return (lambda value, budget: bool(left(value, budget))), text.lstrip()
-    right, text = _operand(text[found.end() :], depth)
-    compare = _OPERATORS[found[1]]
+    right, text = _operand(text[match.end() :], depth)
+    compare = _OPERATORS[match[1]]
 
     def condition(value: Any, budget: _Budget) -> bool:
         a, b = left(value, budget), right(value, budget)
@@ -260,13 +260,13 @@ def _operand(text: str, depth: int) -> tuple[_Operand, str]:
     if text.startswith(("@", "$")):
         steps, rest = _steps(text, depth + 1)
 
-        return (lambda value, budget: [*islice(_found(steps, value, budget), 1)]), rest
-    if found := _QUOTED.match(text):
-        literal: Any = _unquoted(found)
-    elif found := re.match(r"-?\d+(\.\d+)?", text):
-        literal = float(found[0]) if found[1] else int(found[0])
-    elif found := re.match(r"true|false", text):
-        literal = found[0] == "true"
+        return (lambda value, budget: [*islice(_evaluate(steps, value, budget), 1)]), rest
+    if match := _QUOTED.match(text):
+        literal: Any = _unquoted(match)
+    elif match := re.match(r"-?\d+(\.\d+)?", text):
+        literal = float(match[0]) if match[1] else int(match[0])
+    elif match := re.match(r"true|false", text):
+        literal = match[0] == "true"
     else:
-        raise InvalidPath(f"expected a value at {text[:10]!r}")
-    return (lambda value, budget: [literal]), text[found.end() :]
+        raise InvalidJsonPath(f"expected a value at {text[:10]!r}")
+    return (lambda value, budget: [literal]), text[match.end() :]

@@ -1,4 +1,4 @@
-"""From a definition to served resources. Rows S02, S03, E14, E15, D06-D10, I13."""
+"""Makes the served resources of a definition. Rows S02, S03, E14, E15, D06-D10, I13."""
 
 from __future__ import annotations
 
@@ -10,48 +10,44 @@ from typing import Any, Final
 
 from apiserver.apiextensions import definitions
 from apiserver.brand import Brand
-from apiserver.catalogue.builtin_type import field as field_at
+from apiserver.catalogue.builtin_type import field_texts
 from apiserver.catalogue.subresources import scale, text_at
-from apiserver.custom_resources import schemas
 from apiserver.custom_resources.columns import COMPILED_INLINE_MAX, ColumnPreparation, columns_of
-from apiserver.custom_resources.schemas import DefinitionSource, VersionSchema
+from apiserver.custom_resources.schemas import (
+    LARGE_DEFINITION_BYTES,
+    DefinitionSource,
+    VersionSchema,
+    openapi_schema,
+)
 from apiserver.custom_resources.strategies import CustomResourceStrategies
 from apiserver.custom_resources.version_codec import (
     Converter,
+    CreationGuards,
     CustomResourceCodec,
     DefinitionReader,
-    Family,
+    DefinitionVersions,
     ViewCache,
 )
-from apiserver.registry.served_resource import FieldGetter, ScaleFields, ServedResource, Subresource
+from apiserver.registry.served_resource import (
+    FieldGetter,
+    Preparation,
+    ScaleFields,
+    ServedResource,
+    Subresource,
+)
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Deprecation, Document, GroupVersion
+from apiserver.vocabulary import Deprecation, Document, GroupResource, GroupVersion
 
-# The order in which Kubernetes tells them.
+# In the order in which Kubernetes lists them in discovery.
 VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
 @dataclass(frozen=True, slots=True)
-class CustomResourceFactory:
-    """What it takes to serve definitions.
+class DefinedResources:
+    """The served resources of a definition.
 
-    meta: gets the schema of metadata. definitions: where these are looked for.
-    webhook: makes what converts, of `spec.conversion.webhook`.
-    room: where what is made of objects is kept.
-    """
-
-    brand: Brand
-    meta: Callable[[], Schema]
-    definitions: DefinitionReader
-    room: ViewCache
-    webhook: Callable[[Document], Converter]
-
-
-@dataclass(frozen=True, slots=True)
-class ServedKind:
-    """A definition's resources.
-
+    source: from which their schemas are read when they are needed.
     resources: of the versions that are served. stored: of the version that is stored, served or not.
     """
 
@@ -60,80 +56,99 @@ class ServedKind:
     stored: ServedResource
 
 
-def served(found: StoredObject, definition: Document, workshop: CustomResourceFactory) -> ServedKind:
-    """What a definition is served as. found: its stored form, of which schemas are read when they are needed.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CustomResourceFactory:
+    """Makes the served resources of definitions.
 
-    Raises LookupError for one that stores no version.
+    meta: gets the schema of ObjectMeta. definitions: reads definitions by their keys.
+    view_cache: holds the views of objects that differ from what is stored.
+    webhook: makes a converter, given `spec.conversion.webhook`.
     """
-    spec = definition["spec"]
-    names = definitions.accepted_names(definition)
-    group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
-    by_name = {each["name"]: each for each in spec["versions"]}
-    source = DefinitionSource(found)
-    compiled = {
-        name: VersionSchema(source, name, brand=workshop.brand, meta=workshop.meta) for name in by_name
-    }
-    conversion = spec.get("conversion") or {}
-    family = Family(
-        group,
-        kind,
-        plural,
-        {name: schema.prune_and_default for name, schema in compiled.items()},
-        stored=definitions.storage_version(spec),
-        webhook=_webhook(conversion, workshop),
-        key=found.key,
-        definitions=workshop.definitions,
-        room=workshop.room,
-    )
 
-    def resource(version: Mapping[str, Any]) -> ServedResource:
-        schema = compiled[version["name"]]
-        subresources, strategies = _subresources(version, schema)
-        columns = columns_of(version.get("additionalPrinterColumns") or ())
-        has_many = len(columns.columns) > COMPILED_INLINE_MAX
-        warning = definitions.deprecation_warning(spec, version) if version.get("deprecated") else ""
-        return ServedResource(
-            group_version=GroupVersion(group, version["name"]),
-            resource=plural,
-            kind=kind,
-            is_namespaced=spec["scope"] == "Namespaced",
-            schema=lambda: schema.structural,
-            list_kind=names.get("listKind") or "",
-            singular=names.get("singular") or "",
-            short_names=tuple(names.get("shortNames") or ()),
-            categories=tuple(names.get("categories") or ()),
-            verbs=VERBS,
-            subresources=MappingProxyType(subresources),
-            strategy=strategies.strategy(takes_long=len(found.tail) > schemas.LARGE_DEFINITION_BYTES),
-            columns=columns,
-            selectable_fields=_selectable_fields(version.get("selectableFields") or ()),
-            storage_version=family.stored,
-            keeping=CustomResourceCodec(family, version["name"]),
-            deprecation=Deprecation("", text=warning) if warning else None,
-            walk=lambda: schema.check,
-            preparations=(
-                schema,
-                compiled[family.stored],
-                *([ColumnPreparation(columns)] if has_many else []),
-            ),
-            openapi=partial(schemas.openapi, schema, GroupVersion(group, version["name"]), kind),
+    brand: Brand
+    meta: Callable[[], Schema]
+    definitions: DefinitionReader
+    view_cache: ViewCache
+    webhook: Callable[[Document], Converter]
+
+    def create(self, stored: StoredObject, definition: Document) -> DefinedResources:
+        """stored: the definition as it is stored, of which `definition` is the document.
+
+        Raises LookupError for a definition without a storage version.
+        """
+        spec = definition["spec"]
+        source = DefinitionSource(stored)
+        schemas = {
+            each["name"]: VersionSchema(source, each["name"], brand=self.brand, meta=self.meta)
+            for each in spec["versions"]
+        }
+        group_resource = GroupResource(spec["group"], spec["names"]["plural"])
+        conversion = spec.get("conversion") or {}
+        converts = conversion.get("strategy") == "Webhook"
+        versions = DefinitionVersions(
+            group_resource=group_resource,
+            kind=spec["names"]["kind"],
+            schemas={name: schema.prune_and_default for name, schema in schemas.items()},
+            storage_version=definitions.storage_version(spec),
+            webhook=self.webhook(conversion.get("webhook") or {}) if converts else None,
+            view_cache=self.view_cache,
+            guards=CreationGuards(group_resource, stored.key, self.definitions),
         )
+        is_large = len(stored.tail) > LARGE_DEFINITION_BYTES
 
-    stored = resource(by_name[family.stored])
-    return ServedKind(
-        source,
-        tuple(
-            stored if each["name"] == family.stored else resource(each)
+        def resource(version: Mapping[str, Any]) -> ServedResource:
+            return _served_resource(definition, version, versions, schemas, is_costly=is_large)
+
+        by_name = {each["name"]: each for each in spec["versions"]}
+        storage_resource = resource(by_name[versions.storage_version])
+        served = (
+            storage_resource if each["name"] == versions.storage_version else resource(each)
             for each in definitions.versions_to_serve(spec)
-        ),
-        stored,
+        )
+        return DefinedResources(source, tuple(served), storage_resource)
+
+
+def _served_resource(
+    definition: Document,
+    version: Mapping[str, Any],
+    versions: DefinitionVersions,
+    schemas: Mapping[str, VersionSchema],
+    *,
+    is_costly: bool,
+) -> ServedResource:
+    """Returns the resource of one version. schemas: of all versions. is_costly: as in `Strategy`."""
+    spec, names = definition["spec"], definitions.accepted_names(definition)
+    group_version = GroupVersion(spec["group"], version["name"])
+    schema = schemas[version["name"]]
+    subresources, strategies = _subresources(version, schema)
+    columns = columns_of(version.get("additionalPrinterColumns") or ())
+    preparations: list[Preparation] = [schema, schemas[versions.storage_version]]
+    if len(columns.columns) > COMPILED_INLINE_MAX:
+        preparations.append(ColumnPreparation(columns))
+    warning = definitions.deprecation_warning(spec, version) if version.get("deprecated") else ""
+    return ServedResource(
+        group_version=group_version,
+        resource=versions.group_resource.resource,
+        kind=versions.kind,
+        is_namespaced=spec["scope"] == "Namespaced",
+        schema=lambda: schema.structural,
+        list_kind=names.get("listKind") or "",
+        singular=names.get("singular") or "",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        verbs=VERBS,
+        subresources=MappingProxyType(subresources),
+        strategy=strategies.of_resource(is_costly=is_costly),
+        columns=columns,
+        selectable_fields=_selectable_fields(version.get("selectableFields") or ()),
+        storage_version=versions.storage_version,
+        version_codec=CustomResourceCodec(versions, version["name"]),
+        is_custom=True,
+        deprecation=Deprecation("", text=warning) if warning else None,
+        compile_check=lambda: schema.check,
+        preparations=tuple(preparations),
+        openapi=partial(openapi_schema, schema, group_version, versions.kind),
     )
-
-
-def _webhook(conversion: Mapping[str, Any], workshop: CustomResourceFactory) -> Converter | None:
-    if conversion.get("strategy") != "Webhook":
-        return None
-    return workshop.webhook(conversion.get("webhook") or {})
 
 
 # ---- subresources
@@ -142,18 +157,18 @@ def _webhook(conversion: Mapping[str, Any], workshop: CustomResourceFactory) -> 
 def _subresources(
     version: Mapping[str, Any], schema: VersionSchema
 ) -> tuple[dict[str, Subresource], CustomResourceStrategies]:
-    asked = version.get("subresources") or {}
-    fields = _scale_fields(asked["scale"]) if asked.get("scale") is not None else None
-    has_status = asked.get("status") is not None
-    rules = CustomResourceStrategies(
+    described = version.get("subresources") or {}
+    fields = _scale_fields(described["scale"]) if described.get("scale") is not None else None
+    has_status = described.get("status") is not None
+    strategies = CustomResourceStrategies(
         lambda: schema.custom, lambda: schema.rules, has_status=has_status, scale=fields
     )
     subresources = {}
     if fields is not None:
         subresources["scale"] = scale(fields)
     if has_status:
-        subresources["status"] = Subresource("status", update=rules.status())
-    return subresources, rules
+        subresources["status"] = Subresource("status", update=strategies.of_status())
+    return subresources, strategies
 
 
 def _scale_fields(described: Document) -> ScaleFields:
@@ -167,12 +182,11 @@ def _scale_fields(described: Document) -> ScaleFields:
     )
 
 
-def _steps(path: str) -> tuple[str, ...]:
-    """`.spec.replicas` -> its fields."""
-    return tuple(path.removeprefix(".").split("."))
-
-
 def _selectable_fields(described: Sequence[Document]) -> Mapping[str, FieldGetter]:
-    """By the name that selectors have for a field, which is its path without the dot."""
-    paths = (_steps(each["jsonPath"]) for each in described)
-    return MappingProxyType({".".join(path): field_at(*path) for path in paths})
+    """Returns the getters of selectable fields by their names in selectors: their paths without the dot."""
+    return field_texts(*(each["jsonPath"].removeprefix(".") for each in described))
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    """Returns the fields on a path: `.spec.replicas` -> `spec`, `replicas`."""
+    return tuple(path.removeprefix(".").split("."))

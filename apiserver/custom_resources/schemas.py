@@ -1,4 +1,7 @@
-"""The schema of one version: read, and made into what is needed, when it is first needed."""
+"""The schema of one version of a definition: read and compiled when it is first needed, and published.
+
+`schema.custom` compiles it to checks; `strategies` calls these, and those of rules in CEL, for each write.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,21 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from apiserver.apiextensions.schema_rules.validator import Rules
+from apiserver.apiextensions.schema_rules.validator import RuleValidator
 from apiserver.brand import Brand
-from apiserver.registry.served_resource import Check
+from apiserver.registry.served_resource import SchemaCheck
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.custom import CustomSchema
-from apiserver.schema.custom.json_schema import everywhere
+from apiserver.schema.custom.json_schema import all_schemas
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document, GroupVersion
 
-# Of smaller ones all is made within a few milliseconds.
+# All that is compiled from smaller ones is compiled within a few milliseconds.
 LARGE_DEFINITION_BYTES: Final = 32 * 1024
-# So many are decoded together sooner than looked for.
+# To decode so many versions takes less time than to find one of them in the text.
 DECODED_TOGETHER_MAX: Final = 8
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-# What a published schema may say. All else is told to nobody: what is deprecated, or means nothing here.
+# The keywords of published schemas. All others are left out: they are deprecated, or mean nothing here.
 _PUBLISHED: Final = frozenset(
     {
         "additionalProperties",
@@ -56,7 +59,7 @@ _PUBLISHED: Final = frozenset(
         "uniqueItems",
     }
 )
-# What is not told where anything goes: clients of v2 would take it for all there is.
+# Left out for clients of v2 where any value is allowed: they would take it for all that is.
 _SHAPE: Final = ("items", "properties", "type")
 _TYPE_META_DESCRIPTIONS: Final = {
     "apiVersion": "The version of the schema that this object is written in, with its group.",
@@ -65,47 +68,51 @@ _TYPE_META_DESCRIPTIONS: Final = {
 
 
 class DefinitionSource:
-    """Where a definition is read from.
+    """Reads versions of a stored definition.
 
-    found: it, as it is stored. It may be replaced by a version that says the same.
+    stored: may be replaced by a later state of the definition with the same spec.
     """
 
-    __slots__ = ("_places", "found")
+    __slots__ = ("_offsets", "stored")
 
-    def __init__(self, found: StoredObject) -> None:
-        self.found = found
-        self._places: _VersionOffsets | None = None
+    def __init__(self, stored: StoredObject) -> None:
+        self.stored = stored
+        self._offsets: _VersionOffsets | None = None
 
     def version(self, name: str) -> tuple[Document, bool]:
-        """A version as the definition has it, decoded anew, and whether all of them keep unknown fields.
+        """Returns a version, decoded anew, and whether all versions keep unknown fields.
 
-        Of many versions each is found in the text by where it was last: to decode all for each would take
-        seconds.
+        If there are many, only the version is decoded, at the offsets that it had when all were decoded last:
+        to decode all for each of them would take seconds.
         """
-        found, places = self.found, self._places
-        if places is not None and places.revision == found.resource_version and name in places.of_versions:
-            start, end = places.of_versions[name]
-            return orjson.loads(found.tail[start:end]), places.keeps_unknown
-        spec = found.document()["spec"]
-        # Only definitions of other servers, or of long ago, say so.
+        stored, offsets = self.stored, self._offsets
+        if (
+            offsets is not None
+            and offsets.resource_version == stored.resource_version
+            and name in offsets.by_version
+        ):
+            start, end = offsets.by_version[name]
+            return orjson.loads(stored.tail[start:end]), offsets.keeps_unknown
+        spec = stored.document()["spec"]
+        # Only definitions that another server stored, perhaps long ago, have it.
         keeps_unknown = spec.get("preserveUnknownFields") is True
         if len(spec["versions"]) > DECODED_TOGETHER_MAX:
-            of_versions = _places(found.tail, spec["versions"])
-            self._places = _VersionOffsets(found.resource_version, keeps_unknown, of_versions)
+            by_version = _offsets(stored.tail, spec["versions"])
+            self._offsets = _VersionOffsets(stored.resource_version, keeps_unknown, by_version)
         return next(each for each in spec["versions"] if each["name"] == name), keeps_unknown
 
 
 class _VersionOffsets(NamedTuple):
-    """Where in the text of a definition, as of a revision, its versions begin and end."""
+    """Where the versions of a definition begin and end in its encoded form, as of a resourceVersion."""
 
-    revision: str
+    resource_version: str
     keeps_unknown: bool
-    of_versions: Mapping[str, tuple[int, int]]
+    by_version: Mapping[str, tuple[int, int]]
 
 
-def _places(text: bytes, versions: Iterable[Document]) -> Mapping[str, tuple[int, int]]:
-    """Of all up to the first that somebody else's encoder wrote."""
-    places: dict[str, tuple[int, int]] = {}
+def _offsets(text: bytes, versions: Iterable[Document]) -> Mapping[str, tuple[int, int]]:
+    """Returns the offsets of the versions, up to the first that another encoder than ours wrote."""
+    offsets: dict[str, tuple[int, int]] = {}
     end = 0
     for version in versions:
         encoded = orjson.dumps(version)
@@ -113,12 +120,16 @@ def _places(text: bytes, versions: Iterable[Document]) -> Mapping[str, tuple[int
         if start < 0:
             break
         end = start + len(encoded)
-        places[version["name"]] = start, end
-    return places
+        offsets[version["name"]] = start, end
+    return offsets
 
 
 class VersionSchema:
-    """One version's."""
+    """The schema of one version of a definition, and what is compiled from it.
+
+    A `registry.served_resource.Preparation`: what is large is compiled in a thread.
+    meta: gets the schema of ObjectMeta.
+    """
 
     def __init__(
         self, source: DefinitionSource, version: str, *, brand: Brand, meta: Callable[[], Schema]
@@ -128,24 +139,22 @@ class VersionSchema:
         self.brand = brand
         self._meta = meta
 
-    def described(self) -> Document:
-        """The version as the definition has it, decoded anew; with a schema."""
-        described, keeps_unknown = self._source.version(self._version)
-        schema = (described.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+    def decode(self) -> Document:
+        """Returns the version as the definition has it, decoded anew; `schema` is the schema itself."""
+        version, keeps_unknown = self._source.version(self._version)
+        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
         if keeps_unknown:
             schema[self.brand.extension("preserve-unknown-fields")] = True
-        return {**described, "schema": schema}
-
-    # As `registry.served_resource.Preparation`.
+        return {**version, "schema": schema}
 
     @property
     def is_due(self) -> bool:
-        """Whether what has not been made yet is much."""
-        return "custom" not in self.__dict__ and len(self._source.found.tail) > LARGE_DEFINITION_BYTES
+        """The definition is large, and its schema has not been compiled yet."""
+        return "custom" not in self.__dict__ and len(self._source.stored.tail) > LARGE_DEFINITION_BYTES
 
     def prepare(self) -> None:
-        """Make all that requests need, without what shows that it is made before it is."""
-        custom = CustomSchema(self.described()["schema"], vendor=self.brand.vendor, meta=self._meta())
+        """Compile all that requests need. `is_due` stays true until it is complete."""
+        custom = self._custom_schema()
         custom.compile()
         _ = custom.schema
         self.__dict__.setdefault("custom", custom)
@@ -153,58 +162,62 @@ class VersionSchema:
 
     @cached_property
     def custom(self) -> CustomSchema:
-        return CustomSchema(self.described()["schema"], vendor=self.brand.vendor, meta=self._meta())
+        return self._custom_schema()
+
+    def _custom_schema(self) -> CustomSchema:
+        return CustomSchema(self.decode()["schema"], vendor=self.brand.vendor, meta=self._meta())
 
     @property
     def structural(self) -> Schema:
         return self.custom.schema
 
     @property
-    def check(self) -> Check:
-        return self.custom.walk
+    def check(self) -> SchemaCheck:
+        return self.custom.pruner
 
     def prune_and_default(self, document: Document) -> bool:
         """Prune a stored document and give it its defaults. Returns whether it has changed."""
         return self.custom.prune_and_default(document)
 
     @cached_property
-    def rules(self) -> Rules | None:
-        """What the schema itself asks of objects; None if it asks nothing."""
+    def rules(self) -> RuleValidator | None:
+        """The validation rules in the schema; None if there are none."""
         extension = self.brand.extension("validations")
-        if not any(each.get(extension) for each in everywhere(self.custom.document)):
+        if not any(each.get(extension) for each in all_schemas(self.custom.document)):
             return None
-        return Rules(dict(self.custom.document), vendor=self.brand.vendor)
+        return RuleValidator(dict(self.custom.document), vendor=self.brand.vendor)
 
 
-# ---- as OpenAPI has it
+# ---- published by OpenAPI
 
 
-def openapi(schema: VersionSchema, group_version: GroupVersion, kind: str, is_v2: bool) -> Document:
-    """The schema of the kind, as clients are told. References are those of OpenAPI v3.
+def openapi_schema(schema: VersionSchema, group_version: GroupVersion, kind: str, is_v2: bool) -> Document:
+    """Returns the schema of the kind as OpenAPI publishes it. References are those of OpenAPI v3.
 
     is_v2: without what clients of v2 would misunderstand.
     """
-    described = schema.described()
-    document = described["schema"]
+    version = schema.decode()
+    document = version["schema"]
     extension = schema.brand.extension
     published = _published(document, schema.brand, is_v2=is_v2)
     keeps_all = document.get(extension("preserve-unknown-fields")) is True
     if is_v2 and keeps_all:
         published = {key: value for key, value in published.items() if key not in _SHAPE}
     else:
-        published["properties"] = {**published.get("properties", {}), **_head(document)}
+        published["properties"] = {**published.get("properties", {}), **_object_properties(document)}
     published["type"] = "object"
-    if fields := described.get("selectableFields"):
+    if fields := version.get("selectableFields"):
         paths = [{"fieldPath": each["jsonPath"].removeprefix(".")} for each in fields]
         published[extension("selectable-fields")] = paths
-    group, version = group_version
-    published[extension("group-version-kind")] = [{"group": group, "kind": kind, "version": version}]
+    published[extension("group-version-kind")] = [
+        {"group": group_version.group, "kind": kind, "version": group_version.version}
+    ]
     return published
 
 
-def _head(document: Document) -> Document:
-    """The fields that all objects have."""
-    own = (document.get("properties") or {}).get("metadata") or {}
+def _object_properties(schema: Document) -> Document:
+    """Returns the schemas of the fields that all objects have: apiVersion, kind and metadata."""
+    own = (schema.get("properties") or {}).get("metadata") or {}
     texts = {name: {"type": "string", "description": text} for name, text in _TYPE_META_DESCRIPTIONS.items()}
     reference = {"$ref": f"#/components/schemas/{_OBJECT_META}"}
     text = own.get("description") or "Standard object metadata."
@@ -212,10 +225,10 @@ def _head(document: Document) -> Document:
 
 
 def _published(node: Any, brand: Brand, *, is_v2: bool) -> Document:
-    """A schema as it is told. Its depth is bounded by what a definition may have."""
+    """Returns a schema with the keywords that are published. Validation has bounded its depth."""
     if not isinstance(node, dict):
         return {}
-    extensions = f"x-{brand.vendor}-"
+    extension_prefix = brand.extension("")
     published: Document = {}
     for key, value in node.items():
         if key == "properties":
@@ -224,10 +237,10 @@ def _published(node: Any, brand: Brand, *, is_v2: bool) -> Document:
             published[key] = _published(value, brand, is_v2=is_v2)
         elif key in ("allOf", "anyOf", "oneOf"):
             published[key] = [_published(each, brand, is_v2=is_v2) for each in value]
-        elif key in _PUBLISHED or key.startswith(extensions):
+        elif key in _PUBLISHED or key.startswith(extension_prefix):
             published[key] = value
     if node.get(brand.extension("embedded-resource")) is True:
-        published["properties"] = {**published.get("properties", {}), **_head(node)}
+        published["properties"] = {**published.get("properties", {}), **_object_properties(node)}
     hides_shape = (
         node.get("nullable") is True
         or node.get(brand.extension("int-or-string")) is True

@@ -1,13 +1,14 @@
-"""Custom resources as they are stored, and as clients of a version see them.
+"""Converts custom resources between the form that is stored and the versions that clients see.
 
-What is stored may be older than the schema: it may have fields that are gone, lack what now has a default, or
-be of a version that is not stored any more. So it is looked at once, under each schema, and what is found out
-is kept: mostly, that it is as it should be, and then reads copy bytes as they do for built-in types. Where it
-is not, or is converted, what is shown is kept beside it as long as there is room.
+A stored object may be older than the schema: it may have fields that are gone, lack what now has a default,
+or be of a version that is not stored any more. So each codec examines an object once and remembers the
+outcome: mostly the object conforms, and then reads copy bytes as they do for built-in types. If it does not,
+or is converted, its view is cached beside it as long as the cache has room.
 
-The order is Kubernetes': what is stored is pruned and completed by the schema of its own version, converted,
-and pruned by that of the version that is shown. What is written is converted and pruned by the schema of the
-version that is stored. Source: k8s.io/apiextensions-apiserver, pkg/apiserver/customresource_handler.go.
+The order is Kubernetes': a stored object is pruned and defaulted by the schema of its own version, converted,
+and pruned and defaulted by that of the client's version. What is written is converted, and pruned and
+defaulted by the schema of the storage version.
+Source: k8s.io/apiextensions-apiserver, pkg/apiserver/customresource_handler.go.
 """
 
 from __future__ import annotations
@@ -15,111 +16,84 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import orjson
 
 from apiserver.errors import Forbidden, NoSuchEndpoint, ServiceUnavailable
 from apiserver.registry.guard import Guard
-from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head_of, with_revision
+from apiserver.registry.version_codec import VersionCodec, view
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from storage.interface import Condition
 from storage.watch_cache import KeyVersion
 
-# How long objects are worked on before others have their turn.
+# How long objects are worked on before other tasks of the event loop have their turn.
 TURN_S: Final = 0.002
 
-_numbers: Final = itertools.count(1)
+_codec_ids: Final = itertools.count(1)
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 
-PruneAndDefault = Callable[[Document], bool]
+# Prunes a document and sets its defaults, in place. Returns whether it has changed. Raises TypeMismatch.
+PruneAndDefault: TypeAlias = Callable[[Document], bool]
 
 
 class ViewCache(Protocol):
-    """Where what is made of objects is kept beside them."""
+    """Holds the views of objects, beside these, as long as there is room."""
 
-    def keep(self, found: StoredObject, key: object, form: Any, size: int) -> None: ...
+    def put(self, obj: StoredObject, key: object, form: Any, size: int) -> None: ...
 
 
 class Converter(Protocol):
+    """Converts documents to the API version `desired`. Raises ApiError."""
+
     async def convert(self, objects: Sequence[Document], desired: str) -> list[Document]: ...
 
 
 class DefinitionReader(Protocol):
-    """Where a definition is looked for, by its key: what is at hand, and what is stored."""
+    """Reads a definition by its key: `get_cached` from the watch cache, `get` from the store."""
 
     def get_cached(self, key: str) -> KeyVersion[StoredObject] | None: ...
 
     async def get(self, key: str) -> KeyVersion[StoredObject] | None: ...
 
 
-class Family:
-    """All versions of one definition, as long as it stays as it is.
+@dataclass(frozen=True, slots=True)
+class CreationGuards:
+    """Guards of creations: custom resources are created only while their definition is there to stay.
 
-    refresh: by version, what prunes and completes a stored document of it, and tells whether it has changed.
-    stored: the version that is stored now.
-    webhook: what converts; without it versions differ in their name alone.
-    key: of the definition.
+    group_resource: of the custom resources. key: of the definition.
     """
 
-    def __init__(
-        self,
-        group: str,
-        kind: str,
-        resource: str,
-        prune_and_default: Mapping[str, PruneAndDefault],
-        *,
-        stored: str,
-        webhook: Converter | None,
-        key: str,
-        definitions: DefinitionReader,
-        room: ViewCache,
-    ) -> None:
-        self.kind = kind
-        self.group_resource = GroupResource(group, resource)
-        self.stored = stored
-        self.webhook = webhook
-        self.room = room
-        self._key = key
-        self._definitions = definitions
-        self._refresh = prune_and_default
-        self.api_versions = {version: str(GroupVersion(group, version)) for version in prune_and_default}
-        self.heads = {version: head_of(text, kind) for version, text in self.api_versions.items()}
-        self._versions = {head: version for version, head in self.heads.items()}
+    group_resource: GroupResource
+    key: str
+    definitions: DefinitionReader
 
-    def version_of(self, head: bytes) -> str | None:
-        """The version that begins so; None for one that the definition has no more."""
-        return self._versions.get(head)
+    async def create(self, name: str) -> Guard:
+        """Returns the guard for an object of this name.
 
-    def complete(self, version: str, document: Document) -> bool:
-        """Prune a document and give it its defaults, by a version's schema; True if it has changed."""
-        try:
-            return self._refresh[version](document)
-        except TypeMismatch:
-            return False  # It was let in when its metadata was checked less strictly: it is shown as it is.
-
-    def named(self, version: str, document: Document) -> Document:
-        return {**document, "apiVersion": self.api_versions[version], "kind": self.kind}
-
-    async def guard(self, name: str) -> Guard:
-        """Raises Forbidden while the definition is being deleted, NoSuchEndpoint if it is gone."""
+        Raises Forbidden while the definition is being deleted, NoSuchEndpoint if it is gone.
+        """
 
         async def look() -> Condition:
-            return self._condition(await self._definitions.get(self._key), name)
+            return self._condition(await self.definitions.get(self.key), name)
 
-        seen = self._definitions.get_cached(self._key)
-        return Guard(self._condition(seen, name) if seen is not None else await look(), look)
+        cached = self.definitions.get_cached(self.key)
+        return Guard(self._condition(cached, name) if cached is not None else await look(), look)
 
     def _condition(self, seen: KeyVersion[StoredObject] | None, name: str) -> Condition:
         if seen is None or seen.value is None:
             raise NoSuchEndpoint
-        found = seen.value
-        if b'"deletionTimestamp"' in found.tail and "deletionTimestamp" in found.document()["metadata"]:
+        definition = seen.value
+        if (
+            b'"deletionTimestamp"' in definition.tail
+            and "deletionTimestamp" in definition.document()["metadata"]
+        ):
             raise Forbidden.to_resource(
                 self.group_resource,
                 name,
@@ -128,149 +102,229 @@ class Family:
         return Condition(seen.key, seen.revision)
 
 
-class CustomResourceCodec:
-    """How clients of one version see what is stored. See `registry.served_resource.VersionCodec`."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DefinitionVersions:
+    """All versions of one definition, as long as its spec stays as it is.
 
-    def __init__(self, family: Family, version: str) -> None:
-        self._family = family
+    schemas: prune and default documents of each version, by its name.
+    storage_version: the name of the version that is stored now.
+    webhook: converts; without it versions differ in their name alone.
+    api_versions: by version, as `example.com/v1`. heads: what encoded objects of each version begin with.
+    """
+
+    group_resource: GroupResource
+    kind: str
+    schemas: Mapping[str, PruneAndDefault]
+    storage_version: str
+    webhook: Converter | None
+    view_cache: ViewCache
+    guards: CreationGuards
+    api_versions: Mapping[str, str] = field(init=False)
+    heads: Mapping[str, bytes] = field(init=False)
+    _by_head: Mapping[bytes, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        group = self.group_resource.group
+        api_versions = {version: str(GroupVersion(group, version)) for version in self.schemas}
+        heads = {version: head_of(text, self.kind) for version, text in api_versions.items()}
+        object.__setattr__(self, "api_versions", api_versions)
+        object.__setattr__(self, "heads", heads)
+        object.__setattr__(self, "_by_head", {head: version for version, head in heads.items()})
+
+    def version_of(self, head: bytes) -> str | None:
+        """Returns the version of an encoded object; None if the definition does not have it any more."""
+        return self._by_head.get(head)
+
+    def prune_and_default(self, version: str, document: Document) -> bool:
+        """Prune a document and set its defaults, by a version's schema. Returns whether it has changed."""
+        try:
+            return self.schemas[version](document)
+        except TypeMismatch:
+            # It was stored when metadata was checked less strictly, and is left as it is.
+            return False
+
+    def with_type(self, version: str, document: Document) -> Document:
+        """Returns a shallow copy of a document with the apiVersion and kind of a version."""
+        return {**document, "apiVersion": self.api_versions[version], "kind": self.kind}
+
+
+class CustomResourceCodec:
+    """The codec of one version of a definition. See `registry.version_codec.VersionCodec` for each method.
+
+    The hub version is the client's: rules, defaults and selectable fields are those of the version in use.
+    """
+
+    def __init__(self, versions: DefinitionVersions, version: str) -> None:
+        self._versions = versions
         self._version = version
-        self._head = family.heads[version]
-        self.stored_head = family.heads[family.stored]
-        # Tells that an object has been found to be as it should be, by this very schema.
-        self._number = next(_numbers)
-        # What is kept may outlive the definition.
-        self._key = object()
-        self._asked: dict[StoredObject, asyncio.Task[Mapping[StoredObject, StoredObject]]] = {}
+        self._head = versions.heads[version]
+        self.stored_head = versions.heads[versions.storage_version]
+        self.stored_group_resource = versions.group_resource
+        self.stored_kind = versions.kind
+        self.is_immediate = False
+        self.converts_hub = False
+        # Marks objects that have been found to conform to this codec's schema.
+        self._id = next(_codec_ids)
+        # Of views in the cache. An object, since a view may outlive the definition.
+        self._cache_key = object()
+        # The conversions by the webhook that are under way, by each of their objects.
+        self._conversions: dict[StoredObject, asyncio.Task[Mapping[StoredObject, StoredObject]]] = {}
 
     # ---- reading
 
-    def shown(self, found: StoredObject) -> StoredObject | None:
-        if found.conforms_to == self._number:
-            return found
-        if found.forms is not None and (kept := found.forms.get(self._key)) is not None:
-            shown: StoredObject = kept
-            return shown
-        if found.head == self._head:
-            return self._completed(found)
-        if self._family.webhook is not None:
+    def cached_view(self, stored: StoredObject) -> StoredObject | None:
+        if stored.conforms_to == self._id:
+            return stored
+        if stored.forms is not None and (cached := stored.forms.get(self._cache_key)) is not None:
+            view: StoredObject = cached
+            return view
+        if stored.head == self._head:
+            return self._view_of_same_version(stored)
+        if self._versions.webhook is not None:
             return None
-        return self._keep(found, self._family.named(self._version, self._as_stored(found)))
+        document = self._versions.with_type(self._version, self._decode(stored))
+        return self._view_of_converted(stored, document)
 
-    async def show(self, objects: Sequence[StoredObject]) -> list[StoredObject]:
-        number = self._number
+    async def views(self, objects: list[StoredObject]) -> list[StoredObject]:
+        codec_id = self._id
         # Long lists are mostly all like that, and a list here is twice as fast as a generator.
-        if all([each.conforms_to == number for each in objects]):  # noqa: C419
-            return list(objects)
-        shown = await _in_turns(self.shown, objects)
-        missing = [found for found, view in zip(objects, shown, strict=True) if view is None]
+        if all([each.conforms_to == codec_id for each in objects]):  # noqa: C419
+            return objects
+        cached = await _in_turns(self.cached_view, objects)
+        missing = [stored for stored, view in zip(objects, cached, strict=True) if view is None]
         if not missing:
-            return [view for view in shown if view is not None]
+            return [view for view in cached if view is not None]
         converted = await self._converted(missing)
         return [
-            view if view is not None else converted[found] for found, view in zip(objects, shown, strict=True)
+            view if view is not None else converted[stored]
+            for stored, view in zip(objects, cached, strict=True)
         ]
 
-    def _completed(self, found: StoredObject) -> StoredObject:
-        """One that is stored in this version: mostly it is found to be as it should be."""
-        document = found.document()
-        if not self._family.complete(self._version, document):
-            found.conforms_to = self._number
-            return found
-        shown = self._view_of(found, document)
-        self._family.room.keep(found, self._key, shown, len(shown.tail))
-        return shown
+    def _view_of_same_version(self, stored: StoredObject) -> StoredObject:
+        """Returns the view of an object that is stored in this version: itself, if it conforms."""
+        document = stored.document()
+        if not self._versions.prune_and_default(self._version, document):
+            stored.conforms_to = self._id
+            return stored
+        return self._cache(stored, document)
 
-    def _as_stored(self, found: StoredObject) -> Document:
-        """A document in the version in which it is stored, pruned and completed there."""
-        document = found.document()
-        version = self._family.version_of(found.head)
+    def _decode(self, stored: StoredObject) -> Document:
+        """Returns the document in the version that it is stored in, pruned and defaulted by its schema."""
+        document = stored.document()
+        version = self._versions.version_of(stored.head)
         if version is not None:
-            self._family.complete(version, document)
+            self._versions.prune_and_default(version, document)
         return document
 
-    def _keep(self, found: StoredObject, document: Document) -> StoredObject:
-        """What `found` is shown as, given its document in this version."""
-        self._family.complete(self._version, document)
-        shown = self._view_of(found, document)
-        self._family.room.keep(found, self._key, shown, len(shown.tail))
-        return shown
+    def _view_of_converted(self, stored: StoredObject, document: Document) -> StoredObject:
+        """Returns the view of `stored`, given its document in this version."""
+        self._versions.prune_and_default(self._version, document)
+        return self._cache(stored, document)
 
-    def _view_of(self, found: StoredObject, document: Document) -> StoredObject:
+    def _cache(self, stored: StoredObject, document: Document) -> StoredObject:
+        """Encode the view of an object, and put it in the cache."""
         revision = document["metadata"].get("resourceVersion")  # What was not stored (a dry run) has none.
         rest = encode(document, self._head)[len(self._head) :]
-        view = StoredObject(found.key, self._head, with_revision(rest, int(revision)) if revision else rest)
-        view.conforms_to = self._number
+        view = StoredObject(stored.key, self._head, with_revision(rest, int(revision)) if revision else rest)
+        view.conforms_to = self._id
+        self._versions.view_cache.put(stored, self._cache_key, view, len(view.tail))
         return view
 
-    # ---- asking the webhook
+    # ---- conversion by the webhook
 
     async def _converted(self, objects: Sequence[StoredObject]) -> Mapping[StoredObject, StoredObject]:
-        """What objects are shown as. Whoever wants the same at the same time waits for the same answer."""
-        new = [each for each in dict.fromkeys(objects) if each not in self._asked]
+        """Returns the views of objects. Requests for the same object at the same time share a conversion."""
+        new = [each for each in dict.fromkeys(objects) if each not in self._conversions]
         if new:
-            # A task of its own: whoever asked first may go away.
-            task = asyncio.create_task(self._ask(new))
+            # It is a task of its own, since the request that started it may be cancelled.
+            task = asyncio.create_task(self._convert(new))
             task.add_done_callback(lambda done: self._forget(new, done))
-            self._asked |= dict.fromkeys(new, task)
+            self._conversions |= dict.fromkeys(new, task)
         views: dict[StoredObject, StoredObject] = {}
-        for each in dict.fromkeys(self._asked[found] for found in objects):
+        for each in dict.fromkeys(self._conversions[stored] for stored in objects):
             views |= await asyncio.shield(each)
         return views
 
     def _forget(self, objects: Sequence[StoredObject], done: asyncio.Task[Any]) -> None:
         for each in objects:
-            self._asked.pop(each, None)
+            self._conversions.pop(each, None)
         if not done.cancelled():
-            done.exception()  # Looked at, should nobody wait for it any more.
+            done.exception()  # Retrieved, in case no request waits for it any more.
 
-    async def _ask(self, objects: Sequence[StoredObject]) -> Mapping[StoredObject, StoredObject]:
-        assert self._family.webhook is not None
-        documents = await _in_turns(self._as_stored, objects)
-        converted = await self._family.webhook.convert(documents, self._family.api_versions[self._version])
+    async def _convert(self, objects: Sequence[StoredObject]) -> Mapping[StoredObject, StoredObject]:
+        assert self._versions.webhook is not None
+        documents = await _in_turns(self._decode, objects)
+        converted = await self._versions.webhook.convert(
+            documents, self._versions.api_versions[self._version]
+        )
         pairs = list(zip(objects, converted, strict=True))
         try:
-            views = await _in_turns(lambda pair: self._keep(*pair), pairs)
+            views = await _in_turns(lambda pair: self._view_of_converted(*pair), pairs)
         except TooDeep:
             raise ServiceUnavailable(
-                f"conversion webhook for {self._family.kind} returned an object that is nested too deeply"
+                f"conversion webhook for {self._versions.kind} returned an object that is nested too deeply"
             ) from None
         return dict(zip(objects, views, strict=True))
 
     # ---- writing
 
-    async def to_stored(self, document: Document) -> Document:
-        family = self._family
-        if self._version == family.stored:
+    async def hub(self, stored: StoredObject) -> StoredObject:
+        return await view(self, stored)
+
+    def from_hub(self, document: Document) -> Document:
+        return document
+
+    def to_hub(self, document: Document) -> Document:
+        return document
+
+    def convert(self, document: Document, other: VersionCodec) -> Document:
+        assert isinstance(other, CustomResourceCodec)  # Versions of one definition have codecs of one class.
+        document = self._versions.with_type(other._version, document)
+        self._versions.prune_and_default(other._version, document)
+        return document
+
+    def view_of_hub(self, hub: StoredObject) -> StoredObject:
+        return hub
+
+    def is_up_to_date(self, stored: StoredObject, hub: StoredObject) -> bool:
+        """False where the schema or the storage version has changed: writing stores it as of today's."""
+        return stored.head == self.stored_head and (hub is stored or hub.head != stored.head)
+
+    async def encode(self, document: Document) -> bytes:
+        return encode(await self._to_storage_version(document), self.stored_head)
+
+    async def _to_storage_version(self, document: Document) -> Document:
+        """Returns a document in the storage version; a copy if it is another. Raises TooDeep, ApiError."""
+        versions = self._versions
+        if self._version == versions.storage_version:
             return document
-        # What is kept is a copy: the document given is shown, and looked at again.
+        # Conversion works on a copy: the document given is also the answer to the client.
         try:
             stored: Document = orjson.loads(orjson.dumps(document))
         except orjson.JSONEncodeError as error:
             raise TooDeep(str(error)) from error
-        if family.webhook is None:
-            stored = family.named(family.stored, stored)
+        if versions.webhook is None:
+            stored = versions.with_type(versions.storage_version, stored)
         else:
-            desired = family.api_versions[family.stored]
-            [stored] = await family.webhook.convert([stored], desired)
-        family.complete(family.stored, stored)
+            desired = versions.api_versions[versions.storage_version]
+            [stored] = await versions.webhook.convert([stored], desired)
+        versions.prune_and_default(versions.storage_version, stored)
         return stored
 
-    def in_version_of(self, other: ServedResource, document: Document) -> Document:
-        document = self._family.named(other.group_version.version, document)
-        self._family.complete(other.group_version.version, document)
-        return document
-
-    async def guard(self, name: str) -> Guard:
-        return await self._family.guard(name)
+    async def create_guard(self, name: str) -> Guard:
+        return await self._versions.guards.create(name)
 
 
 async def _in_turns(work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
-    """What `work` makes of each; others have their turns meanwhile. A single one may be large."""
-    made: list[_Out] = []
+    """Returns the result of `work` for each item.
+
+    Other tasks of the event loop have their turns meanwhile, but not within one item, however large.
+    """
+    results: list[_Out] = []
     turn_ends = monotonic() + TURN_S
     for item in items:
-        made.append(work(item))
+        results.append(work(item))
         if monotonic() > turn_ends:
             await asyncio.sleep(0)
             turn_ends = monotonic() + TURN_S
-    return made
+    return results

@@ -1,5 +1,33 @@
-"""HTTP: connections, the request record, the chain every request goes through, and bytes out.
+"""HTTP: from bytes on a connection to a call of a handler, and from its answer to bytes.
 
-aiohttp's low-level server is used rather than its Application: one catch-all route needs no router, and
-a request costs 58 instead of 78 µs of CPU before any of our own work (aiohttp 3.14, TLS, uvloop).
+On the way in:
+
+    connection       client connections, their limits and timeouts; accepting and draining
+    request_handler  one request to one `ApiCall`
+    api_call         the record of a request: who asks for what, and what has been answered
+    request_info     method, path and query to verb, resource, subresource, namespace and name
+    middleware       metrics, errors to Status, authentication, limits, deadlines, authorization
+    impersonation    one more middleware: `kubectl --as`
+    routes           a path to what answers it: fixed paths, or the table of served resources
+    bodies           reads a request's body within bounds, and parses it by its media type
+
+On the way out:
+
+    negotiation      Accept and Content-Type to a form
+    representation   objects, lists and events in that form
+    compression      whether a response is compressed
+    responses        writes a response, whole or in slices
+    watch_stream     writes a watch: events, bookmarks, its end
+
+What it answers itself: `discovery`, `openapi`, `health`.
+
+What it guarantees: a client that is slow, silent or gone costs bounded memory and no time of others (see the
+bounds at the top of each module). A response that has begun is finished or cut off, never patched up.
+
+Why this shape: aiohttp's low-level server is used rather than its Application. One catch-all route needs no
+router, and a request costs 58 instead of 78 µs of CPU before any of our own work (aiohttp 3.14, TLS, uvloop).
+Responses are written past aiohttp for the same reason. The order of the middleware is one tuple, in
+`app.http_server.build_http_server`.
+
+Left out: what verbs mean (handlers), and who may do what (authn, authz).
 """

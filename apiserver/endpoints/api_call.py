@@ -1,4 +1,4 @@
-"""One request on its way through the chain."""
+"""The state of one request, which middleware and handlers share."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from aiohttp import web
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_info import RequestInfo
+from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Query, UserInfo
 
 
 @dataclass(slots=True, eq=False)
-class Call:
-    """Who asks, for what, and what has been answered so far.
+class ApiCall:
+    """One request, by whom it is made, and the state of its response.
 
     received_at: seconds of the event loop's clock.
-    resource: what the path leads to, once that is known.
-    warnings: texts for Warning headers.
-    status: of the answer; 0 until its first byte is written.
-    closes: the connection must not be used again after the answer.
-    has_read_body: what the client has to send has been asked for.
-    is_late: the time for the request is up, and its task has been cancelled for that.
-    statuses: writes what is told instead of objects; in JSON where there is none.
+    offload: decides where the call's work runs.
+    resource: the served resource that the path names, once it has been found.
+    warnings: the texts of Warning headers.
+    status: the status code of the response; 0 until its first byte is written.
+    closes_connection: the connection must not be used again after the response.
+    has_read_body: the client has been asked for the body, which may be on its way.
+    has_timed_out: the time for the request is up, and its task has been cancelled for that.
+    status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
     """
 
     request: web.BaseRequest
@@ -34,6 +36,7 @@ class Call:
     query: Query
     audit_id: str
     received_at: float
+    offload: Offload
     user: UserInfo | None = None
     resource: ServedResource | None = None
     warnings: list[str] = field(default_factory=list)
@@ -41,12 +44,12 @@ class Call:
     closes_connection: bool = False
     has_read_body: bool = False
     has_timed_out: bool = False
-    statuses: StatusEncoder | None = None
+    status_encoder: StatusEncoder | None = None
 
     @property
     def connection(self) -> Connection:
         return cast(Connection, self.request.protocol)
 
 
-Handler: TypeAlias = Callable[[Call], Awaitable[None]]
+Handler: TypeAlias = Callable[[ApiCall], Awaitable[None]]
 Middleware: TypeAlias = Callable[[Handler], Handler]

@@ -1,4 +1,4 @@
-"""Request bodies: read within bounds, decoded, and told what is wrong with them."""
+"""Reads and parses request bodies, within bounds, with the errors that Kubernetes has for them."""
 
 from __future__ import annotations
 
@@ -9,30 +9,38 @@ import orjson
 from aiohttp import hdrs, web
 
 from apiserver.brand import Brand
-from apiserver.endpoints.api_call import Call
+from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.connection import BODY_BYTES_MAX
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
-from apiserver.registry import offload
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
-from apiserver.wire.media_types import CBOR, JSON, YAML, supported_media_types
+from apiserver.wire.media_types import APPLY_YAML, CBOR, JSON, YAML, supported_media_types
 from apiserver.wire.protobuf import InvalidProtobuf, open_envelope
 
-# With aliases a short text stands for a long document, and every value of it takes far longer than in JSON.
+# With aliases a short text stands for a long document, and to parse a value takes far longer than in JSON.
 YAML_LARGE_BYTES: Final = 1024
 
 
-async def read_body(call: Call) -> bytes:
-    """The whole body.
+class Body(NamedTuple):
+    """A request's body, unparsed. size: how much work there may be to parse it and with the document."""
+
+    data: bytes
+    content_type: str
+    size: SizeClass
+
+
+async def read_body(call: ApiCall) -> Body:
+    """Reads the whole body.
 
     Raises RequestEntityTooLarge (row Q04), UnsupportedMediaType for a compressed body, BadRequest when it
     ends too early.
     """
     request = call.request
     if (request.content_length or 0) > BODY_BYTES_MAX:
-        call.closes_connection = True  # What is on its way is not worth reading.
+        call.closes_connection = True  # The body is on its way, and is not read.
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
     if request.headers.get(hdrs.TRANSFER_ENCODING, "chunked").lower() != "chunked":
         call.closes_connection = True
@@ -40,7 +48,7 @@ async def read_body(call: Call) -> bytes:
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise UnsupportedMediaType("the body of the request is compressed, which is not supported")
     call.has_read_body = True
-    # Who speaks HTTP/1.0 does not know of it (RFC 9110, 10.1.1).
+    # Clients of HTTP/1.0 do not know `Expect` (RFC 9110, 10.1.1).
     if (
         hdrs.EXPECT in request.headers
         and request.headers[hdrs.EXPECT].lower() == "100-continue"
@@ -49,7 +57,7 @@ async def read_body(call: Call) -> bytes:
     ):
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     try:
-        # A body that came together with the head is there already; asking for it costs a tenth of waiting.
+        # A body that came together with the head is there already; `read_nowait` takes a tenth of the time.
         body = request.content.read_nowait() if request.content.is_eof() else await request.read()
     except web.HTTPRequestEntityTooLarge:
         call.closes_connection = True
@@ -59,28 +67,37 @@ async def read_body(call: Call) -> bytes:
         raise BadRequest(f"the body of the request cannot be read: {error}") from None
     if len(body) > BODY_BYTES_MAX:
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
-    return body
+    content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
+    return Body(body, content_type, size_class_of(body, content_type))
 
 
-def is_large(body: bytes, content_type: str) -> bool:
-    """Whether it may take long to understand a body: others shall not wait for it."""
-    bytes_max = YAML_LARGE_BYTES if base_type(content_type) == YAML else offload.LARGE_BYTES
-    return len(body) > bytes_max
+def size_class_of(data: bytes, content_type: str) -> SizeClass:
+    """Returns how much work there may be with a body."""
+    media_type = base_type(content_type)
+    is_yaml = media_type == YAML or (media_type == APPLY_YAML and not looks_like_json(data))
+    if is_yaml and len(data) > YAML_LARGE_BYTES:
+        return SizeClass.LARGE
+    return size_class(len(data))
+
+
+def looks_like_json(data: bytes) -> bool:
+    """Most bodies of applies are JSON, which is valid YAML and is parsed much faster as JSON."""
+    return data.lstrip()[:1] == b"{"
 
 
 class MalformedBody(ValueError):
-    """The body is not what its media type says; the message is the client's."""
+    """The body cannot be parsed as its media type; the message is for the client."""
 
 
 class Parsed(NamedTuple):
-    """A document as it came, nothing of it checked.
+    """A parsed document; nothing of it has been validated.
 
-    repeated: finds what field validation has to say of members that are there more than once. To be called
-        before the document is changed.
+    duplicates: returns the messages of field validation about duplicate fields. It has to be called before
+        the document is changed.
     """
 
     document: Any
-    repeated: Callable[[], list[str]]
+    duplicates: Callable[[], list[str]]
 
 
 def _no_duplicates() -> list[str]:
@@ -88,7 +105,7 @@ def _no_duplicates() -> list[str]:
 
 
 class BodyParser:
-    """Understands bodies in all media types that requests may have. Rows D02-D05, D19, D22."""
+    """Parses bodies of all media types that requests may have. Rows D02-D05, D19, D22."""
 
     def __init__(self, brand: Brand, *, has_cbor: bool = False) -> None:
         self._brand = brand
@@ -118,7 +135,7 @@ class BodyParser:
             return Parsed(document, _no_duplicates)
         except orjson.JSONDecodeError as error:
             raise MalformedBody(
-                f"couldn't get version/kind; json parse error: {describe(error, body)}"
+                f"couldn't get version/kind; json parse error: {describe_syntax_error(error, body)}"
             ) from None
         except (yaml.InvalidYaml, InvalidProtobuf) as error:
             raise MalformedBody(str(error)) from None
@@ -144,20 +161,20 @@ def _duplicates_in_json(body: bytes, document: Any) -> list[str]:
 
 
 def _duplicates_in_yaml(lines: list[str]) -> list[str]:
-    """In the words of Go's reader, which tells of all in one."""
+    """Returns one message about all duplicates, as Go's YAML decoder words it."""
     return ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
 
 
 def decode_json(body: bytes) -> Any:
-    """Raises BadRequest with what Go's decoder says of such a body."""
+    """Raises BadRequest with the message of Go's decoder."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise BadRequest(describe(error, body)) from None
+        raise BadRequest(describe_syntax_error(error, body)) from None
 
 
-def describe(error: orjson.JSONDecodeError, body: bytes) -> str:
-    """A syntax error as Go words it, as far as it can be known."""
+def describe_syntax_error(error: orjson.JSONDecodeError, body: bytes) -> str:
+    """Returns a syntax error in the words of Go's decoder, as far as they can be derived."""
     if error.pos >= len(body.decode("utf-8", "replace").rstrip()) or not body.strip():
         return "unexpected end of JSON input"
     if "UTF-8" in error.msg or "surrogate" in error.msg:

@@ -1,4 +1,4 @@
-"""One client connection: aiohttp's protocol, and what we need of it beyond."""
+"""Client connections: aiohttp's protocol, extended by what the server needs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from apiserver.errors import ApiError, BadRequest, InternalError
 from apiserver.vocabulary import UserInfo
 
 # Also how long a client may take to send its headers: the clock starts with the connection, or with the
-# answer before, and only a whole request stops it. kube-apiserver: 90 s idle, 32 s for headers.
+# previous response, and only a complete request stops it. kube-apiserver: 90 s idle, 32 s for headers.
 IDLE_TIMEOUT_S: Final = 90.0
 # Bearer tokens and label selectors can be long. Go allows 1 MB.
 HEADER_BYTES_MAX: Final = 65_536
 HEADERS_MAX: Final = 128
-# A body up to this size is taken; kube-apiserver's limit (row Q04).
+# The limit of kube-apiserver (row Q04).
 BODY_BYTES_MAX: Final = 3 * 1024 * 1024
-# How long a body that nobody wants is read on before the connection is closed.
+# How long an unwanted body is read before the connection is closed.
 LINGER_S: Final = 2.0
-# A client that takes nothing of an answer for so long is gone, or might as well be.
+# A client that reads nothing of a response for so long is considered gone.
 STALLED_S: Final = 60.0
-# How long a handler may take to end once it has been cancelled, when the server stops. aiohttp spends it
-# up to twice, and takes 0 for ever.
+# How long a handler may take to end once it has been cancelled, when the server stops. aiohttp waits up to
+# twice as long; 0 would mean forever.
 CLOSE_WITHIN_S: Final = 0.1
-# Requests are not counted as they come and go, which each would pay for; looking now and then is enough.
+# Counting requests would cost each of them; polling is enough for draining.
 DRAIN_POLL_S: Final = 0.005
 
 
@@ -41,7 +41,7 @@ _ERROR_HEAD: Final = (
 
 
 class _AlreadySent(web.StreamResponse):
-    """Tells aiohttp that the answer is out already, and whether the connection stays open."""
+    """Tells aiohttp that the response has been sent already, and whether the connection stays open."""
 
     def __init__(self, *, keeps_alive: bool) -> None:
         super().__init__()
@@ -63,13 +63,15 @@ SENT_LAST: Final = _AlreadySent(keeps_alive=False)
 
 
 class Connection(web.RequestHandler):
-    """user: who the client certificate says is there, once it has been looked at.
+    """A client's connection.
 
-    is_last_answer: it must be closed after the answer that is under way.
+    user: the user of the client certificate, once `is_user_known`; None if there is no certificate.
+    is_last_answer: whether it must be closed after the current response.
     """
 
     def __init__(self, manager: Server, **options: Any) -> None:
         super().__init__(manager, **options)
+        self._stalled_s = manager.stalled_s
         self.user: UserInfo | None = None
         self.is_user_known = False
         self.is_last_answer = False
@@ -78,23 +80,23 @@ class Connection(web.RequestHandler):
 
     @property
     def is_answering(self) -> bool:
-        """A request is under way on it."""
+        """Whether a request is in flight on it."""
         return self._current_request is not None
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.is_answering and self._messages and not isinstance(self._messages[-1][0], RawRequestMessage):
-            # The parser gave up in the middle of a body. aiohttp tells the next request of it, but not the
-            # one under way, which would wait for the rest until its time is up.
+            # The parser failed in the middle of a body. aiohttp reports it to the next request, but not to
+            # the one in flight, which would wait for the rest until it times out.
             request = self._current_request
             if request is not None and not request.content.is_eof():
                 request.content.set_exception(web.RequestPayloadError("the body is not valid HTTP"))
 
     def finish(self) -> None:
-        """Close it now if nothing is under way, otherwise after the answer.
+        """Close it now if no request is in flight, otherwise after the response.
 
-        Not aiohttp's `close`, which from then on throws away what arrives: a body that is still on its way
-        would never be whole.
+        aiohttp's own `close` discards what arrives afterwards: a body that is still being sent would never be
+        complete.
         """
         self.is_last_answer = True
         if not self.is_answering:
@@ -109,20 +111,20 @@ class Connection(web.RequestHandler):
         self._call_on_writable()
 
     async def drain(self) -> None:
-        """Wait until the client has taken enough of what was written.
+        """Wait until the client has read enough of what was written.
 
-        Raises ConnectionResetError, also when the client takes too long.
+        Raises ConnectionResetError, also if the client reads nothing for too long.
         """
         if self.writing_paused:
             writable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.on_writable = lambda: None if writable.done() else writable.set_result(None)
             try:
-                async with asyncio.timeout(STALLED_S):
+                async with asyncio.timeout(self._stalled_s):
                     await writable
             except TimeoutError:
                 if self.transport is not None:
                     self.transport.abort()
-                raise ConnectionResetError("the client takes nothing") from None
+                raise ConnectionResetError("the client does not read") from None
         if self.transport is None:
             raise ConnectionResetError("the client is gone")
 
@@ -138,7 +140,7 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """What is not HTTP, or failed outside of our own handler, is answered with a Status, too."""
+        """Respond with a Status also to what is not HTTP, or failed outside of our own handler."""
         error: ApiError
         if status == 500:
             self.log_exception("Error handling request", exc_info=exc)
@@ -154,10 +156,11 @@ class Connection(web.RequestHandler):
 
 
 class Server(web.Server):
-    """Makes a `Connection` of each connection, and ends them all.
+    """Creates a `Connection` for each connection, and closes them all.
 
-    handler: answers a request.
-    idle_timeout_s: how long a connection may go without a whole request's headers.
+    handler: responds to a request.
+    idle_timeout_s: how long a connection may stay open without a complete head of a request.
+    stalled_s: how long a client may read nothing of a response.
     """
 
     def __init__(
@@ -165,15 +168,17 @@ class Server(web.Server):
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         *,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
+        stalled_s: float = STALLED_S,
     ) -> None:
         super().__init__(
             handler,
             request_factory=self._request,
-            handler_cancellation=True,  # a client that is gone waits for nothing
+            handler_cancellation=True,  # when the client is gone
         )
         self._idle_timeout_s = idle_timeout_s
+        self.stalled_s = stalled_s
         self._is_draining = False
-        # Asking for the running loop is a system call in Python 3.11, too much for each request.
+        # Getting the running loop is a system call in Python 3.11: too slow for each request.
         self._running_loop = asyncio.get_running_loop()
 
     def __call__(self) -> Connection:
@@ -186,17 +191,17 @@ class Server(web.Server):
             max_line_size=HEADER_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,
             max_headers=HEADERS_MAX,
-            auto_decompress=False,  # no client compresses requests, but for bombs
+            auto_decompress=False,  # no client compresses requests, except for decompression bombs
         )
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
         if self._is_draining:
-            # Its handshake was under way when draining began.
+            # Its TLS handshake was in progress when draining began.
             handler.force_close()
 
     async def drain(self, timeout_s: float) -> None:
-        """Take no new requests, finish those under way, then close what is left after `timeout_s`."""
+        """Accept no new requests, finish those in flight, then close what is left after `timeout_s`."""
         self._is_draining = True
         for connection in self._open_connections():
             connection.finish()
@@ -218,5 +223,11 @@ class Server(web.Server):
         task: asyncio.Task[None],
     ) -> web.BaseRequest:
         return web.BaseRequest(
-            *(message, payload, protocol, writer, task, self._running_loop), client_max_size=BODY_BYTES_MAX
+            message,
+            payload,
+            protocol,
+            writer,
+            task,
+            self._running_loop,
+            client_max_size=BODY_BYTES_MAX,
         )

@@ -1,8 +1,8 @@
-"""What is served, told to clients: /api, /apis, groups, versions, and all of it at once.
+"""Discovery: /api, /apis, the documents of groups and versions, and aggregated discovery.
 
-Rows D02, D03, D17, D18, D22, I19, S03. Documents are made from the table of resources when they are first
-asked for, and kept as bytes until the table changes. Other forms than JSON are the same documents, written
-another way. Source: k8s.io/apiserver, pkg/endpoints/discovery and its aggregated/{wrapper,handler,etag}.go.
+Rows D02, D03, D17, D18, D22, I19, S03. Documents are built from the table of resources on first use, and
+cached encoded until the table changes. Other forms than JSON are transcoded from it. Source:
+k8s.io/apiserver, pkg/endpoints/discovery and its aggregated/{wrapper,handler,etag}.go.
 """
 
 from __future__ import annotations
@@ -17,44 +17,45 @@ import orjson
 from aiohttp import hdrs
 
 from apiserver.brand import Brand
-from apiserver.endpoints.api_call import Call
+from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.negotiation import Negotiator, Target
-from apiserver.endpoints.representation import MetaV1Encoders, writer
+from apiserver.endpoints.representation import MetaV1Encoders, document_encoder
 from apiserver.endpoints.representation.discovery_schema import KIND as AGGREGATED_KIND
 from apiserver.endpoints.responses import is_pretty, json_text, send, send_document
 from apiserver.errors import BadRequest, NotAcceptable
-from apiserver.registry import offload
-from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
+from apiserver.registry.offload import Offload
+from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable, Subresource
+from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import Document, GroupVersion
 from apiserver.wire.media_types import JSON, supported_media_types
 
-# Of groups and versions; more than the built-in ones have in all their forms.
+# More than there are documents of built-in groups and versions, in all their forms.
 CACHED_DOCUMENTS_MAX: Final = 256
 
 
 class _DocumentKey(NamedTuple):
-    """A document. of: what it is about, which tells those of a kind apart."""
+    """Identifies a document. of: the group or version that it is about; empty if there is one of a kind."""
 
     kind: str
     of: str = ""
 
 
 class Discovery:
-    """Answers discovery requests from the table of the moment.
+    """Serves the discovery documents of the current table of resources.
 
-    meta: the messages of documents in protobuf. has_cbor: while its feature gate is on.
+    meta: encodes documents in protobuf. has_cbor: whether its feature gate is on.
     """
 
     def __init__(
         self,
         brand: Brand,
-        table: Callable[[], ResourceTable],
+        served: ServedTable,
         meta: MetaV1Encoders,
         *,
         has_cbor: bool = False,
     ) -> None:
         self._brand = brand
-        self._table = table
+        self._served = served
         self._meta = meta
         # In Kubernetes the aggregated form has no CBOR, whatever the gate says.
         targets = [Target(AGGREGATED_KIND, brand.discovery_group, "v2")]
@@ -63,19 +64,19 @@ class Discovery:
         self._target = f"g={brand.discovery_group};v=v2;as={AGGREGATED_KIND}"
         # Tables compare by identity; there are few at a time.
         self._aggregated = lru_cache(maxsize=4)(self._make_aggregated)
-        # The part of each group, and what it was made of: a new table has few new groups.
+        # The part of each group, and what it was built from: a new table has few new groups.
         self._groups: dict[str, tuple[object, bytes]] = {}
-        # By document and media type, made of one table. Who came first leaves first.
-        self._kept: dict[tuple[_DocumentKey, str], bytes] = {}
+        # By document and media type, for one table. The oldest are evicted first.
+        self._cache: dict[tuple[_DocumentKey, str], bytes] = {}
         self._cached_table: ResourceTable | None = None
 
-    async def core(self, call: Call) -> None:
-        """/api. Raises NotAcceptable, BadRequest."""
+    async def core(self, call: ApiCall) -> None:
+        """Serve /api. Raises NotAcceptable, BadRequest."""
         if (media_type := self._aggregated_type(call)) is not None:
             await self._send_aggregated(call, "core", media_type)
             return
         media_type = self._plain_type(call)
-        versions = [gv.version for gv in self._table().groups.get("", ())]
+        versions = [gv.version for gv in self._served.current.groups.get("", ())]
         host = call.request.headers.get(hdrs.HOST, "")
         if not host.isascii():
             raise BadRequest("the Host header is not valid")
@@ -86,101 +87,102 @@ class Discovery:
         }
         if media_type == JSON:
             await send_document(call, document, headers=_VARY)
-        else:  # small, and another one for each host
-            body = writer("APIVersions", media_type, self._meta)(document)
+        else:  # not cached: small, and different for each host
+            body = document_encoder("APIVersions", media_type, self._meta)(document)
             await send(call, 200, body, media_type, _VARY)
 
-    async def groups(self, call: Call) -> None:
-        """/apis. Raises NotAcceptable."""
+    async def groups(self, call: ApiCall) -> None:
+        """Serve /apis. Raises NotAcceptable."""
         if (media_type := self._aggregated_type(call)) is not None:
             await self._send_aggregated(call, "named", media_type)
         else:
             await self._send(call, _DocumentKey("APIGroupList"), _group_list, _VARY)
 
-    async def group(self, call: Call, name: str) -> None:
-        """/apis/{group}; the group is known to be served. Raises NotAcceptable."""
+    async def group(self, call: ApiCall, name: str) -> None:
+        """Serve /apis/{group}; the group is known to be served. Raises NotAcceptable."""
         await self._send(call, _DocumentKey("APIGroup", name), lambda table: _group_document(table, name))
 
-    async def version(self, call: Call, group_version: GroupVersion) -> None:
-        """/api/v1 and /apis/{group}/{version}; the version is known to be served. Raises NotAcceptable."""
+    async def version(self, call: ApiCall, group_version: GroupVersion) -> None:
+        """Serve /api/v1 or /apis/{group}/{version}; it is known to be served. Raises NotAcceptable."""
         which = _DocumentKey("APIResourceList", str(group_version))
         await self._send(call, which, lambda table: _resource_list(table, group_version))
 
     # ---- forms
 
-    def _aggregated_type(self, call: Call) -> str | None:
-        """The media type in which all at once is asked for, if it is."""
+    def _aggregated_type(self, call: ApiCall) -> str | None:
+        """Returns the media type for aggregated discovery, or None if the client does not ask for that."""
         try:
             form = self._negotiator.form_for(call.request.headers.get(hdrs.ACCEPT, ""))
         except NotAcceptable:
-            return None  # What can be had instead says which types there are.
+            return None  # The unaggregated document will be refused, too, and names the types there are.
         return form.media_type if form.kind == AGGREGATED_KIND else None
 
-    def _plain_type(self, call: Call) -> str:
+    def _plain_type(self, call: ApiCall) -> str:
         """Raises NotAcceptable."""
         return self._plain.form_for(call.request.headers.get(hdrs.ACCEPT, "")).media_type
 
     async def _send(
         self,
-        call: Call,
+        call: ApiCall,
         which: _DocumentKey,
         make: Callable[[ResourceTable], Document],
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Raises NotAcceptable."""
         media_type = self._plain_type(call)
-        table = self._table()
-        kept = self._cache_for(table)
-        text = kept.get((which, JSON))
+        table = self._served.current
+        cache = self._cache_for(table)
+        text = cache.get((which, JSON))
         if text is None:
-            text = kept[which, JSON] = json_text(make(table))
-            _evict_oldest(kept)
+            text = cache[which, JSON] = json_text(make(table))
+            _evict_oldest(cache)
         if media_type == JSON and is_pretty(call):
             await send_document(call, orjson.loads(text), headers=headers)
         else:
-            await send(call, 200, await self._in_form(media_type, which, text), media_type, headers)
+            await send(
+                call, 200, await self._in_form(call.offload, media_type, which, text), media_type, headers
+            )
 
-    async def _send_aggregated(self, call: Call, which: str, media_type: str) -> None:
-        """The ETag is that of what is said, in whatever form."""
-        text, etag = self._aggregated(self._table(), which)
+    async def _send_aggregated(self, call: ApiCall, which: str, media_type: str) -> None:
+        """Send an aggregated document. All forms have the ETag of the JSON."""
+        text, etag = self._aggregated(self._served.current, which)
         content_type = f"{media_type};{self._target}"
-        # Clients that cache it ask whether it is still so.
+        # Clients that cache it ask whether it has changed.
         headers = {**_VARY, "ETag": etag, hdrs.CACHE_CONTROL: "public"}
         if call.request.headers.get(hdrs.IF_NONE_MATCH) == etag:
             await send(call, 304, b"", content_type, headers)
         else:
-            body = await self._in_form(media_type, _DocumentKey(AGGREGATED_KIND, which), text)
+            body = await self._in_form(call.offload, media_type, _DocumentKey(AGGREGATED_KIND, which), text)
             await send(call, 200, body, content_type, headers)
 
-    async def _in_form(self, media_type: str, which: _DocumentKey, text: bytes) -> bytes:
-        """What the table of the moment says in JSON, in any form."""
+    async def _in_form(self, offload: Offload, media_type: str, which: _DocumentKey, text: bytes) -> bytes:
+        """Transcodes a document of the current table from JSON, or finds it in the cache."""
         if media_type == JSON:
             return text
-        kept = self._cache_for(self._table())
-        body = kept.get((which, media_type))
+        cache = self._cache_for(self._served.current)
+        body = cache.get((which, media_type))
         if body is None:
-            write = writer(which.kind, media_type, self._meta)
-            is_large = len(text) > offload.LARGE_BYTES
+            write = document_encoder(which.kind, media_type, self._meta)
 
-            def made() -> bytes:
-                if (done := kept.get((which, media_type))) is not None:  # while this one waited
-                    return done
-                return kept.setdefault((which, media_type), write(orjson.loads(text)))
+            def encode() -> bytes:
+                if (encoded := cache.get((which, media_type))) is not None:  # by another, meanwhile
+                    return encoded
+                return cache.setdefault((which, media_type), write(orjson.loads(text)))
 
-            body = await offload.run(is_large, made)
-            _evict_oldest(kept)
+            body = await offload.run(size_class(len(text)), encode)
+            _evict_oldest(cache)
         return body
 
     def _cache_for(self, table: ResourceTable) -> dict[tuple[_DocumentKey, str], bytes]:
-        """Another dict for another table: what is still being made of the last one does no harm."""
+        """Returns the cache of a table. Each has its own: encoding for the last one may go on."""
         if table is not self._cached_table:
-            self._cached_table, self._kept = table, {}
-        return self._kept
+            self._cached_table, self._cache = table, {}
+        return self._cache
 
-    # ---- all at once
+    # ---- aggregated discovery
 
     def _make_aggregated(self, table: ResourceTable, which: str) -> tuple[bytes, str]:
-        """The document of the core group or of the named ones, and its ETag."""
+        """Returns the document of the core group or of the named groups, and its ETag."""
         for gone in self._groups.keys() - table.groups.keys():
             del self._groups[gone]
         items = [
@@ -219,11 +221,11 @@ class Discovery:
 _VARY: Final = {"Vary": "Accept"}
 
 
-def _evict_oldest(kept: dict[tuple[_DocumentKey, str], bytes]) -> None:
-    """All beyond the bound."""
-    if len(kept) > CACHED_DOCUMENTS_MAX:
-        for key in list(kept)[:-CACHED_DOCUMENTS_MAX]:
-            kept.pop(key, None)
+def _evict_oldest(cache: dict[tuple[_DocumentKey, str], bytes]) -> None:
+    """Remove the oldest entries beyond the bound."""
+    if len(cache) > CACHED_DOCUMENTS_MAX:
+        for key in list(cache)[:-CACHED_DOCUMENTS_MAX]:
+            cache.pop(key, None)
 
 
 # ---- documents
@@ -243,7 +245,7 @@ def _resource_list(table: ResourceTable, group_version: GroupVersion) -> Documen
     for resource in table.group_versions[group_version]:
         resources.append(_resource(resource))
         resources += [_subresource(resource, sub) for sub in resource.subresources.values()]
-    # As old as the core group is the habit to say no version there.
+    # As in Kubernetes, the list of the core group has no apiVersion.
     kind = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group_version.group else {})}
     return {**kind, "groupVersion": str(group_version), "resources": resources}
 
@@ -284,10 +286,12 @@ def _subresource(resource: ServedResource, subresource: Subresource) -> Document
 
 
 def _storage_version_hash(resource: ServedResource) -> str:
-    """Changes when objects are stored in another version. Source: apiserver pkg/endpoints/discovery."""
-    stored = resource.conversion
-    group = stored.group_resource.group if stored else resource.group_version.group
-    text = f"{group}/{resource.storage_version}/{stored.kind if stored else resource.kind}"
+    """Returns a hash that changes with the version in which objects are stored.
+
+    Source: k8s.io/apiserver, pkg/endpoints/discovery.
+    """
+    group = resource.stored_group_resource.group
+    text = f"{group}/{resource.storage_version}/{resource.codec.stored_kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 

@@ -1,4 +1,4 @@
-"""/livez, /readyz and /healthz: named checks, all together or one by one.
+"""/livez, /readyz and /healthz run named checks, all of them or a single one.
 
 Rows N01-N08. Source: k8s.io/apiserver, pkg/server/healthz.
 """
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from apiserver.endpoints.api_call import Call
+from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import TEXT, send
 from apiserver.meta.options import is_true
 from apiserver.registry.stored_object import StoredObject
@@ -19,20 +19,20 @@ from storage.watch_cache import WatchCache
 
 log = logging.getLogger(__name__)
 
-# A probe gives up after some seconds; an answer that says what hangs is better than none.
+# A probe gives up after some seconds; a response that names the check that hangs is better than none.
 CHECK_TIMEOUT_S: Final = 4.0
 
 
 class Unhealthy(Exception):
-    """A check found something wrong; the message is for the log, strangers are not told."""
+    """A check failed. The message is for the log; clients see only that it failed."""
 
 
-Check = Callable[[], Awaitable[None]]
+HealthCheck = Callable[[], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class PostStartHook:
-    """Something that has to be done once after the start; a check until it is."""
+    """Work that has to be done once after the start; a failing check until it is done."""
 
     name: str
     is_done: bool = False
@@ -44,14 +44,14 @@ class PostStartHook:
 
 @dataclass
 class Health:
-    """The checks of each endpoint, in the order in which they are told.
+    """The checks of each endpoint, in the order of the response.
 
-    started_at and live_grace_s: start hooks that are not done count as live until the grace period is over
-        (row N08); clock is the event loop's.
+    live_grace_s: post-start hooks that are not done do not fail /livez until this many seconds after the
+        start (row N08). clock: the event loop's.
     """
 
-    storage: Check
-    cache: Check
+    storage: HealthCheck
+    cache: HealthCheck
     live_grace_s: float
     clock: Callable[[], float]
     hooks: list[PostStartHook] = field(default_factory=list)
@@ -60,17 +60,17 @@ class Health:
     def __post_init__(self) -> None:
         self._started_at = self.clock()
 
-    def hook(self, name: str) -> PostStartHook:
-        """A start hook that has to be finished before the server is ready."""
+    def add_post_start_hook(self, name: str) -> PostStartHook:
+        """Register work that has to be done before the server is ready."""
         hook = PostStartHook(f"poststarthook/{name}")
         self.hooks.append(hook)
         return hook
 
-    def checks(self, endpoint: str) -> Mapping[str, Check]:
-        """endpoint: livez, readyz or healthz."""
-        checks: dict[str, Check] = {"ping": _fine, "log": _fine}
+    def checks(self, endpoint: str) -> Mapping[str, HealthCheck]:
+        """Returns the checks of an endpoint (livez, readyz or healthz) by name."""
+        checks: dict[str, HealthCheck] = {"ping": _fine, "log": _fine}
         if endpoint == "livez":
-            # A store that is away is no reason to restart the server; that would not bring it back.
+            # An unreachable store is no reason to restart the server; that would not bring it back.
             checks |= {hook.name: self._within_grace(hook) for hook in self.hooks}
             return checks
         checks["storage"] = self.storage
@@ -86,7 +86,7 @@ class Health:
         results = await _run(self.checks("readyz"))
         return not any(results.values())
 
-    def _within_grace(self, hook: PostStartHook) -> Check:
+    def _within_grace(self, hook: PostStartHook) -> HealthCheck:
         async def check() -> None:
             if self.clock() - self._started_at > self.live_grace_s:
                 await hook.check()
@@ -98,8 +98,8 @@ class Health:
             raise Unhealthy("the server is shutting down")
 
 
-def cache_check(cache: WatchCache[StoredObject]) -> Check:
-    """Whether the watch cache is filled, and follows the store."""
+def cache_check(cache: WatchCache[StoredObject]) -> HealthCheck:
+    """Returns a check that the watch cache is filled and follows the store."""
 
     async def check() -> None:
         if not cache.is_filled:
@@ -111,11 +111,11 @@ def cache_check(cache: WatchCache[StoredObject]) -> Check:
 
 
 async def _fine() -> None:
-    """The server answers: that is all there is to check."""
+    """Passes: that the server responds is all there is to check."""
 
 
-async def answer(call: Call, endpoint: str, checks: Mapping[str, Check]) -> None:
-    """The answer to /livez and its like."""
+async def respond_all(call: ApiCall, endpoint: str, checks: Mapping[str, HealthCheck]) -> None:
+    """Respond to /livez, /readyz or /healthz with the results of all checks."""
     excluded = [name for name in call.query.get("exclude", ()) if name]
     results = await _run({name: check for name, check in checks.items() if name not in excluded})
     lines = []
@@ -140,8 +140,8 @@ async def answer(call: Call, endpoint: str, checks: Mapping[str, Check]) -> None
         await send(call, 200, b"ok", TEXT, _HEADERS)
 
 
-async def respond_one(call: Call, check: Check) -> None:
-    """The answer to /livez/ping and its like."""
+async def respond_one(call: ApiCall, check: HealthCheck) -> None:
+    """Respond to a path like /livez/ping with the result of one check."""
     reason = (await _run({"": check}))[""]
     if reason:
         await send(call, 500, f"internal server error: {reason}\n".encode(), TEXT, _HEADERS)
@@ -152,13 +152,13 @@ async def respond_one(call: Call, check: Check) -> None:
 _HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
 
 
-async def _run(checks: Mapping[str, Check]) -> dict[str, str]:
-    """Why each check failed, or an empty text."""
+async def _run(checks: Mapping[str, HealthCheck]) -> dict[str, str]:
+    """Returns why each check failed; an empty text if it passed."""
     reasons = await asyncio.gather(*(_reason(check) for check in checks.values()))
     return dict(zip(checks, reasons, strict=True))
 
 
-async def _reason(check: Check) -> str:
+async def _reason(check: HealthCheck) -> str:
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             await check()

@@ -1,12 +1,10 @@
-"""What every request goes through, one small function each; `app` has their order."""
+"""The middleware that every request passes, one small function each; `app` puts them in order."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import math
-import secrets
 import time
 from typing import Final
 
@@ -15,7 +13,7 @@ from aiohttp import hdrs
 from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain, Credentials
 from apiserver.authz.attributes import Attributes, AuthorizationChain
-from apiserver.endpoints.api_call import Call, Handler, Middleware
+from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.request_info import selected_name
 from apiserver.endpoints.responses import send_error
@@ -29,7 +27,7 @@ from apiserver.errors import (
     from_storage,
 )
 from apiserver.golang.durations import parse_duration
-from apiserver.metrics.exposition import RequestMetrics
+from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.stored_object import CorruptObject
 from apiserver.vocabulary import GroupResource, UserInfo
 from storage.errors import StorageError
@@ -38,29 +36,21 @@ log = logging.getLogger(__name__)
 
 # How much longer than its timeout a request may take.
 LATE_AFTER_MAX_S: Final = 1.0
-_READ_VERBS = frozenset({"get", "list", "watch", "head", "options"})
-_random = secrets.token_hex(9)
-_audit_id_prefix = f"{_random[:8]}-{_random[8:12]}-4{_random[12:15]}-a{_random[15:18]}-"
-_counter = itertools.count()
-
-
-def new_audit_id() -> str:
-    """A UUID, unique without asking for randomness each time: the process's own part and a count."""
-    return f"{_audit_id_prefix}{next(_counter):012x}"
+_READ_VERBS: Final = frozenset({"get", "list", "watch", "head", "options"})
 
 
 def errors_to_status() -> Middleware:
-    """The one place where a failure becomes an answer."""
+    """Turn exceptions of handlers and of inner middleware into responses."""
 
     def middleware(handle: Handler) -> Handler:
-        async def respond(call: Call) -> None:
+        async def respond(call: ApiCall) -> None:
             try:
                 await handle(call)
             except ConnectionError:
-                raise  # Nobody is there to be told.
+                raise  # The client is gone.
             except asyncio.CancelledError:
                 if not call.has_timed_out:
-                    raise  # The client is gone, or the server stops.
+                    raise  # The client is gone, or the server is stopping.
                 asyncio.current_task().uncancel()  # type: ignore[union-attr]
                 await _answer(call, Timeout.of_request())
             except Exception as failure:
@@ -71,17 +61,18 @@ def errors_to_status() -> Middleware:
     return middleware
 
 
-async def _answer(call: Call, error: ApiError) -> None:
+async def _answer(call: ApiCall, error: ApiError) -> None:
+    call.warnings += error.warnings
     if not call.status:
         await send_error(call, error)
         return
-    # The answer has begun and cannot be taken back; cutting it off tells the client.
+    # The response has begun and cannot be taken back. The client sees that it is cut off.
     call.closes_connection = True
     if call.request.transport is not None:
         call.request.transport.abort()
 
 
-def _as_api_error(failure: Exception, call: Call) -> ApiError:
+def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:
     match failure:
         case ApiError():
             return failure
@@ -99,10 +90,10 @@ def _as_api_error(failure: Exception, call: Call) -> ApiError:
 
 
 def measure(metrics: RequestMetrics) -> Middleware:
-    """Count requests by what they were about and how they ended, and how long they took."""
+    """Record each request and its duration in the metrics."""
 
     def middleware(handle: Handler) -> Handler:
-        async def measured(call: Call) -> None:
+        async def measured(call: ApiCall) -> None:
             began = time.perf_counter()
             try:
                 await handle(call)
@@ -116,10 +107,10 @@ def measure(metrics: RequestMetrics) -> Middleware:
 
 
 def authenticate(chain: AuthenticationChain) -> Middleware:
-    """Find out who asks."""
+    """Authenticate the request."""
 
     def middleware(handle: Handler) -> Handler:
-        async def authenticated(call: Call) -> None:
+        async def authenticated(call: ApiCall) -> None:
             authorization = call.request.headers.get(hdrs.AUTHORIZATION, "")
             connection = call.connection
             call.user = await chain(Credentials(lambda: _certificate_user(connection), authorization))
@@ -131,7 +122,7 @@ def authenticate(chain: AuthenticationChain) -> Middleware:
 
 
 def _certificate_user(connection: Connection) -> UserInfo | None:
-    """Looked up once for a connection: its certificate does not change."""
+    """Returns the user of the client certificate. Looked up once per connection: it does not change."""
     if not connection.is_user_known and connection.transport is not None:
         connection.is_user_known = True
         connection.user = client_cert.user_of(connection.transport.get_extra_info("peercert"))
@@ -139,11 +130,11 @@ def _certificate_user(connection: Connection) -> UserInfo | None:
 
 
 def limit_in_flight(metrics: RequestMetrics, *, read_only_max: int, mutating_max: int) -> Middleware:
-    """Turn away what cannot be served in time (row Q05). 0 means no limit. Watches do not count."""
+    """Reject requests beyond the limits (row Q05). 0 means no limit. Watches are not counted."""
     in_flight = metrics.in_flight
 
     def middleware(handle: Handler) -> Handler:
-        async def limited(call: Call) -> None:
+        async def limited(call: ApiCall) -> None:
             if call.info.verb == "watch":
                 await handle(call)
             elif call.info.verb in _READ_VERBS:
@@ -169,25 +160,25 @@ def limit_in_flight(metrics: RequestMetrics, *, read_only_max: int, mutating_max
 
 
 class Deadlines:
-    """End what takes too long, wherever it waits: for the body, the store, or the client (row Q05).
+    """Ends requests that take too long, wherever they wait: for the body, the store, or the client (row Q05).
 
-    The cancellation goes down to the call to the store. Watches have a time of their own. One look at
-    all requests now and then costs them nothing; a timer for each took 4 µs.
+    The cancellation reaches the call to the store. Watches have a timeout of their own. All requests are
+    checked together at intervals, which costs each nothing; a timer for each took 4 µs.
     """
 
     def __init__(self, request_timeout_s: float, loop: asyncio.AbstractEventLoop) -> None:
         self._timeout_s, self._loop = request_timeout_s, loop
-        self._under_way: dict[Call, asyncio.Task[object] | None] = {}  # oldest first
+        self._under_way: dict[ApiCall, asyncio.Task[object] | None] = {}  # oldest first
 
     def middleware(self, handle: Handler) -> Handler:
         under_way, loop = self._under_way, self._loop
 
-        async def in_time(call: Call) -> None:
+        async def in_time(call: ApiCall) -> None:
             if call.info.verb == "watch":
                 await handle(call)
                 return
             if "timeout" in call.query and (timeout_s := _timeout_s(call)) < self._timeout_s:
-                # The client has less time than the server would give it.
+                # The client allows less time than the server.
                 async with asyncio.timeout(timeout_s):
                     await handle(call)
                 return
@@ -200,7 +191,7 @@ class Deadlines:
         return in_time
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check all requests at intervals until cancelled."""
         while True:
             await asyncio.sleep(min(LATE_AFTER_MAX_S, self._timeout_s / 10))
             began_before = self._loop.time() - self._timeout_s
@@ -212,8 +203,8 @@ class Deadlines:
                     task.cancel()
 
 
-def _timeout_s(call: Call) -> float:
-    """The time that the client gives its request. Raises BadRequest."""
+def _timeout_s(call: ApiCall) -> float:
+    """Returns the timeout that the client has set. Raises BadRequest."""
     text = call.query["timeout"][0]
     try:
         timeout_s = parse_duration(text)
@@ -223,11 +214,11 @@ def _timeout_s(call: Call) -> float:
 
 
 def authorize(chain: AuthorizationChain) -> Middleware:
-    """Refuse what the caller may not do, before anything of it is looked at."""
+    """Reject what the user may not do, before the body is read."""
 
     def middleware(handle: Handler) -> Handler:
-        async def authorized(call: Call) -> None:
-            chain.require(attributes_of(call))
+        async def authorized(call: ApiCall) -> None:
+            chain.require(authorizer_attributes(call))
             await handle(call)
 
         return authorized
@@ -235,8 +226,8 @@ def authorize(chain: AuthorizationChain) -> Middleware:
     return middleware
 
 
-def attributes_of(call: Call, verb: str = "") -> Attributes:
-    """What the call wants to do; verb: another one than its own."""
+def authorizer_attributes(call: ApiCall, verb: str = "") -> Attributes:
+    """Returns the attributes by which a request is authorized. verb: instead of the request's own."""
     info = call.info
     assert call.user is not None
     return Attributes(

@@ -1,4 +1,4 @@
-"""Accept and Content-Type: which form a body has, and which form an answer shall have.
+"""Content negotiation: which form a request has, and which form its response shall have.
 
 Rows D01-D19. Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation/negotiate.go.
 """
@@ -14,23 +14,21 @@ from apiserver.brand import Brand
 from apiserver.errors import NotAcceptable
 from apiserver.wire.media_types import JSON
 
-__all__ = ["JSON", "Form", "Negotiator", "Target", "base_type", "object_targets"]
-
-# Longer lists are cut: nobody means them.
+# Longer headers are not cached; types beyond this number are ignored.
 CACHED_LENGTH_MAX: Final = 512
 ACCEPTED_TYPES_MAX: Final = 50
-# What answers can leave out, as `;drop=metadata.managedFields`: few clients look at it, and it is long.
+# Clients can have this left out with `;drop=metadata.managedFields`: few use it, and it is long.
 MANAGED_FIELDS: Final = "metadata.managedFields"
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of an answer.
+    """The form of a response.
 
     kind: what objects are turned into before they are encoded: "" (nothing), Table,
         PartialObjectMetadata or PartialObjectMetadataList.
     version: of that kind.
-    drops_managed_fields: objects are shown without.
+    drops_managed_fields: whether managedFields are left out.
     """
 
     media_type: str = JSON
@@ -43,7 +41,7 @@ FULL: Final = Form()
 
 
 class Target(NamedTuple):
-    """A kind that answers can be turned into, as `;as=Table;g=meta.k8s.io;v=v1` names it."""
+    """A kind that objects can be turned into, as `;as=Table;g=meta.k8s.io;v=v1` names it."""
 
     kind: str
     group: str
@@ -51,7 +49,7 @@ class Target(NamedTuple):
 
 
 def object_targets(brand: Brand) -> tuple[Target, ...]:
-    """What objects and lists can be turned into."""
+    """Returns the kinds that objects and lists can be turned into."""
     return tuple(
         Target(kind, brand.meta_group, version)
         for kind in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
@@ -61,7 +59,7 @@ def object_targets(brand: Brand) -> tuple[Target, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """One type of an Accept header."""
+    """One media type of an Accept header."""
 
     media_type: str
     parameters: dict[str, str]
@@ -69,12 +67,12 @@ class _Clause:
 
 
 class Negotiator:
-    """Chooses the forms of answers.
+    """Chooses the form of responses.
 
-    targets: the kinds that can be asked for instead of the object itself.
-    media_types: what can be encoded, the preferred one first.
-    without_tables: those of them in which a Table has no form.
-    streams: the answer is a stream of events, which `;stream=watch` may ask for.
+    targets: the kinds that clients can ask for instead of the object itself.
+    media_types: the supported types, the preferred one first.
+    without_tables: those of them that have no Table.
+    streams: whether responses are streams of events, for which `;stream=watch` may ask.
     """
 
     def __init__(
@@ -92,7 +90,7 @@ class Negotiator:
         self._known = lru_cache(maxsize=256)(self._form_for)  # clients send few different headers
 
     def form_for(self, accept: str) -> Form:
-        """The best form that `accept` allows; no or an empty header allows everything.
+        """Returns the best form that the Accept header allows; an empty one allows everything.
 
         Raises NotAcceptable.
         """
@@ -105,7 +103,7 @@ class Negotiator:
         for clause in _clauses(accept):
             parameters = clause.parameters
             for media_type in self._media_types:
-                # kube-apiserver does not take `application/*`.
+                # kube-apiserver does not support `application/*`.
                 if clause.media_type not in (media_type, "*/*"):
                     continue
                 is_any_supported = True
@@ -117,7 +115,7 @@ class Negotiator:
                         parameters.get("drop") == MANAGED_FIELDS,
                     )
         if not is_any_supported:
-            # Kubernetes' router turns these away before anybody looks at parameters.
+            # Kubernetes' router rejects these before parameters are looked at.
             available = ", ".join(self._media_types)
             raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {available}", details={})
         raise NotAcceptable.none_of(self._media_types)
@@ -134,7 +132,7 @@ class Negotiator:
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """The types of an Accept header, the best first; of equally good ones those that say more."""
+    """Returns the media types of an Accept header, the best first; of equally good ones the more specific."""
     clauses = list(_parse(accept))
     clauses.sort(key=lambda clause: (-clause.quality, clause.media_type.count("*")))
     return [clause for clause in clauses if clause.quality > 0]
@@ -155,5 +153,5 @@ def _parse(accept: str) -> Iterable[_Clause]:
 
 
 def base_type(header: str) -> str:
-    """`application/json; charset=utf-8` -> `application/json`."""
+    """Returns the media type without its parameters, in lower case."""
     return header.partition(";")[0].strip().lower()

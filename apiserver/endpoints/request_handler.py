@@ -1,34 +1,43 @@
-"""Where a request comes in: its record is made, and goes down the chain."""
+"""The server's request handler: makes an `ApiCall` of each request, and passes it to the middleware."""
 
 from __future__ import annotations
 
+import itertools
+import secrets
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from aiohttp import HttpVersion11, web
 
-from apiserver.endpoints.api_call import Call, Handler
-from apiserver.endpoints.middleware import new_audit_id
+from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target
 from apiserver.endpoints.responses import send_error, sent
 from apiserver.errors import BadRequest
 from apiserver.meta.options import is_true
+from apiserver.registry.offload import Offload
 
 
-def entry_of(
-    handle: Handler, clock: Callable[[], float], statuses: StatusEncoder, *, follows_item_watch: bool
+def request_handler(
+    handle: Handler,
+    clock: Callable[[], float],
+    offload: Offload,
+    status_encoder: StatusEncoder,
+    *,
+    follows_item_watch: bool,
 ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    """The server's handler: makes the record of a request, and hands it down the chain.
+    """Returns the handler that aiohttp calls for each request.
 
-    follows_item_watch: `?watch` on the path of one object is heeded.
+    handle: the outermost middleware. clock: the event loop's.
+    follows_item_watch: whether `?watch` on the path of a single object starts a watch.
     """
+    new_audit_id = audit_id_source()
 
-    async def entry(request: web.BaseRequest) -> web.StreamResponse:
+    async def handle_request(request: web.BaseRequest) -> web.StreamResponse:
         raw_path, _, raw_query = request.raw_path.partition("?")
         malformed = ""
         if not raw_path.startswith("/"):
-            # `GET https://host/version`, as to a proxy, must be understood (RFC 9112, 3.2.2).
+            # Servers must accept `GET https://host/version`, as sent to a proxy (RFC 9112, 3.2.2).
             raw_path = urlsplit(raw_path).path or "/"
         try:
             if request.version is not HttpVersion11 and request.version > HttpVersion11:
@@ -37,12 +46,12 @@ def entry_of(
             is_watch = "watch" in query and is_true(query, "watch")
             info = parse_target(request.method, raw_path, is_watch)
             if is_watch and info.name and not follows_item_watch:
-                info = parse_target(request.method, raw_path, False)  # before anybody is asked about it
+                info = parse_target(request.method, raw_path, False)  # the verb that is authorized
         except MalformedRequest as error:
             query, malformed = parse_query(""), str(error)
             info = parse_target(request.method, "/", False)
         audit_id = request.headers.get("Audit-Id") or new_audit_id()
-        call = Call(request, info, query, audit_id, clock(), statuses=statuses)
+        call = ApiCall(request, info, query, audit_id, clock(), offload, status_encoder=status_encoder)
         if malformed:
             call.closes_connection = True
             await send_error(call, BadRequest(malformed))
@@ -50,4 +59,12 @@ def entry_of(
             await handle(call)
         return sent(call)
 
-    return entry
+    return handle_request
+
+
+def audit_id_source() -> Callable[[], str]:
+    """Returns a function that makes UUIDs without asking for random numbers each time: it counts."""
+    random = secrets.token_hex(9)
+    prefix = f"{random[:8]}-{random[8:12]}-4{random[12:15]}-a{random[15:18]}-"
+    counter = itertools.count()
+    return lambda: f"{prefix}{next(counter):012x}"

@@ -1,4 +1,4 @@
-"""Method, path and query as the record that everything after works with.
+"""Parses the method, path and query of a request into a RequestInfo.
 
 Source: k8s.io/apiserver, pkg/endpoints/request/requestinfo.go; rows A02, I01-I12.
 """
@@ -15,14 +15,14 @@ from apiserver.meta import names
 from apiserver.meta.selectors import SelectorSyntaxError, parse_field_selector
 from apiserver.vocabulary import Query
 
-# Strangers can make up any number of paths: what is kept of each has a bound, too.
+# Anybody can request any number of paths: only short ones are cached.
 CACHED_LENGTH_MAX: Final = 512
 QUERY_PARAMETERS_MAX: Final = 200
-# The subresources of Namespace; anything else behind /namespaces/{name}/ is a resource inside it.
+# The subresources of Namespace; anything else below /namespaces/{name}/ is a resource in it.
 _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
-# A name, a namespace and some more fit in; whoever asks is not known to be allowed to cost more.
+# Enough for a name and a namespace. The user is not authorized yet, so parsing must be cheap.
 SELECTOR_LENGTH_MAX: Final = 1_024
-# As in Kubernetes not deletecollection: who may delete one object does so by its name.
+# As in Kubernetes not deletecollection: a single object can be deleted by its name.
 _SELECTING_VERBS: Final = frozenset({"list", "watch"})
 _VERBS: Final = {
     "GET": "get",
@@ -35,15 +35,14 @@ _VERBS: Final = {
 
 
 class MalformedRequest(ValueError):
-    """The head of the request cannot be understood at all."""
+    """The head of the request cannot be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
     """What a request is about.
 
-    For paths that lead to no resource only `method`, `verb` (the method in lower case) and `path` mean
-    anything.
+    For paths of no resource only `method`, `path` and `verb` (the method in lower case) are set.
     """
 
     method: str
@@ -62,9 +61,9 @@ class RequestInfo:
 
 
 def parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
-    """Understand a path; is_watch: the query asks for a watch.
+    """Parses a path. is_watch: whether the query asks for a watch.
 
-    Cached, because clients ask for the same things. Raises MalformedRequest for bytes that are no UTF-8.
+    Cached, since clients repeat their requests. Raises MalformedRequest for bytes that are not UTF-8.
     """
     parse = _parse_target if len(raw_path) <= CACHED_LENGTH_MAX else _parse_target.__wrapped__
     return parse(method, raw_path, is_watch)
@@ -89,7 +88,7 @@ def _parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
             return other
     has_watch_prefix = rest[0] == "watch" and len(rest) > 1
     if has_watch_prefix:
-        rest = rest[1:]  # whatever the method: nothing but watching is done there
+        rest = rest[1:]  # whatever the method: this prefix is for watches only
     namespace, is_namespace_itself = "", False
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
@@ -120,7 +119,7 @@ def _parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
 
 
 class _AnyField(frozenset[str]):
-    """Which fields a resource has is not known yet, and matters only later."""
+    """Contains every field: which ones the resource supports is checked later."""
 
     def __contains__(self, field: object) -> bool:
         return True
@@ -130,10 +129,10 @@ _ANY_FIELD: Final = _AnyField()
 
 
 def selected_name(info: RequestInfo, query: Query) -> str:
-    """The one name that a list or a watch is about because its field selector says so; empty otherwise.
+    """Returns the name that the field selector of a list or a watch requires; empty if there is none.
 
-    Who may only see one object may ask for it in this way, too. Selectors that cannot be understood select
-    no name: what is wrong with them is told later, to those who may ask. Nor do very long ones.
+    Users who may read only one object may list or watch it in this way. Invalid selectors select no name: the
+    error is reported later, to authorized users. Nor do very long ones.
     """
     if "fieldSelector" not in query or info.verb not in _SELECTING_VERBS or info.has_watch_prefix:
         return ""
@@ -152,9 +151,9 @@ _EMPTY: Final[Query] = MappingProxyType({})
 
 
 def parse_query(raw: str) -> Query:
-    """The parameters of a query string. Cached like paths are; not to be changed.
+    """Parses a query string. Cached, as paths are; read-only.
 
-    Raises MalformedRequest for too many parameters, or bytes that are no UTF-8.
+    Raises MalformedRequest for too many parameters, or bytes that are not UTF-8.
     """
     if not raw:
         return _EMPTY

@@ -7,9 +7,7 @@ write for headers and body, or chunks as they come. aiohttp still reads requests
 from __future__ import annotations
 
 import asyncio
-import itertools
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from email.utils import formatdate
 from functools import lru_cache
@@ -20,13 +18,21 @@ from typing import Final, Protocol
 import orjson
 from aiohttp import hdrs, web
 
-from apiserver.endpoints.api_call import Call
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.compression import (
+    CONTENT_ENCODING,
+    GZIP_BODY_BYTES_MIN,
+    BodySlices,
+    accepts_gzip,
+)
 from apiserver.endpoints.connection import SENT, SENT_LAST
-from apiserver.endpoints.negotiation import JSON
+from apiserver.endpoints.representation import Encoder
 from apiserver.errors import ApiError
 from apiserver.meta.options import is_true
-from apiserver.registry import offload
+from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
+from apiserver.wire.media_types import JSON
 
 TEXT: Final = "text/plain; charset=utf-8"
 # A body up to this size goes out in one piece with its length; a longer one in chunks.
@@ -36,24 +42,17 @@ TURN_S: Final = 0.002
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 # Nobody between may keep answers, except where headers say something else.
 CACHING: Final = "no-cache, private"
-# Shorter bodies are not worth compressing, and level 1 is most of what can be had, at a third of the time
-# (row D20). Source: k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/writers.go.
-GZIP_BODY_BYTES_MIN: Final = 128 * 1024
-_GZIP_LEVEL: Final = 1
-_GZIP_WBITS: Final = 31
 # What is compressed at a time.
 _GZIP_SLICE_BYTES: Final = 64 * 1024
-# How compressed data begins; no document in any form does.
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_GZIP_HEADERS: Final = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+_GZIP_HEADERS: Final = {**CONTENT_ENCODING, "Vary": "Accept-Encoding"}
 
 
-def sent(call: Call) -> web.StreamResponse:
+def sent(call: ApiCall) -> web.StreamResponse:
     """What the server's handler returns when the answer has been written."""
     return SENT_LAST if call.closes_connection or call.connection.is_last_answer else SENT
 
 
-def _keeps_alive(call: Call) -> bool:
+def _keeps_alive(call: ApiCall) -> bool:
     request = call.request
     if not request.keep_alive or call.closes_connection or call.connection.is_last_answer:
         return False
@@ -61,7 +60,7 @@ def _keeps_alive(call: Call) -> bool:
     return call.has_read_body or not request.body_exists or hdrs.EXPECT not in request.headers
 
 
-def _connection(call: Call) -> str:
+def _connection(call: ApiCall) -> str:
     """What the head says about the connection: nothing where all is as HTTP/1.1 has it."""
     if not _keeps_alive(call):
         call.closes_connection = True
@@ -70,7 +69,7 @@ def _connection(call: Call) -> str:
 
 
 async def send(
-    call: Call,
+    call: ApiCall,
     status: int,
     body: bytes,
     content_type: str = JSON,
@@ -92,12 +91,12 @@ async def send(
 
 
 async def send_document(
-    call: Call, document: Document, status: int = 200, headers: Mapping[str, str] | None = None
+    call: ApiCall, document: Document, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> None:
     await send(call, status, json_text(document, is_pretty(call)), headers=headers)
 
 
-async def send_error(call: Call, error: ApiError) -> None:
+async def send_error(call: ApiCall, error: ApiError) -> None:
     """The Status of a failure."""
     headers = {}
     if error.retry_after_s is not None:
@@ -108,79 +107,52 @@ async def send_error(call: Call, error: ApiError) -> None:
 
 
 async def send_status(
-    call: Call, document: Document, status: int = 200, headers: Mapping[str, str] | None = None
+    call: ApiCall, document: Document, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> None:
     """A Status in the form that the client understands (row P04)."""
-    statuses = call.statuses
+    status_encoder = call.status_encoder
     accept = call.request.headers.get(hdrs.ACCEPT, "")
-    media_type = statuses.media_type(accept) if statuses is not None else JSON
-    if statuses is None or media_type == JSON:
+    media_type = status_encoder.media_type(accept) if status_encoder is not None else JSON
+    if status_encoder is None or media_type == JSON:
         await send_document(call, document, status, headers)
     else:
-        await send(call, status, statuses.encode(document, media_type), media_type, headers)
+        await send(call, status, status_encoder.encode(document, media_type), media_type, headers)
 
 
-async def send_body(call: Call, status: int, body: bytes, content_type: str) -> None:
+async def send_body(call: ApiCall, status: int, body: bytes, content_type: str) -> None:
     """A document as the whole answer, compressed if it is long and the client takes that."""
-    if len(body) > GZIP_BODY_BYTES_MIN and accepts_gzip(call):
-        view = memoryview(body)
-        pieces = (view[at : at + _GZIP_SLICE_BYTES] for at in range(0, len(body), _GZIP_SLICE_BYTES))
-        await send_slices(call, QuickSlices(_compressed(pieces)), content_type, status)
+    if len(body) > GZIP_BODY_BYTES_MIN and accepts_gzip(call.request.headers.get(hdrs.ACCEPT_ENCODING)):
+        pieces = (body[at : at + _GZIP_SLICE_BYTES] for at in range(0, len(body), _GZIP_SLICE_BYTES))
+        await send_slices(call, BodySlices(pieces, gzip=True), content_type, status)
     else:
         await send(call, status, body, content_type)
 
 
-def accepts_gzip(call: Call) -> bool:
-    """Only the bare word counts, as in Kubernetes: who says more of it may mean anything."""
-    header = call.request.headers.get(hdrs.ACCEPT_ENCODING)
-    return header is not None and any(token.strip() == "gzip" for token in header.split(","))
-
-
-def gzipped(slices: Iterable[bytes]) -> Iterator[bytes]:
-    """A body's slices, compressed if there is enough of it; an empty one is still an empty one."""
-    pieces: list[bytes] = []
-    size = 0
-    remaining = iter(slices)
-    for piece in remaining:
-        pieces.append(piece)
-        size += len(piece)
-        if size > GZIP_BODY_BYTES_MIN:
-            return (yield from _compressed(itertools.chain(pieces, remaining)))
-        yield b""
-    yield from pieces
-
-
-def _compressed(slices: Iterable[bytes | memoryview]) -> Iterator[bytes]:
-    compressor = zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP_WBITS)
-    for piece in slices:
-        yield compressor.compress(piece)
-    yield compressor.flush()
+async def send_object(call: ApiCall, encoder: Encoder, found: StoredObject, status: int = 200) -> None:
+    """Send an object as the whole answer."""
+    if encoder.media_type == JSON:  # The object is stored in this form.
+        body = encoder.object(found)
+        if is_pretty(call):
+            body = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
+    else:
+        # Encoding a large object must not hold up other calls.
+        body = await call.offload.run(size_class(len(found.tail)), encoder.object, found)
+    await send_body(call, status, body, encoder.media_type)
 
 
 class ResponseBody(Protocol):
-    """A body of any size. Making it costs nobody else anything: slices are made one by one.
+    """A body of any size, made slice by slice while it is sent; see `compression.BodySlices`."""
 
-    takes_long: one slice may. It is then made in the thread that others need not wait for.
-    """
+    @property
+    def size(self) -> SizeClass: ...
 
-    takes_long: bool
+    @property
+    def is_gzipped(self) -> bool: ...
 
     def __iter__(self) -> Iterator[bytes]: ...
 
 
-class QuickSlices:
-    """A body of which no slice takes long."""
-
-    takes_long = False
-
-    def __init__(self, slices: Iterable[bytes]) -> None:
-        self._slices = slices
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._slices)
-
-
-async def send_slices(call: Call, slices: ResponseBody, content_type: str = JSON, status: int = 200) -> None:
+async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSON, status: int = 200) -> None:
     """Write a body of any size with no more of it in memory than the connection takes.
 
     What it is made of must not change while it is sent: slices are made between awaits. Empty ones are not
@@ -188,10 +160,10 @@ async def send_slices(call: Call, slices: ResponseBody, content_type: str = JSON
     """
     pieces: list[bytes] = []
     size = 0
-    remaining = iter(slices)
+    remaining = iter(body)
 
     async def following() -> bytes | None:
-        return await offload.run(slices.takes_long, next, remaining, None)
+        return await call.offload.run(body.size, next, remaining, None)
 
     # Not the loop's clock: uvloop's stands still until the turn is over.
     turn_ends = monotonic() + TURN_S
@@ -204,8 +176,7 @@ async def send_slices(call: Call, slices: ResponseBody, content_type: str = JSON
         if monotonic() > turn_ends:
             await asyncio.sleep(0)
             turn_ends = monotonic() + TURN_S
-    is_compressed = bool(pieces) and pieces[0].startswith(_GZIP_MAGIC)
-    headers = _GZIP_HEADERS if is_compressed else None
+    headers = _GZIP_HEADERS if body.is_gzipped else None
     if size <= WHOLE_BODY_BYTES_MAX:
         await send(call, status, b"".join(pieces), content_type, headers)
         return
@@ -232,7 +203,7 @@ class Stream:
     """
 
     def __init__(
-        self, call: Call, content_type: str, status: int = 200, headers: Mapping[str, str] | None = None
+        self, call: ApiCall, content_type: str, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
         self._call = call
         self._connection = call.connection
@@ -302,7 +273,7 @@ def json_text(document: Document, pretty: bool = False) -> bytes:
 _BROWSER: Final = re.compile(r"(Mozilla|curl|Wget)/")
 
 
-def is_pretty(call: Call) -> bool:
+def is_pretty(call: ApiCall) -> bool:
     """Whether the answer is indented: when asked for, or for people at a terminal or browser.
 
     Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation, isPrettyPrint.
@@ -335,7 +306,7 @@ def _date(second: int) -> bytes:
     return f"Date: {formatdate(second, usegmt=True)}\r\n".encode()
 
 
-def _head(call: Call, status: int, content_type: str, headers: Mapping[str, str] | None) -> bytes:
+def _head(call: ApiCall, status: int, content_type: str, headers: Mapping[str, str] | None) -> bytes:
     call.status = status
     caching = headers.get("Cache-Control", CACHING) if headers else CACHING
     head = b"%b%bAudit-Id: %b\r\n" % (

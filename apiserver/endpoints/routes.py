@@ -1,6 +1,6 @@
-"""From a path to what answers it: a few fixed ones, and the table of served resources for all others.
+"""Routes requests to handlers: by a few fixed paths, and by the table of served resources.
 
-The table is looked up anew for each request; what is served changes by replacing it. Rows I01-I12, I21.
+The table is read for each request; what is served changes by replacing it. Rows I01-I12, I21.
 """
 
 from __future__ import annotations
@@ -9,23 +9,22 @@ import platform
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, fields
-from types import MappingProxyType
 from typing import Final
 
 from apiserver import EMULATED_VERSION, __version__
 from apiserver.endpoints import health
-from apiserver.endpoints.api_call import Call, Handler
+from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.responses import TEXT, send, send_document
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound
 from apiserver.metrics.exposition import CONTENT_TYPE
-from apiserver.registry import offload
-from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
+from apiserver.registry.served_resource import ServedResource, ServedTable, Subresource
+from apiserver.registry.size_class import SizeClass
 from apiserver.vocabulary import Document, GroupVersion
 
-# The verbs that a path can be asked for, by the method that asks.
+# The verbs of each form of path, by method.
 _COLLECTION: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _ITEM: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _SUBRESOURCE: Final = {**_ITEM, "POST": "create"}
@@ -35,7 +34,7 @@ _WATCH: Final = {"GET": "watch"}
 
 @dataclass(frozen=True, slots=True)
 class VerbHandlers:
-    """What answers each verb on a resource."""
+    """The handlers of resources, by verb."""
 
     get: Handler
     list: Handler
@@ -47,66 +46,78 @@ class VerbHandlers:
     deletecollection: Handler
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResourceHandlers:
+    """The handlers of resources and their subresources.
+
+    virtual: of virtual kinds, which subresources and reviews have: by the kind's definition, then by verb.
+    connect: of subresources that connect to a node.
+    """
+
+    verbs: VerbHandlers
+    virtual: Mapping[str, Mapping[str, Handler]]
+    connect: Handler
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NonResourceEndpoints:
+    """The endpoints of paths that lead to no resource. metrics: returns the text of /metrics."""
+
+    discovery: Discovery
+    openapi: OpenApi
+    health: Health
+    metrics: Callable[[], Awaitable[bytes]]
+
+
 class Routes:
-    """Finds what answers a call, and lets it."""
+    """Finds the handler of a call, and calls it."""
 
     def __init__(
         self,
-        table: Callable[[], ResourceTable],
-        verbs: VerbHandlers,
-        *,
-        discovery: Discovery,
-        openapi: OpenApi,
-        health: Health,
-        metrics: Callable[[], Awaitable[bytes]],
-        delegated: Callable[[str, str], bool],
-        spoken: Mapping[str, Mapping[str, Handler]] = MappingProxyType({}),
-        connect: Handler | None = None,
+        served: ServedTable,
+        resources: ResourceHandlers,
+        non_resources: NonResourceEndpoints,
+        is_delegated: Callable[[str, str], bool],
     ) -> None:
-        """metrics: makes the text of /metrics. delegated: whether another server
-            has a group and version.
-
-        spoken: what answers each verb on subresources and virtual types that speak a kind of their own, by
-            the kind's definition. connect: what answers requests that want to be connected to a node.
-        """
-        self._table = table
+        """is_delegated: (group, version): whether an APIService names another server for it."""
+        self._served = served
         self._handlers: Mapping[str, Handler] = {
-            verb.name: getattr(verbs, verb.name) for verb in fields(VerbHandlers)
+            verb.name: getattr(resources.verbs, verb.name) for verb in fields(VerbHandlers)
         }
-        self._virtual = spoken
-        self._connect = connect
-        self._discovery = discovery
-        self._openapi = openapi
-        self._health = health
-        self._metrics = metrics
-        self._is_delegated = delegated
-        self._fixed: Mapping[str, Callable[[Call], Awaitable[None]]] = {
+        self._virtual = resources.virtual
+        self._connect = resources.connect
+        self._discovery = discovery = non_resources.discovery
+        self._openapi = openapi = non_resources.openapi
+        self._health = non_resources.health
+        self._metrics = non_resources.metrics
+        self._is_delegated = is_delegated
+        self._fixed: Mapping[str, Callable[[ApiCall], Awaitable[None]]] = {
             "": self._index,
             "api": discovery.core,
             "apis": discovery.groups,
             "version": self._version,
             "metrics": self._metrics_text,
-            "openapi/v2": openapi.everything,
+            "openapi/v2": openapi.v2,
             "openapi/v3": openapi.index,
         }
 
-    async def __call__(self, call: Call) -> None:
+    async def __call__(self, call: ApiCall) -> None:
         if call.info.is_resource:
-            await self._resource(call)
+            await self._serve_resource(call)
         else:
-            await self._path(call)
+            await self._serve_path(call)
 
     # ---- resources
 
-    async def _resource(self, call: Call) -> None:
+    async def _serve_resource(self, call: ApiCall) -> None:
         """Raises NoSuchEndpoint, MethodNotAllowed."""
         info = call.info
-        if info.group and info.group not in self._table().groups:
+        if info.group and info.group not in self._served.current.groups:
             await self._no_such_path(call)
             return
-        resource = self._table().find(info.group, info.version, info.resource)
+        resource = self._served.find(info.group, info.version, info.resource)
         if resource is None or not _matches_scope(call, resource):
-            if self._table().is_custom(info.group):
+            if self._served.current.is_custom(info.group):
                 await self._no_such_path(call)
                 return
             raise NoSuchEndpoint
@@ -114,13 +125,13 @@ class Routes:
             raise NoSuchEndpoint
         for each in resource.preparations:
             if each.is_due:
-                await offload.run(True, each.prepare)
+                await call.offload.run(SizeClass.LARGE, each.prepare)
         call.resource = resource
         if resource.deprecation_warning:
             call.warnings.append(resource.deprecation_warning)
-        await self._verb(call, resource)(call)
+        await self._handler_of(call, resource)(call)
 
-    def _verb(self, call: Call, resource: ServedResource) -> Handler:
+    def _handler_of(self, call: ApiCall, resource: ServedResource) -> Handler:
         info = call.info
         if info.verb == "watch":
             if info.subresource:
@@ -134,7 +145,7 @@ class Routes:
             verbs = _COLLECTION
         if info.subresource:
             subresource = resource.subresources.get(info.subresource)
-            if subresource is None and resource.keeping is not None:
+            if subresource is None and resource.is_custom:
                 raise NotFound(resource.group_resource, info.name)
             return self._subresource_handler(info.method, subresource)
         verb = _supported(verbs, info.method, resource.verbs)
@@ -150,13 +161,11 @@ class Routes:
             return self._handlers[verb]
         if subresource.definition:
             return self._virtual[subresource.definition][verb]
-        if self._connect is None:
-            raise NoSuchEndpoint
         return self._connect
 
     # ---- fixed paths
 
-    async def _path(self, call: Call) -> None:
+    async def _serve_path(self, call: ApiCall) -> None:
         path = call.info.path
         key = path.strip("/")
         fixed = self._fixed.get(key)
@@ -164,19 +173,20 @@ class Routes:
             self._require_get(call)
             await fixed(call)
             return
+        groups = self._served.current.groups
         match path.removeprefix("/").split("/"):
             case ["api" | "apis", *steps] if "" in steps[:-1]:
                 raise NoSuchEndpoint
             case ["api", version] | ["api", version, ""]:
                 await self._group_version(call, GroupVersion("", version))
-            case ["apis", group] | ["apis", group, ""] if group in self._table().groups:
+            case ["apis", group] | ["apis", group, ""] if group in groups:
                 self._require_get(call)
                 await self._discovery.group(call, group)
-            case ["apis", group, version] | ["apis", group, version, ""] if group in self._table().groups:
+            case ["apis", group, version] | ["apis", group, version, ""] if group in groups:
                 await self._group_version(call, GroupVersion(group, version))
             case [("livez" | "readyz" | "healthz") as endpoint]:
                 self._require_get(call)
-                await health.answer(call, endpoint, self._health.checks(endpoint))
+                await health.respond_all(call, endpoint, self._health.checks(endpoint))
             case [("livez" | "readyz" | "healthz") as endpoint, *names]:
                 check = self._health.checks(endpoint).get("/".join(names))
                 if check is None:
@@ -191,37 +201,37 @@ class Routes:
             case _:
                 await self._no_such_path(call)
 
-    async def _group_version(self, call: Call, group_version: GroupVersion) -> None:
-        if group_version not in self._table().group_versions:
-            if self._table().is_custom(group_version.group):
+    async def _group_version(self, call: ApiCall, group_version: GroupVersion) -> None:
+        if group_version not in self._served.current.group_versions:
+            if self._served.current.is_custom(group_version.group):
                 await self._no_such_path(call)
                 return
             raise NoSuchEndpoint
         self._require_get(call)
         await self._discovery.version(call, group_version)
 
-    async def _index(self, call: Call) -> None:
+    async def _index(self, call: ApiCall) -> None:
         await send_document(call, {"paths": self._paths()})
 
     def _paths(self) -> list[str]:
         paths = {"/apis", "/metrics", "/openapi/v2", "/openapi/v3", "/version"}
-        for group, version in self._table().group_versions:
+        for group, version in self._served.current.group_versions:
             paths |= {f"/apis/{group}", f"/apis/{group}/{version}"} if group else {"/api", f"/api/{version}"}
         for endpoint in ("livez", "readyz", "healthz"):
             paths |= {f"/{endpoint}", *(f"/{endpoint}/{name}" for name in self._health.checks(endpoint))}
         return sorted(paths)
 
-    async def _version(self, call: Call) -> None:
+    async def _version(self, call: ApiCall) -> None:
         await send_document(call, version_document())
 
-    async def _metrics_text(self, call: Call) -> None:
+    async def _metrics_text(self, call: ApiCall) -> None:
         await send(call, 200, await self._metrics(), CONTENT_TYPE)
 
-    def _require_get(self, call: Call) -> None:
+    def _require_get(self, call: ApiCall) -> None:
         if call.info.method not in ("GET", "HEAD"):
             raise MethodNotAllowed
 
-    async def _no_such_path(self, call: Call) -> None:
+    async def _no_such_path(self, call: ApiCall) -> None:
         match call.info.path.split("/"):
             case ["", "apis", group, version, *_] if self._is_delegated(group, version):
                 await send(call, 503, b"service unavailable\n", TEXT, {"X-Content-Type-Options": "nosniff"})
@@ -229,8 +239,8 @@ class Routes:
         await send(call, 404, b"404 page not found\n", TEXT, {"X-Content-Type-Options": "nosniff"})
 
 
-def _matches_scope(call: Call, resource: ServedResource) -> bool:
-    """Namespaced objects are found in their namespaces only, others outside of any."""
+def _matches_scope(call: ApiCall, resource: ServedResource) -> bool:
+    """Paths of namespaced objects name their namespace, those of others none."""
     info = call.info
     if resource.is_namespaced:
         return bool(info.namespace) or not info.name
@@ -239,13 +249,13 @@ def _matches_scope(call: Call, resource: ServedResource) -> bool:
 
 
 def _has_paths_below(resource: ServedResource, name: str) -> bool:
-    """Whether paths may go on below the subresource."""
+    """Whether the subresource has paths below its own, as `proxy` has."""
     subresource = resource.subresources.get(name)
     return subresource is not None and subresource.has_paths
 
 
 def _supported(verbs: Mapping[str, str], method: str, supported: Collection[str]) -> str:
-    """The verb that the method asks for. Raises MethodNotAllowed, or NoSuchEndpoint if nothing is there."""
+    """Returns the verb of a method. Raises MethodNotAllowed, or NoSuchEndpoint if no method has a verb."""
     verb = verbs.get(method)
     if verb is None or verb not in supported:
         raise MethodNotAllowed if any(verb in supported for verb in verbs.values()) else NoSuchEndpoint
@@ -253,7 +263,7 @@ def _supported(verbs: Mapping[str, str], method: str, supported: Collection[str]
 
 
 def version_document() -> Document:
-    """/version: the release that is spoken, and who speaks it."""
+    """Returns the body of /version: the Kubernetes release that is emulated, and this server's version."""
     major, minor = map(str, EMULATED_VERSION)
     return {
         "major": major,
@@ -264,7 +274,7 @@ def version_document() -> Document:
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
-        # Clients expect the field; what runs here is no Go.
+        # Clients expect the field; this server runs on Python.
         "goVersion": f"python{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
         "compiler": sys.implementation.name,
         "platform": f"{sys.platform}/{_machine()}",

@@ -1,4 +1,4 @@
-"""Watch events as framed chunks: written when they happen, in one write for all of a turn of the loop."""
+"""Streams watch events as chunks: written as they happen, those of one turn of the event loop together."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from time import monotonic
 from typing import Final
 from weakref import WeakSet
 
-from apiserver.endpoints.api_call import Call
+from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.representation import SLICE_BYTES, Encoder
 from apiserver.endpoints.responses import TURN_S, Stream, chunk
 from apiserver.errors import ApiError, InternalError
-from apiserver.metrics.exposition import RequestMetrics
+from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import EventType, KeyVersion, Watcher
@@ -26,19 +26,19 @@ log = logging.getLogger(__name__)
 # Kubernetes sends a bookmark about every minute and shortly before the end (row M05).
 BOOKMARK_INTERVAL_S: Final = 60.0
 LAST_BOOKMARK_BEFORE_END_S: Final = 2.0
-# A client that takes nothing of its initial events for so long is gone, or might as well be. Later on it
-# is the watcher's queue that bounds how far one may fall behind.
-STALLED_S: Final = 60.0
-# What is written in one turn of the loop, about, and how many events are made before that is looked at.
+# A client that reads nothing of its initial events for so long is gone, or might as well be. Later on it is
+# the watcher's queue that bounds how far a client may fall behind.
+INITIAL_WRITE_TIMEOUT_S: Final = 60.0
+# About so much is written to one stream in one turn of the event loop; it is checked after each batch.
 FLUSH_BYTES_MAX: Final = 256 * 1024
 BATCH_EVENTS: Final = 16
 
 
-class Iteration:
-    """Streams that have something to write, one after the other, for a little while in each turn of the loop.
+class FlushQueue:
+    """Flushes the streams that have events to write: in order, for `TURN_S` in each turn of the event loop.
 
-    A thousand watchers of one change would otherwise hold the loop for as long as it takes to write to all of
-    them. And under load it is kind to everybody: what happens before a stream's turn has come is written
+    A thousand watchers of one change would otherwise block the loop for as long as it takes to write to all
+    of them. Under load this also saves writes: the events that come before a stream is flushed are written
     together.
     """
 
@@ -47,16 +47,16 @@ class Iteration:
         self._waiting: deque[WatchStream] = deque()
 
     def add(self, stream: WatchStream) -> None:
-        """Have `stream` flushed, later in this turn of the loop at the earliest."""
+        """Have `stream` flushed, at the earliest when what runs now has returned to the event loop."""
         if not self._waiting:
-            self._loop.call_soon(self._serve)
+            self._loop.call_soon(self._flush_some)
         self._waiting.append(stream)
 
-    def _serve(self) -> None:
+    def _flush_some(self) -> None:
         waiting = self._waiting
         turn_ends = monotonic() + TURN_S
         while waiting and monotonic() < turn_ends:
-            # It stays in the queue meanwhile: whoever comes then needs no other call.
+            # It stays in the queue meanwhile, so that `add` does not schedule another call.
             stream = waiting[0]
             try:
                 stream.flush()
@@ -65,44 +65,43 @@ class Iteration:
                 stream.end()
             waiting.popleft()
         if waiting:
-            self._loop.call_soon(self._serve)
+            self._loop.call_soon(self._flush_some)
 
 
 class WatchStream:
     """One watch, from its first byte to its last.
 
-    turns: where it waits for its turn to write.
-    selects: of what is shown, where the watcher cannot tell for sure which changes are meant.
-    ends_at: on the event loop's clock.
+    streams: all watches that are open, whose metrics, clock and flush queue it shares.
+    lifetime_s: from now on.
+    view_predicate: selects objects by their views, where these differ from what is stored, so that the
+        watcher lets changes pass that may not be selected.
     """
 
     def __init__(
         self,
-        call: Call,
+        call: ApiCall,
         encoder: Encoder,
         resource: ServedResource,
-        metrics: RequestMetrics,
-        turns: Iteration,
+        streams: WatchStreams,
         *,
-        selects: Callable[[StoredObject], bool] | None = None,
-        ends_at: float,
-        clock: Callable[[], float],
+        lifetime_s: float,
+        view_predicate: Callable[[StoredObject], bool] | None = None,
     ) -> None:
         self._call = call
         self._encoder = encoder
         self.resource = resource
-        self._metrics = metrics
-        self._turns = turns
-        self._selects = selects
-        self._ends_at = ends_at
-        self._clock = clock
+        self._metrics = streams.metrics
+        self._flush_queue = streams.flush_queue
+        self._view_predicate = view_predicate
+        self._clock = streams.clock
+        self._ends_at = streams.clock() + lifetime_s
         self._loop = asyncio.get_running_loop()
         self._stream: Stream | None = None
         self._watcher: Watcher[StoredObject] | None = None
-        # Taken from the watcher, and waiting to be converted by somebody else.
+        # Taken from the watcher; they are written when their objects have been converted.
         self._unconverted: Sequence[Delivery[StoredObject]] = ()
-        self._showing: asyncio.Task[None] | None = None
-        # What has been converted for these, should there be no room to keep it elsewhere.
+        self._conversion: asyncio.Task[None] | None = None
+        # Their objects' views, which the cache of views may not have room for.
         self._views: dict[StoredObject, StoredObject] = {}
         self._is_live = False  # the initial events are out: changes are written as they come
         self._is_flush_scheduled = False
@@ -110,13 +109,13 @@ class WatchStream:
         self._ended: asyncio.Future[None] = self._loop.create_future()
 
     def on_event(self) -> None:
-        """The watcher has something: write it when this stream's turn comes."""
+        """Called by the watcher when it has events: have the stream flushed."""
         if self._is_live and not self._is_flush_scheduled:
             self._is_flush_scheduled = True
-            self._turns.add(self)
+            self._flush_queue.add(self)
 
     def end(self) -> None:
-        """Let the stream end as if its time were up."""
+        """End the stream as if its time were up."""
         if not self._ended.done():
             self._ended.set_result(None)
 
@@ -132,14 +131,14 @@ class WatchStream:
         initial: list[KeyVersion[StoredObject]],
         *,
         initial_bookmark: int | None,
-        revision: Callable[[], int],
+        progress: Callable[[], int],
         sends_bookmarks: bool,
     ) -> None:
         """Send the initial events, then changes until the time is up, the watcher ends, or the client goes.
 
-        initial: taken over, and emptied once it is sent.
-        bookmark_initial: the revision of the bookmark after the initial events, if there is to be one.
-        revision: up to which the cache has handed out changes.
+        initial: emptied once it is sent.
+        initial_bookmark: the revision of the bookmark after the initial events, if there is to be one.
+        progress: returns the revision up to which the cache has delivered changes.
         """
         self._watcher = watcher
         self._stream = stream = Stream(self._call, self._encoder.stream_type)
@@ -156,36 +155,37 @@ class WatchStream:
         self._is_live = True
         self.flush()
         try:
-            await self._wait_for_end(revision if sends_bookmarks else None)
+            await self._wait_for_end(progress if sends_bookmarks else None)
         finally:
             self._is_live = False
-            if self._showing is not None:
-                self._showing.cancel()
+            if self._conversion is not None:
+                self._conversion.cancel()
         stream.finish()
 
     async def _send_initial(self, initial: Sequence[KeyVersion[StoredObject]]) -> None:
-        """State as synthetic ADDED events, in slices, so that neither memory nor loop are kept by it."""
+        """Send the state as synthetic ADDED events, in slices, which bound memory and turns of the loop."""
         assert self._stream is not None
+        codec = self.resource.codec
         pieces: list[bytes] = []
         size = 0
         objects = [version.value for version in initial if version.value is not None]
-        if self.resource.keeping is not None:
-            for found in objects:
-                found.require_sound()
-            objects = await self.resource.shown(objects)
-        if self._selects is not None:
-            objects = list(filter(self._selects, objects))
+        if not codec.is_immediate:
+            for obj in objects:
+                obj.require_sound()
+            objects = await codec.views(objects)
+        if self._view_predicate is not None:
+            objects = list(filter(self._view_predicate, objects))
         turn_ends = monotonic() + TURN_S  # The loop's own clock stands still until the turn is over.
-        for found in objects:
-            found.require_sound()
-            found = self.resource.view(found)
-            piece = chunk(self._event("ADDED", found, found.tail))
+        for obj in objects:
+            obj.require_sound()
+            obj = codec.cached_view(obj) or obj
+            piece = chunk(self._event("ADDED", obj, obj.tail))
             pieces.append(piece)
             size += len(piece)
             if size >= SLICE_BYTES or monotonic() > turn_ends:
                 self._stream.write_chunks(b"".join(pieces))
                 pieces, size = [], 0
-                async with asyncio.timeout(STALLED_S):
+                async with asyncio.timeout(INITIAL_WRITE_TIMEOUT_S):
                     await self._stream.drain()
                 if monotonic() > turn_ends:
                     await asyncio.sleep(0)
@@ -194,31 +194,31 @@ class WatchStream:
             self._stream.write_chunks(b"".join(pieces))
         self._metrics.count_watch_events(self.resource, len(objects))
 
-    def _event(self, kind: str, found: StoredObject, tail: bytes) -> bytes:
-        event = self._encoder.event(kind, found, tail, is_first=not self._has_sent_event)
+    def _event(self, kind: str, obj: StoredObject, tail: bytes) -> bytes:
+        event = self._encoder.event(kind, obj, tail, is_first=not self._has_sent_event)
         self._has_sent_event = True
         return event
 
     def flush(self) -> None:
-        """Write all that waits, or leave it in the watcher's queue while the client does not read."""
+        """Write the events that wait, or leave them in the watcher's queue while the client does not read."""
         self._is_flush_scheduled = False
         watcher, stream = self._watcher, self._stream
         if watcher is None or stream is None or not self._is_live:
             return
         if watcher.is_overrun:
-            # It has not read for a long time; waiting until it takes the rest would help nobody.
+            # The client has not read for a long time; it need not get the rest.
             self._call.closes_connection = True
             stream.abort()
             self.end()
-        elif self._showing is not None:
-            return  # When that is done it is flushed.
+        elif self._conversion is not None:
+            return  # When the conversion is done the stream is flushed.
         elif not stream.can_write:
             self._call.connection.on_writable = self.on_event
         else:
             try:
                 self._write_some(watcher, stream)
-                if len(watcher) and self._showing is None:
-                    self.on_event()  # the rest in the next turn, after others have had theirs
+                if len(watcher) and self._conversion is None:
+                    self.on_event()  # the rest after other streams have been flushed
             except ApiError as error:
                 # Without this event the stream would have a hole: it must not go on.
                 stream.write(self._encoder.error(error.status()))
@@ -227,11 +227,11 @@ class WatchStream:
                 log.exception("an event of %s cannot be sent", self.resource.resource)
                 stream.write(self._encoder.error(InternalError("Internal error occurred").status()))
                 self.end()
-            if watcher.is_ended and not len(watcher) and self._showing is None:
+            if watcher.is_ended and not len(watcher) and self._conversion is None:
                 self.end()
 
     def _write_some(self, watcher: Watcher[StoredObject], stream: Stream) -> None:
-        """In one write, and no more than others can wait for."""
+        """Write events in one piece, bounded in size and time."""
         encoded = self._encoded
         pieces = [encoded(delivery) for delivery in self._take(watcher)]
         if len(watcher) and not self._unconverted:
@@ -248,70 +248,79 @@ class WatchStream:
             self._metrics.count_watch_events(self.resource, len(pieces))
 
     def _take(self, watcher: Watcher[StoredObject]) -> Sequence[Delivery[StoredObject]]:
-        """What is next and can be shown. What cannot yet is seen to, and comes before all else then."""
-        if self.resource.keeping is None:
+        """Returns the next events that can be encoded now.
+
+        Where an object has to be converted first, a conversion is begun, and its event comes next.
+        """
+        if self.resource.codec.is_immediate:
             return watcher.take(BATCH_EVENTS)
         if not self._unconverted:
             self._views = {}
-        taken, self._unconverted = self._unconverted or watcher.take(BATCH_EVENTS), ()
-        for index, delivery in enumerate(taken):
-            found = _object_of(delivery)
-            has_view = found in self._views or self.resource.view_at_hand(found) is not None
-            if not has_view or not (self._selects is None or self._has_views(delivery)):
-                self._unconverted = taken[index:]
-                self._showing = self._loop.create_task(self._convert(self._unconverted))
-                taken = taken[:index]
+        deliveries, self._unconverted = self._unconverted or watcher.take(BATCH_EVENTS), ()
+        for index, delivery in enumerate(deliveries):
+            obj = _object_of(delivery)
+            has_view = obj in self._views or self.resource.codec.cached_view(obj) is not None
+            if not has_view or not (self._view_predicate is None or self._has_views(delivery)):
+                self._unconverted = deliveries[index:]
+                self._conversion = self._loop.create_task(self._convert(self._unconverted))
+                deliveries = deliveries[:index]
                 break
-        if self._selects is None:
-            return taken
-        return [each for delivery in taken if (each := self._selected(delivery, self._selects)) is not None]
+        if self._view_predicate is None:
+            return deliveries
+        return [
+            each
+            for delivery in deliveries
+            if (each := self._selected(delivery, self._view_predicate)) is not None
+        ]
 
-    def _concerned(self, delivery: Delivery[StoredObject]) -> Sequence[StoredObject]:
-        """What has to be shown for a delivery, and to tell what it is. Raises CorruptObject."""
+    def _objects_of(self, delivery: Delivery[StoredObject]) -> Sequence[StoredObject]:
+        """Returns the states whose views are needed to select and send a delivery. Raises CorruptObject."""
         kind, change = delivery
-        if self._selects is None or kind is not EventType.MODIFIED:
+        if self._view_predicate is None or kind is not EventType.MODIFIED:
             return (_object_of(delivery),)
         return (_object_of(delivery), _object_of(Delivery(EventType.DELETED, change)))
 
     def _has_views(self, delivery: Delivery[StoredObject]) -> bool:
-        """Whether all is at hand; it is held on to, as its room elsewhere may be taken by what comes next."""
-        for found in self._concerned(delivery):
-            view = self._views.get(found) or self.resource.view_at_hand(found)
+        """Hold the views that a delivery needs: the cache may evict them. Returns False if one is missing."""
+        for obj in self._objects_of(delivery):
+            view = self._views.get(obj) or self.resource.codec.cached_view(obj)
             if view is None:
                 return False
-            self._views[found] = view
+            self._views[obj] = view
         return True
 
     def _selected(
-        self, delivery: Delivery[StoredObject], selects: Callable[[StoredObject], bool]
+        self, delivery: Delivery[StoredObject], predicate: Callable[[StoredObject], bool]
     ) -> Delivery[StoredObject] | None:
-        """What a change is, once both states of the object can be shown; None if neither is meant."""
+        """Returns a change as the selector sees it: ADDED, MODIFIED or DELETED; None if it sees none."""
         kind, change = delivery
-        held = [selects(self._view_of(found)) for found in self._concerned(delivery)]
+        selected = [predicate(self._view_of(obj)) for obj in self._objects_of(delivery)]
         if kind is not EventType.MODIFIED:
-            return delivery if held[0] else None
-        match held:
+            return delivery if selected[0] else None
+        match selected:
             case [True, False]:
                 return Delivery(EventType.ADDED, change)
             case [False, True]:
                 return Delivery(EventType.DELETED, change)
-        return delivery if held[0] else None
+        return delivery if selected[0] else None
 
-    def _view_of(self, found: StoredObject) -> StoredObject:
-        return self._views.get(found) or self.resource.view(found)
+    def _view_of(self, obj: StoredObject) -> StoredObject:
+        view = self._views.get(obj) or self.resource.codec.cached_view(obj)
+        assert view is not None  # `_take` returns no others.
+        return view
 
     async def _convert(self, deliveries: Sequence[Delivery[StoredObject]]) -> None:
-        """Have what is waiting converted. The same change is converted once for all who watch."""
+        """Convert the objects of deliveries. All watches of an object share one conversion."""
         failure: ApiError | None = None
         try:
-            objects = [found for each in deliveries for found in self._concerned(each)]
-            self._views = dict(zip(objects, await self.resource.shown(objects), strict=True))
+            objects = [obj for each in deliveries for obj in self._objects_of(each)]
+            self._views = dict(zip(objects, await self.resource.codec.views(objects), strict=True))
         except ApiError as error:
             failure = error
         except Exception:
             log.exception("an event of %s cannot be sent", self.resource.resource)
             failure = InternalError("Internal error occurred")
-        self._showing = None
+        self._conversion = None
         if failure is None:
             self.on_event()
             return
@@ -321,15 +330,15 @@ class WatchStream:
         self.end()
 
     def _encoded(self, delivery: Delivery[StoredObject]) -> bytes:
-        """The event as a chunk: made once for all streams that want it in the same form."""
+        """Returns the event as a chunk, which all streams of the same form share."""
         kind, change = delivery
         if not self._has_sent_event:
-            # The first event of a table carries its columns; it is made for this stream alone.
+            # The first event of a table has the column definitions, and is not shared.
             return chunk(self._encode(delivery))
-        # Custom resources may be served otherwise from one moment to the next.
+        # A custom resource of the same version may have another schema from one moment to the next.
         served: object = self.resource.api_version
-        if self.resource.keeping is not None:
-            served = self.resource.token
+        if self.resource.is_custom:
+            served = self.resource.cache_key
         key = (kind, served, self._encoder.key)
         encoded = change.encodings.get(key)
         if encoded is None:
@@ -339,25 +348,25 @@ class WatchStream:
     def _encode(self, delivery: Delivery[StoredObject]) -> bytes:
         kind, change = delivery
         if kind is EventType.DELETED:
-            # Shown as it was, at the revision of its going (rows M03, M06).
+            # The last state, at the revision of the deletion (rows M03, M06).
             assert change.previous is not None
-            found = change.previous.value
-            assert found is not None
-            found.require_sound()
-            found = self._view_of(found)
-            return self._event(kind.value, found, found.at_revision(change.revision))
-        found = change.version.value
-        assert found is not None
-        found.require_sound()
-        found = self._view_of(found)
-        return self._event(kind.value, found, found.tail)
+            obj = change.previous.value
+            assert obj is not None
+            obj.require_sound()
+            obj = self._view_of(obj)
+            return self._event(kind.value, obj, obj.at_revision(change.revision))
+        obj = change.version.value
+        assert obj is not None
+        obj.require_sound()
+        obj = self._view_of(obj)
+        return self._event(kind.value, obj, obj.tail)
 
-    async def _wait_for_end(self, revision: Callable[[], int] | None) -> None:
-        """Until the stream has to end; with bookmarks now and then, if `revision` tells theirs."""
+    async def _wait_for_end(self, progress: Callable[[], int] | None) -> None:
+        """Wait until the stream has to end; send a bookmark now and then, if `progress` is given."""
         while True:
             now = self._clock()
             wakes_at = self._ends_at
-            if revision is not None:
+            if progress is not None:
                 last = self._ends_at - LAST_BOOKMARK_BEFORE_END_S
                 wakes_at = min(now + BOOKMARK_INTERVAL_S, last if last > now else self._ends_at)
             try:
@@ -367,11 +376,11 @@ class WatchStream:
             except TimeoutError:
                 if self._clock() >= self._ends_at:
                     return
-                if revision is not None:
-                    self._send_bookmark(revision())
+                if progress is not None:
+                    self._send_bookmark(progress())
 
     def _send_bookmark(self, revision: int) -> None:
-        """Say how far the stream has come, if everything before has been written."""
+        """Send a bookmark at `revision`, if all events before it have been written."""
         watcher, stream = self._watcher, self._stream
         if watcher is None or stream is None or not stream.can_write:
             return
@@ -382,7 +391,7 @@ class WatchStream:
 
 
 def _object_of(delivery: Delivery[StoredObject]) -> StoredObject:
-    """What a delivery shows. Raises CorruptObject."""
+    """Returns the state of the object that a delivery sends. Raises CorruptObject."""
     kind, change = delivery
     version = change.previous if kind is EventType.DELETED else change.version
     assert version is not None
@@ -392,11 +401,15 @@ def _object_of(delivery: Delivery[StoredObject]) -> StoredObject:
 
 
 class WatchStreams:
-    """All watches that are open, so that they can be ended together."""
+    """All watches that are open, so that they can be ended together.
 
-    def __init__(self, metrics: RequestMetrics) -> None:
-        self._metrics = metrics
-        self.turns = Iteration()
+    clock: the event loop's, in seconds.
+    """
+
+    def __init__(self, metrics: RequestMetrics, clock: Callable[[], float]) -> None:
+        self.metrics = metrics
+        self.clock = clock
+        self.flush_queue = FlushQueue()
         self._open: set[WatchStream] = set()
         self._is_closing = False
         self._withdrawn: WeakSet[ServedResource] = WeakSet()
@@ -404,19 +417,19 @@ class WatchStreams:
     @contextmanager
     def open(self, stream: WatchStream) -> Iterator[None]:
         self._open.add(stream)
-        self._metrics.watches += 1
+        self.metrics.watches += 1
         if self._is_closing or stream.resource in self._withdrawn:
             stream.end()
         try:
             yield
         finally:
             self._open.discard(stream)
-            self._metrics.watches -= 1
+            self.metrics.watches -= 1
 
     def end_all_of(self, resources: Collection[ServedResource]) -> None:
-        """End the watches of resources that are served no more, or otherwise: their clients begin again.
+        """End the watches of resources that are withdrawn or replaced: their clients begin again.
 
-        Those of them that are about to begin end at once.
+        Watches of them that are about to begin end at once.
         """
         self._withdrawn.update(resources)
         for stream in list(self._open):

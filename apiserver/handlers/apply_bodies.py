@@ -1,37 +1,37 @@
-"""The bodies of applies: YAML, JSON or CBOR, to a document about the object in the path. Row F07."""
+"""Parses the bodies of applies, which are YAML, JSON or CBOR, and checks their kind and place. Row F07."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
+from apiserver.endpoints.bodies import looks_like_json
 from apiserver.errors import BadRequest
-from apiserver.handlers.update import require_name
+from apiserver.golang.formatting import json_type
+from apiserver.handlers.decoding import Decoded, require_name
 from apiserver.registry.served_resource import ServedResource
-from apiserver.schema.compile import json_type
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
-
-APPLY: Final = "application/apply-patch+yaml"
-APPLY_CBOR: Final = "application/apply-patch+cbor"
+from apiserver.wire.media_types import APPLY_CBOR
 
 
-def parse(body: bytes, content_type: str, field_validation: str, warnings: list[str]) -> Document:
-    """The document in a body. warnings: takes what field validation has to say. Raises BadRequest."""
-    repeated: list[str] = []
+def parse(body: bytes, content_type: str, field_validation: str) -> Decoded:
+    """Returns the document in a body; it is not checked against a schema. Raises BadRequest."""
+    duplicates: list[str] = []
     is_checked = field_validation != "Ignore"
     try:
         if content_type == APPLY_CBOR:
             document = cbor.load(body)
         else:
-            document, repeated = _from_yaml(body, is_checked=is_checked)
+            document, duplicates = _from_yaml(body, is_checked=is_checked)
     except (yaml.InvalidYaml, cbor.InvalidCbor) as error:
         raise BadRequest(f"error decoding YAML: {error}") from None
-    if repeated and field_validation == "Strict":
-        raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {', '.join(repeated)}")
-    warnings += repeated if is_checked else []
+    if duplicates and field_validation == "Strict":
+        raise BadRequest(
+            f"error strict decoding YAML: error converting YAML to JSON: {', '.join(duplicates)}"
+        )
     if document is None:
         document = {}
     if not isinstance(document, dict):
@@ -39,11 +39,11 @@ def parse(body: bytes, content_type: str, field_validation: str, warnings: list[
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
             f"{json_type(document)} into Go value of type map[string]interface {{}}"
         )
-    return document
+    return Decoded(document, duplicates if is_checked else ())
 
 
 def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
-    """A document, and what is there more than once. Most bodies are JSON, which is read far sooner."""
+    """Returns a document and warnings about its duplicate fields. JSON, the usual case, is parsed faster."""
     if looks_like_json(body):
         try:
             document = orjson.loads(body)
@@ -56,13 +56,8 @@ def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
     return document, ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
 
 
-def looks_like_json(body: bytes) -> bool:
-    """What does is read far sooner than YAML."""
-    return body.lstrip()[:1] == b"{"
-
-
 def require_place(document: Document, resource: ServedResource, name: str, namespace: str) -> None:
-    """The body is about the object in the path. Raises BadRequest."""
+    """Require that a body is about the object in the path. Raises BadRequest."""
     if (document.get("apiVersion"), document.get("kind")) != (resource.api_version, resource.kind):
         raise BadRequest(f"invalid object type: {kind_text(document)}")
     if document.get("metadata") is None:
@@ -80,13 +75,13 @@ def require_place(document: Document, resource: ServedResource, name: str, names
 
 
 def kind_text(document: Document) -> str:
-    """As Go shows a kind: `apps/v1, Kind=Deployment`, `/v1, Kind=ConfigMap`."""
+    """Returns the kind of a document as Go prints it: `apps/v1, Kind=Deployment`, `/v1, Kind=ConfigMap`."""
     api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
     shown = api_version if "/" in f"{api_version}" else f"/{api_version}"
     return f"{shown}, Kind={kind}"
 
 
 def place_text(document: Document) -> str:
-    """As errors have it: `namespace/name`."""
+    """Returns `namespace/name` of a document, for errors."""
     meta = document["metadata"]
     return f"{meta.get('namespace') or ''}/{meta.get('name') or ''}"

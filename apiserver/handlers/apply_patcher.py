@@ -1,218 +1,251 @@
-"""One apply: its body merged into the object as it is found. Rows F08-F15, F24-F29."""
+"""Merges the body of a server-side apply into the object as it is stored. Rows F08-F15, F24-F29.
+
+Source: k8s.io/apiserver, pkg/endpoints/handlers/patch.go, applyPatcher.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import orjson
 
-from apiserver.apply import last_applied
-from apiserver.apply import updater as owning
+from apiserver.apply import last_applied, managed_fields
 from apiserver.apply.field_set import LEAF, FieldSet
-from apiserver.apply.typed_value import SchemaMismatch, TooDeep, prune_unknown, stated
-from apiserver.apply.updater import APPLY, Applied, FieldManager
-from apiserver.endpoints.api_call import Call
+from apiserver.apply.managed_fields import APPLY, FieldManager
+from apiserver.apply.typed_value import DocumentTooDeep, SchemaMismatch, prune_unknown, to_field_set
+from apiserver.apply.updater import ApplyResult, FieldConflicts, Updater
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.bodies import Body
+from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import ApplyConflict, BadRequest, Conflict, UnmergeablePatch
 from apiserver.handlers.apply_bodies import kind_text, parse, place_text, require_place
-from apiserver.handlers.create import warn_of_duplicate_owners
-from apiserver.handlers.decoding import check, require_size
-from apiserver.handlers.ownership import Ownership
-from apiserver.handlers.settled import Settled
+from apiserver.handlers.decoding import check_schema, require_size
+from apiserver.handlers.write_requests import draft_of
 from apiserver.meta.options import WriteOptions
+from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document
 
+# How many objects are known to be left as they are by applies, and how many applies of each.
+NOOP_OBJECTS_MAX: Final = 20_000
+NOOP_DIGESTS_MAX: Final = 8
 
-class Said(NamedTuple):
-    """A body as it came.
 
-    speaks: what it is, if not of the resource's kind; part: what that is of the object.
-    check_whole: what has to be so of the object as a whole.
+class ApplyConversion(NamedTuple):
+    """How a body of another kind than the resource's (a scale) is applied to an object of the resource.
+
+    kind: the kind of the body.
+    to_object: returns the same configuration as a document of the resource.
+    check_object: raises for a merged object that must not be stored.
     """
 
-    body: bytes
-    content_type: str
-    speaks: ServedResource
-    part: Callable[[Document], Document] | None
-    check_object: Callable[[Document], object] | None
+    kind: ServedResource
+    to_object: Callable[[Document], Document]
+    check_object: Callable[[Document], object]
 
 
-class ApplyWrite:
-    """One apply: what is wanted, and what has become of it at the last attempt."""
+class NoopApplies:
+    """Remembers which applies leave which version of an object as it is.
+
+    Controllers apply the same body in every reconciliation. An apply is known by the digest of its body and
+    of whatever else decides what it does.
+    """
+
+    def __init__(self) -> None:
+        # With the resource's cache key: a body may mean something else under another schema.
+        self._digests: WeakKeyDictionary[StoredObject, set[tuple[object, bytes]]] = WeakKeyDictionary()
+
+    def has(self, current: StoredObject, resource: ServedResource, digest: bytes) -> bool:
+        return (resource.cache_key, digest) in self._digests.get(current, ())
+
+    def add(self, current: StoredObject, resource: ServedResource, digest: bytes) -> None:
+        if len(self._digests) >= NOOP_OBJECTS_MAX:
+            self._digests.clear()
+        digests = self._digests.setdefault(current, set())
+        if len(digests) >= NOOP_DIGESTS_MAX:
+            digests.clear()
+        digests.add((resource.cache_key, digest))
+
+
+class _AppliedConfiguration(NamedTuple):
+    """The fields that the sender of an apply has an opinion about, and their values.
+
+    fields: the set of them; None if the document does not match the schema.
+    """
+
+    document: Document
+    fields: FieldSet | None
+    warnings: Sequence[str]
+
+
+class ApplyPatcher:
+    """One apply. It merges its body into the current object, or makes a new object of it."""
 
     def __init__(
         self,
-        call: Call,
-        resource: ServedResource,
-        ownership: Ownership,
+        call: ApiCall,
+        body: Body,
         options: WriteOptions,
-        said: Said,
-        settled: Settled,
+        field_managers: FieldManagers,
+        noop_applies: NoopApplies,
+        conversion: ApplyConversion | None,
     ) -> None:
-        self._call, self._resource, self._options = call, resource, options
-        self._version = ownership.version(resource, call.info.subresource)
-        self._manager = FieldManager(
-            options.field_manager, APPLY, resource.api_version, call.info.subresource
-        )
-        self._now = ownership.now(call)
-        self._said, self._settled = said, settled
-        self._digest = _digest(said, self._manager, options)
-        self._current: StoredObject | None = None
-        self._wanted: Document | None = None
-        self._to_field_set: FieldSet | None = None
-        self._has_warned = False
-        self._entries: list[Document] = []
+        resource, info = call.resource, call.info
+        assert resource is not None
+        self._resource, self._info, self._options = resource, info, options
+        self._body, self._conversion = body, conversion
+        self._version = field_managers.version(resource, info.subresource)
+        self._manager = FieldManager(options.field_manager, APPLY, resource.api_version, info.subresource)
+        self._updater = Updater(self._version, self._manager, field_managers.now(info.subresource))
+        self._noop_applies = noop_applies
+        self._digest = _digest(body, self._manager, options)
 
-    @property
-    def wanted(self) -> Document:
-        """Read when it is needed; raises as `read` does."""
-        if self._wanted is None:
-            self.read()
-        assert self._wanted is not None
-        return self._wanted
+    @cached_property
+    def configuration(self) -> _AppliedConfiguration:
+        """What the body states. It is parsed when it is needed, which for a known no-op is never.
 
-    def read(self) -> None:
-        """Raises BadRequest."""
-        body, content_type, speaks, part, _ = self._said
-        warnings: list[str] = []
-        document = parse(body, content_type, self._options.field_validation, warnings)
-        require_place(document, speaks, self._call.info.name, self._call.info.namespace)
-        self._wanted = part(document) if part is not None else document
-        warnings += self._prune(self._wanted)
-        self._call.warnings += warnings
-        self._has_warned = bool(warnings)
-
-    def is_settled(self, current: StoredObject | None) -> bool:
-        """Is it known to change nothing of this version of the object?"""
-        return current is not None and self._settled.knows(current, self._resource, self._digest)
-
-    def remember(self, updated: StoredObject) -> None:
-        """The apply has left the object as `updated`: perhaps as it was."""
-        if updated is self._current and not self._has_warned:
-            self._settled.remember(updated, self._resource, self._digest)
-
-    def _prune(self, wanted: Document) -> list[str]:
-        """Take out what the schema does not have. Returns what is to be said of it.
-
-        Raises BadRequest if it is not allowed.
+        Its warnings are the caller's to tell, whatever becomes of the apply. A known no-op has none.
+        Raises BadRequest.
         """
-        unknown: list[str] = []
+        info, validation = self._info, self._options.field_validation
+        document, warnings = parse(self._body.data, base_type(self._body.content_type), validation)
+        kind = self._conversion.kind if self._conversion is not None else self._resource
+        require_place(document, kind, info.name, info.namespace)
+        if self._conversion is not None:
+            document = self._conversion.to_object(document)
+        return self._configuration(document, warnings)
+
+    def _configuration(self, document: Document, warnings: Sequence[str]) -> _AppliedConfiguration:
+        """Remove unknown fields from a document, as field validation allows. Raises BadRequest."""
+        fields: FieldSet | None = None
+        unknown: Sequence[str] = ()
         try:
             try:
-                self._to_field_set = stated(wanted, self._version.shape)
+                fields = to_field_set(document, self._version.type_def)
             except SchemaMismatch:
-                # An unknown field, or what does not fit: which is told when what is unknown has been.
-                unknown = prune_unknown(wanted, self._version.shape)
-        except TooDeep as error:
+                # A field is unknown or a type is wrong. Unknown fields are reported first, wrong types later.
+                unknown = prune_unknown(document, self._version.type_def)
+        except DocumentTooDeep as error:
             raise BadRequest(str(error)) from None
         problems = [f'unknown field "{path}"' for path in unknown]
         if problems and self._options.field_validation == "Strict":
             raise BadRequest(f"strict decoding error: {', '.join(problems)}")
-        return problems if self._options.field_validation == "Warn" else []
+        if self._options.field_validation == "Warn":
+            warnings = [*warnings, *problems]
+        return _AppliedConfiguration(document, fields, warnings)
 
-    def onto(self, current: StoredObject) -> Document:
-        """The object with what is wanted in it."""
-        self._current = current
+    def is_noop(self, current: StoredObject | None) -> bool:
+        """Returns whether the apply is known to leave this version of the object as it is."""
+        return current is not None and self._noop_applies.has(current, self._resource, self._digest)
+
+    def remember_noop(self, current: StoredObject) -> None:
+        """Remember that the apply has left this version of the object as it is, and would do so again."""
+        if not self.is_noop(current) and not self.configuration.warnings:
+            self._noop_applies.add(current, self._resource, self._digest)
+
+    def apply_to_current(self, current: StoredObject) -> Draft:
+        """Returns the current object with the body merged into it.
+
+        Raises BadRequest, ApplyConflict, UnmergeablePatch, RequestEntityTooLarge.
+        """
         live = current.document()
-        if self.is_settled(current):
-            self._entries = live["metadata"].get("managedFields", [])
-            return live
-        applied = self._applied(live, live)
-        if applied.document is live and self._is_last_applied(live):
+        if self.is_noop(current):
+            return Draft(live, managed_fields=live["metadata"].get("managedFields", []))
+        merged = self._merge(live)
+        if merged.document is live and self._is_last_applied(live):
             # It has passed the schema already.
-            self._entries = owning.write(applied.owners)
-            return live
-        return self._completed(applied)
+            return Draft(live, managed_fields=managed_fields.encode(merged.managed))
+        return self._checked(merged)
 
-    def anew(self) -> Document:
-        """A new object. Raises Conflict if a certain one is wanted."""
-        document = self._completed(self._applied(None, {}))
-        if uid := document["metadata"].get("uid"):
+    def create_new_object(self) -> Draft:
+        """Returns a new object of the body. Raises as `apply_to_current`; Conflict if the body has a uid."""
+        draft = self._checked(self._merge(None))
+        if uid := draft.document["metadata"].get("uid"):
             raise Conflict(
                 self._resource.group_resource,
-                self._call.info.name,
+                self._info.name,
                 f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
             )
-        return document
+        return draft
 
-    def track(self, new: Document, old: Document | None, said: Any) -> None:
-        """The owners are known since what is wanted was merged."""
-        new["metadata"].pop("managedFields", None)
-        if self._entries:
-            new["metadata"]["managedFields"] = self._entries
-
-    def _applied(self, live: Document | None, source: Document) -> Applied:
-        owners = owning.decode_stored(source) if source else {}
+    def _merge(self, live: Document | None) -> ApplyResult:
+        """live: the current object; None for a new one."""
+        managed = managed_fields.decode_stored(live) if live is not None else {}
         try:
-            arguments = (live, self.wanted, owners, self._manager, self._version, self._now)
+            document, fields, _ = self.configuration
             try:
-                return owning.apply(*arguments, force=bool(self._options.force), wanted=self._to_field_set)
-            except owning.ApplyConflict:
-                allowed_conflicts = self._allowed_conflicts(live)
-                if not allowed_conflicts:
-                    raise
-                return owning.apply(
-                    *arguments, wanted=self._to_field_set, allowed_conflicts=allowed_conflicts
+                return self._updater.apply(
+                    live, document, managed, force=bool(self._options.force), applied_fields=fields
                 )
-        except owning.ApplyConflict as conflict:
+            except FieldConflicts:
+                allowed = self._allowed_conflicts(live)
+                if not allowed:
+                    raise
+                return self._updater.apply(
+                    live, document, managed, applied_fields=fields, allowed_conflicts=allowed
+                )
+        except FieldConflicts as conflict:
             causes = [
                 {
                     "reason": "FieldManagerConflict",
-                    "message": f"conflict with {manager.shown()}",
+                    "message": f"conflict with {manager.describe()}",
                     "field": path,
                 }
-                for manager, path in conflict.collisions
+                for manager, path in conflict.conflicts
             ]
             raise ApplyConflict(conflict.text(), causes) from None
         except SchemaMismatch as error:
             raise UnmergeablePatch(
                 f"failed to create typed patch object ({self._subject()}): {error}"
             ) from None
-        except TooDeep as error:
+        except DocumentTooDeep as error:
             raise BadRequest(str(error)) from None
 
     def _allowed_conflicts(self, live: Document | None) -> FieldSet:
-        """What is no conflict, since the same applier has set it without the server's knowing."""
-        text = None if live is None else last_applied.text_of(live, self._manager.name)
+        """Returns the fields that client-side apply has set for this applier: they are no conflicts."""
+        text = None if live is None else last_applied.annotation_of(live, self._manager.name)
         return last_applied.allowed_conflicts(live, text, self._version) if live and text else LEAF
 
     def _is_last_applied(self, live: Document) -> bool:
-        """Would the next client-side apply find what is wanted now?"""
-        text = last_applied.text_of(live, self._manager.name)
-        return text is None or text == last_applied.annotation_for(self.wanted)
+        """Returns whether the last-applied annotation, if there is one, has what is applied now."""
+        text = last_applied.annotation_of(live, self._manager.name)
+        return text is None or text == last_applied.annotation_for(self.configuration.document)
 
-    def _completed(self, applied: Applied) -> Document:
-        """A document of its own that has passed the schema."""
-        self._entries = owning.write(applied.owners)
+    def _checked(self, merged: ApplyResult) -> Draft:
+        """Returns a draft of the merged object, which has passed the schema."""
         try:
-            # What is merged shares parts with what is wanted, which another attempt needs as it is.
-            document: Document = orjson.loads(orjson.dumps(applied.document))
+            # The merged document shares parts with the applied one, which another attempt needs unchanged.
+            document: Document = orjson.loads(orjson.dumps(merged.document))
         except TypeError:
             raise BadRequest("the object is nested too deeply") from None
-        if last_applied.text_of(document, self._manager.name) is not None:
-            last_applied.set_annotation(document, self.wanted)
+        if last_applied.annotation_of(document, self._manager.name) is not None:
+            last_applied.set_annotation(document, self.configuration.document)
         resource = self._resource
         try:
-            check(document, resource, field_validation="Ignore", warnings=[])
+            check_schema(document, resource, "Ignore")
         except TypeMismatch as mismatch:
             raise UnmergeablePatch(
                 f"failed to convert the merged object ({self._subject()}): {mismatch}"
             ) from None
         require_size(document)
-        if self._said.check_object is not None:
-            self._said.check_object(document)
-        warn_of_duplicate_owners(self._call, document)
-        return document
+        if self._conversion is not None:
+            self._conversion.check_object(document)
+        return draft_of(document)._replace(managed_fields=managed_fields.encode(merged.managed))
 
     def _subject(self) -> str:
-        return f"{place_text(self.wanted)}; {kind_text(self.wanted)}"
+        return f"{place_text(self.configuration.document)}; {kind_text(self.configuration.document)}"
 
 
-def _digest(said: Said, manager: FieldManager, options: WriteOptions) -> bytes:
-    """Of everything that an apply says."""
-    head = orjson.dumps([said.content_type, *manager, bool(options.force), options.field_validation])
-    return hashlib.sha256(b"%b\n%b" % (head, said.body), usedforsecurity=False).digest()
+def _digest(body: Body, manager: FieldManager, options: WriteOptions) -> bytes:
+    """Returns a digest of the body of an apply and of whatever else decides what it does."""
+    head = orjson.dumps(
+        [base_type(body.content_type), *manager, bool(options.force), options.field_validation]
+    )
+    return hashlib.sha256(b"%b\n%b" % (head, body.data), usedforsecurity=False).digest()

@@ -1,107 +1,78 @@
-"""A body as a document of one resource: its kind, its schema, its place. Rows A16, E01-E13."""
+"""Decodes bodies, and checks the kind, the schema, the namespace and the name. Rows A16, E01-E13."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from apiserver.brand import Brand
-from apiserver.endpoints import bodies
-from apiserver.endpoints.bodies import BodyParser, MalformedBody
+from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody
 from apiserver.errors import BadRequest, RequestEntityTooLarge
-from apiserver.registry import offload
+from apiserver.golang.formatting import json_type
+from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
-from apiserver.schema.compile import TypeMismatch, json_type
+from apiserver.registry.size_class import SizeClass
+from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document
 from storage.interface import VALUE_BYTES_MAX
 
-# So much of a body that cannot be understood is shown.
+# How much of a malformed body its error quotes.
 QUOTED_BYTES: Final = 30
-# Of a document with its defaults. Not all of what is sent need be stored.
+# The largest document, with its defaults, that is handled. Not all of it need be stored.
 DOCUMENT_BYTES_MAX: Final = 2 * VALUE_BYTES_MAX
 
 
+class Decoded(NamedTuple):
+    """A document that has passed the schema, and the warnings of field validation."""
+
+    document: Document
+    warnings: Sequence[str]
+
+
 class Decoder:
-    """Bodies to documents, for one brand of the API."""
+    """Decodes bodies to documents, for one brand of the API."""
 
     def __init__(
-        self,
-        brand: Brand,
-        *,
-        has_cbor: bool = False,
-        before_schema: Callable[[Document], None] = lambda document: None,
+        self, brand: Brand, *, has_cbor: bool = False, before_schema: Callable[[Document], None]
     ) -> None:
-        """spell_out: puts into words what the schema would lose, as the difference of empty and absent."""
+        """before_schema: rewrites in place what the schema would drop, as an empty list."""
         self._parser = BodyParser(brand, has_cbor=has_cbor)
         self._before_schema = before_schema
 
-    async def read(
-        self,
-        body: bytes,
-        content_type: str,
-        resource: ServedResource,
-        *,
-        namespace: str,
-        field_validation: str,
-        warnings: list[str],
-    ) -> Document:
-        """As `object`; others need not wait for a large body."""
-        is_large = bodies.is_large(body, content_type)
-        if is_large:
+    async def decode_offloaded(
+        self, offload: Offload, body: Body, resource: ServedResource, namespace: str, field_validation: str
+    ) -> Decoded:
+        """As `decode`, but large bodies are decoded off the event loop."""
+        if body.size is SizeClass.LARGE:
             resource.compile()
-        return await offload.run(
-            is_large,
-            self.object,
-            body,
-            content_type,
-            resource,
-            namespace=namespace,
-            field_validation=field_validation,
-            warnings=warnings,
-        )
+        return await offload.run(body.size, self.decode, body, resource, namespace, field_validation)
 
-    def object(
-        self,
-        body: bytes,
-        content_type: str,
-        resource: ServedResource,
-        *,
-        namespace: str,
-        field_validation: str,
-        warnings: list[str],
-    ) -> Document:
-        """The object in a body: checked against the schema, pruned, and at home in `namespace`.
+    def decode(self, body: Body, resource: ServedResource, namespace: str, field_validation: str) -> Decoded:
+        """Returns the object in a body: checked against the schema, pruned, and in `namespace`.
 
-        warnings: takes what field validation has to say.
         Raises UnsupportedMediaType, BadRequest, RequestEntityTooLarge.
         """
         try:
-            parsed = self._parser.parse(body, content_type, lambda raw: resource.from_protobuf(raw))
+            parsed = self._parser.parse(body.data, body.content_type, lambda raw: resource.from_protobuf(raw))
         except MalformedBody as error:
-            raise _unrecognized(resource, str(error), body) from None
+            raise _unrecognized(resource, str(error), body.data) from None
         document = _require_kind(parsed.document, resource)
         self._before_schema(document)
-        repeated = parsed.repeated() if field_validation != "Ignore" else []
+        duplicates = parsed.duplicates() if field_validation != "Ignore" else []
         try:
-            check(
-                document,
-                resource,
-                field_validation=field_validation,
-                warnings=warnings,
-                repeated=repeated,
-            )
+            warnings = check_schema(document, resource, field_validation, duplicates)
         except TypeMismatch as mismatch:
             raise BadRequest(_cannot_be_handled(resource, str(mismatch))) from None
-        if len(body) > offload.LARGE_BYTES:
+        if body.size is SizeClass.LARGE:
             require_size(document)
         meta = document.setdefault("metadata", {})
         if resource.is_namespaced and meta.get("namespace", namespace) not in (namespace, ""):
             raise BadRequest(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
-        return document
+        return Decoded(document, warnings)
 
 
 def _unrecognized(resource: ServedResource, why: str, body: bytes) -> BadRequest:
@@ -111,7 +82,7 @@ def _unrecognized(resource: ServedResource, why: str, body: bytes) -> BadRequest
 
 
 def _summary(body: bytes) -> str:
-    """The beginning of a body, as text if it looks like JSON."""
+    """Returns the beginning of a body: as text if it looks like JSON, else in hexadecimal."""
     if not body:
         return "<empty>"
     shown = body[:QUOTED_BYTES]
@@ -120,7 +91,7 @@ def _summary(body: bytes) -> str:
 
 
 def _require_kind(document: Any, resource: ServedResource) -> Document:
-    """A body that does not say what it is takes that from the path (row E13 if it says otherwise)."""
+    """Require that a document is of the resource's kind, or names none. Row E13. Raises BadRequest."""
     if not isinstance(document, dict):
         raise BadRequest(
             "couldn't get version/kind; json parse error: json: cannot unmarshal "
@@ -143,42 +114,55 @@ def _require_kind(document: Any, resource: ServedResource) -> Document:
 
 
 def _package(resource: ServedResource) -> str:
-    """Where Kubernetes has the kind's internal type."""
+    """Returns the Go package of the kind's internal type."""
     return resource.group_version.group.partition(".")[0] or "core"
 
 
-def check(
-    document: Document,
-    resource: ServedResource,
-    *,
-    field_validation: str,
-    warnings: list[str],
-    repeated: Sequence[str] = (),
-) -> None:
+def check_schema(
+    document: Document, resource: ServedResource, field_validation: str, duplicates: Sequence[str] = ()
+) -> Sequence[str]:
     """Check a document against the schema and prune it.
 
-    repeated: what is to be said of fields that its text has more than once.
-    Raises TypeMismatch; BadRequest for unknown and repeated fields, if they are not allowed.
+    duplicates: warnings about fields that the body has more than once.
+    Returns warnings. Raises TypeMismatch; BadRequest for unknown and duplicate fields, if they are not
+    allowed.
     """
-    problems = [*repeated]
-    problems += [f'unknown field "{path}"' for path in resource.check(document)]
+    problems = [*duplicates, *(f'unknown field "{path}"' for path in resource.check(document))]
     if problems and field_validation == "Strict":
         raise BadRequest(_cannot_be_handled(resource, f"strict decoding error: {', '.join(problems)}"))
-    if problems and field_validation == "Warn":
-        warnings += problems
     document["apiVersion"], document["kind"] = resource.api_version, resource.kind
+    return problems if field_validation == "Warn" else ()
+
+
+def require_name(document: Document, name: str) -> None:
+    """Require that the name in a body is the one in the path. Raises BadRequest."""
+    found = document["metadata"].get("name")
+    if not found:
+        raise BadRequest(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    if found != name:
+        raise BadRequest(f"the name of the object ({found}) does not match the name on the URL ({name})")
+
+
+def require_namespace(document: Document, namespace: str) -> None:
+    """Require that the namespace of a patched object is the one in the path. Raises BadRequest."""
+    if document["metadata"].get("namespace") not in (None, "", namespace):
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 def require_size(document: Document) -> None:
-    """Refuse what can never be stored, before anything else is done with it.
+    """Refuse a document that is too large to be stored, before more work is done on it.
 
-    `{}` may be a container, which is a hundred times as long once it has its defaults.
+    Defaults make documents larger: a container may be sent as `{}`, and become a hundred times as long.
     Raises RequestEntityTooLarge.
     """
     try:
         size = len(orjson.dumps(document))
     except TypeError:
-        return  # Nested too deeply, which whoever encodes it will tell.
+        return  # It is nested too deeply, which encoding it will refuse.
     if size > DOCUMENT_BYTES_MAX:
         raise RequestEntityTooLarge(VALUE_BYTES_MAX)
 

@@ -1,4 +1,4 @@
-"""DELETE of one object, or of a collection."""
+"""Handles DELETE of one object, or of a collection."""
 
 from __future__ import annotations
 
@@ -6,31 +6,28 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Final
 
-from aiohttp import hdrs
-
-from apiserver.admission.chain import AdmissionChain, Operation
+from apiserver.admission.chain import Operation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
-from apiserver.endpoints.api_call import Call, Handler
-from apiserver.endpoints.bodies import BodyParser, MalformedBody, is_large, read_body
-from apiserver.endpoints.responses import send_status
+from apiserver.endpoints.api_call import ApiCall, Handler
+from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody, read_body
+from apiserver.endpoints.responses import send_object, send_status
 from apiserver.errors import BadRequest, NotFound, details_of
-from apiserver.handlers.create import write_of
 from apiserver.handlers.encoders import Encoders
-from apiserver.handlers.get import send_object
 from apiserver.handlers.list import send_list
+from apiserver.handlers.write_requests import WriteRequests
 from apiserver.meta.options import DeleteOptions, ListOptions
-from apiserver.registry import offload
+from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
-from apiserver.schema.compile import TypeMismatch, Walk
+from apiserver.schema.compile import TypeMismatch, compile_schema
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
 from apiserver.wire.protobuf import MessageDecoder
 
-# Objects of a collection that are deleted at the same time.
-WORKERS: Final = 16
+# How many objects of a collection are deleted at the same time.
+CONCURRENT_DELETES: Final = 16
 
 
 def delete_handler(
@@ -38,22 +35,26 @@ def delete_handler(
     encoders: Encoders,
     options_reader: DeleteOptionsReader,
     lifecycle: NamespaceLifecycle,
-    admission: AdmissionChain,
+    requests: WriteRequests,
 ) -> Handler:
-    """Rows G01-G10. Answers with the object if it is still there, else mostly with a Status (G04)."""
+    """Returns a handler that deletes an object. Rows G01-G10.
 
-    async def delete(call: Call) -> None:
+    It answers with the object if that is still there, else with a Status for most resources (G04).
+    """
+
+    async def delete(call: ApiCall) -> None:
         resource, info = call.resource, call.info
         assert resource is not None
-        encoder = encoders.of(call)
+        encoder = encoders.for_call(call)
         options = await options_reader.read(call)
         lifecycle.check_delete(resource, info.name)
         if resource.strategy.delete_warning and not options.propagation:
             call.warnings.append(resource.strategy.delete_warning)
-        asked = admission.of(write_of(call, Operation.DELETE, info.name, is_dry_run=options.dry_run))
+        admission = requests.admission(call, Operation.DELETE, info.name, is_dry_run=options.dry_run)
         deleted = await registry.delete(
-            resource, info.namespace, info.name, options, admit=asked.validate if asked else None
+            DeleteRequest(resource, info.namespace, info.name, options, admission)
         )
+        call.warnings += deleted.warnings
         if not deleted.is_removed or resource.strategy.returns_deleted:
             await send_object(call, encoder, deleted.found)
             return
@@ -67,36 +68,38 @@ def delete_collection_handler(
     encoders: Encoders,
     options_reader: DeleteOptionsReader,
     brand: Brand,
-    admission: AdmissionChain,
+    requests: WriteRequests,
 ) -> Handler:
-    """Row G16: delete each object that a list would show, and answer with that list."""
+    """Returns a handler that deletes each object of a list, and answers with that list. Row G16."""
 
-    async def delete_collection(call: Call) -> None:
+    async def delete_collection(call: ApiCall) -> None:
         resource, namespace = call.resource, call.info.namespace
         assert resource is not None
-        encoder = encoders.of(call)
+        encoder = encoders.for_call(call)
         listed = ListOptions.for_list(call.query, resource.known_fields, brand.meta_group)
         options = await options_reader.read(call)
         found = await registry.list(resource, namespace, listed)
         names = iter([each.key.rpartition("/")[2] for each in found.objects])
 
-        async def work() -> None:
+        async def delete_remaining() -> None:
             for name in names:
-                asked = admission.of(write_of(call, Operation.DELETE, name, is_dry_run=options.dry_run))
-                admit = asked.validate if asked else None
+                admission = requests.admission(call, Operation.DELETE, name, is_dry_run=options.dry_run)
                 try:
-                    await registry.delete(resource, namespace, name, options, admit=admit)
+                    deleted = await registry.delete(
+                        DeleteRequest(resource, namespace, name, options, admission)
+                    )
                 except NotFound:
-                    continue  # Somebody else was faster.
+                    continue  # Another client has deleted it.
+                call.warnings += deleted.warnings
 
-        await _all(work() for _ in range(min(WORKERS, len(found.objects))))
+        await _run_all(delete_remaining() for _ in range(min(CONCURRENT_DELETES, len(found.objects))))
         await send_list(call, encoder, found)
 
     return delete_collection
 
 
-async def _all(workers: Iterable[Coroutine[None, None, None]]) -> None:
-    """Run until all are done, or the first fails; then raise what it raised."""
+async def _run_all(workers: Iterable[Coroutine[None, None, None]]) -> None:
+    """Run until all workers are done, or the first fails; then cancel the others and raise its error."""
     tasks = [asyncio.ensure_future(worker) for worker in workers]
     try:
         await asyncio.gather(*tasks)
@@ -106,7 +109,7 @@ async def _all(workers: Iterable[Coroutine[None, None, None]]) -> None:
 
 
 class DeleteOptionsReader:
-    """Gets DeleteOptions from the body if there is one, else from the query (row G09)."""
+    """Reads DeleteOptions from the body if there is one, else from the query (row G09)."""
 
     def __init__(
         self, brand: Brand, schema: Schema, deviations: Deviations, *, has_cbor: bool = False
@@ -114,16 +117,15 @@ class DeleteOptionsReader:
         """schema: of DeleteOptions."""
         self._allows_empty_dry_run = deviations.empty_dry_run
         self._brand = brand
-        self._check = Walk(schema)
+        self._check = compile_schema(schema)
         self._from_protobuf = MessageDecoder(schema)
         self._parser = BodyParser(brand, has_cbor=has_cbor)
 
-    async def read(self, call: Call) -> DeleteOptions:
+    async def read(self, call: ApiCall) -> DeleteOptions:
         """Raises BadRequest, UnsupportedMediaType, Invalid."""
         body = await read_body(call)
-        if body:
-            content_type = call.request.headers.get(hdrs.CONTENT_TYPE, "")
-            document = await offload.run(is_large(body, content_type), self._decode, body, content_type)
+        if body.data:
+            document = await call.offload.run(body.size, self._decode, body)
             options = DeleteOptions.from_body(
                 document, self._brand.meta_group, allows_empty_dry_run=self._allows_empty_dry_run
             )
@@ -134,9 +136,9 @@ class DeleteOptionsReader:
         call.warnings += options.warnings
         return options
 
-    def _decode(self, body: bytes, content_type: str) -> Document:
+    def _decode(self, body: Body) -> Document:
         try:
-            document = self._parser.parse(body, content_type, self._from_protobuf).document
+            document = self._parser.parse(body.data, body.content_type, self._from_protobuf).document
         except MalformedBody as error:
             raise BadRequest(str(error)) from None
         if not isinstance(document, dict):

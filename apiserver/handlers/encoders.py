@@ -1,4 +1,4 @@
-"""Which encoder makes a call's answer."""
+"""Chooses the encoder of a call's answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Lock
 from aiohttp import hdrs
 
 from apiserver.brand import Brand
-from apiserver.endpoints.api_call import Call
+from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.negotiation import Form, Negotiator, object_targets
 from apiserver.endpoints.representation import Encoder, FormCaches, MetaV1Encoders, encoder_for
 from apiserver.meta.options import first
@@ -17,7 +17,7 @@ from apiserver.wire.media_types import JSON, YAML, supported_media_types
 
 
 class Encoders:
-    """Chooses by the Accept header; keeps encoders, which have no state of their own."""
+    """Chooses encoders by the Accept header. They are kept with their resource: they have no state."""
 
     def __init__(
         self, brand: Brand, clock: Callable[[], float], meta: MetaV1Encoders, *, has_cbor: bool = False
@@ -26,7 +26,7 @@ class Encoders:
         self._brand = brand
         self._clock = clock
         self._meta = meta
-        self._kept = FormCaches(lock=Lock())  # What is large is made in a thread of its own.
+        self._caches = FormCaches(lock=Lock())  # Large objects are encoded in a thread.
         self._negotiators = {
             (has_protobuf, streams): _negotiator(
                 brand, has_protobuf=has_protobuf, has_cbor=has_cbor, streams=streams
@@ -35,9 +35,12 @@ class Encoders:
             for streams in (False, True)
         }
 
-    def of(self, call: Call, spoken: ServedResource | None = None) -> Encoder:
-        """spoken: the kind of the answer, if not the resource's own. Raises NotAcceptable, BadRequest."""
-        resource = spoken or call.resource
+    def for_call(self, call: ApiCall, kind: ServedResource | None = None) -> Encoder:
+        """Returns the encoder of a call's answer. kind: of the answer, if not the resource's own.
+
+        Raises NotAcceptable, BadRequest.
+        """
+        resource = kind or call.resource
         assert resource is not None
         accept = call.request.headers.get(hdrs.ACCEPT, "")
         streams = call.info.verb == "watch"
@@ -45,21 +48,21 @@ class Encoders:
         has_protobuf = accept not in ("", "*/*", JSON) and resource.has_protobuf
         form = self._negotiators[has_protobuf, streams].form_for(accept)
         include_object = first(call.query, "includeObject") if form.kind == "Table" else ""
-        # They go with the resource: custom ones come and go.
+        # Kept on the resource, encoders go when a custom resource goes.
         key = (self, form, include_object)
-        encoder: Encoder | None = resource.made.get(key)
+        encoder: Encoder | None = resource.derived.get(key)
         if encoder is None:
-            encoder = resource.made[key] = self._make(resource, form, include_object)
+            encoder = resource.derived[key] = self._encoder(resource, form, include_object)
         return encoder
 
-    def _make(self, resource: ServedResource, form: Form, include_object: str) -> Encoder:
+    def _encoder(self, resource: ServedResource, form: Form, include_object: str) -> Encoder:
         return encoder_for(
             resource,
             form,
             self._brand,
             include_object=include_object,
             now=self._clock,
-            kept=self._kept,
+            caches=self._caches,
             meta=self._meta,
         )
 

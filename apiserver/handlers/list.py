@@ -1,33 +1,27 @@
-"""GET of a collection."""
+"""Handles GET of a collection."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import orjson
+from aiohttp import hdrs
 
 from apiserver.brand import Brand
-from apiserver.endpoints.api_call import Call, Handler
+from apiserver.endpoints.api_call import ApiCall, Handler
+from apiserver.endpoints.compression import BodySlices, accepts_gzip
 from apiserver.endpoints.representation import Encoder
-from apiserver.endpoints.responses import (
-    ResponseBody,
-    accepts_gzip,
-    gzipped,
-    is_pretty,
-    send_body,
-    send_slices,
-)
+from apiserver.endpoints.responses import ResponseBody, is_pretty, send_body, send_slices
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.shared_lists import SharedLists
 from apiserver.meta.options import ListOptions
-from apiserver.registry import offload
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.store import Registry
 from apiserver.wire.media_types import JSON
 from storage.interface import Consistency, ReadAt
@@ -36,37 +30,37 @@ ATTEMPTS_MAX: Final = 5
 
 
 def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handler:
-    """Rows C01-C10, K04-K25."""
+    """Returns a handler that sends the objects of a collection. Rows C01-C10, K04-K25."""
     cache, shared = registry.cache, SharedLists()
 
-    async def list_(call: Call) -> None:
+    async def list_(call: ApiCall) -> None:
         resource, namespace = call.resource, call.info.namespace
         assert resource is not None
-        encoder = encoders.of(call)
+        encoder = encoders.for_call(call)
         options = ListOptions.for_list(call.query, resource.known_fields, brand.meta_group)
-        # Row J10. None, and what kube-apiserver takes for none, is no bound.
+        # Row J10. None and 0 mean no timeout.
         async with asyncio.timeout(options.timeout_s or None):
             is_exact = options.at.consistency is Consistency.EXACT or bool(options.continue_token)
             if is_exact or _is_indented(call, encoder) or not cache.serves_snapshots:
                 await send_list(call, encoder, await registry.list(resource, namespace, options))
             else:
-                body = await shared_body(resource, namespace, options, encoder, accepts_gzip(call))
+                body = await shared_body(resource, namespace, options, encoder, _accepts_gzip(call))
                 await send_slices(call, body, encoder.media_type)
 
     async def shared_body(
         resource: ServedResource, namespace: str, options: ListOptions, encoder: Encoder, gzip: bool
     ) -> ResponseBody:
-        """All that is asked for at one revision is the same, whoever asks."""
+        """Returns the body of a list at one revision, which calls of the same list share."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             at = ReadAt.exactly(await cache.revision_at(options.at))
             try:
                 return await shared.body(
                     (encoder, gzip, namespace, options.labels, options.fields, options.limit, at.revision),
                     partial(registry.list, resource, namespace, replace(options, at=at)),
-                    partial(_ListSlices, encoder, gzip),
+                    partial(_list_body, encoder, gzip),
                 )
             except Expired:
-                # The store forgets faster than we list; whoever asked for no version need not know of any.
+                # The store compacts faster than we list. The client named no revision: take a newer one.
                 if attempt == ATTEMPTS_MAX:
                     raise
         raise AssertionError("the last attempt returns or raises")
@@ -74,28 +68,28 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handle
     return list_
 
 
-async def send_list(call: Call, encoder: Encoder, found: ObjectList) -> None:
-    """A collection as the whole answer, in slices if it is large."""
+async def send_list(call: ApiCall, encoder: Encoder, found: ObjectList) -> None:
+    """Send a collection as the whole answer, in slices if it is large."""
     if _is_indented(call, encoder):
         document = orjson.loads(b"".join(encoder.list(found)))
         await send_body(call, 200, orjson.dumps(document, option=orjson.OPT_INDENT_2), encoder.media_type)
     else:
-        await send_slices(call, _ListSlices(encoder, accepts_gzip(call), found), encoder.media_type)
+        await send_slices(call, _list_body(encoder, _accepts_gzip(call), found), encoder.media_type)
 
 
-class _ListSlices:
-    """A list in a form. In JSON its objects are there already; in others one object may take long."""
-
-    def __init__(self, encoder: Encoder, gzip: bool, found: ObjectList) -> None:
-        self._encoder, self._gzip, self._found = encoder, gzip, found
-        self.takes_long = encoder.media_type != JSON and any(
-            len(each.tail) > offload.LARGE_BYTES for each in found.objects
-        )
-
-    def __iter__(self) -> Iterator[bytes]:
-        slices = self._encoder.list(self._found)
-        return gzipped(slices) if self._gzip else slices
+def _list_body(encoder: Encoder, gzip: bool, found: ObjectList) -> BodySlices:
+    """Returns the slices of a list. Other forms than JSON are encoded, which may take long for one object."""
+    size = SizeClass.SMALL if encoder.media_type == JSON else _largest(found)
+    return BodySlices(encoder.list(found), gzip=gzip, size=size)
 
 
-def _is_indented(call: Call, encoder: Encoder) -> bool:
+def _largest(found: ObjectList) -> SizeClass:
+    return size_class(max((len(each.tail) for each in found.objects), default=0))
+
+
+def _accepts_gzip(call: ApiCall) -> bool:
+    return accepts_gzip(call.request.headers.get(hdrs.ACCEPT_ENCODING))
+
+
+def _is_indented(call: ApiCall, encoder: Encoder) -> bool:
     return encoder.media_type == JSON and is_pretty(call)

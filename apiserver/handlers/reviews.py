@@ -1,4 +1,4 @@
-"""Questions about who somebody is and what they may do: asked by POST, answered, and kept nowhere.
+"""Handles POST of reviews: questions about who somebody is and what they may do. They are not stored.
 
 Source: k8s.io/kubernetes, pkg/registry/{authentication,authorization}. Rows A14, I14.
 """
@@ -18,29 +18,29 @@ from apiserver.catalogue.authorization.access_reviews import (
     validate_review,
     validate_self_review,
 )
-from apiserver.endpoints.api_call import Call, Handler
+from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import BadRequest, Invalid, Unauthorized
+from apiserver.field_errors import Errors
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual
 from apiserver.meta import timestamps
-from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document, GroupKind, UserInfo
 
-# The document that was sent -> the same, answered
-Review: TypeAlias = Callable[[Call, Document], Awaitable[Document]]
+# (call, the review that was sent) -> the review with its answer in `status`
+Review: TypeAlias = Callable[[ApiCall, Document], Awaitable[Document]]
 _BAD_TOKEN: Final = "invalid bearer token"  # noqa: S105  a message
 
 
 def review_handlers(
     virtual: VirtualKinds, reviews: Mapping[str, Review]
 ) -> Mapping[str, Mapping[str, Handler]]:
-    """What answers POST on each virtual type. reviews: by definition."""
+    """Returns the handlers of POST, by definition and verb. reviews: by definition."""
 
     def handler(review: Review) -> Handler:
-        async def create(call: Call) -> None:
+        async def create(call: ApiCall) -> None:
             resource = call.resource
             assert resource is not None
             encoder = virtual.encoder(call, resource)
-            options = virtual.options(call, "CreateOptions")
+            options = virtual.requests.options(call, "CreateOptions")
             document = await virtual.read(call, resource, options)
             await virtual.admit(call, document["metadata"].get("name", ""), document, options)
             answered = await review(call, document)
@@ -57,7 +57,7 @@ def all_reviews(
     token_reviewer: TokenReviewer,
     clock: Callable[[], float],
 ) -> Mapping[str, Review]:
-    """What the server is asked, and asks itself, by definition. clock: seconds since 1970."""
+    """Returns all reviews that the server answers, by definition. clock: seconds since 1970."""
     return {
         authentication.PACKAGE + "SelfSubjectReview": self_subject_review(clock),
         authentication.PACKAGE + "TokenReview": token_review(token_reviewer),
@@ -74,7 +74,7 @@ def all_reviews(
 
 
 def self_subject_review(clock: Callable[[], float]) -> Review:
-    async def review(call: Call, document: Document) -> Document:
+    async def review(call: ApiCall, document: Document) -> Document:
         assert call.user is not None
         metadata = {**document["metadata"], "creationTimestamp": timestamps.to_text(clock())}
         return {**document, "metadata": metadata, "status": {"userInfo": user_info(call.user)}}
@@ -83,7 +83,7 @@ def self_subject_review(clock: Callable[[], float]) -> Review:
 
 
 def token_review(reviewer: TokenReviewer) -> Review:
-    async def review(call: Call, document: Document) -> Document:
+    async def review(call: ApiCall, document: Document) -> Document:
         spec = document["spec"]
         if not spec.get("token"):
             raise BadRequest("token is required for TokenReview in authentication")
@@ -99,7 +99,7 @@ def token_review(reviewer: TokenReviewer) -> Review:
 
 
 def user_info(user: UserInfo) -> Document:
-    """A user as reviews show them."""
+    """Returns the UserInfo of a user, as in the API."""
     info: Document = {"username": user.name}
     if user.uid:
         info["uid"] = user.uid
@@ -116,15 +116,15 @@ def user_info(user: UserInfo) -> Document:
 def access_review(
     authorizers: AuthorizationChain, validate: Callable[[Document], Errors], *, is_about_caller: bool = False
 ) -> Review:
-    """May the caller, or whoever the review names, do what it says?"""
+    """Returns a review that says whether the caller, or the user that it names, may do what it says."""
 
-    async def review(call: Call, document: Document) -> Document:
+    async def review(call: ApiCall, document: Document) -> Document:
         assert call.resource is not None
         assert call.user is not None
         if errors := validate(document):
             raise Invalid(GroupKind(call.resource.group_version.group, ""), "", errors)
         spec = document["spec"]
-        user = call.user if is_about_caller else subject_of(spec)
+        user = call.user if is_about_caller else reviewed_user(spec)
         verdict = authorizers(attributes_of(spec, user))
         status: Document = {"allowed": verdict.decision is Decision.ALLOW}
         if verdict.decision is Decision.DENY:
@@ -136,12 +136,14 @@ def access_review(
     return review
 
 
-def subject_of(spec: Document) -> UserInfo:
+def reviewed_user(spec: Document) -> UserInfo:
+    """Returns the user that a SubjectAccessReview is about."""
     extra = tuple((key.lower(), tuple(values)) for key, values in (spec.get("extra") or {}).items())
     return UserInfo(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra)
 
 
 def attributes_of(spec: Document, user: UserInfo) -> Attributes:
+    """Returns what an access review asks about, in the form that authorizers take."""
     resource = spec.get("resourceAttributes")
     if resource is None:
         other = spec["nonResourceAttributes"]
@@ -160,7 +162,7 @@ def attributes_of(spec: Document, user: UserInfo) -> Attributes:
 
 
 def rules_review(rules: RuleResolver) -> Review:
-    async def review(call: Call, document: Document) -> Document:
+    async def review(call: ApiCall, document: Document) -> Document:
         assert call.user is not None
         namespace = document["spec"].get("namespace")
         if not namespace:

@@ -1,4 +1,4 @@
-"""Kinds that are spoken on a path but not kept: how their documents come in and go out."""
+"""Reads and answers documents of virtual kinds: those of subresources and reviews, which are never stored."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from aiohttp import hdrs
-
-from apiserver.admission.chain import AdmissionChain, Operation
+from apiserver.admission.chain import Operation
 from apiserver.brand import Brand
 from apiserver.catalogue import subresources
 from apiserver.catalogue.authentication import token_requests
-from apiserver.deviations import Deviations
-from apiserver.endpoints.api_call import Call
+from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.representation import Encoder
-from apiserver.endpoints.responses import send_status
-from apiserver.handlers.create import write_of
+from apiserver.endpoints.responses import send_object, send_status
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
-from apiserver.handlers.get import send_object
+from apiserver.handlers.write_requests import WriteRequests
 from apiserver.meta import table
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
@@ -51,57 +47,48 @@ _SCALE_COLUMNS: Final = columns(
 
 @dataclass(frozen=True, slots=True)
 class VirtualKinds:
-    """What it takes to read documents of kinds that are not kept, and to answer with them."""
+    """Reads, admits and encodes documents of kinds that are not stored.
+
+    kinds: of the subresources that have one of their own, by definition.
+    """
 
     decoder: Decoder
     encoders: Encoders
-    admission: AdmissionChain
-    brand: Brand
-    deviations: Deviations
+    requests: WriteRequests
+    kinds: Mapping[str, ServedResource]
 
-    def options(self, call: Call, kind: str) -> WriteOptions:
-        """kind: as CreateOptions. Raises Invalid."""
-        options = WriteOptions.from_query(
-            call.query, kind, self.brand.meta_group, allows_empty_dry_run=self.deviations.empty_dry_run
+    async def read(self, call: ApiCall, kind: ServedResource, options: WriteOptions) -> Document:
+        """Returns the document in the body. Raises what `Decoder.decode` raises."""
+        body, namespace = await read_body(call), call.info.namespace
+        decoded = await self.decoder.decode_offloaded(
+            call.offload, body, kind, namespace, options.field_validation
         )
-        call.warnings += options.warnings
-        return options
+        call.warnings += decoded.warnings
+        if kind.is_namespaced and namespace:
+            decoded.document["metadata"]["namespace"] = namespace
+        return decoded.document
 
-    async def read(self, call: Call, spoken: ServedResource, options: WriteOptions) -> Document:
-        """The document in the body. Raises BadRequest and what else speaks against a body."""
-        document = await self.decoder.read(
-            await read_body(call),
-            call.request.headers.get(hdrs.CONTENT_TYPE, ""),
-            spoken,
-            namespace=call.info.namespace,
-            field_validation=options.field_validation,
-            warnings=call.warnings,
-        )
-        if spoken.is_namespaced and call.info.namespace:
-            document["metadata"]["namespace"] = call.info.namespace
-        return document
+    async def admit(self, call: ApiCall, name: str, document: Document, options: WriteOptions) -> None:
+        """Have admission plugins mutate and validate a document that was posted. Raises what they raise."""
+        admission = self.requests.admission(call, Operation.CREATE, name, is_dry_run=options.dry_run)
+        if admission is not None:
+            call.warnings += await admission.mutate(document, None)
+            call.warnings += await admission.validate(document, None)
 
-    async def admit(self, call: Call, name: str, document: Document, options: WriteOptions) -> None:
-        """Ask the plugins about a document that was posted. Raises what they raise."""
-        asked = self.admission.of(write_of(call, Operation.CREATE, name, is_dry_run=options.dry_run))
-        if asked is not None:
-            await asked.mutate(document, None)
-            await asked.validate(document, None)
-
-    def encoder(self, call: Call, spoken: ServedResource) -> Encoder:
-        """Raises NotAcceptable, BadRequest."""
-        return self.encoders.of(call, spoken)
+    def encoder(self, call: ApiCall, kind: ServedResource) -> Encoder:
+        """Returns the encoder of an answer of a virtual kind. Raises NotAcceptable, BadRequest."""
+        return self.encoders.for_call(call, kind)
 
 
 async def send_virtual(
-    call: Call, encoder: Encoder, spoken: ServedResource, document: Document, status: int = HTTPStatus.OK
+    call: ApiCall, encoder: Encoder, kind: ServedResource, document: Document, status: int = HTTPStatus.OK
 ) -> None:
-    """Answer with a document that is kept nowhere."""
-    await send_object(call, encoder, virtual_object(spoken, document), status)
+    """Send a document that is not stored as the whole answer."""
+    await send_object(call, encoder, virtual_object(kind, document), status)
 
 
-async def send_success(call: Call) -> None:
-    """What was ordered is done."""
+async def send_success(call: ApiCall) -> None:
+    """Send a Status that says that an order (a binding, an eviction) has been carried out."""
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -112,19 +99,19 @@ async def send_success(call: Call) -> None:
     await send_status(call, status, HTTPStatus.CREATED)
 
 
-def virtual_object(spoken: ServedResource, document: Document) -> StoredObject:
-    """A document as encoders take objects; it is checked and completed first."""
-    spoken.check(document)
+def virtual_object(kind: ServedResource, document: Document) -> StoredObject:
+    """Returns a document in the form that encoders take. It is checked, and gets its defaults, first."""
+    kind.check(document)
     version = document["metadata"].get("resourceVersion")
-    rest = encode(document, spoken.head)[len(spoken.head) :]
-    return StoredObject("", spoken.head, with_revision(rest, int(version)) if version else rest)
+    rest = encode(document, kind.head)[len(kind.head) :]
+    return StoredObject("", kind.head, with_revision(rest, int(version)) if version else rest)
 
 
-def spoken_types(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedResource]:
-    """The kinds that subresources speak, by definition."""
+def virtual_kinds(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedResource]:
+    """Returns the kinds of subresources that have one of their own, by definition."""
     schema_compiler = SchemaCompiler(token_requests.DEFAULTS)
 
-    def spoken(
+    def virtual_kind(
         definition: str, group_version: GroupVersion, shown: Columns = table.DEFAULT
     ) -> ServedResource:
         kind = definition.rpartition(".")[2]
@@ -140,9 +127,9 @@ def spoken_types(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedRe
         )
 
     types = (
-        spoken(subresources.SCALE, subresources.AUTOSCALING_V1, _SCALE_COLUMNS),
-        spoken(subresources.BINDING, subresources.CORE_V1),
-        spoken(subresources.EVICTION, subresources.POLICY_V1),
-        spoken(subresources.TOKEN_REQUEST, GroupVersion(brand.group("authentication"), "v1")),
+        virtual_kind(subresources.SCALE, subresources.AUTOSCALING_V1, _SCALE_COLUMNS),
+        virtual_kind(subresources.BINDING, subresources.CORE_V1),
+        virtual_kind(subresources.EVICTION, subresources.POLICY_V1),
+        virtual_kind(subresources.TOKEN_REQUEST, GroupVersion(brand.group("authentication"), "v1")),
     )
     return {each.definition: each for each in types}

@@ -1,18 +1,16 @@
-"""GET with watch: the state there is, if asked for, and every change after it."""
+"""Handles GET with `watch`: sends the current state, if it is asked for, and every change after it."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.endpoints.api_call import Call, Handler
+from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.meta.options import ListOptions
-from apiserver.metrics.exposition import RequestMetrics
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from storage.errors import RevisionCompacted
@@ -26,38 +24,35 @@ def watch_handler(
     registry: Registry,
     encoders: Encoders,
     brand: Brand,
-    metrics: RequestMetrics,
     streams: WatchStreams,
     *,
     min_request_timeout_s: float,
-    clock: Callable[[], float],
 ) -> Handler:
-    """Rows I10, I11, K26-K28, K38-K44, M01-M11.
+    """Returns a handler that streams the changes of a collection.
 
-    clock: the event loop's, in seconds.
+    Rows I10, I11, K26-K28, K38-K44, M01-M11.
     """
     cache = registry.cache
 
-    async def watch(call: Call) -> None:
+    async def watch(call: ApiCall) -> None:
         resource, info = call.resource, call.info
         assert resource is not None
-        encoder = encoders.of(call)
+        encoder = encoders.for_call(call)
         options = ListOptions.for_watch(call.query, resource.known_fields, brand.meta_group)
         selection = registry.selection(resource, info.namespace, options, name=info.name)
         prefix = registry.prefix_of(resource)
         lifetime_s = options.timeout_s or _lifetime_s(min_request_timeout_s)
-        # A version that says nothing of the past begins now; the state, if it is asked for, is that of then.
+        # With no revision to start after, a watch starts now, and initial events are of the same revision.
         after = options.start_after
         if options.send_initial_events or not after:
             after = await cache.revision_at(options.at)
-        ends_at = clock() + lifetime_s
-        # Where that takes asking somebody the cache lets pass what may be meant, and the stream finds out.
-        selects = selection.predicate if selection.is_of_views else None
+        # The cache cannot select by views that a webhook has to make: it passes such changes on.
+        view_predicate = selection.predicate if selection.is_of_views else None
         stream = WatchStream(
-            call, encoder, resource, metrics, streams.turns, selects=selects, ends_at=ends_at, clock=clock
+            call, encoder, resource, streams, lifetime_s=lifetime_s, view_predicate=view_predicate
         )
         try:
-            # Before the state is read: what happens meanwhile waits, however long that takes.
+            # Before the state is read: changes meanwhile wait in the watcher, however long reading takes.
             watcher = cache.watch(
                 prefix,
                 after=after,
@@ -73,7 +68,7 @@ def watch_handler(
             initial: list[KeyVersion[StoredObject]] = []
             if options.send_initial_events:
                 at = ReadAt.exactly(after)
-                predicate = selection.predicate if selects is None else None
+                predicate = selection.predicate if view_predicate is None else None
                 listing = await cache.list(selection.keys, at, predicate=predicate)
                 initial = list(listing.versions)
                 # `run` empties the list: a watch must not hold a whole state for as long as it lasts.
@@ -83,7 +78,7 @@ def watch_handler(
                     watcher,
                     initial,
                     initial_bookmark=after if options.ends_initial_events_with_bookmark else None,
-                    revision=lambda: cache.revision,
+                    progress=lambda: cache.revision,
                     sends_bookmarks=options.allow_bookmarks,
                 )
         finally:
@@ -93,5 +88,5 @@ def watch_handler(
 
 
 def _lifetime_s(least_s: float) -> float:
-    """Between once and twice the least, so that watches that began together do not end together (J10)."""
+    """Returns once to twice the least: watches that began together must not end together. Row J10."""
     return least_s * (1 + secrets.randbelow(_RANDOM_STEPS) / _RANDOM_STEPS)

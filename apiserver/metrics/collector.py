@@ -1,4 +1,4 @@
-"""Everything that /metrics shows, put together when somebody asks."""
+"""Everything that /metrics shows, collected for each request."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.metrics.storage import StorageMetrics
+from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import WatchCache
 
@@ -17,7 +18,7 @@ _RESOURCE: Final = ("group", "resource")
 
 
 class MetricsCollector(Collector):
-    """States, read when /metrics is asked for."""
+    """Yields what `requests`, `storage` and `work_queues` have counted, and reads the watch cache's state."""
 
     def __init__(
         self,
@@ -25,14 +26,16 @@ class MetricsCollector(Collector):
         storage: StorageMetrics,
         cache: WatchCache[StoredObject],
         resource_of: Callable[[str], tuple[str, str]],
+        work_queues: WorkQueueMetrics,
     ) -> None:
-        """resource_of: a resource's group and name from its key prefix."""
+        """resource_of: returns the group and the name of the resource whose keys have a given prefix."""
         self._requests, self._storage, self._cache, self._resource_of = requests, storage, cache, resource_of
+        self._work_queues = work_queues
 
     def collect(self) -> Iterable[Metric]:
         in_flight = GaugeMetricFamily(
             "apiserver_current_inflight_requests",
-            "Requests that are being answered now, watches left out.",
+            "Requests that are being answered now, without watches.",
             labels=["request_kind"],
         )
         in_flight.add_metric(["mutating"], self._requests.in_flight.mutating)
@@ -46,25 +49,25 @@ class MetricsCollector(Collector):
         )
         capacity = GaugeMetricFamily(
             "watch_cache_capacity",
-            "Changes that the watch cache keeps at the most.",
+            "Events that the watch cache keeps at most.",
             labels=_RESOURCE,
         )
-        kept = GaugeMetricFamily(
+        history_bytes = GaugeMetricFamily(
             "apiserver_watch_cache_history_bytes",
-            "Obsolete object versions that the watch cache keeps.",
+            "Bytes of the obsolete object versions that the watch cache keeps.",
             labels=_RESOURCE,
         )
         received = CounterMetricFamily(
             "apiserver_watch_cache_events_received",
-            "Changes that the watch cache was told of.",
+            "Events that the watch cache received.",
             labels=_RESOURCE,
         )
-        filled = CounterMetricFamily(
+        initializations = CounterMetricFamily(
             "apiserver_watch_cache_initializations",
-            "How often the watch cache listed everything: at the start, and when it lost its place.",
+            "How often the watch cache listed everything: at the start, and when its watch could not resume.",
             labels=_RESOURCE,
         )
-        dropped = CounterMetricFamily(
+        terminated = CounterMetricFamily(
             "apiserver_terminated_watchers",
             "Watches that were ended because their clients did not keep up.",
             labels=_RESOURCE,
@@ -73,11 +76,11 @@ class MetricsCollector(Collector):
             labels = group, name = self._resource_of(prefix)
             objects.add_metric([f"{name}.{group}" if group else name], len(resource.snapshots))
             capacity.add_metric(labels, resource.history.limits.events_max)
-            kept.add_metric(labels, resource.history.bytes)
+            history_bytes.add_metric(labels, resource.history.bytes)
             received.add_metric(labels, resource.events_total)
-            filled.add_metric(labels, self._cache.fills_total)
-            dropped.add_metric(labels, resource.fanout.dropped_total)
-        yield from (objects, capacity, kept, received, filled, dropped)
+            initializations.add_metric(labels, self._cache.fills_total)
+            terminated.add_metric(labels, resource.fanout.dropped_total)
+        yield from (objects, capacity, history_bytes, received, initializations, terminated)
         checks = CounterMetricFamily(
             "apiserver_storage_consistency_checks",
             "How often a resource's cache was compared with the store: success, failure, or error.",
@@ -88,11 +91,12 @@ class MetricsCollector(Collector):
         yield checks
         yield GaugeMetricFamily(
             "apiserver_watch_cache_history_bytes_max",
-            "What the obsolete object versions of all resources may weigh together.",
+            "The most bytes that the obsolete object versions of all resources may take together.",
             value=self._cache.history_bytes_max,
         )
         yield from self._requests.families()
         yield from self._storage.families()
+        yield from self._work_queues.families()
         yield GaugeMetricFamily(
             "apiserver_watch_cache_resource_version",
             "The revision that the watch cache has reached.",

@@ -1,6 +1,6 @@
-"""How long things take, counted in plain numbers until somebody asks for /metrics.
+"""Histograms of durations, counted in plain numbers until /metrics is requested.
 
-prometheus-client's own histograms lock and loop: 3 us for each observation, and there are two to a request.
+prometheus-client's own histograms lock and loop: 3 µs for each observation, and a request makes two.
 """
 
 from __future__ import annotations
@@ -16,39 +16,46 @@ from prometheus_client.core import HistogramMetricFamily
 BUCKETS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
 )
-_INFINITE: Final = (*map(str, map(float, BUCKETS)), "+Inf")
+_INFINITE: Final = "+Inf"
 
 
 class DurationHistogram:
-    """Durations of one set of labels.
+    """The histogram of the durations observed under one set of labels.
 
-    buckets: how many took no longer than each of BUCKETS, but longer than the one before it, and at last how
-    many took longer than any.
+    bounds: the upper bounds of the buckets, in order.
+    buckets: for each of `bounds` how many durations were at most that, but above the bound before it; and
+        last, how many were above all. They become cumulative in the exposition.
+    seconds: the sum of all durations.
     """
 
-    __slots__ = ("buckets", "seconds")
+    __slots__ = ("bounds", "buckets", "seconds")
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Sequence[float] = BUCKETS) -> None:
+        self.bounds = bounds
         self.seconds = 0.0
-        self.buckets = [0] * (len(BUCKETS) + 1)
+        self.buckets = [0] * (len(bounds) + 1)
 
     def observe(self, seconds: float) -> None:
         self.seconds += seconds
-        self.buckets[bisect_left(BUCKETS, seconds)] += 1
+        self.buckets[bisect_left(self.bounds, seconds)] += 1
 
 
-def family(
+def histogram_family(
     name: str,
     text: str,
     labels: Sequence[str],
     by_labels: Mapping[tuple[str, ...], Iterable[DurationHistogram]],
 ) -> HistogramMetricFamily:
-    """The histogram of some durations; those with the same labels are added up."""
+    """Returns the durations as one metric with cumulative buckets; those of the same labels are added up.
+
+    Each of `by_labels` has at least one member, and all members of it have the same bounds.
+    """
     metric = HistogramMetricFamily(name, text, labels=labels)
     for values, group in by_labels.items():
         members = list(group)
         counts = itertools.accumulate(map(sum, zip(*(each.buckets for each in members), strict=True)))
+        bounds = (*(str(float(bound)) for bound in members[0].bounds), _INFINITE)
         metric.add_metric(
-            values, list(zip(_INFINITE, counts, strict=True)), sum(each.seconds for each in members)
+            values, list(zip(bounds, counts, strict=True)), sum(each.seconds for each in members)
         )
     return metric

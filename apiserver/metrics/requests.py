@@ -1,17 +1,16 @@
-"""Requests, counted as they happen."""
+"""Requests and their durations, counted as they are answered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from apiserver.endpoints.api_call import Call
-from apiserver.metrics.duration_histograms import DurationHistogram, family
+from apiserver.metrics.duration_histograms import DurationHistogram, histogram_family
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import GroupVersion
+from apiserver.vocabulary import GroupVersion, Query
 
 _LABELS: Final = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
 _VERBS: Final = {
@@ -27,10 +26,38 @@ _VERBS: Final = {
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-# What is served may be served otherwise later on, under the same labels.
+# A resource by its name, not the ServedResource: that is replaced when a definition changes.
 _ResourceName: TypeAlias = tuple[GroupVersion, str]
 # verb, dry_run, resource, subresource, scope, code
 _Key: TypeAlias = tuple[str, str, _ResourceName | None, str, str, int]
+
+
+class RequestTarget(Protocol):
+    """What a request is about, as `endpoints.request_info.RequestInfo` says it."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def verb(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def subresource(self) -> str: ...
+
+
+class AnsweredCall(Protocol):
+    """A request and its answer, as `endpoints.api_call.ApiCall` has them."""
+
+    @property
+    def info(self) -> RequestTarget: ...
+    @property
+    def query(self) -> Query: ...
+    @property
+    def resource(self) -> ServedResource | None: ...
+    @property
+    def status(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -43,7 +70,7 @@ class InFlight:
 
 @dataclass(slots=True)
 class _Requests:
-    """Those of the same labels and code."""
+    """The requests of one set of labels and one status code."""
 
     labels: tuple[str, ...]
     code: str
@@ -52,18 +79,18 @@ class _Requests:
 
 
 class RequestMetrics:
-    """watches: that are open now."""
+    """Counts requests and the events of watches. watches: how many are open now."""
 
     def __init__(self) -> None:
         self.in_flight = InFlight()
         self.watches = 0
         self._requests: dict[_Key, _Requests] = {}
         self._watch_events: dict[_ResourceName, int] = {}
-        # Row S07: by resource and subresource, when it will be gone.
+        # Row S07: the release that will remove a resource or subresource, of those asked for.
         self._removed_in: dict[tuple[_ResourceName, str], str] = {}
 
-    def observe(self, call: Call, seconds: float) -> None:
-        """Count a request that has been answered."""
+    def observe(self, call: AnsweredCall, seconds: float) -> None:
+        """Count a request that has been answered and took `seconds`."""
         info, resource = call.info, call.resource
         dry_run = "All" if "dryRun" in call.query else ""
         verb = _VERBS.get(info.verb) or (info.method if info.method in _METHODS else "OTHER")
@@ -100,9 +127,9 @@ class RequestMetrics:
             if requests.labels[0] != "WATCH":
                 durations.setdefault(requests.labels, []).append(requests.durations)
         yield total
-        yield family(
+        yield histogram_family(
             "apiserver_request_duration_seconds",
-            "How long requests took, watches left out.",
+            "How long requests took, without watches.",
             _LABELS,
             durations,
         )
@@ -115,7 +142,7 @@ class RequestMetrics:
         yield events
 
     def _deprecated(self) -> Metric:
-        """Row S07: each deprecated API that was asked for; joins with the requests by its labels."""
+        """Row S07: each deprecated API that was asked for is 1; its labels join with the requests'."""
         asked = {
             (*group_version, plural, subresource, removed_in)
             for ((group_version, plural), subresource), removed_in in self._removed_in.items()

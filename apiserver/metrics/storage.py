@@ -1,4 +1,4 @@
-"""Calls to the store, timed."""
+"""How long calls to the store take, by operation and resource."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client.core import Metric
 
-from apiserver.metrics.duration_histograms import DurationHistogram, family
+from apiserver.metrics.duration_histograms import DurationHistogram, histogram_family
 from storage.interface import (
     MOST_RECENT,
     NO_LEASE,
@@ -25,30 +25,30 @@ from storage.keys import CORE_GROUP, resource_of
 
 
 def resources_of_keys(prefix: str) -> Callable[[str], tuple[str, str]]:
-    """`/registry/apps/deployments/ns/name` -> `("apps", "deployments")`, the labels of metrics."""
-    known: dict[str | None, tuple[str, str]] = {None: ("", "")}
+    """Returns what maps keys to labels: `/registry/apps/deployments/ns/name` -> `("apps", "deployments")`."""
+    labels_by_prefix: dict[str | None, tuple[str, str]] = {None: ("", "")}
 
-    def resource(key: str) -> tuple[str, str]:
-        found = resource_of(prefix, key)
-        labels = known.get(found)
+    def labels_of(key: str) -> tuple[str, str]:
+        key_prefix = resource_of(prefix, key)
+        labels = labels_by_prefix.get(key_prefix)
         if labels is None:
-            assert found is not None
-            *_, group, plural, _ = found.split("/")
-            labels = known[found] = ("" if group == CORE_GROUP else group, plural)
+            assert key_prefix is not None
+            *_, group, plural, _ = key_prefix.split("/")
+            labels = labels_by_prefix[key_prefix] = ("" if group == CORE_GROUP else group, plural)
         return labels
 
-    return resource
+    return labels_of
 
 
 class StorageMetrics:
-    """resource_of: group and name of the resource that a key belongs to."""
+    """Counts calls. resource_of: returns the group and the name of the resource that a key belongs to."""
 
     def __init__(self, resource_of: Callable[[str], tuple[str, str]]) -> None:
         self._resource_of = resource_of
         self._durations: dict[tuple[str, ...], DurationHistogram] = {}
 
     def observe(self, operation: str, key: str, began: float) -> None:
-        """Note a call that began at `began`, in seconds of perf_counter, and has ended."""
+        """Count a call that began at `began`, in seconds of perf_counter, and has ended now."""
         labels = (operation, *self._resource_of(key))
         durations = self._durations.get(labels)
         if durations is None:
@@ -56,7 +56,7 @@ class StorageMetrics:
         durations.observe(time.perf_counter() - began)
 
     def families(self) -> Iterable[Metric]:
-        yield family(
+        yield histogram_family(
             "etcd_request_duration_seconds",
             "How long calls to the store took, whichever store it is.",
             ("operation", "group", "resource"),
@@ -65,7 +65,7 @@ class StorageMetrics:
 
 
 class ObservedStorage:
-    """A store whose calls are timed."""
+    """A Storage in front of another that measures how long each read and write of objects takes."""
 
     def __init__(self, store: Storage, metrics: StorageMetrics) -> None:
         self._store = store
@@ -144,7 +144,7 @@ class ObservedStorage:
 
 
 def _operation(conditions: Sequence[Condition], write: Put | Delete) -> str:
-    """What a transaction is called, by what it does to its first key."""
+    """Returns the metric label of a transaction, which is named after what it does to its first key."""
     if isinstance(write, Delete):
         return "delete"
     return "create" if Condition(write.key, 0) in conditions else "update"

@@ -1,11 +1,46 @@
-"""What is served, and the rules for each resource around storage calls.
+"""The served resources, and the generic registry: what a read or a write does to an object of any of them.
 
-`served_resource` is the one model for built-in types, custom resources and virtual types alike; a set of
-them is an immutable `ResourceTable`. `strategy` has the hooks in which resources differ. `store` is the
-generic resource: it does what a verb means with hooks, preconditions, finalizers and storage. What becomes of
-documents on the way is in `writing` and `deletion`, how they get into the store in `commits`.
-`selection` tells which objects a list or a watch is about; `viewed_lists` lists where only what clients see
-can tell that; `chunks` has the tokens of lists in parts.
-`stored_object` is the form in which objects are kept and sent; `stored_form` makes it of documents, and of it
-what clients see. `aside` is where what is large is worked on.
+    served_resource   describes one resource of one version; `ResourceTable` holds all that are served now
+    strategy          has the hooks in which resources differ: defaults, rules, names, deletion
+    stored_object     the bytes in which objects are stored, cached and sent
+    object_keys       the keys of objects in the store
+    store             `Registry`: reads from the watch cache, and the entrance to writes
+    selection         the keys and the predicate of a list or a watch
+    chunks            the continue tokens of lists
+    results           what writes, lists and deletions return
+    write_request     a write as it is asked for: who, where, by which rules, and the draft of the object
+    write_path        runs creates and updates through their stages, and retries
+    write_stages      the stages that need no I/O: place, prepare, own, validate, compare
+    findings          what a validation found: errors, warnings, or that it takes too long for the event loop
+    field_managers    who owns which fields after a write
+    delete_path       runs deletions
+    deletion          the rules of deletions: finalizers, grace periods, when an object may go
+    allocations       values that one object has and no other may have, as cluster IPs
+    guard             conditions of a write on other keys
+    transactions      the write itself, as one transaction of the store
+    uids              UIDs of new objects
+    version_codec     converts between stored bytes and the version that a client uses
+    conversion_codec  the same for built-in types that are stored in another version
+    offload, size_class  decide whether work runs on the event loop or in a thread, by its size
+    delegated         group versions that other servers have
+
+What it guarantees:
+
+- *One way for every write.* POST, PUT, PATCH, apply, scale, status and controllers all become one
+  `WriteRequest` and pass the same stages in the same order (`write_path`). They differ in the function that
+  makes the new object of the old one.
+- *No lost update.* Every write is one transaction with the revision that its stages have seen as a condition.
+  If another writer was faster, the stages run again on the newer object.
+- *A stale copy never decides alone.* An update begins on the cached object, which saves a read. What fails on
+  it, or would change nothing, is tried again on the stored object before a client hears of it.
+- *Nothing stays behind.* Allocations, and the conditions on namespaces and definitions, are in the
+  transaction of the object. There is no repair loop, and a refused write leaves nothing in memory.
+- *Warnings are returned*, by each stage, and travel with a refusal (`ApiError.warnings`).
+
+Why this shape: custom resources and built-in types have to behave alike, so there is one model
+(`ServedResource`) and one path, and all that differs is data or a hook in a `Strategy`. As what is served
+changes at run time, the table is immutable and is replaced as a whole.
+
+Left out: HTTP (`endpoints`, `handlers`), the rules of single kinds (`catalogue`, `custom_resources`), and the
+stores, of which it knows only `storage.interface` and the watch cache.
 """

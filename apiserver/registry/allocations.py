@@ -1,8 +1,8 @@
-"""What objects hold exclusively: a key of its own for each thing, written together with the object.
+"""Allocations: what one object has and no other may have, as the address of a Service in the cluster.
 
-Whoever writes an object that holds an address also creates the address's key, in the same transaction; who
-lets go of it deletes the key. So two objects cannot have the same, whichever servers they are written
-through, and nothing is left behind that somebody would have to repair.
+Each allocation has a store key of its own, which is created in the same transaction as the object that has
+it, and deleted with it. So two objects cannot have the same, whichever servers they are written through,
+and nothing is left behind that somebody would have to repair.
 """
 
 from __future__ import annotations
@@ -15,80 +15,79 @@ from apiserver.vocabulary import Document
 from storage.interface import TRANSACTION_WRITES_MAX, Condition, Delete, Put, Storage
 from storage.keys import INTERNAL_GROUP, prefix_range
 
-# Something else is tried so often before the store is asked for everything that is taken.
+# Another value is tried so often before the store is asked for everything that is allocated.
 BLIND_ATTEMPTS_MAX: Final = 4
 ATTEMPTS_MAX: Final = 8
 # The object itself, its namespace, and something to spare.
 ALLOCATIONS_MAX: Final = TRANSACTION_WRITES_MAX - 8
 
 
-class Allocation(Protocol):
-    """Something that one object has, and no other may have.
+class Allocation(NamedTuple):
+    """kind: of the pool, as `clusterip`. value: which of it. field: where the object has it, for errors."""
 
-    kind: of what there is a pool. value: which one. field: where it stands, for errors.
-    """
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def value(self) -> str: ...
-    @property
-    def field(self) -> str: ...
+    kind: str
+    value: str
+    field: str
 
 
-class Taken(NamedTuple):
-    """What a claim is about."""
+class AllocationKey(NamedTuple):
+    """Identifies an allocation among those of all objects."""
 
     kind: str
     value: str
 
 
 class Allocator(Protocol):
-    """How objects of one resource hold things. Pure; documents are in stored form.
+    """How objects of one resource get allocations. Pure; documents are of the hub version.
 
-    A want is something that has to be chosen for an object; what it is made of is its maker's business.
+    A request is something that has to be chosen for an object; what it is made of is the allocator's
+    business.
     """
 
-    def claims(self, document: Document) -> Sequence[Allocation]:
-        """What an object holds."""
+    def allocations(self, document: Document) -> Sequence[Allocation]:
+        """Returns what an object has."""
         ...
 
-    def allocation_requests(self, document: Document, *, is_new: bool) -> Sequence[Any]:
-        """What has to be chosen for it."""
+    def requests(self, document: Document, *, is_new: bool) -> Sequence[Any]:
+        """Returns what has to be chosen for it."""
         ...
 
-    def choose(self, want: Any, taken: Container[Taken]) -> Allocation | None:
-        """Something of the pool that is not among `taken`; None if nothing is left."""
+    def choose(self, request: Any, taken: Container[AllocationKey]) -> Allocation | None:
+        """Returns something of the pool that is not among `taken`; None if nothing is left."""
         ...
 
-    def assign(self, document: Document, want: Any, value: str) -> None: ...
-
-    def not_to_be_had(self, document: Document, claim: Allocation) -> FieldError | None:
-        """Why an object may not ask for something, whoever has it now."""
+    def assign(self, document: Document, request: Any, value: str) -> None:
+        """Write what was chosen into the object."""
         ...
 
-    def is_taken(self, document: Document, claim: Allocation) -> FieldError:
-        """The error for something that another object has."""
+    def refusal(self, document: Document, allocation: Allocation) -> FieldError | None:
+        """Returns why an object may not ask for something, whoever has it now."""
         ...
 
-    def exhausted(self, want: Any) -> FieldError: ...
+    def conflict(self, document: Document, allocation: Allocation) -> FieldError:
+        """Returns the error for something that another object has."""
+        ...
+
+    def exhausted(self, request: Any) -> FieldError:
+        """Returns the error for a pool of which nothing is left."""
+        ...
 
     def too_many(self, document: Document) -> FieldError:
-        """The error for an object that holds more than HELD_MAX."""
+        """Returns the error for an object with more than ALLOCATIONS_MAX."""
         ...
 
 
-class Change(NamedTuple):
+class ExtraWrites(NamedTuple):
     """What a write adds to its transaction."""
 
     conditions: tuple[Condition, ...] = ()
     writes: tuple[Put | Delete, ...] = ()
 
 
-NO_EXTRA_WRITES: Final = Change()
+NO_EXTRA_WRITES: Final = ExtraWrites()
 
 
-class Refused(Exception):
+class AllocationRefused(Exception):
     """What an object asks for cannot be had."""
 
     def __init__(self, error: FieldError) -> None:
@@ -97,7 +96,7 @@ class Refused(Exception):
 
 
 class ObjectAllocations:
-    """One object on its way to what it wants, through the attempts of one write.
+    """The allocations of one object, through the attempts of one write.
 
     prefix: of all keys. owner: the object's key.
     """
@@ -105,75 +104,78 @@ class ObjectAllocations:
     def __init__(self, store: Storage, allocator: Allocator, *, prefix: str, owner: str) -> None:
         self._store = store
         self._allocator = allocator
+        # The folder's name is part of what is stored.
         self._prefix = f"{prefix}/{INTERNAL_GROUP}/claims"
         self._owner = owner
         self._attempts = 0
-        self._taken: set[Taken] = set()  # that we know of
+        self._taken: set[AllocationKey] = set()  # that we know of
         self._asked: set[str] = set()  # keys of what the last document named itself
         self._document: Document = {}
         self._added: dict[str, Allocation] = {}
 
-    async def fill(self, document: Document, old: Document | None, *, is_dry_run: bool) -> Change:
-        """Choose what `document` wants, put it in, and tell what its write needs. old: None for a new one.
+    async def allocate(self, document: Document, old: Document | None, *, is_dry_run: bool) -> ExtraWrites:
+        """Choose what `document` requests, put it in, and return what its write needs.
 
-        Raises Refused, and the storage's errors.
+        old: None for a new object. Raises AllocationRefused, and the storage's errors.
         """
         allocator = self._allocator
-        named = allocator.claims(document)
-        had = {self._key(claim) for claim in allocator.claims(old)} if old is not None else set()
-        for claim in named:
+        named = allocator.allocations(document)
+        had = {self._key(each) for each in allocator.allocations(old)} if old is not None else set()
+        for each in named:
             # What it has it keeps, though the pool may be another by now.
-            if self._key(claim) not in had and (error := allocator.not_to_be_had(document, claim)):
-                raise Refused(error)
-        self._asked = {self._key(claim) for claim in named}
-        own = {Taken(claim.kind, claim.value) for claim in named}
-        for want in allocator.allocation_requests(document, is_new=old is None):
-            chosen = allocator.choose(want, self._taken | own)
+            if self._key(each) not in had and (error := allocator.refusal(document, each)):
+                raise AllocationRefused(error)
+        self._asked = {self._key(each) for each in named}
+        own = {AllocationKey(each.kind, each.value) for each in named}
+        for request in allocator.requests(document, is_new=old is None):
+            chosen = allocator.choose(request, self._taken | own)
             if chosen is None:
-                raise Refused(allocator.exhausted(want))
-            allocator.assign(document, want, chosen.value)
-            own.add(Taken(chosen.kind, chosen.value))
-        held = {self._key(claim): claim for claim in allocator.claims(document)}
-        if len(held) + len(had) > ALLOCATIONS_MAX:
-            raise Refused(allocator.too_many(document))
+                raise AllocationRefused(allocator.exhausted(request))
+            allocator.assign(document, request, chosen.value)
+            own.add(AllocationKey(chosen.kind, chosen.value))
+        has = {self._key(each): each for each in allocator.allocations(document)}
+        if len(has) + len(had) > ALLOCATIONS_MAX:
+            raise AllocationRefused(allocator.too_many(document))
         self._document = document
-        self._added = {key: claim for key, claim in held.items() if key not in had}
+        self._added = {key: each for key, each in has.items() if key not in had}
         if is_dry_run:
-            for key, claim in self._added.items():
+            for key, each in self._added.items():
                 if key in self._asked and (await self._store.get(key)).stored is not None:
-                    raise Refused(allocator.is_taken(document, claim))
-        return Change(
+                    raise AllocationRefused(allocator.conflict(document, each))
+        return ExtraWrites(
             tuple(Condition(key, 0) for key in self._added),
             (
                 *(Put(key, self._owner.encode("utf-8", "surrogateescape")) for key in self._added),
-                *self._deletes(had - held.keys()),
+                *_deletes(had - has.keys()),
             ),
         )
 
     async def may_retry(self, key: str) -> bool:
-        """Whether a write failed because somebody else has `key`: then it may try again with another choice.
+        """Returns whether a write failed because another object has `key`, and another value may be tried.
 
-        Raises Refused if the object asks for that one, or has no luck; and the storage's errors.
+        Raises AllocationRefused if the object asks for that very one, or has no luck; and the storage's
+        errors.
         """
-        claim = self._added.get(key)
-        if claim is None:
+        lost = self._added.get(key)
+        if lost is None:
             return False
         self._attempts += 1
         if key in self._asked or self._attempts == ATTEMPTS_MAX:
-            raise Refused(self._allocator.is_taken(self._document, claim))
-        self._taken.add(Taken(claim.kind, claim.value))
+            raise AllocationRefused(self._allocator.conflict(self._document, lost))
+        self._taken.add(AllocationKey(lost.kind, lost.value))
         if self._attempts >= BLIND_ATTEMPTS_MAX:
-            folder = f"{self._prefix}/{claim.kind}/"
+            folder = f"{self._prefix}/{lost.kind}/"
             page = await self._store.list(prefix_range(folder))
-            self._taken |= {Taken(claim.kind, item.key.removeprefix(folder)) for item in page.items}
+            self._taken |= {AllocationKey(lost.kind, item.key.removeprefix(folder)) for item in page.items}
         return True
 
     def release(self, document: Document) -> tuple[Delete, ...]:
-        """What goes with the removal of `document`."""
-        return self._deletes({self._key(claim) for claim in self._allocator.claims(document)})
+        """Returns what goes with the removal of `document`."""
+        return _deletes({self._key(each) for each in self._allocator.allocations(document)})
 
-    def _key(self, claim: Allocation) -> str:
-        return f"{self._prefix}/{claim.kind}/{claim.value}"
+    def _key(self, allocation: Allocation) -> str:
+        return f"{self._prefix}/{allocation.kind}/{allocation.value}"
 
-    def _deletes(self, keys: set[str]) -> tuple[Delete, ...]:
-        return tuple(Delete(key) for key in sorted(keys))
+
+def _deletes(keys: set[str]) -> tuple[Delete, ...]:
+    return tuple(Delete(key) for key in sorted(keys))

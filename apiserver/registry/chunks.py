@@ -1,4 +1,4 @@
-"""Lists in chunks: the tokens by which a client goes on. Pure. Rows K31, K34, K35."""
+"""Continue tokens of lists that are read in chunks. Pure. Rows K31, K34, K35."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from storage.continue_token import ContinueToken, InvalidToken, decode_token
 from storage.interface import MOST_RECENT, KeyRange, ReadAt
 
 
-def token(revision: int, next_key: str, folder: str, meta_version: str) -> str:
-    """What a client goes on with at `next_key`. folder: where all keys of the list are."""
+def continue_token(revision: int, next_key: str, folder: str, meta_version: str) -> str:
+    """Returns the token for the next chunk. next_key: its first key. folder: prefix of all keys listed."""
     return ContinueToken(revision, next_key.removeprefix(folder)).encode(meta_version)
 
 
-def continued(keys: KeyRange, text: str, meta_version: str) -> tuple[KeyRange, ReadAt]:
-    """Where and when the chunk that a token asks for begins. Raises BadRequest."""
+def decode_position(keys: KeyRange, text: str, meta_version: str) -> tuple[KeyRange, ReadAt]:
+    """Returns the keys and the revision of the chunk that a token asks for. Raises BadRequest."""
     try:
         found = decode_token(text, meta_version)
     except InvalidToken as error:
@@ -23,7 +23,7 @@ def continued(keys: KeyRange, text: str, meta_version: str) -> tuple[KeyRange, R
 
 
 def expired_error(next_key: str, folder: str, meta_version: str, *, is_continued: bool) -> Expired:
-    """Rows K31, K35: a token whose revision is gone comes back as one to go on without it."""
+    """Returns the error for a revision that is compacted; its token continues at the latest (K31, K35)."""
     if not is_continued:
         return Expired("The resourceVersion for the provided list is too old.")
     error = Expired(
@@ -31,5 +31,5 @@ def expired_error(next_key: str, folder: str, meta_version: str, *, is_continued
         "new list without it, or go on with the token in this answer; then objects that were created, "
         "changed or deleted since the first chunk may show up or be missing."
     )
-    error.list_meta["continue"] = token(0, next_key, folder, meta_version)
+    error.list_meta["continue"] = continue_token(0, next_key, folder, meta_version)
     return error

@@ -1,57 +1,95 @@
-"""From documents to the form in which a resource keeps its objects, and back to what clients see of it.
+"""The codec of built-in types that are stored in another of their versions.
 
-Where that is a custom resource's conversion, it may take I/O; no other does.
+Events of the group `events.k8s.io`, for example, are stored as those of the core group.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-from apiserver.errors import BadRequest
-from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import StoredObject, TooDeep, encode, with_revision
-from apiserver.vocabulary import Document
+from apiserver.registry.guard import Guard
+from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
+from apiserver.registry.version_codec import VersionCodec
+from apiserver.vocabulary import Document, GroupResource
 
+# Objects that are converted before other requests have their turn of the event loop.
 CONVERTED_AT_ONCE: Final = 50
 
 
-async def value_of(resource: ServedResource, document: Document) -> bytes:
-    """What is stored for a document. Raises BadRequest, and what a conversion raises."""
-    try:
-        if resource.keeping is not None:
-            document = await resource.keeping.to_stored(document)
-        return encode(document, resource.stored_head)
-    except TooDeep:
-        raise BadRequest("the object is nested too deeply to be stored") from None
+@dataclass(frozen=True, slots=True)
+class StorageVersion:
+    """The version in which objects of a built-in type are stored, if it is not the one that clients use.
+
+    to_stored, from_stored: convert a document's content, in place.
+    """
+
+    group_resource: GroupResource
+    api_version: str
+    kind: str
+    to_stored: Callable[[Document], None]
+    from_stored: Callable[[Document], None]
 
 
-def stored(resource: ServedResource, key: str, value: bytes, revision: int | None) -> StoredObject:
-    """The object in a value of `value_of`. revision: None if it is not stored, and has none."""
-    metadata_on = value[len(resource.stored_head) :]
-    tail = metadata_on if revision is None else with_revision(metadata_on, revision)
-    return StoredObject(key, resource.stored_head, tail)
+class ConversionCodec:
+    """Objects of a built-in type are stored in another of its versions, and converted by pure functions.
 
+    See `VersionCodec` for what each method returns.
+    """
 
-async def shown(resource: ServedResource, found: StoredObject) -> StoredObject:
-    """A stored object as clients of the resource see it."""
-    view = resource.view_at_hand(found)
-    return view if view is not None else (await resource.shown([found]))[0]
+    def __init__(self, api_version: str, kind: str, storage: StorageVersion) -> None:
+        """api_version, kind: of documents that clients see."""
+        self._api_version = api_version
+        self._kind = kind
+        self._storage = storage
+        self._head = head_of(api_version, kind)
+        self.stored_head = head_of(storage.api_version, storage.kind)
+        self.stored_group_resource = storage.group_resource
+        self.stored_kind = storage.kind
+        self.is_immediate = True
+        self.converts_hub = True
 
+    def cached_view(self, stored: StoredObject) -> StoredObject:
+        if not stored.head:
+            return stored  # It is damaged, and whoever sends it finds out.
+        document = stored.document()
+        revision = document["metadata"].get("resourceVersion")  # What was not stored (a dry run) has none.
+        rest = encode(self.from_hub(document), self._head)[len(self._head) :]
+        return StoredObject(stored.key, self._head, with_revision(rest, int(revision)) if revision else rest)
 
-async def all_shown(resource: ServedResource, objects: list[StoredObject]) -> list[StoredObject]:
-    """Stored objects as clients of the resource see them; others get their turns meanwhile."""
-    if resource.keeping is not None:
-        return await resource.keeping.show(objects)
-    if resource.conversion is not None:
-        return await _views(resource, objects)
-    return objects
+    async def views(self, objects: list[StoredObject]) -> list[StoredObject]:
+        views: list[StoredObject] = []
+        for start in range(0, len(objects), CONVERTED_AT_ONCE):
+            views += [self.cached_view(each) for each in objects[start : start + CONVERTED_AT_ONCE]]
+            await asyncio.sleep(0)
+        return views
 
+    async def hub(self, stored: StoredObject) -> StoredObject:
+        return stored
 
-async def _views(resource: ServedResource, objects: Sequence[StoredObject]) -> list[StoredObject]:
-    views = []
-    for start in range(0, len(objects), CONVERTED_AT_ONCE):
-        views += [resource.view(each) for each in objects[start : start + CONVERTED_AT_ONCE]]
-        await asyncio.sleep(0)
-    return views
+    def from_hub(self, document: Document) -> Document:
+        self._storage.from_stored(document)
+        document["apiVersion"], document["kind"] = self._api_version, self._kind
+        return document
+
+    def to_hub(self, document: Document) -> Document:
+        self._storage.to_stored(document)
+        document["apiVersion"], document["kind"] = self._storage.api_version, self._storage.kind
+        return document
+
+    def convert(self, document: Document, other: VersionCodec) -> Document:
+        return other.from_hub(self.to_hub(document))
+
+    def view_of_hub(self, hub: StoredObject) -> StoredObject:
+        return self.cached_view(hub)
+
+    def is_up_to_date(self, stored: StoredObject, hub: StoredObject) -> bool:
+        return True
+
+    async def encode(self, document: Document) -> bytes:
+        return encode(document, self.stored_head)
+
+    async def create_guard(self, name: str) -> Guard | None:
+        return None

@@ -1,27 +1,27 @@
-"""Versions that another server has, as an APIService says.
+"""Group versions that an APIService delegates to an extension API server.
 
-This server knows no network of a cluster in which it could find one, so they are not available; but they are
-not unknown, either: clients may try again. Source: k8s.io/kube-aggregator, pkg/apiserver.
+This server has no cluster network on which it could reach one, so such versions are unavailable. They are not
+unknown, though: clients may try again. Source: k8s.io/kube-aggregator, pkg/apiserver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from apiserver.registry.served_resource import ResourceTable
+from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 
 
 class DelegatedVersions:
-    def __init__(self, registry: Registry, table: Callable[[], ResourceTable], group: str) -> None:
+    """Looks for the APIServices in the watch cache."""
+
+    def __init__(self, registry: Registry, served: ServedTable, group: str) -> None:
         """group: of APIServices."""
         self._registry = registry
-        self._table = table
+        self._served = served
         self._group = group
 
     def has(self, group: str, version: str) -> bool:
-        """Whether a stored APIService says that a service answers for them."""
-        services = self._table().find(self._group, "v1", "apiservices")
+        """Returns whether a stored APIService names a service for the group and version."""
+        services = self._served.find(self._group, "v1", "apiservices")
         if services is None:
             return False
         found = self._registry.cache.get_cached(self._registry.key(services, "", f"{version}.{group}"))

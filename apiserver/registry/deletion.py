@@ -1,4 +1,6 @@
-"""What a deletion makes of an object that cannot go at once, and when it can. Pure. Rows G01-G15.
+"""The rules of deletion: preconditions, finalizers, grace periods, and when an object is removed. Pure.
+
+Rows G01-G15.
 
 Source: k8s.io/apiserver, pkg/registry/rest/delete.go.
 """
@@ -34,20 +36,20 @@ def check_preconditions(resource: ServedResource, document: Document, options: D
 
 
 def may_be_removed(resource: ServedResource, document: Document) -> bool:
-    """Once it is being deleted: has it nothing left to wait for?"""
+    """Returns whether an object that is being deleted has no finalizer and no grace period left."""
     has_grace = bool(document["metadata"].get("deletionGracePeriodSeconds"))
     return not has_grace and not resource.strategy.blockers(document)
 
 
-def marked(resource: ServedResource, document: Document, options: DeleteOptions, now: float) -> Document:
-    """The object as this deletion leaves it, if it cannot go at once; else as it is.
+def mark(resource: ServedResource, document: Document, options: DeleteOptions, now: float) -> Document:
+    """Returns the object as this deletion leaves it if it cannot be removed at once, else unchanged.
 
     document: taken over. now: seconds since 1970.
     """
     strategy, meta = resource.strategy, document["metadata"]
     finalizers = object_meta.finalizers(document)
     if strategy.has_dependents:
-        finalizers = options.finalizers(document, orphans_by_default=strategy.orphans_dependents)
+        finalizers = options.finalizers(document, orphans_by_default=strategy.orphans_by_default)
     if finalizers:
         meta["finalizers"] = finalizers
     else:

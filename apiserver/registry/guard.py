@@ -1,4 +1,4 @@
-"""What must still hold about another key at the moment of a write."""
+"""Conditions of a write on other keys, as that its namespace still exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from storage.interface import Condition
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """renew: looks again, after the condition did not hold; raises what speaks against the write."""
+    """A condition that is part of the transaction of a write.
+
+    renew: returns the condition as of now, after the last one did not hold. Raises ApiError if the write must
+        not be done any more.
+    """
 
     condition: Condition
     renew: Callable[[], Awaitable[Condition]]

@@ -1,7 +1,8 @@
-"""What the registry answers with, where it is more than an object."""
+"""Results of the registry that are more than an object."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apiserver.registry.stored_object import StoredObject
@@ -9,7 +10,7 @@ from apiserver.registry.stored_object import StoredObject
 
 @dataclass(frozen=True, slots=True)
 class ObjectList:
-    """The answer to a list. continue_token is empty on the last chunk."""
+    """The result of a list, or of one chunk of it. continue_token is empty on the last chunk."""
 
     objects: list[StoredObject]
     revision: int
@@ -19,8 +20,24 @@ class ObjectList:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What a delete did. found: the object as it is now, or was at last if `is_removed`."""
+    """The result of a deletion, with the warnings for its client.
+
+    found: the object as it is now, or was at last if `is_removed`.
+    """
 
     found: StoredObject
     is_removed: bool
     uid: str
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The object as clients of the resource see it, and what they should know of it.
+
+    is_noop: nothing was written, since nothing would change.
+    """
+
+    found: StoredObject
+    warnings: Sequence[str] = ()
+    is_noop: bool = False

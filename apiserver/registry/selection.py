@@ -1,4 +1,4 @@
-"""Which objects of a resource a list or a watch is about: the keys to look at, and the test for each."""
+"""Which objects of a resource a list or a watch selects: the range of keys, and a predicate for each."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from apiserver.meta.selectors import FieldSelector, LabelSelector
-from apiserver.registry.served_resource import ServedResource, VersionCodec
+from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.version_codec import VersionCodec
 from storage.interface import KeyRange
 from storage.keys import after, object_key, prefix_range
 from storage.watch_cache.fanout import Scope
 
-Predicate = Callable[[StoredObject], bool]
+ObjectPredicate = Callable[[StoredObject], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """keys and scope say the same, for lists and for watches; predicate None selects all of them.
+    """The objects that are selected. keys (for lists) and scope (for watches) say the same.
 
-    is_of_views: what is selected depends on what clients see, which may take asking somebody: until that has
-        been done the predicate selects what may turn out to be selected. Of what is shown it tells for sure.
+    predicate: None selects all of them.
+    is_of_views: the predicate is about the client's version, which may take a webhook to know. For a stored
+        object it then also selects what might turn out to be selected; for a view it is exact.
     """
 
     keys: KeyRange
     scope: Scope
-    predicate: Predicate | None
+    predicate: ObjectPredicate | None
     is_of_views: bool = False
 
 
@@ -51,20 +53,18 @@ def select(
         keys, scope = prefix_range(folder), Scope(key_prefix=folder)
     else:
         keys, scope = prefix_range(prefix), Scope()
-    if resource.keeping is not None and any(
-        each.field in resource.selectable_fields for each in fields.requirements
-    ):
-        predicate = _of_views(resource.keeping, _predicate(resource, prefix, labels, fields))
+    if resource.is_custom and any(each.field in resource.selectable_fields for each in fields.requirements):
+        predicate = _of_views(resource.codec, _predicate(resource, prefix, labels, fields))
         return Selection(keys, scope, predicate, is_of_views=True)
     return Selection(keys, scope, _predicate(resource, prefix, labels, fields))
 
 
-def _of_views(keeping: VersionCodec, selects: Predicate | None) -> Predicate:
+def _of_views(codec: VersionCodec, selects: ObjectPredicate | None) -> ObjectPredicate:
     assert selects is not None
 
     def test(found: StoredObject) -> bool:
         try:
-            view = keeping.shown(found)
+            view = codec.cached_view(found)
         except CorruptObject:
             return True
         return view is None or selects(view)
@@ -74,7 +74,7 @@ def _of_views(keeping: VersionCodec, selects: Predicate | None) -> Predicate:
 
 def _predicate(
     resource: ServedResource, prefix: str, labels: LabelSelector, fields: FieldSelector
-) -> Predicate | None:
+) -> ObjectPredicate | None:
     if fields.selects_everything:
         if labels.selects_everything:
             return None
@@ -103,7 +103,7 @@ def _predicate(
     return test
 
 
-def _of_labels(labels: LabelSelector) -> Predicate:
+def _of_labels(labels: LabelSelector) -> ObjectPredicate:
     matches_labels = labels.compile()
 
     def test(found: StoredObject) -> bool:

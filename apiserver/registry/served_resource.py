@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol
 from apiserver.meta import table
 from apiserver.meta.selectors import CustomFields
 from apiserver.meta.table import Columns
-from apiserver.registry.guard import Guard
-from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
+from apiserver.registry.stored_object import head_of
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy
+from apiserver.registry.version_codec import IdentityCodec, VersionCodec
 from apiserver.schema.compile import SchemaCompiler
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion
@@ -23,12 +23,12 @@ ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patc
 
 FieldGetter = Callable[[Document], str]
 # Checks, prunes and completes a document in place; returns the paths of the unknown fields it has removed.
-Check = Callable[[Document], list[str]]
+SchemaCheck = Callable[[Document], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleFields:
-    """Where a resource has what its scale shows.
+    """The fields of a resource that its scale shows.
 
     selector: the text by which the pods are found, of a document; empty if there is none.
     replicas, status_replicas: paths of numbers.
@@ -49,7 +49,7 @@ class Subresource:
     """A path below objects of a resource.
 
     update: how it takes updates and patches of the object; None where it is something else.
-    kind, group_version: what it speaks, where that is not the parent's kind.
+    kind, group_version: of its documents, where they are not of the parent's kind.
     definition: its schema's name. What is no view of the object and has none connects to a node.
     scale: of the subresource that is one.
     has_paths: any path may follow.
@@ -65,59 +65,8 @@ class Subresource:
     has_paths: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ConversionCodec:
-    """How objects that are kept in another version come and go.
-
-    group_resource, api_version, kind: of the stored form.
-    to_stored, from_stored: convert a document's content, in place.
-    """
-
-    group_resource: GroupResource
-    api_version: str
-    kind: str
-    to_stored: Callable[[Document], None]
-    from_stored: Callable[[Document], None]
-
-    @property
-    def head(self) -> bytes:
-        return head_of(self.api_version, self.kind)
-
-
-class VersionCodec(Protocol):
-    """How objects are kept whose rules are about the version that clients see, as custom resources' are.
-
-    They may be stored in any version, and under a schema that has changed since. To show them may take I/O.
-
-    stored_head: what those begin with that are stored now.
-    """
-
-    @property
-    def stored_head(self) -> bytes: ...
-
-    def shown(self, found: StoredObject) -> StoredObject | None:
-        """A stored object as clients see it; itself where that is the same. None if only `show` can tell."""
-        ...
-
-    async def show(self, objects: Sequence[StoredObject]) -> list[StoredObject]:
-        """As `shown`, whatever it takes. Raises ApiError where that fails."""
-        ...
-
-    async def to_stored(self, document: Document) -> Document:
-        """A document as it is stored; the one given is not changed. Raises TooDeep, ApiError."""
-        ...
-
-    def in_version_of(self, other: ServedResource, document: Document) -> Document:
-        """A document, taken over, in another version, as far as that can be told without I/O."""
-        ...
-
-    async def guard(self, name: str) -> Guard:
-        """What must still hold when an object of this name is created. Raises ApiError if it must not be."""
-        ...
-
-
 class Preparation(Protocol):
-    """What a resource needs before it can be used, if that takes long to make.
+    """Something that a resource needs before it can be used, and that takes long to make.
 
     prepare: may run in a thread, also several times.
     """
@@ -134,13 +83,13 @@ class ServedResource:
 
     list_kind: of collections; `{kind}List` if empty.
     storage_version: the version in which its objects are kept.
-    conversion: between that version and this one, if they differ. Strategy and selectable fields are about
-        documents as they are stored; schema and columns about those that clients see.
-    keeping: where all of these are about documents that clients see, how they are stored.
+    version_codec: between what is stored and what clients see; None where that is the same. Strategy and
+        selectable fields are about documents of its hub version, schema and columns about the client's.
+    is_custom: a CustomResourceDefinition defines it.
     schema: gets the schema; called when it is first needed.
-    walks: where its walk is compiled, together with those of others that share definitions.
-    walk: gets its walk where it has one of its own.
-    preparations: each to be made before it is used, aside.
+    schema_compiler: compiles its schema, together with those of others that share definitions.
+    compile_check: makes its check if that is not compiled from its schema.
+    preparations: each to be prepared in a thread before the resource is used.
     openapi: gets its schema as OpenAPI v3 has it, where it is not among the definitions; True: as v2 has it.
     selectable_fields: for each field that lists can be selected by, beside name and namespace, how to
         read it.
@@ -161,24 +110,25 @@ class ServedResource:
     columns: Columns = table.DEFAULT
     selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
     storage_version: str = ""
-    conversion: ConversionCodec | None = None
-    keeping: VersionCodec | None = None
+    version_codec: VersionCodec | None = None
+    is_custom: bool = False
     definition: str = ""  # the schema's name in OpenAPI
     deprecation: Deprecation | None = None
     schema_compiler: SchemaCompiler = field(default_factory=SchemaCompiler)
-    walk: Callable[[], Check] | None = None
+    compile_check: Callable[[], SchemaCheck] | None = None
     preparations: tuple[Preparation, ...] = ()
     openapi: Callable[[bool], Document] | None = None
-    # What others have made for it, by keys of theirs; it goes with the resource.
-    made: dict[object, Any] = field(default_factory=dict, repr=False)
+    # What is derived from it elsewhere (encoders, field managers), by keys of theirs; it goes with the
+    # resource.
+    derived: dict[object, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not self.list_kind:
             object.__setattr__(self, "list_kind", f"{self.kind}List")
 
     @cached_property
-    def token(self) -> object:
-        """Stands for it in keys of what may be kept longer than it is served."""
+    def cache_key(self) -> object:
+        """Identifies the resource in keys of caches that may outlive it."""
         return object()
 
     @cached_property
@@ -195,7 +145,7 @@ class ServedResource:
 
     @cached_property
     def deprecation_warning(self) -> str:
-        """What clients are told with each answer; empty for nearly all."""
+        """The warning that each answer carries; empty for nearly all resources."""
         return self.deprecation.warning(f"{self.api_version} {self.kind}") if self.deprecation else ""
 
     @cached_property
@@ -204,59 +154,21 @@ class ServedResource:
         return head_of(self.api_version, self.kind)
 
     @cached_property
-    def stored_head(self) -> bytes:
-        """What its objects begin with where they are kept."""
-        if self.keeping is not None:
-            return self.keeping.stored_head
-        return self.conversion.head if self.conversion else self.head
+    def codec(self) -> VersionCodec:
+        """Stands between what is stored and what clients of this version see."""
+        return self.version_codec or IdentityCodec(self.head, self.group_resource, self.kind)
 
     @cached_property
     def stored_group_resource(self) -> GroupResource:
-        """Whose objects they are where they are kept."""
-        return self.conversion.group_resource if self.conversion else self.group_resource
-
-    def view(self, found: StoredObject) -> StoredObject:
-        """A stored object in this version, for encoders. Raises NotShown if only `shown` can tell."""
-        shown = self.view_at_hand(found)
-        if shown is None:
-            raise NotShown(found.key)
-        return shown
-
-    async def shown(self, objects: Sequence[StoredObject]) -> list[StoredObject]:
-        """Stored objects in this version, whatever it takes. Raises ApiError where that fails."""
-        if self.keeping is None:
-            return [self.view(each) for each in objects]
-        return await self.keeping.show(objects)
-
-    def view_at_hand(self, found: StoredObject) -> StoredObject | None:
-        """A stored object in this version; None if only `shown` can tell."""
-        if self.keeping is not None:
-            return self.keeping.shown(found) if found.head else found
-        if self.conversion is None or not found.head:
-            return found
-        document = found.document()
-        revision = document["metadata"].get("resourceVersion")  # What was not stored (a dry run) has none.
-        rest = encode(self.from_stored(document), self.head)[len(self.head) :]
-        return StoredObject(found.key, self.head, with_revision(rest, int(revision)) if revision else rest)
-
-    def from_stored(self, document: Document) -> Document:
-        """A stored document, taken over, in this version."""
-        if self.conversion is not None:
-            self.conversion.from_stored(document)
-            document["apiVersion"], document["kind"] = self.api_version, self.kind
-        return document
-
-    def to_stored(self, document: Document) -> Document:
-        """A document of this version, taken over, as it is stored."""
-        if self.conversion is not None:
-            self.conversion.to_stored(document)
-            document["apiVersion"], document["kind"] = self.conversion.api_version, self.conversion.kind
-        return document
+        """The resource under which its objects are stored, and for which admission plugins are asked."""
+        return self.codec.stored_group_resource
 
     @cached_property
-    def check(self) -> Check:
+    def check(self) -> SchemaCheck:
         """Checks and prunes a document; compiled when the first one comes."""
-        return self.walk() if self.walk is not None else self.schema_compiler.of(self.schema())
+        if self.compile_check is not None:
+            return self.compile_check()
+        return self.schema_compiler.compile(self.schema())
 
     def compile(self) -> None:
         """Make now what a thread would need first: made in the event loop, it is made once."""
@@ -286,11 +198,7 @@ class ServedResource:
         """The fields that lists and watches can be selected by."""
         always = {"metadata.name", "metadata.namespace"} if self.is_namespaced else {"metadata.name"}
         fields = always | set(self.selectable_fields)
-        return frozenset(fields) if self.keeping is None else CustomFields(fields)
-
-
-class NotShown(Exception):
-    """An object must be converted by somebody else before it can be shown."""
+        return CustomFields(fields) if self.is_custom else frozenset(fields)
 
 
 class ResourceTable:
@@ -356,8 +264,8 @@ class ResourceTable:
             touched.setdefault(each.group_version, ([], []))[1].append(each)
         for group_version, (without, more) in touched.items():
             before = [each for each in table._by_version.get(group_version, ()) if each not in without]
-            custom = [each for each in before if each.keeping is not None]
-            served = [each for each in before if each.keeping is None]
+            custom = [each for each in before if each.is_custom]
+            served = [each for each in before if not each.is_custom]
             served += sorted([*custom, *more], key=_by_name)
             if served:
                 table._by_version[group_version] = tuple(served)
@@ -373,6 +281,19 @@ class ResourceTable:
             in_order = (*self._first_groups, *sorted(table._by_group.keys() - set(self._first_groups)))
             table._by_group = {each: table._by_group[each] for each in in_order if each in table._by_group}
         return table
+
+
+class ServedTable:
+    """Holds the table of what is served at the moment: what is served changes by replacing the table.
+
+    Whoever serves requests holds this, and takes `current` anew for each.
+    """
+
+    def __init__(self, table: ResourceTable) -> None:
+        self.current = table
+
+    def find(self, group: str, version: str, resource: str) -> ServedResource | None:
+        return self.current.find(group, version, resource)
 
 
 def _by_name(resource: ServedResource) -> str:

@@ -39,12 +39,12 @@ class TooDeep(ValueError):
 
 
 class StoredObject:
-    """One version of one object, ready to be sent. What else is asked of it is worked out once.
+    """One version of one object, ready to be sent. Whatever else is asked of it is derived once and cached.
 
     A damaged value has an empty head; whoever reads it is told by `CorruptObject`.
-    metadata_end: how much of the tail is metadata. 0: nobody asked yet, or only decoding tells.
-    forms: what others have made of it and may take away again at any time, by keys of theirs.
-    conforms_to: the number of the schema under which it has been found to be as it should; 0: nobody looked.
+    metadata_end: the length of the metadata in the tail; 0 if it is not known yet, or only decoding tells.
+    forms: other encodings and versions of it, by keys of their caches, which may evict them at any time.
+    conforms_to: the number of the schema that it is known to conform to; 0 if it was not checked.
     """
 
     __slots__ = (
@@ -71,16 +71,22 @@ class StoredObject:
 
     @classmethod
     def of(cls, stored: Stored) -> StoredObject:
-        """The object in a stored value."""
+        """Returns the object in a stored value."""
         start = stored.value.find(_METADATA) + len(_METADATA)
         if start < len(_METADATA) or stored.value[start : start + 1] != b"{":
             return cls(stored.key, b"", b"")
         head = stored.value[:start]
         return cls(
             stored.key,
-            _shared_heads.setdefault(head, head),
+            head,
             with_revision(stored.value[start:], stored.mod_revision),
         )
+
+    @classmethod
+    def written(cls, key: str, head: bytes, value: bytes, revision: int | None) -> StoredObject:
+        """The object in a value that begins with `head`. revision: None if it is not stored, and has none."""
+        metadata_on = value[len(head) :]
+        return cls(key, head, metadata_on if revision is None else with_revision(metadata_on, revision))
 
     @property
     def json(self) -> bytes:
@@ -140,9 +146,21 @@ class StoredObject:
         return b'{"resourceVersion":"%d"%b' % (revision, self.tail[end:])
 
 
-# One bytes object for all objects with the same head. Versions of types are few; those of custom types may
-# come and go, a few hundred bytes each.
-_shared_heads: Final[dict[bytes, bytes]] = {}
+class ObjectDecoder:
+    """Decodes stored values, as the watch cache does; objects with the same head share one bytes object.
+
+    Versions of types are few; those of custom types may come and go, a few hundred bytes each.
+    """
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, bytes] = {}
+
+    def __call__(self, stored: Stored) -> StoredObject:
+        found = StoredObject.of(stored)
+        found.head = self._heads.setdefault(found.head, found.head)
+        return found
+
+
 _REVISION_OPENING: Final = b'{"resourceVersion":"'
 
 

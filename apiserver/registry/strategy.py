@@ -1,4 +1,4 @@
-"""The points at which resources differ: what is prepared, checked and decided for each.
+"""Strategies: the hooks in which resources differ.
 
 A strategy is data: a set of small functions over documents, none of which does I/O. The defaults are
 what most resources do. Source of the division: k8s.io/apiserver, pkg/registry/rest.
@@ -7,7 +7,6 @@ what most resources do. Source of the division: k8s.io/apiserver, pkg/registry/r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,6 +14,7 @@ from apiserver.field_errors import FieldError
 from apiserver.meta import names, object_meta
 from apiserver.meta.names import NameRule
 from apiserver.registry.allocations import Allocator
+from apiserver.registry.findings import Findings
 from apiserver.vocabulary import Document, UserInfo
 
 
@@ -32,7 +32,7 @@ def _no_warnings(new: Document, old: Document | None) -> list[str]:
 
 
 class WriteContext(NamedTuple):
-    """What a write has beside its documents.
+    """Who writes, and when.
 
     user: None if the server itself writes. now: as documents have it.
     """
@@ -41,13 +41,20 @@ class WriteContext(NamedTuple):
     now: str
 
 
+# Evaluates rules that are CEL expressions: (new, old, errors found so far, is_bounded). Some errors prevent
+# it. Returns these errors and its own. Bounded, it raises TakesLong after a few milliseconds. `old`: None
+# for a create.
+ExpressionRules = Callable[[Document, Document | None, Sequence[FieldError], bool], Findings]
+
+
 @dataclass(frozen=True, slots=True)
 class UpdateStrategy:
     """How one endpoint of a resource takes updates: its main one, or a subresource.
 
     prepare: (new, old): takes over from `old` what this endpoint may not change.
-    stamp: (stamp, new, old): writes in by whom, or when, the change is made.
+    stamp: (context, new, old): writes in by whom, or when, the change is made.
     validate: (new, old): what is wrong with the change, beyond what is wrong with `new` itself.
+    expressions: the rules of the type's schema that are expressions.
     change_checks, object_checks: how often Kubernetes checks the change of the metadata, and the metadata
         itself, in its generic code and again in the type's own. An answer repeats each cause as often.
     """
@@ -57,6 +64,7 @@ class UpdateStrategy:
     change_checks: int = 2
     object_checks: int = 4
     stamp: Callable[[WriteContext, Document, Document], None] | None = None
+    expressions: ExpressionRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +72,25 @@ class Strategy:
     """The rules of one resource.
 
     prepare_create: fills in and takes out what clients have no say in.
-    stamp_create: writes into a new object by whom, or when, it is made.
+    stamp_create: (context, document): writes into a new object by whom, or when, it is made.
     validate: what is wrong with an object about to be stored, beside its metadata.
     validate_create: what is wrong with a new object only.
+    expressions: the rules of the type's schema that are expressions, for a new object.
     warn: (new, old, None for a new object): what the client should know, though it is allowed.
     has_generation: metadata.generation counts changes of everything but `generation_ignores`.
-    is_updated_blindly: an update need not say which version it replaces.
-    takes_bare_finalizers: the names of finalizers need no domain.
-    creates_on_update: PUT of an absent object creates it.
+    allows_unconditional_update: an update need not name the resourceVersion that it replaces.
+    allows_unqualified_finalizers: the names of finalizers need no domain.
+    allows_create_on_update: a PUT of an absent object creates it.
     grace_period_s: (object, seconds asked for): how long a deletion waits for somebody to confirm it;
         None for resources that are deleted at once.
     mark_deleted: what else changes when a deletion begins, and whether it has a grace period.
     blockers: whatever must be gone before the object is removed: its finalizers.
-    orphans_dependents: what a delete that names no policy does (Jobs).
-    heeds_policy: it matters what a delete says of dependents (not of definitions, which have none).
-    returns_deleted: a delete answers with the object instead of a Status.
+    orphans_by_default: what a delete that names no policy does (Jobs).
+    has_dependents: the propagation policy of a delete matters (not for definitions).
+    returns_deleted: the response to a delete is the object instead of a Status.
     ttl_s: objects expire this long after their last write (Events).
-    holding: what objects hold that no other may have (Services).
-    takes_long: even small objects may take long to check.
+    allocator: chooses what objects have and no other may have (addresses of Services).
+    is_costly: even small objects may take long to check, so that it is never done in the event loop.
     """
 
     name_rule: NameRule = names.dns_subdomain
@@ -89,6 +98,7 @@ class Strategy:
     stamp_create: Callable[[WriteContext, Document], None] | None = None
     validate: Callable[[Document], list[FieldError]] = _no_errors
     validate_create: Callable[[Document], list[FieldError]] = _no_errors
+    expressions: ExpressionRules | None = None
     warn: Callable[[Document, Document | None], list[str]] = _no_warnings
     update: UpdateStrategy = UpdateStrategy()
     has_generation: bool = False
@@ -99,24 +109,16 @@ class Strategy:
     grace_period_s: Callable[[Document, int | None], int] | None = None
     mark_deleted: Callable[[Document, str], None] | None = None
     blockers: Callable[[Document], Sequence[str]] = object_meta.finalizers
-    orphans_dependents: bool = False
+    orphans_by_default: bool = False
     has_dependents: bool = True
     returns_deleted: bool = False
     ttl_s: int | None = None
     allocator: Allocator | None = None
     delete_warning: str = ""
-    takes_long: bool = False
+    is_costly: bool = False
 
 
 DEFAULT_STRATEGY: Final = Strategy()
-
-
-# Whether others wait for what is done now. Then a check may say that it takes long instead of what is wrong.
-others_wait: Final[ContextVar[bool]] = ContextVar("others_wait", default=False)
-
-
-class TakesLong(Exception):
-    """Raised by a check that others should not wait for. It is made again where they do not."""
 
 
 # ---- hooks that many resources share

@@ -1,13 +1,14 @@
-"""How objects get into the store and out of it: their lease, what they hold, and what must hold meanwhile.
+"""Writes of objects as transactions: with their lease, their allocations, and what must hold meanwhile.
 
-Each write is one transaction, done only if the object is at the revision that its writer has seen.
+Each write is one transaction, done only if the object is at the revision that its writer has seen. If another
+writer of the object was faster, it is `write_path`, or `delete_path`, that begins again on the newer object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from apiserver.registry.allocations import Change, ObjectAllocations
+from apiserver.registry.allocations import ExtraWrites, ObjectAllocations
 from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
@@ -16,7 +17,7 @@ from storage.interface import NO_LEASE, Condition, Delete, Put, Storage
 from storage.lease_manager import LeaseManager
 
 
-class Commits:
+class Transactions:
     """Writes of objects of all resources. prefix: of all keys."""
 
     def __init__(self, store: Storage, *, prefix: str) -> None:
@@ -24,43 +25,43 @@ class Commits:
         self._prefix = prefix
         self._leases = LeaseManager(store)
 
-    def holder(self, resource: ServedResource, key: str) -> ObjectAllocations | None:
-        """What finds for an object what it is to hold; None where objects hold nothing."""
+    def allocations(self, resource: ServedResource, key: str) -> ObjectAllocations | None:
+        """Returns the allocations of an object, for one write; None where objects have none."""
         allocator = resource.strategy.allocator
         if allocator is None:
             return None
         return ObjectAllocations(self._store, allocator, prefix=self._prefix, owner=key)
 
     async def create(
-        self, resource: ServedResource, key: str, value: bytes, guards: Sequence[Guard], change: Change
+        self, resource: ServedResource, key: str, value: bytes, guards: Sequence[Guard], extra: ExtraWrites
     ) -> int:
-        """Returns the revision. Raises KeyExists for `key` or what `change` adds, and what `guards` raise."""
+        """Returns the revision. Raises KeyExists for `key` or what `extra` adds, and what `guards` raise."""
         return await self._with_lease(
-            resource, lambda lease: self._create_guarded(key, value, lease, guards, change)
+            resource, lambda lease: self._create_guarded(key, value, lease, guards, extra)
         )
 
     async def _create_guarded(
-        self, key: str, value: bytes, lease: int, guards: Sequence[Guard], change: Change
+        self, key: str, value: bytes, lease: int, guards: Sequence[Guard], extra: ExtraWrites
     ) -> int:
-        if not guards and not change.writes:
+        if not guards and not extra.writes:
             return await self._store.create(key, value, lease=lease)
         held = [guard.condition for guard in guards]
         while True:
-            conditions = (*held, Condition(key, 0), *change.conditions)
+            conditions = (*held, Condition(key, 0), *extra.conditions)
             try:
-                return await self._store.transact(conditions, (Put(key, value, lease), *change.writes))
+                return await self._store.transact(conditions, (Put(key, value, lease), *extra.writes))
             except RevisionMismatch:
                 if not guards:
                     raise
                 held = [await guard.renew() for guard in guards]
 
     async def replace(
-        self, resource: ServedResource, key: str, value: bytes, *, expected: int, change: Change
+        self, resource: ServedResource, key: str, value: bytes, *, expected: int, extra: ExtraWrites
     ) -> int:
-        """Returns the revision. Raises RevisionMismatch, and KeyExists for what `change` adds."""
-        if change.writes:
-            conditions = (Condition(key, expected), *change.conditions)
-            return await self._store.transact(conditions, (Put(key, value), *change.writes))
+        """Returns the revision. Raises RevisionMismatch, and KeyExists for what `extra` adds."""
+        if extra.writes:
+            conditions = (Condition(key, expected), *extra.conditions)
+            return await self._store.transact(conditions, (Put(key, value), *extra.writes))
         return await self._with_lease(
             resource,
             lambda lease: self._store.compare_and_put(key, value, expected=expected, lease=lease),
@@ -71,12 +72,12 @@ class Commits:
         return await self._store.compare_and_put(key, value, expected=expected)
 
     async def remove(self, resource: ServedResource, key: str, document: Document, *, expected: int) -> None:
-        """Delete the object, and with it what it holds. document: it, as it is stored now.
+        """Delete the object, and with it its allocations. document: it, as it is stored now.
 
         Raises RevisionMismatch.
         """
-        holder = self.holder(resource, key)
-        released = holder.release(document) if holder is not None else ()
+        allocations = self.allocations(resource, key)
+        released = allocations.release(document) if allocations is not None else ()
         if released:
             await self._store.transact((Condition(key, expected),), (Delete(key), *released))
         else:

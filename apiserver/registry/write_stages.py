@@ -1,113 +1,85 @@
-"""What becomes of a document before it is stored: the server's fields, its resource's rules, what is wrong.
+"""The stages that a document goes through before it is stored. Pure.
 
-Pure.
+`write_path` calls them in their order, and decides where each runs.
 
 Source: k8s.io/apiserver, pkg/registry/rest/{create,update}.go. Rows B01-B15, I13, J11, L01, L02.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final
 
 import orjson
 
 from apiserver.errors import BadRequest, Conflict, Invalid
 from apiserver.field_errors import FieldError, invalid, quote
+from apiserver.golang.quoting import strconv_error
 from apiserver.meta import object_meta
+from apiserver.registry.findings import Findings
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.strategy import UpdateStrategy, WriteContext
-from apiserver.vocabulary import Document, GroupKind, UserInfo
+from apiserver.registry.strategy import WriteContext
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document, GroupKind
 from storage.resource_version import InvalidResourceVersion, parse_resource_version
 
 GENERATION_MAX: Final = (1 << 63) - 1
 # Nobody reads more, and a body may have a million things wrong.
 ERRORS_MAX: Final = 1_000
 
-# The stored form of an object as it would be, and as it is (None for a new one): the last word about a write.
-Admit = Callable[[Document, Document | None], Awaitable[None]]
-# (new, old, the managedFields that the client sent): writes into the stored form of an object as it would be
-# who owns what of it. `old` is None for a new object.
-Track = Callable[[Document, Document | None, Any], None]
-
-
-class Writer(NamedTuple):
-    """Who writes, and who else has a say.
-
-    user: who writes; None for the server itself.
-    mutate, admit: asked before and after the resource's own rules, at each attempt; the first may change the
-        new document.
-    track: asked at each attempt when the object is as it will be stored; without it owners stay, and nobody
-        owns anything of a new object.
-    is_large: others need not wait while the new document is made and checked; as they need not where the
-        stored object is large.
-    """
-
-    user: UserInfo | None
-    mutate: Admit | None
-    admit: Admit | None
-    track: Track | None
-    is_large: bool
-
-
 # ---- a new object
 
 
-def place(resource: ServedResource, namespace: str, document: Document) -> None:
+def place(request: WriteRequest, document: Document) -> None:
     """Put a new document where it is to be. Raises Invalid."""
     meta = document["metadata"]
     version = meta.pop("resourceVersion", "")
     if version not in ("", "0"):
         # Row B14; kube-apiserver answers 500 here.
         problem = invalid("metadata.resourceVersion", version, "must not be set on objects to be created")
-        raise refusal(resource, meta.get("name", ""), [problem])
-    if resource.is_namespaced:
-        meta["namespace"] = namespace
+        raise refusal(request.resource, meta.get("name", ""), [problem])
+    if request.resource.is_namespaced:
+        meta["namespace"] = request.namespace
     else:
         meta.pop("namespace", None)
 
 
-def prepare_create(resource: ServedResource, document: Document, writer: Writer, now: str) -> None:
+def prepare_create(request: WriteRequest, draft: Draft, document: Document, now: str) -> None:
     """Make a new document, which has its identity, what will be stored. now: as documents have it."""
-    strategy = resource.strategy
+    strategy = request.resource.strategy
     if strategy.has_generation:
         document["metadata"]["generation"] = 1
     strategy.prepare_create(document)
     if strategy.stamp_create is not None:
-        strategy.stamp_create(WriteContext(writer.user, now), document)
-    if writer.track is not None:
-        writer.track(document, None, None)
+        strategy.stamp_create(WriteContext(request.user, now), document)
+    _manage_fields(request, draft, document, None, None)
 
 
-def check_create(resource: ServedResource, document: Document) -> None:
-    """Raises Invalid, and TakesLong."""
-    strategy, meta = resource.strategy, document["metadata"]
-    errors = _of_metadata(meta, resource)
-    errors += strategy.validate_create(document) + strategy.validate(document)
+def validate_create(request: WriteRequest, document: Document, is_bounded: bool) -> Findings:
+    """Returns what is wrong with a new document, or what its client should know. Raises TakesLong."""
+    resource, strategy = request.resource, request.resource.strategy
+    own = Findings(strategy.validate_create(document))
+    if strategy.expressions is not None:
+        own = strategy.expressions(document, None, own.errors, is_bounded)
+    errors = [*_of_metadata(document["metadata"], resource), *own.errors, *strategy.validate(document)]
     if errors:
-        raise refusal(resource, meta.get("name", ""), errors)
+        return Findings(errors)
+    return Findings((), [*strategy.warn(document, None), *own.warnings])
 
 
 # ---- a change
 
 
-def prepare_update(
-    resource: ServedResource,
-    rules: UpdateStrategy,
-    new: Document,
-    old: Document,
-    writer: Writer,
-    now: str,
-    *,
-    checks_uid: bool,
-) -> bool:
+def prepare_update(request: WriteRequest, draft: Draft, new: Document, old: Document, now: str) -> bool:
     """Make `new` what will be stored in place of `old`. now: as documents have it.
 
-    checks_uid: the new document's uid is a precondition rather than a change (PUT).
-    Returns whether it is for sure what is stored already. Raises Conflict, Invalid, BadRequest.
+    Returns whether that is what is stored already. Raises Conflict, Invalid, BadRequest.
     """
+    resource, rules = request.resource, request.update or request.resource.strategy.update
     meta, old_meta = new["metadata"], old["metadata"]
-    _require_expected(resource, meta, old_meta, checks_uid=checks_uid)
+    _require_expected(resource, meta, old_meta, checks_uid=request.checks_uid)
+    # Who names no version means the one that there is.
+    meta["resourceVersion"] = old_meta["resourceVersion"]
     if resource.is_namespaced:
         meta["namespace"] = meta.get("namespace") or old_meta["namespace"]
     else:
@@ -116,32 +88,35 @@ def prepare_update(
     object_meta.prepare_update(meta, old_meta)
     rules.prepare(new, old)
     if rules.stamp is not None:
-        rules.stamp(WriteContext(writer.user, now), new, old)
-    if writer.track is not None:
-        writer.track(new, old, sent_managed_fields)
-    elif "managedFields" in old_meta:
-        meta["managedFields"] = old_meta["managedFields"]
+        rules.stamp(WriteContext(request.user, now), new, old)
+    _manage_fields(request, draft, new, old, sent_managed_fields)
     if resource.strategy.has_generation and _differs(new, old, resource.strategy.generation_ignores):
         meta["generation"] = next_generation(old_meta)
     return is_same(new, old)
 
 
-def check_update(
-    resource: ServedResource, rules: UpdateStrategy, new: Document, old: Document, *, is_unchanged: bool
-) -> list[str]:
-    """What the client should know of a change. Raises Invalid, and TakesLong."""
+def validate_update(
+    request: WriteRequest, new: Document, old: Document, is_unchanged: bool, is_bounded: bool
+) -> Findings:
+    """Returns what is wrong with a change, or what its client should know. Raises TakesLong."""
+    resource, strategy = request.resource, request.resource.strategy
     if is_unchanged:
         # What is stored and stays as it is has been checked.
-        return resource.strategy.warn(new, old)
+        return Findings((), strategy.warn(new, old))
+    rules = request.update or strategy.update
     meta, old_meta = new["metadata"], old["metadata"]
-    changes = object_meta.validate_update(meta, old_meta)
-    itself = _of_metadata(meta, resource)
-    errors = changes * rules.change_checks + itself * rules.object_checks
-    errors += rules.validate(new, old)
-    errors += resource.strategy.validate(new)
+    own = Findings(rules.validate(new, old))
+    if rules.expressions is not None:
+        own = rules.expressions(new, old, own.errors, is_bounded)
+    errors = [
+        *object_meta.validate_update(meta, old_meta) * rules.change_checks,
+        *_of_metadata(meta, resource) * rules.object_checks,
+        *own.errors,
+        *strategy.validate(new),
+    ]
     if errors:
-        raise refusal(resource, old_meta["name"], errors)
-    return resource.strategy.warn(new, old)
+        return Findings(errors)
+    return Findings((), [*strategy.warn(new, old), *own.warnings])
 
 
 def _require_expected(
@@ -169,12 +144,32 @@ def _require_revision(text: str) -> None:
     try:
         parse_resource_version(text)
     except InvalidResourceVersion as error:
+        reason = strconv_error("ParseUint", error.text, error.problem)
         raise BadRequest(
-            f"invalid resource version: metadata.resourceVersion: Invalid value: {quote(text)}: {error}"
+            f"invalid resource version: metadata.resourceVersion: Invalid value: {quote(text)}: {reason}"
         ) from None
 
 
 # ---- both
+
+
+def _manage_fields(
+    request: WriteRequest, draft: Draft, new: Document, old: Document | None, sent: Any
+) -> None:
+    """Write into a new object who owns which of its fields. sent: the managedFields that the client sent."""
+    meta = new["metadata"]
+    if draft.managed_fields is not None:
+        entries: Sequence[Document] | None = draft.managed_fields
+    elif request.manage_fields is not None:
+        entries = request.manage_fields(new, old, sent)
+    elif old is not None:
+        entries = old["metadata"].get("managedFields", meta.get("managedFields"))
+    else:
+        return
+    if entries:
+        meta["managedFields"] = entries
+    else:
+        meta.pop("managedFields", None)
 
 
 def refusal(resource: ServedResource, name: str, errors: Sequence[FieldError]) -> Invalid:

@@ -1,7 +1,7 @@
-"""What a document of a kind may contain, and the walk that makes sure of it.
+"""Schemas of documents: built-in and custom ones, and their compilation.
 
-`structural` is the schema as plain data. `builtin` reads the schemas of the built-in types from the
-definitions that the kubernetes-validate package carries, each when it is first asked for. `compile` turns
-a schema into closures that check a document, prune it and normalise it in one pass: nothing interprets a
-schema while a request waits.
+`structural` has the schema as plain data. `builtin` reads the schemas of the built-in types from the
+definitions in the kubernetes-validate package, each at its first use. `compile` turns a schema into closures
+that check, prune and normalise a document in one pass: nothing interprets a schema while a request waits.
+`custom` has the schemas of custom resources.
 """

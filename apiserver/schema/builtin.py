@@ -11,10 +11,12 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.brand import extension_key
+from apiserver.schema.extensions import KUBERNETES_VENDOR, with_vendor
 from apiserver.schema.structural import Kind, Schema
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
-# Types whose JSON is not what their definition says, or says in a way of its own.
+# Types whose JSON the definitions do not describe, or not in terms of a schema's kinds.
 _SPECIAL: Final = {
     _META + "Time": Schema(Kind.TIME, "v1.Time"),
     _META + "MicroTime": Schema(Kind.MICRO_TIME, "v1.MicroTime"),
@@ -24,7 +26,7 @@ _SPECIAL: Final = {
     "io.k8s.apimachinery.pkg.runtime.RawExtension": Schema(Kind.ANY_OBJECT, "runtime.RawExtension"),
 }
 _JSON_SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
-# Definitions that are a JSON schema or something else, of which they do not say what: that, as JSON Schema.
+# The alternatives, as JSON Schema, of the definitions that are a JSON schema or another value: they lack it.
 _OTHER_THAN_SCHEMA: Final[Mapping[str, dict[str, Any]]] = MappingProxyType(
     {
         f"{_JSON_SCHEMA}OrBool": {"type": "boolean"},
@@ -32,7 +34,11 @@ _OTHER_THAN_SCHEMA: Final[Mapping[str, dict[str, Any]]] = MappingProxyType(
         f"{_JSON_SCHEMA}OrStringArray": {"type": "array", "items": {"type": "string"}},
     }
 )
-_EXTENSION: Final = "x-kubernetes-"
+_PATCH_STRATEGY: Final = extension_key(KUBERNETES_VENDOR, "patch-strategy")
+_PATCH_MERGE_KEY: Final = extension_key(KUBERNETES_VENDOR, "patch-merge-key")
+_LIST_TYPE: Final = extension_key(KUBERNETES_VENDOR, "list-type")
+_LIST_MAP_KEYS: Final = extension_key(KUBERNETES_VENDOR, "list-map-keys")
+_MAP_TYPE: Final = extension_key(KUBERNETES_VENDOR, "map-type")
 _SCALARS: Final = {
     ("string", "byte"): (Kind.BYTES, "[]uint8"),
     ("string", ""): (Kind.STRING, "string"),
@@ -44,12 +50,12 @@ _SCALARS: Final = {
 
 
 class BuiltinSchemas:
-    """The definitions of one release, read when the first one is asked for.
+    """The schemas of one release's definitions, which are read when the first one is used.
 
-    vendor: in the names of fields that are extensions of JSON Schema, as `x-kubernetes-list-type`.
+    vendor: as in the extension key `x-kubernetes-list-type`.
     """
 
-    def __init__(self, release: tuple[int, int], vendor: str = "kubernetes") -> None:
+    def __init__(self, release: tuple[int, int], vendor: str = KUBERNETES_VENDOR) -> None:
         self._release = release
         self._vendor = vendor
         self._definitions: dict[str, Any] | None = None
@@ -65,7 +71,7 @@ class BuiltinSchemas:
             self._definitions = orjson.loads(path.read_bytes())["$defs"]
             fields = self._definitions[_JSON_SCHEMA]["properties"]
             self._definitions[_JSON_SCHEMA]["properties"] = {
-                self._field_name(name): field for name, field in fields.items()
+                with_vendor(name, self._vendor): field for name, field in fields.items()
             }
         return self._definitions
 
@@ -75,7 +81,7 @@ class BuiltinSchemas:
         if schema is None:
             definition = self.definitions()[name]
             package, _, kind = name.rpartition(".")
-            # Known before it is complete: definitions refer to themselves.
+            # Registered before it is complete: definitions refer to themselves.
             go_type = f"{package.rpartition('.')[2]}.{kind}"
             schema = Schema(
                 Kind.STRUCT, go_type, definition=name, vendor=self._vendor, **_merging(definition)
@@ -87,7 +93,8 @@ class BuiltinSchemas:
     def _complete(self, schema: Schema, definition: dict[str, Any]) -> None:
         if "properties" in definition:
             schema.required = frozenset(definition.get("required", ()))
-            # Filled, not replaced: a field that merges in its own way shares the fields of its definition.
+            # Filled, not replaced: a field with merge extensions of its own shares the fields of its
+            # definition.
             for key, value in definition["properties"].items():
                 schema.fields[key] = self._schema(value)
             return
@@ -97,11 +104,6 @@ class BuiltinSchemas:
             return
         other = self._schema(definition)
         schema.kind, schema.element, schema.bits = other.kind, other.element, other.bits
-
-    def _field_name(self, name: str) -> str:
-        if not name.startswith(_EXTENSION):
-            return name
-        return f"x-{self._vendor}-{name.removeprefix(_EXTENSION)}"
 
     def _schema(self, definition: dict[str, Any]) -> Schema:
         merging = _merging(definition)
@@ -126,16 +128,16 @@ class BuiltinSchemas:
 
 
 def _merging(definition: dict[str, Any]) -> dict[str, Any]:
-    """What a field or a definition says of how its values are merged, as attributes of a schema.
+    """The extensions of a field or a definition about merging, as attributes of a schema.
 
-    The strategy `retainKeys` is left out: it is for those who make patches, and says nothing to a server.
+    The patch strategy `retainKeys` is left out: only clients that make patches use it.
     """
     extensions = {
-        "patch_strategy": definition.get("x-kubernetes-patch-strategy", "").partition(",")[0],
-        "patch_merge_key": definition.get("x-kubernetes-patch-merge-key", ""),
-        "list_type": definition.get("x-kubernetes-list-type", ""),
-        "list_map_keys": tuple(definition.get("x-kubernetes-list-map-keys", ())),
-        "map_type": definition.get("x-kubernetes-map-type", ""),
+        "patch_strategy": definition.get(_PATCH_STRATEGY, "").partition(",")[0],
+        "patch_merge_key": definition.get(_PATCH_MERGE_KEY, ""),
+        "list_type": definition.get(_LIST_TYPE, ""),
+        "list_map_keys": tuple(definition.get(_LIST_MAP_KEYS, ())),
+        "map_type": definition.get(_MAP_TYPE, ""),
     }
     if extensions["patch_strategy"] == "retainKeys":
         extensions["patch_strategy"] = ""
@@ -143,7 +145,7 @@ def _merging(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(definition: dict[str, Any]) -> str:
-    """`"string"`; the package says `["string", "null"]`, since any field may be null."""
+    """The type without null; the package has `["string", "null"]`, since any field may be null."""
     kind = definition.get("type", "")
     if isinstance(kind, list):
         return next((each for each in kind if each != "null"), "")
@@ -152,7 +154,7 @@ def _type_of(definition: dict[str, Any]) -> str:
 
 
 def _definitions_file(release: tuple[int, int]) -> Path:
-    spec = importlib.util.find_spec("kubernetes_validate")  # found, not imported: it would import jsonschema
+    spec = importlib.util.find_spec("kubernetes_validate")  # not imported, since it would import jsonschema
     if spec is None or not spec.submodule_search_locations:
         raise LookupError("the package kubernetes-validate is not installed")
     version = f"v{release[0]}.{release[1]}.0-local"

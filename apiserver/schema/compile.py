@@ -1,9 +1,8 @@
-"""A schema as one walk over a document: checks types, prunes what is unknown, sets defaults, normalises.
+"""Compiles a schema to one walk over a document: it checks types, prunes, sets defaults and normalises.
 
-Normalising makes documents look as Kubernetes shows them, whatever way a client wrote them: null is the
-same as absent; what is empty is left out or put in as the Go type has it (`schema.go_fields`); times are in
-UTC, quantities in their canonical form. Errors have the texts that Go's decoder gives, because people and
-scripts know them.
+Normalised documents are as kube-apiserver encodes them, however a client wrote them: null is the same as
+absent; empty values are omitted or added as the Go type does (`schema.go_fields`); times are in UTC,
+quantities in their canonical form. Errors have the texts of Go's decoder, which people and scripts know.
 """
 
 from __future__ import annotations
@@ -11,55 +10,56 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from apiserver.golang.formatting import json_type
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
 from apiserver.schema.go_fields import GoField, fields_of
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
 
-# Nobody needs to know where a value stands until something is found in it: that learns it on the way out.
+# Walks do not pass paths down: an error or an unknown field collects its path on the way out.
 _Walk: TypeAlias = Callable[[Any, "_Report"], Any]
-# The way to what was found, the innermost step first: a name or a key, or a list's index.
+# A path, with the innermost step first: a name or key, or a list's index.
 _Steps: TypeAlias = list[str | int]
-# Completes a checked value of one definition, in place: what is inside of it is complete by then, and what Go
-# shows when it is empty is there.
+# Sets the defaults in a checked value of one definition, in place, after those of the values in it. The zero
+# values that Go encodes are set by then.
 Default: TypeAlias = Callable[[Document], None]
-# More are not reported: the answer has to end somewhere.
+# More are not reported: the response has to end somewhere.
 UNKNOWN_FIELDS_MAX: Final = 1_000
-# In lists and maps of one document, where `{}` may become a long object with all that Go shows and sets. The
-# largest object that can be stored has fewer.
+# The structs in lists and maps of one document, where `{}` may become a long object by zero values and
+# defaults. The largest object that can be stored has fewer.
 STRUCTS_MAX: Final = 100_000
 
 
 class _Report:
-    """What a walk finds.
+    """The report of one walk over a document.
 
-    unknown: the fields that have been removed from the value that was walked last; whoever is around it
-        takes them. structs: how many there are in lists and maps.
+    unknown: the fields that were removed from the value that was walked last; the walk of the value around
+        it takes them. structs: the number of structs in lists and maps.
     """
 
-    __slots__ = ("_told", "structs", "unknown")
+    __slots__ = ("_unknown_count", "structs", "unknown")
 
     def __init__(self) -> None:
         self.unknown: list[_Steps] | None = None
         self.structs = 0
-        self._told = 0
+        self._unknown_count = 0
 
     def add(self, unknown: list[_Steps] | None, name: str) -> list[_Steps]:
-        """The unknown fields of a struct, with one more."""
+        """Returns the unknown fields of a struct with one more."""
         if unknown is None:
             unknown = []
-        if self._told < UNKNOWN_FIELDS_MAX:
-            self._told += 1
+        if self._unknown_count < UNKNOWN_FIELDS_MAX:
+            self._unknown_count += 1
             unknown.append([name])
         return unknown
 
     def take(self, unknown: list[_Steps] | None, step: str | int) -> list[_Steps]:
-        """The unknown fields of a struct, a list or a map, with those of what stands in it at a step."""
+        """Returns the unknown fields of a struct, list or map with those of the value at a step in it."""
         if unknown is None:
             unknown = []
         for steps in self.unknown or ():
@@ -75,33 +75,19 @@ class _Report:
 
 
 class TypeMismatch(Exception):
-    """A value is not of the type that its field has; the message is the client's."""
+    """A value does not have the type of its field. The message is for the client."""
 
 
-class SchemaCompiler:
-    """Walks of schemas that share definitions: what is compiled for one serves all.
+class CompiledSchema:
+    """Checks, prunes and completes documents of one schema, in place."""
 
-    defaults: by definition, as `io.k8s.api.core.v1.Container`.
-    """
+    __slots__ = ("_walk",)
 
-    def __init__(self, defaults: Mapping[str, Default] = MappingProxyType({})) -> None:
-        self._compiler = _Compiler(defaults)
-
-    def of(self, schema: Schema) -> Walk:
-        return Walk(schema, self._compiler)
-
-
-class Walk:
-    """Checks, prunes and completes documents of one schema. Documents are changed in place."""
-
-    def __init__(self, schema: Schema, compiler: _Compiler | None = None) -> None:
-        self._walk = (compiler or _Compiler({})).walk(schema)
+    def __init__(self, walk: _Walk) -> None:
+        self._walk = walk
 
     def __call__(self, document: dict[str, Any]) -> list[str]:
-        """The paths of the fields that were unknown and have been removed.
-
-        Raises TypeMismatch.
-        """
+        """Returns the paths of the unknown fields, which it removed. Raises TypeMismatch."""
         report = _Report()
         try:
             self._walk(document, report)
@@ -109,13 +95,14 @@ class Walk:
             raise TypeMismatch(mismatch.text()) from None
         except RecursionError:
             raise TypeMismatch("json: exceeded max depth") from None
-        return [_text(steps) for steps in report.unknown or ()]
+        return [_path_text(steps) for steps in report.unknown or ()]
 
 
 class _Mismatch(Exception):
-    """names: of the fields that lead to the value, the innermost first. struct: the innermost around it.
+    """A value does not have the type of its schema.
 
-    is_apart: what is around the value does not count any more.
+    names: of the fields that lead to the value, the innermost first. struct: the innermost around it.
+    is_apart: the value was decoded on its own, so that the fields around it are not in the path.
     """
 
     def __init__(self, value: object, schema: Schema, literal: str = "") -> None:
@@ -125,48 +112,48 @@ class _Mismatch(Exception):
         self.struct = ""
         self.is_apart = False
 
-    def leave(self, struct: str, name: str) -> None:
-        """Tell of a struct around the value, and of its field; from the inside to the outside."""
+    def add_parent(self, struct: str, name: str) -> None:
+        """Add a struct around the value, and its field, to the path; called from the inside out."""
         self.struct = self.struct or struct
         if not self.is_apart:
             self.names.append(name)
 
     def text(self) -> str:
-        found = f"{json_type(self.value)} {self.literal}".strip()
+        value = f"{json_type(self.value)} {self.literal}".strip()
         if not self.struct:
-            return f"json: cannot unmarshal {found} into Go value of type {self.schema.go_type}"
+            return f"json: cannot unmarshal {value} into Go value of type {self.schema.go_type}"
         return (
-            f"json: cannot unmarshal {found} into Go struct field {self.struct}.{'.'.join(self.names[::-1])} "
+            f"json: cannot unmarshal {value} into Go struct field {self.struct}.{'.'.join(self.names[::-1])} "
             f"of type {self.schema.go_type}"
         )
 
 
 class _Malformed(_Mismatch):
-    """A text that does not have its format; the message stands alone."""
+    """A string does not have its format. The message has no path."""
 
     def __init__(self, message: str) -> None:
         Exception.__init__(self)
         self.message = message
 
-    def leave(self, struct: str, name: str) -> None:
+    def add_parent(self, struct: str, name: str) -> None:
         pass
 
     def text(self) -> str:
         return self.message
 
 
-# What values of these kinds are, as they come and as they stay.
+# The Python types of values that need no walk, by kind.
 _PLAIN: Final[Mapping[Kind, type]] = {
     Kind.STRING: str,
     Kind.BOOLEAN: bool,
     Kind.INT_OR_STRING: str,
 }
-# Kinds whose empty value Go leaves out of JSON; all others it shows.
+# Kinds whose zero value Go omits from JSON; those of all others are encoded.
 _OMITTED_IF_EMPTY: Final = frozenset(
     {Kind.MAP, Kind.LIST, Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.BYTES}
 )
 _only_strings = frozenset({str}).issuperset
-# How Go shows a value of a kind that nobody has set.
+# The zero values that Go encodes.
 _ZERO_VALUES: Final[Mapping[Kind, Any]] = {
     Kind.STRING: "",
     Kind.INTEGER: 0,
@@ -175,24 +162,29 @@ _ZERO_VALUES: Final[Mapping[Kind, Any]] = {
     Kind.QUANTITY: "0",
     Kind.INT_OR_STRING: 0,
 }
-# Since release 1.34 its creation time, too, is left out where there is none.
+# Since release 1.34 an unset creation time, too, is omitted.
 _ENCODES_NOTHING_UNSET: Final = frozenset({"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"})
 
 
-class _Compiler:
-    def __init__(self, defaults: Mapping[str, Default]) -> None:
-        self._defaults = defaults
-        # By id of the schema, which is kept, too, so that no other gets its id.
-        self._walks: dict[int, _Walk] = {}
-        self._schemas: list[Schema] = []
+class SchemaCompiler:
+    """Compiles schemas that share definitions; each definition is compiled once.
 
-    def walk(self, schema: Schema) -> _Walk:
-        done = self._walks.get(id(schema))
+    defaults: by definition, as `io.k8s.api.core.v1.Container`.
+    """
+
+    def __init__(self, defaults: Mapping[str, Default] = MappingProxyType({})) -> None:
+        self._defaults = defaults
+        self._walks: dict[Schema, _Walk] = {}
+
+    def compile(self, schema: Schema) -> CompiledSchema:
+        return CompiledSchema(self._walk_of(schema))
+
+    def _walk_of(self, schema: Schema) -> _Walk:
+        done = self._walks.get(schema)
         if done is None:
-            self._schemas.append(schema)
             # A recursive schema meets itself here before its walk exists.
-            self._walks[id(schema)] = lambda value, report: self._walks[id(schema)](value, report)
-            done = self._walks[id(schema)] = self._compile(schema)
+            self._walks[schema] = lambda value, report: self._walks[schema](value, report)
+            done = self._walks[schema] = self._compile(schema)
         return done
 
     def _compile(self, schema: Schema) -> _Walk:
@@ -200,9 +192,9 @@ class _Compiler:
             case Kind.STRUCT:
                 return self._struct(schema)
             case Kind.MAP:
-                return self._map(schema)
+                return self._collection(schema, dict, dict.values, dict.items)
             case Kind.LIST:
-                return self._list(schema)
+                return self._collection(schema, list, iter, enumerate)
             case Kind.EITHER:
                 return self._either(schema)
             case kind:
@@ -210,17 +202,20 @@ class _Compiler:
 
     def _struct(self, schema: Schema) -> _Walk:
         go_fields = fields_of(schema.definition, schema.vendor)
-        # Of each field: the type of values that need no walk, the walk of all others, and what is done with
-        # what is empty.
+        # For each field: the type of values that need no walk, the walk of all others, and whether empty
+        # values are omitted.
         fields = {
             name: (
                 _PLAIN.get(child.kind),
-                self.walk(child),
+                self._walk_of(child),
                 _is_omitted_if_empty(name, child, schema, go_fields),
             )
             for name, child in schema.fields.items()
         }
-        shown = self._shown(schema, go_fields)
+        unset_fields = [
+            (name, self._walk_of(value) if isinstance(value, Schema) else value)
+            for name, value in _fields_encoded_unset(schema, go_fields)
+        ]
         name_of_struct = schema.struct_name
         complete = self._defaults.get(schema.definition)
 
@@ -234,7 +229,7 @@ class _Compiler:
                     plain, walk_field, is_omitted_if_empty = fields[name]
                 except KeyError:
                     unknown = report.add(unknown, name)
-                    plain, child = None, None  # removed, like what is null
+                    plain, child = None, None  # removed, as null is
                 if type(child) is plain:
                     if child or not is_omitted_if_empty:
                         continue
@@ -242,7 +237,7 @@ class _Compiler:
                     try:
                         checked = walk_field(child, report)
                     except _Mismatch as mismatch:
-                        mismatch.leave(name_of_struct, name)
+                        mismatch.add_parent(name_of_struct, name)
                         raise
                     if report.unknown is not None:
                         unknown = report.take(unknown, name)
@@ -256,9 +251,9 @@ class _Compiler:
             if removed is not None:
                 for name in removed:
                     del value[name]
-            for name, empty in shown:
+            for name, unset in unset_fields:
                 if name not in value:
-                    value[name] = empty({}, report) if callable(empty) else empty
+                    value[name] = unset({}, report) if callable(unset) else unset
             if complete is not None:
                 complete(value)
             if unknown is not None:
@@ -267,41 +262,33 @@ class _Compiler:
 
         return walk
 
-    def _shown(self, schema: Schema, go_fields: Mapping[str, GoField]) -> list[tuple[str, Any]]:
-        """The fields that are there even if nobody sets them: an empty value, or the walk of a struct."""
-        shown: list[tuple[str, Any]] = []
-        if schema.definition in _ENCODES_NOTHING_UNSET:
-            return shown
-        for name, child in schema.fields.items():
-            go_field = go_fields.get(name)
-            if go_field is None:
-                continue
-            if child.kind in _OMITTED_IF_EMPTY or go_field.is_pointer:
-                if go_field.encodes_zero:
-                    shown.append((name, None if go_field.is_pointer else _ZERO_VALUES.get(child.kind)))
-            elif child.kind is Kind.STRUCT:
-                shown.append((name, self.walk(child)))
-            elif child.kind in _ZERO_VALUES or child.kind in (Kind.TIME, Kind.MICRO_TIME):
-                shown.append((name, _ZERO_VALUES.get(child.kind)))
-        return shown
+    def _collection(
+        self,
+        schema: Schema,
+        container: type[Any],
+        values_of: Callable[[Any], Iterable[Any]],
+        items_of: Callable[[Any], Iterable[tuple[Any, Any]]],
+    ) -> _Walk:
+        """The walk of maps and lists.
 
-    def _map(self, schema: Schema) -> _Walk:
+        container: their Python type. values_of: their values. items_of: these with their keys or indexes.
+        """
         assert schema.element is not None
-        element = self.walk(schema.element)
-        zero = _zero_of_null(schema.element, element)
+        walk_element = self._walk_of(schema.element)
+        zero = _zero_of_null(schema.element, walk_element)
         has_structs = schema.element.kind is Kind.STRUCT
         has_strings = schema.element.kind is Kind.STRING
 
         def walk(value: Any, report: _Report) -> Any:
-            if type(value) is not dict:
+            if type(value) is not container:
                 raise _Mismatch(value, schema)
-            if has_strings and _only_strings(map(type, value.values())):
+            if has_strings and _only_strings(map(type, values_of(value))):
                 return value
             if has_structs:
                 report.count(len(value))
             unknown: list[_Steps] | None = None
-            for key, child in value.items():
-                checked = zero() if child is None else element(child, report)
+            for key, child in items_of(value):
+                checked = zero() if child is None else walk_element(child, report)
                 if checked is not child:
                     value[key] = checked
                 if report.unknown is not None:
@@ -312,41 +299,15 @@ class _Compiler:
 
         return walk
 
-    def _list(self, schema: Schema) -> _Walk:
-        assert schema.element is not None
-        element = self.walk(schema.element)
-        zero = _zero_of_null(schema.element, element)
-        has_structs = schema.element.kind is Kind.STRUCT
-        has_strings = schema.element.kind is Kind.STRING
-
-        def walk(value: Any, report: _Report) -> Any:
-            if type(value) is not list:
-                raise _Mismatch(value, schema)
-            if has_strings and _only_strings(map(type, value)):
-                return value
-            if has_structs:
-                report.count(len(value))
-            unknown: list[_Steps] | None = None
-            for index, child in enumerate(value):
-                checked = zero() if child is None else element(child, report)
-                if checked is not child:
-                    value[index] = checked
-                if report.unknown is not None:
-                    unknown = report.take(unknown, index)
-            if unknown is not None:
-                report.unknown = unknown
-            return value
-
-        return walk
-
     def _either(self, schema: Schema) -> _Walk:
-        """A value is decoded on its own, as Go does: messages begin with it, and strictness ends before it.
+        """The walk of a JSON schema that may be another value instead, as `JSONSchemaPropsOrBool`.
 
-        A list that is empty, or no list, is neither: Go shows null.
+        Go decodes it on its own: paths in messages begin with it, and unknown fields in it are not reported.
+        Where a list is the alternative, an empty list or no list becomes null.
         """
         assert schema.element is not None
         assert schema.other is not None
-        as_object, as_other = self.walk(schema.element), self.walk(schema.other)
+        as_object, as_other = self._walk_of(schema.element), self._walk_of(schema.other)
         is_list = schema.other.kind is Kind.LIST
 
         def walk(value: Any, report: _Report) -> Any:
@@ -373,23 +334,32 @@ class _Compiler:
         return walk
 
 
-def empty(schema: Schema) -> Document:
-    """A struct with nothing set, as Go shows it, without defaults."""
-    shown: Document = {}
+def zero_document(schema: Schema) -> Document:
+    """A struct with nothing set, as Go encodes it; without defaults, in the order of the Go fields."""
+    go_fields = fields_of(schema.definition, schema.vendor)
+    unset = dict(_fields_encoded_unset(schema, go_fields))
+    return {
+        name: zero_document(unset[name]) if isinstance(unset[name], Schema) else unset[name]
+        for name in go_fields
+        if name in unset
+    }
+
+
+def _fields_encoded_unset(schema: Schema, go_fields: Mapping[str, GoField]) -> Iterator[tuple[str, Any]]:
+    """The fields that Go encodes even if unset, with their zero values; in place of a struct's its schema."""
     if schema.definition in _ENCODES_NOTHING_UNSET:
-        return shown
-    for name, go_field in fields_of(schema.definition, schema.vendor).items():
-        child = schema.fields.get(name)
-        if child is None:
+        return
+    for name, child in schema.fields.items():
+        go_field = go_fields.get(name)
+        if go_field is None:
             continue
         if child.kind in _OMITTED_IF_EMPTY or go_field.is_pointer:
             if go_field.encodes_zero:
-                shown[name] = None if go_field.is_pointer else _ZERO_VALUES.get(child.kind)
+                yield name, None if go_field.is_pointer else _ZERO_VALUES.get(child.kind)
         elif child.kind is Kind.STRUCT:
-            shown[name] = empty(child)
+            yield name, child
         elif child.kind in _ZERO_VALUES or child.kind in (Kind.TIME, Kind.MICRO_TIME):
-            shown[name] = _ZERO_VALUES.get(child.kind)
-    return shown
+            yield name, _ZERO_VALUES.get(child.kind)
 
 
 def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Mapping[str, GoField]) -> bool:
@@ -397,7 +367,8 @@ def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Ma
     if go_field is None:
         return field.kind in (Kind.MAP, Kind.LIST) and name not in struct.required
     if field.kind in (Kind.LIST, Kind.MAP):
-        # Kubernetes keeps objects in protobuf, where an empty one is none: it comes back as null, if at all.
+        # Kubernetes stores objects in protobuf, which has no empty ones: they come back as null or not at
+        # all.
         return not go_field.is_pointer
     return field.kind in _OMITTED_IF_EMPTY and not go_field.is_pointer and not go_field.encodes_zero
 
@@ -427,7 +398,7 @@ def _string(schema: Schema) -> _Walk:
 
 
 def _bounds(schema: Schema) -> tuple[int, int]:
-    """The least and the greatest whole number that a schema's bits can hold."""
+    """The least and the greatest integer of a schema's bits."""
     return -(1 << (schema.bits - 1)), (1 << (schema.bits - 1)) - 1
 
 
@@ -443,12 +414,12 @@ def _integer(schema: Schema) -> _Walk:
     return walk
 
 
-# Up to here JSON has the whole number that a floating-point number is; beyond, Go has an exponent.
+# Up to here Go encodes an integral float without an exponent.
 _WHOLE_MAX: Final = float(1 << 63)
 
 
 def _number(schema: Schema) -> _Walk:
-    """Go's float64, which is shown without a fraction if it has none."""
+    """Go's float64, which is encoded without a fraction if it is integral."""
 
     def walk(value: Any, report: _Report) -> Any:
         if type(value) not in (int, float):
@@ -485,7 +456,7 @@ def _bytes(schema: Schema) -> _Walk:
         try:
             base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError):
-            # Go's decoder, like MIME's, does not mind line breaks.
+            # Go's decoder, like MIME's, ignores line breaks.
             joined = value.replace("\n", "").replace("\r", "")
             stray = _NOT_BASE64.search(value)
             try:
@@ -500,7 +471,7 @@ def _bytes(schema: Schema) -> _Walk:
 
 
 def _time(timespec: str) -> Callable[[Schema], _Walk]:
-    """timespec: seconds, which takes and drops fractions, or microseconds, which must be there."""
+    """timespec: `seconds`, which drops fractions, or `microseconds`, which requires them."""
     is_micro = timespec == "microseconds"
     layout = "2006-01-02T15:04:05.000000Z07:00" if is_micro else "2006-01-02T15:04:05Z07:00"
     is_rfc3339 = (_RFC3339_MICRO if is_micro else _RFC3339).fullmatch
@@ -510,15 +481,15 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
             if type(value) is not str:
                 raise _Mismatch(value, schema)
             if not is_micro and _UTC.fullmatch(value):
-                return value  # as this server writes it
+                return value  # in normal form
             try:
                 if not is_rfc3339(value):
                     raise ValueError(value)
-                moment = datetime.fromisoformat(value).astimezone(UTC)
+                time = datetime.fromisoformat(value).astimezone(UTC)
             except (ValueError, OverflowError):
-                shown = f'"{value}"'
-                raise _Malformed(f'parsing time {shown} as "{layout}": cannot parse {shown}') from None
-            return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+                quoted = f'"{value}"'
+                raise _Malformed(f'parsing time {quoted} as "{layout}": cannot parse {quoted}') from None
+            return time.isoformat(timespec=timespec).replace("+00:00", "Z")
 
         return walk
 
@@ -529,7 +500,7 @@ _DATE_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 _ZONE: Final = r"(?:Z|[+-]\d\d:\d\d)"
 _RFC3339: Final = re.compile(rf"{_DATE_TIME}(?:\.\d{{1,9}})?{_ZONE}", re.ASCII)
 _RFC3339_MICRO: Final = re.compile(rf"{_DATE_TIME}\.\d{{6}}{_ZONE}", re.ASCII)
-# Days that every month has; others are looked up in the calendar.
+# Only days that every month has; others are checked by the calendar.
 _UTC: Final = re.compile(
     r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ", re.ASCII
 )
@@ -565,7 +536,7 @@ _SCALAR_WALKS: Final[dict[Kind, Callable[[Schema], _Walk]]] = {
 
 
 def _zero_of_null(schema: Schema, walk: _Walk) -> Callable[[], Any]:
-    """What a null in a list or a map stands for: the empty value of its type."""
+    """Returns the value that a null in a list or a map stands for: the zero value of its type."""
     match schema.kind:
         case Kind.STRUCT:
             return lambda: walk({}, _Report())
@@ -585,26 +556,19 @@ def _zero_of_null(schema: Schema, walk: _Walk) -> Callable[[], Any]:
             return str
 
 
+# ---- compiled by themselves
+
+
+def compile_schema(schema: Schema) -> CompiledSchema:
+    """Compile one schema without defaults."""
+    return SchemaCompiler().compile(schema)
+
+
 # ---- texts
 
 
-def json_type(value: object) -> str:
-    """The kind of a decoded value, as Go's messages call it."""
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-
-def _text(steps: _Steps) -> str:
-    """`spec.containers[0].name`."""
+def _path_text(steps: _Steps) -> str:
+    """A path as messages show it: `spec.containers[0].name`."""
     text = ""
     for step in reversed(steps):
         text += f"[{step}]" if type(step) is int else f".{step}" if text else f"{step}"

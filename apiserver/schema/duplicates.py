@@ -1,9 +1,9 @@
-"""Members of JSON objects that are there twice: the last counts, and clients want to hear of it (row E04).
+"""Finds duplicate members of JSON objects; the last one counts, and clients are warned (row E04).
 
-No fast decoder tells. But what most clients send, without blanks, is just what is made again of the document
-that was decoded from it. Of other texts the quotation marks are counted: an object with a member too many has
-more of them. Only then, or where counting proves nothing, is the text read again by the standard library's
-decoder.
+No fast decoder reports them. But most clients send JSON without whitespace, which is equal to the decoded
+document when that is encoded again. In other bodies the quotation marks are counted: a duplicate member adds
+some. Only if there are more than expected, or if the count proves nothing, is the body decoded again by the
+standard library.
 """
 
 from __future__ import annotations
@@ -18,33 +18,34 @@ DUPLICATES_MAX: Final = 1_000
 
 
 def duplicate_fields(body: bytes, document: Any) -> list[str]:
-    """The paths of repeated members, as `data.k` or `spec.containers[0].name`, each once, in order.
+    """The paths of duplicate members, as `data.k` or `spec.containers[0].name`, each once, in order.
 
     document: what `body`, which is valid JSON, was decoded to; not changed since.
     """
     try:
         if _has_no_duplicates(body, document):
             return []
-        found: dict[str, None] = {}
+        paths: dict[str, None] = {}
         for path in _duplicates(json.loads(body, object_pairs_hook=_Members), ""):
-            found[path] = None
-            if len(found) == DUPLICATES_MAX:
+            paths[path] = None
+            if len(paths) == DUPLICATES_MAX:
                 break
-        return list(found)
+        return list(paths)
     except (RecursionError, TypeError, ValueError):
-        # Deeper than anything that can be stored, or numbers that no schema takes: refused, or pruned.
+        # The document is too deep to be stored, or has numbers that no schema accepts: it is refused, or
+        # these are pruned.
         return []
 
 
 def _has_no_duplicates(body: bytes, document: Any) -> bool:
-    """True if no member can have been lost. False if one was, or it cannot be told."""
+    """Returns True if there are certainly no duplicates; False if there are some or it is unknown."""
     encoded = orjson.dumps(document)
     if body.startswith(encoded):
-        return True  # Nothing but blanks can follow.
+        return True  # Only whitespace can follow.
     if b"\\" not in body:
         return body.count(b'"') == encoded.count(b'"')
     if b"\\\\" in body or b"\\\\" in encoded:
-        return False  # A mark behind two backslashes ends a string, behind three it does not.
+        return False  # A quotation mark after two backslashes ends a string, after three it does not.
     return _unescaped_quotes(body) == _unescaped_quotes(encoded)
 
 
@@ -53,7 +54,7 @@ def _unescaped_quotes(text: bytes) -> int:
 
 
 class _Members(list[tuple[str, Any]]):
-    """An object as it is written, told from a list by its type."""
+    """The members of an object in their order, distinguished from a list by its type."""
 
 
 def _duplicates(value: Any, path: str) -> Iterator[str]:

@@ -1,16 +1,16 @@
-"""What Kubernetes' Go types say of their fields beyond the schema: numbers on the wire, and what empty means.
+"""What the schemas lack of Kubernetes' Go types: protobuf field numbers, and which zero values are encoded.
 
-`go_fields.json` has an entry for each definition, and in it for each field a text: the field's number in
+`go_fields.json` has an entry for each definition, and in it a string for each field: the field's number in
 protobuf, then `p` if it is a pointer (so that zero and absent differ), `m` if it is a list that is a message
-of its own there, with the items in its first field, and `!` if it is shown even when it is empty. A name that
-begins with `>` is a definition whose fields stand among the others in JSON, and in a message of their own,
-with this number, in protobuf. A few definitions have no fields in JSON, since they are one of several things
-there (`JSONSchemaPropsOrBool` and its like): theirs are called as in protobuf.
+of its own in protobuf, with the items in its first field, and `!` if JSON has it even when it is empty. A
+name that begins with `>` is an inlined definition: its fields are among the others in JSON, and in a message
+of their own, with this number, in protobuf. A few definitions have no fields in JSON, where they are one of
+several types (`JSONSchemaPropsOrBool` and its like): the names of theirs are those of protobuf.
 
 The facts are those of release 1.34. Most are read from a kubectl of 1.33 by `tests/support/go_types.py`,
-which also checks them. What a kubectl does not have, or what is no built-in type, is from the field tags in
-the `types.go` files of k8s.io/api (apidiscovery/v2; core/v1: what 1.34 added; resource/v1; storage/v1),
-k8s.io/apimachinery (pkg/apis/meta/v1: `GroupVersionKind`, and that verbs are a message),
+which also checks them. Those that a kubectl does not have, or that are no built-in types, are from the field
+tags in the `types.go` files of k8s.io/api (apidiscovery/v2; core/v1: what 1.34 added; resource/v1;
+storage/v1), k8s.io/apimachinery (pkg/apis/meta/v1: `GroupVersionKind`, and that verbs are a message),
 k8s.io/apiextensions-apiserver (pkg/apis/apiextensions/v1) and k8s.io/kube-aggregator
 (pkg/apis/apiregistration/v1).
 """
@@ -21,15 +21,20 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
+from apiserver.schema.extensions import KUBERNETES_VENDOR, with_vendor
+
 
 class GoField(NamedTuple):
-    """number: in protobuf messages. is_pointer: zero is a value. shows_empty: the zero value is shown.
+    """The facts about one field of a Go type.
 
-    is_message: a list that is one field of a message of its own there, and not a field that is repeated.
+    number: in protobuf messages.
+    is_pointer: zero differs from absent.
+    encodes_zero: JSON has the zero value, too.
+    is_message: in protobuf the list is a message with one repeated field, and not a repeated field.
     """
 
     number: int
@@ -39,28 +44,26 @@ class GoField(NamedTuple):
 
 
 class GoStruct(NamedTuple):
-    """fields: by their JSON names. inlined: the numbers of definitions whose fields stand among these."""
+    """The fields of a Go type by their JSON names.
+
+    inlined: the protobuf numbers of the definitions whose fields are among them in JSON.
+    """
 
     fields: dict[str, GoField]
     inlined: dict[str, int]
 
 
-_KUBERNETES: Final = "kubernetes"
-_EXTENSION: Final = f"x-{_KUBERNETES}-"
+def go_struct(definition: str, vendor: str = KUBERNETES_VENDOR) -> GoStruct | None:
+    """The Go type of a definition, as `io.k8s.api.core.v1.Pod`; None if it is not in the data.
 
-
-def go_struct(definition: str, vendor: str = _KUBERNETES) -> GoStruct | None:
-    """What is known of a definition, as `io.k8s.api.core.v1.Pod`; None if nothing is.
-
-    vendor: in the names of fields that are extensions, as `x-kubernetes-list-type`.
+    vendor: as in the extension key `x-kubernetes-list-type`.
     """
     entry = _facts().get(definition)
     if entry is None:
         return None
     fields, inlined = {}, {}
     for name, text in entry.items():
-        if name.startswith(_EXTENSION):
-            name = f"x-{vendor}-{name.removeprefix(_EXTENSION)}"
+        name = with_vendor(name, vendor)
         number = int(text.rstrip("pm!"))
         if name.startswith(">"):
             inlined[name[1:]] = number
@@ -70,8 +73,8 @@ def go_struct(definition: str, vendor: str = _KUBERNETES) -> GoStruct | None:
 
 
 @cache
-def fields_of(definition: str, vendor: str = _KUBERNETES) -> Mapping[str, GoField]:
-    """All fields of a definition as they stand in JSON, those of inlined ones among them."""
+def fields_of(definition: str, vendor: str = KUBERNETES_VENDOR) -> Mapping[str, GoField]:
+    """All fields that a definition has in JSON, with those of inlined definitions."""
     known = go_struct(definition, vendor)
     if known is None:
         return MappingProxyType({})

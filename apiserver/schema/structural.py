@@ -1,4 +1,4 @@
-"""A schema as data: what Kubernetes calls structural."""
+"""Structural schemas as data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 
 class Kind(enum.Enum):
+    """The kind of a value, as Go's reflect.Kind is of a type; not the kind of an object."""
+
     STRUCT = "struct"  # an object with known fields
     MAP = "map"  # an object with any keys and values of one schema
     LIST = "list"
@@ -15,14 +17,14 @@ class Kind(enum.Enum):
     INTEGER = "integer"
     NUMBER = "number"
     BOOLEAN = "boolean"
-    BYTES = "bytes"  # base64 text
-    TIME = "time"  # RFC 3339, kept in whole seconds
-    MICRO_TIME = "micro time"  # RFC 3339, kept in microseconds
+    BYTES = "bytes"  # a string in base64
+    TIME = "time"  # RFC 3339, stored in whole seconds
+    MICRO_TIME = "micro time"  # RFC 3339, stored in microseconds
     INT_OR_STRING = "int or string"
-    QUANTITY = "quantity"  # text or a number
-    ANY = "any"  # nothing is known of it
+    QUANTITY = "quantity"  # a string or a number
+    ANY = "any"  # a value without a schema
     ANY_OBJECT = "any object"
-    EITHER = "either"  # an object of one schema, or another value of another
+    EITHER = "either"  # an object of one schema, or a value of another
 
 
 @dataclass(slots=True, eq=False)
@@ -32,26 +34,25 @@ class Schema:
     go_type: the type's name in messages, which clients know from Kubernetes, as `v1.Container`.
     definition: the schema's name among the definitions, if it has one.
 
-    How values are merged, which a field may say of its own, whatever its type says:
+    How values are merged; a field may override its type:
     patch_strategy: in strategic merge patches: `merge` for lists whose items are merged, `replace` for
-        objects that are not; empty is each kind's default.
-    patch_merge_key: the field that tells the items of a merged list apart; empty for lists of scalars.
-    list_type: in server-side apply: `atomic`, `set` or `map`; empty where it is not said, which is `atomic`.
-    list_map_keys: the fields that tell the items of a `map` list apart.
-    map_type: in server-side apply: `atomic` or `granular`, of objects; empty where it is not said, which is
-        `granular`.
-    default: what it means that a key of a list's items is absent.
+        objects that are not; empty is the default of each kind.
+    patch_merge_key: the field that identifies the items of a merged list; empty for lists of scalars.
+    list_type: in server-side apply: `atomic`, `set` or `map`; empty means `atomic`.
+    list_map_keys: the fields that identify the items of a `map` list.
+    map_type: in server-side apply, for objects: `atomic` or `granular`; empty means `granular`.
+    default: the value of an absent key of a `map` list's items.
 
-    vendor: the word in the names of fields that are extensions, as `x-kubernetes-list-type`.
+    vendor: as in the extension key `x-kubernetes-list-type`.
     """
 
     kind: Kind
     go_type: str
     fields: dict[str, Schema] = field(default_factory=dict)  # STRUCT
-    required: frozenset[str] = frozenset()  # STRUCT: fields that are shown even when they are empty
-    # MAP: of the values; LIST: of the items; EITHER: of an object; STRUCT: of more fields than it names
+    required: frozenset[str] = frozenset()  # STRUCT: fields that are encoded even if empty
+    # MAP: of the values; LIST: of the items; EITHER: of an object; STRUCT: of fields that are not declared
     element: Schema | None = None
-    other: Schema | None = None  # EITHER: of what is no object
+    other: Schema | None = None  # EITHER: of a value that is no object
     bits: int = 64  # INTEGER
     definition: str = ""
     patch_strategy: str = ""

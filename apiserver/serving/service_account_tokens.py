@@ -1,4 +1,4 @@
-"""Issuer and authenticator of service account tokens, as the configuration has them."""
+"""Builds the issuer and the authenticator of service account tokens from the configuration."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from apiserver.authn.service_account import (
+    AcceptedTokens,
     ObjectGetter,
     PublicKey,
     ServiceAccountAuthenticator,
@@ -18,29 +19,29 @@ from apiserver.authn.service_account import (
 )
 from apiserver.cli.config import Config
 from apiserver.errors import NotFound
-from apiserver.registry.served_resource import ResourceTable
+from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.serving.listening import CannotStart
 from apiserver.serving.pki import Pki
 from apiserver.vocabulary import Document
 from storage.interface import ANY, MOST_RECENT
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccountTokens:
-    """audiences: for which the server's own tokens are meant."""
+    """What the server needs to issue and verify tokens. audiences: those of tokens that name none."""
 
     issuer: TokenIssuer
     authenticator: ServiceAccountAuthenticator
     audiences: tuple[str, ...]
 
 
-def service_accounts(
-    config: Config, certificates: Pki, find: ObjectGetter, clock: Callable[[], float]
+def service_account_tokens(
+    config: Config, certificates: Pki, get: ObjectGetter, clock: Callable[[], float]
 ) -> ServiceAccountTokens:
-    """clock: seconds since 1970. Raises CannotStart."""
+    """Reads the keys. clock: seconds since 1970. Raises CannotStart."""
     signing_file = config.service_account_signing_key_file or certificates.service_account_key
     signing_key = _read(signing_file, read_private_key)
     keys: list[PublicKey] = [signing_key.public_key()]
@@ -49,38 +50,31 @@ def service_accounts(
     issuers, brand = config.service_account_issuer, config.brand
     audiences = config.api_audiences or issuers
     claim = f"{brand.vendor}.io"
-    authenticator = ServiceAccountAuthenticator(
-        keys,
-        issuers=issuers,
-        audiences=audiences,
-        claim=claim,
-        extra_prefix=f"authentication.{brand.vendor}.io",
-        find=find,
-        clock=clock,
-    )
+    accepted = AcceptedTokens(keys, issuers, audiences, claim, f"authentication.{brand.vendor}.io")
+    authenticator = ServiceAccountAuthenticator(accepted, get, clock)
     return ServiceAccountTokens(
         TokenIssuer(signing_key, issuer=issuers[0], claim=claim), authenticator, tuple(audiences)
     )
 
 
-def _read(path: Path, read: Callable[[bytes], T]) -> T:
+def _read(path: Path, read: Callable[[bytes], _T]) -> _T:
     try:
         return read(path.read_bytes())
     except (OSError, UnusableKey) as error:
         raise CannotStart(f"{path} cannot be used for service account tokens: {error}") from None
 
 
-def finder(registry: Registry, table: Callable[[], ResourceTable]) -> ObjectGetter:
-    """Looks objects of the core group up: in the cache, or in their newest state."""
+def object_getter(registry: Registry, served: ServedTable) -> ObjectGetter:
+    """Returns a function that gets objects of the core group, cached or in their latest state."""
 
-    async def find(resource: str, namespace: str, name: str, is_fresh: bool) -> Document | None:
-        served = table().find("", "v1", resource)
-        if served is None:
+    async def get(resource: str, namespace: str, name: str, is_fresh: bool) -> Document | None:
+        kind = served.find("", "v1", resource)
+        if kind is None:
             return None
         try:
-            found = await registry.get(served, namespace, name, MOST_RECENT if is_fresh else ANY)
+            found = await registry.get(kind, namespace, name, MOST_RECENT if is_fresh else ANY)
         except NotFound:
             return None
         return found.document()
 
-    return find
+    return get

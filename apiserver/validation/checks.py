@@ -1,93 +1,19 @@
-"""Defaults and checks that many kinds share.
-
-Checks take the path of a value and the value, and return what is wrong. A document that is checked has passed
-its schema: types are right, fields that Go shows when they are empty are there (`schema.compile`), others may
-be absent.
-"""
+"""Checks of single values and of changes to them."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from apiserver import field_errors
-from apiserver.field_errors import FieldError, invalid, not_supported, required
-from apiserver.meta import names, object_meta
+from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
+from apiserver.meta import names
 from apiserver.meta.names import NameRule
 from apiserver.meta.quantity import Quantity, parse_quantity
-from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
 
-Errors: TypeAlias = list[FieldError]
-
 IMMUTABLE: Final = "field is immutable"
-CORE: Final = "io.k8s.api.core.v1."
-
-
-# ---- defaults
-
-
-_EMPTY: Final = (None, "")
-
-
-def setting(**values: Any) -> Default:
-    """A default that sets fields that are absent or empty texts. Values are scalars."""
-
-    defaults = tuple(values.items())
-
-    def complete(value: Document) -> None:
-        for name, default in defaults:
-            if name not in value or value[name] in _EMPTY:
-                value[name] = default
-
-    return complete
-
-
-def in_turn(*defaults: Default) -> Default:
-    """Several defaults of one definition."""
-
-    def complete(value: Document) -> None:
-        for default in defaults:
-            default(value)
-
-    return complete
-
-
-# ---- reading documents
-
-
-def at(document: Document, *steps: str) -> Any:
-    """The value at a path, or None."""
-    value: Any = document
-    for step in steps:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(step)
-    return value
-
-
-# Of lists as they are commonly long.
-_INDEXES: Final = tuple(f"[{index}]" for index in range(32))
-
-
-def items(value: Document, field: str, path: str) -> Iterable[tuple[str, Any]]:
-    """The items of a list, each with its path: `spec.ports[0]`."""
-    found = value.get(field)
-    if not found:
-        return ()
-    where = f"{path}.{field}" if path else field
-    if len(found) <= len(_INDEXES):
-        return zip(map(where.__add__, _INDEXES), found, strict=False)
-    return ((f"{where}[{index}]", item) for index, item in enumerate(found))
-
-
-def join(path: str, field: str) -> str:
-    return f"{path}.{field}" if path else field
-
-
-# ---- checks of scalars
 
 
 def one_of(
@@ -197,65 +123,9 @@ def non_negative_quantity(path: str, value: Any) -> Errors:
     return []
 
 
-# ---- checks of changes
-
-
 def immutable(path: str, new: Any, old: Any) -> Errors:
     """The value may not change. None is absent."""
     return [] if new == old else [invalid(path, new, IMMUTABLE)]
-
-
-# ---- checks of structures that many kinds have
-
-
-def label_selector(path: str, selector: Document | None, *, allows_invalid_values: bool = False) -> Errors:
-    """A LabelSelector. Source: apimachinery, pkg/apis/meta/v1/validation, ValidateLabelSelector."""
-    if selector is None:
-        return []
-    errors = object_meta.validate_labels(selector.get("matchLabels"), join(path, "matchLabels"))
-    for where, requirement in items(selector, "matchExpressions", path):
-        errors += _label_requirement(where, requirement, allows_invalid_values)
-    return errors
-
-
-def _label_requirement(path: str, requirement: Document, allows_invalid_values: bool) -> Errors:
-    errors: Errors = []
-    operator, values = requirement.get("operator", ""), requirement.get("values") or []
-    if operator in ("In", "NotIn"):
-        if not values:
-            errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(field_errors.forbidden(f"{path}.values", text))
-    else:
-        errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    key = requirement.get("key", "")
-    errors += [invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key)]
-    if not allows_invalid_values:
-        for index, value in enumerate(values):
-            errors += [invalid(f"{path}.values[{index}]", value, text) for text in names.label_value(value)]
-    return errors
-
-
-def selects(selector: Document, labels: Mapping[str, str]) -> bool:
-    """Whether a LabelSelector that has passed its check selects an object with these labels."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_meets(requirement, labels) for requirement in selector.get("matchExpressions") or ())
-
-
-def _meets(requirement: Document, labels: Mapping[str, str]) -> bool:
-    key, values = requirement.get("key", ""), requirement.get("values") or ()
-    match requirement.get("operator"):
-        case "In":
-            return key in labels and labels[key] in values
-        case "NotIn":
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels
 
 
 def unique(path: str, values: Sequence[Document], key: Callable[[Document], Any], field: str) -> Errors:
@@ -265,6 +135,6 @@ def unique(path: str, values: Sequence[Document], key: Callable[[Document], Any]
     for index, value in enumerate(values):
         identity = key(value)
         if identity in seen:
-            errors.append(field_errors.duplicate(f"{path}[{index}].{field}", identity))
+            errors.append(duplicate(f"{path}[{index}].{field}", identity))
         seen.add(identity)
     return errors

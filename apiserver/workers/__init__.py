@@ -1,1 +1,10 @@
-"""`--workers N`: one supervising process and N server processes on the same port."""
+"""`--workers N`: one supervising process and N server processes on the same port.
+
+supervisor  starts, watches and stops the workers
+slots       the worker processes, and when they are started again
+messages    what supervisor and workers tell each other
+channel     the supervisor's end of the connection to a worker
+worker      a worker's end
+scrapes     collects the metrics of all workers when any one of them is scraped
+metrics     adds expositions up
+"""

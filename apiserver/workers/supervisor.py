@@ -1,28 +1,28 @@
 """`--workers N`: several server processes on one port, each with its own watch cache, as replicas are.
 
-The supervisor decides once what all have in common (port, certificates, kubeconfig), forks the workers, and
-from then on only looks after them: it serves nobody, and has neither threads nor an event loop.
+The supervisor sets up what all workers share (port, certificates, kubeconfig), forks them, and from then on
+only watches over them: it serves no requests, and has neither threads nor an event loop.
 
 Why fork: a worker shares the libraries' memory with the others until it writes to it, is ready sooner than a
-fresh interpreter, and has exactly the configuration of the first ones, whatever has become of the file since.
+fresh interpreter, and has exactly the configuration of the first ones, even if the file has changed since.
 Measured, idle: 19 MB of its own against 42 MB. What makes fork dangerous is avoided: it happens in a process
 of one thread, before there is any event loop, gRPC channel or TLS context. On Linux libraries are imported
-before it; modules of ours that serve are not, because some draw randomness when they are imported, which no
-two processes may share. Elsewhere nothing is imported that the supervisor does not need: the frameworks of
-macOS do not take well to a fork.
+before it; our own modules that serve requests are not, because some draw random numbers on import, which no
+two processes may share. Elsewhere nothing is imported that the supervisor does not need: macOS' frameworks
+do not support a fork.
 
 How the port is shared: on Linux each worker has a socket of its own with SO_REUSEPORT, and the kernel spreads
 new connections over those that listen; a worker that dies gets no more of them at once. The supervisor's
-socket never listens: it keeps the port for the next worker. It is bound while the port is nobody's, so that
-two servers cannot share one by mistake. Elsewhere SO_REUSEPORT does not spread connections; there all workers
+socket never listens: it reserves the port for the next worker. It is bound without SO_REUSEPORT, so that two
+servers cannot share a port by mistake. Elsewhere SO_REUSEPORT does not spread connections; there all workers
 accept from one socket that they inherit.
 
-A worker that dies after the `ready` line is started again, after a time that grows as long as it keeps dying;
-it listens once its cache is filled. One that cannot start before that line ends everything.
+A worker that dies after the `ready` line is started again, with a delay that grows while it keeps dying; it
+listens once its cache is filled. If a worker cannot start before that line, the whole server exits.
 
 Signals: workers ignore SIGINT, which a terminal sends to all of them, and a second SIGTERM, which comes where
-an init system sends it to all processes. The supervisor tells them to stop over the line that it has to each
-(`apiserver.workers.worker`), and kills them at the second signal.
+an init system sends it to all processes. The supervisor tells them to stop with a message, and kills them at
+the second signal.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -48,23 +48,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from apiserver.cli.config import Config
-from apiserver.serving import listening
+from apiserver.serving import exit_codes, listening
 from apiserver.serving.listening import CannotStart
 from apiserver.workers import metrics
-from apiserver.workers.metrics import Family
-from apiserver.workers.worker import Kind, SupervisorClient, message, take_messages
+from apiserver.workers.channel import Channel
+from apiserver.workers.messages import MessageKind
+from apiserver.workers.scrapes import ScrapeRounds
+from apiserver.workers.slots import WorkerSlot
+from apiserver.workers.worker import SupervisorClient
 
 log = logging.getLogger(__name__)
 
-EXIT_FAILURE: Final = 1
-EXIT_SIGNALLED: Final = 128  # and the signal's number, as shells have it
-RESTART_FIRST_S: Final = 0.5
-RESTART_MAX_S: Final = 30.0
-# One that has lived for so long begins again with the shortest wait.
-STEADY_S: Final = 60.0
-# A worker that has not told its metrics by then is shown as it was at the scrape before.
-SCRAPE_WITHIN_S: Final = 1.0
-BACKLOG: Final = 1024
 _SPREADS_BY_PORT: Final = sys.platform == "linux"
 _LIBRARIES: Final = (
     "aiohttp.web",
@@ -78,21 +72,27 @@ _LIBRARIES: Final = (
     "ssl",
     "uvloop",
 )
-_READ_BYTES: Final = 262_144
+_SIGNAL_BYTES: Final = 4_096
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 # Called in the worker.
 LoopFactory: TypeAlias = Callable[[], Callable[[], asyncio.AbstractEventLoop] | None]
+ServeWorker: TypeAlias = Callable[[Config, SupervisorClient], Coroutine[None, None, int]]
 
 
-def supervise(config: Config, on_ready: Callable[[str, Path], None], loop_factory: LoopFactory) -> int:
-    """Run `config.workers` workers until SIGTERM or SIGINT; the exit code.
+def supervise(
+    config: Config, on_ready: Callable[[str, Path], None], loop_factory: LoopFactory, serve: ServeWorker
+) -> int:
+    """Run `config.workers` workers until SIGTERM or SIGINT. Returns the exit code.
 
-    on_ready: called once, with URL and kubeconfig, when all are ready. Raises CannotStart.
+    on_ready: called once, with the URL and the path of the kubeconfig, when all workers are ready.
+    loop_factory: called in each worker.
+    serve: runs in each worker until it is told to stop, and returns its exit code.
+    Raises CannotStart.
     """
     if _SPREADS_BY_PORT:
         for library in _LIBRARIES:
-            with contextlib.suppress(ImportError):  # uvloop need not be there
+            with contextlib.suppress(ImportError):  # uvloop is optional
                 importlib.import_module(library)
     certificates = listening.make_certificates(config)
     reserved = listening.bind(config, config.secure_port, reuse_port=False)
@@ -101,53 +101,24 @@ def supervise(config: Config, on_ready: Callable[[str, Path], None], loop_factor
         listening.allow_port_reuse(reserved)
     else:
         for bound in reserved:
-            bound.listen(BACKLOG)
+            bound.listen(listening.BACKLOG)
     listening.write_kubeconfig(config, port, certificates)
     gc.collect()
-    gc.freeze()  # looking through the objects that are shared would write to them
+    gc.freeze()  # otherwise the collector would write to shared objects, and copy their pages
     where = listening.url(config, port), listening.kubeconfig_path(config)
-    supervisor = _Supervisor(config, port, reserved, lambda: on_ready(*where), loop_factory)
+    supervisor = _Supervisor(config, port, reserved, lambda: on_ready(*where), loop_factory, serve)
     try:
         return supervisor.run()
     finally:
         supervisor.kill_all()
 
 
-class WorkerSlot:
-    """One place among the workers, and the process that has it now.
+class _Supervisor(Collector):
+    """Starts, watches and stops the workers.
 
-    restarts: of this place. starts_at: when the next process is to be forked, if there is none.
+    port: which all workers listen on. reserved: the sockets that keep it for them.
     """
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.pid = 0
-        self.line: socket.socket | None = None
-        self.received, self.unsent = bytearray(), bytearray()
-        self.is_line_open = self.is_connected = self.is_ready = False
-        self.scrapes_owed = 0
-        self.metrics: dict[str, Family] = {}
-        self.restarts = 0
-        self.started_at = self.starts_at = 0.0
-        self.wait_s = RESTART_FIRST_S
-
-    def began(self, pid: int, line: socket.socket, now: float) -> None:
-        self.pid, self.line, self.started_at = pid, line, now
-
-    def ended(self, now: float) -> None:
-        """Wait before the next process, longer each time unless this one was steady."""
-        if now - self.started_at > STEADY_S:
-            self.wait_s = RESTART_FIRST_S
-        self.starts_at = now + self.wait_s
-        self.wait_s = min(self.wait_s * 2, RESTART_MAX_S)
-        self.line, self.scrapes_owed = None, 0
-        self.is_line_open = self.is_connected = self.is_ready = False
-        self.metrics = {}
-        self.received.clear()
-        self.unsent.clear()
-
-
-class _Supervisor(Collector):
     def __init__(
         self,
         config: Config,
@@ -155,70 +126,77 @@ class _Supervisor(Collector):
         reserved: list[socket.socket],
         on_ready: Callable[[], None],
         loop_factory: LoopFactory,
+        serve: ServeWorker,
     ) -> None:
         self._config, self._port, self._reserved = config, port, reserved
-        self._on_ready, self._loop_factory = on_ready, loop_factory
-        self._workers = [WorkerSlot(number) for number in range(1, config.workers + 1)]
+        self._on_ready, self._loop_factory, self._serve = on_ready, loop_factory, serve
+        self._slots = [WorkerSlot(number) for number in range(1, config.workers + 1)]
         self._is_announced = self._is_stopping = False
-        self._code = 0
+        self._exit_code = 0
         self._selector = selectors.DefaultSelector()
+        # Python's signal handler writes the numbers of signals to one end.
         self._signals, self._signal_writer = socket.socketpair()
-        # /metrics: whom the round under way answers, who asked since, until when it waits for answers.
-        self._asking: list[WorkerSlot] = []
-        self._scrapes: list[WorkerSlot] = []
-        self.end_if_due = 0.0
-        self._departed: dict[str, Family] = {}
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
+        self._scrapes = ScrapeRounds(
+            self._slots, lambda: metrics.parse_exposition(generate_latest(self._registry)), time.monotonic
+        )
 
     def run(self) -> int:
+        """Supervise until all workers have been told to stop and have ended. Returns the exit code."""
         self._handle_signals()
-        for worker in self._workers:
-            self._start(worker)
+        for slot in self._slots:
+            self._start(slot)
         while True:
             now = time.monotonic()
             if not self._is_stopping:
-                for worker in self._workers:
-                    if not worker.pid and worker.starts_at <= now:
-                        worker.restarts += 1
-                        self._start(worker)
-            elif not any(worker.pid for worker in self._workers):
-                return self._code
-            if self._asking and self.end_if_due <= now:
-                self._end_round()
-            for key, events in self._selector.select(self._until_next(now)):
+                for slot in self._slots:
+                    if not slot.pid and slot.starts_at <= now:
+                        slot.restarts += 1
+                        self._start(slot)
+            elif not any(slot.pid for slot in self._slots):
+                return self._exit_code
+            self._scrapes.end_if_due(now)
+            for key, events in self._selector.select(self._timeout_s(now)):
                 if key.data is None:
-                    for number in self._signals.recv(_READ_BYTES):
+                    for number in self._signals.recv(_SIGNAL_BYTES):
                         self._on_signal(signal.Signals(number))
                 else:
                     self._on_channel_ready(key.data, events)
 
     def kill_all(self) -> None:
-        """Leave none behind."""
-        for worker in self._workers:
-            if worker.pid:
-                os.kill(worker.pid, signal.SIGKILL)
-                os.waitpid(worker.pid, 0)
-                worker.pid = 0
+        """Leave no process behind."""
+        for slot in self._slots:
+            if slot.pid:
+                os.kill(slot.pid, signal.SIGKILL)
+                os.waitpid(slot.pid, 0)
+                slot.pid = 0
 
     def collect(self) -> Iterable[Metric]:
-        """What the supervisor knows of its workers."""
+        """Yields the metrics about the workers."""
         yield GaugeMetricFamily(
             "apiserver_workers",
             "Worker processes that are ready.",
-            value=sum(worker.is_ready for worker in self._workers),
+            value=sum(slot.is_ready for slot in self._slots),
         )
         restarts = CounterMetricFamily(
             "apiserver_worker_restarts", "How often a worker that had died was started.", labels=["worker"]
         )
-        for worker in self._workers:
-            restarts.add_metric([str(worker.number)], worker.restarts)
+        for slot in self._slots:
+            restarts.add_metric([str(slot.number)], slot.restarts)
         yield restarts
+
+    def _timeout_s(self, now: float) -> float | None:
+        """How long there is nothing to do but wait for signals and messages."""
+        times = [] if self._scrapes.deadline is None else [self._scrapes.deadline]
+        if not self._is_stopping:
+            times += [slot.starts_at for slot in self._slots if not slot.pid]
+        return max(0.0, min(times) - now) if times else None
 
     # ---- processes
 
-    def _start(self, worker: WorkerSlot) -> None:
+    def _start(self, slot: WorkerSlot) -> None:
         sockets = self._reserved
         if _SPREADS_BY_PORT:
             try:
@@ -226,51 +204,48 @@ class _Supervisor(Collector):
             except CannotStart as error:
                 if not self._is_announced:
                     raise
-                log.error("worker %d: %s", worker.number, error)
-                worker.started_at = time.monotonic()
-                worker.ended(worker.started_at)
+                log.error("worker %d: %s", slot.number, error)
+                slot.started_at = time.monotonic()
+                slot.process_ended(slot.started_at)
                 return
         ours, theirs = socket.socketpair()
-        # A signal that came before the child has let go of our handlers would be heard twice.
+        # A signal that arrives before the child has removed our handlers would be handled twice.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         pid = os.fork()
         if not pid:
-            self._become_worker(worker, ours, theirs, sockets)
+            self._become_worker(slot, ours, theirs, sockets)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         theirs.close()
         if sockets is not self._reserved:
             for bound in sockets:
                 bound.close()
-        ours.setblocking(False)
-        worker.began(pid, ours, time.monotonic())
-        self._selector.register(ours, selectors.EVENT_READ, worker)
-        worker.is_line_open = True
+        slot.process_started(pid, Channel(ours, self._selector, slot), time.monotonic())
 
     def _become_worker(
-        self, worker: WorkerSlot, ours: socket.socket, theirs: socket.socket, sockets: list[socket.socket]
+        self, slot: WorkerSlot, ours: socket.socket, theirs: socket.socket, sockets: list[socket.socket]
     ) -> None:
-        """In the child. Never returns."""
-        code = EXIT_FAILURE
+        """Run in the child. Never returns."""
+        code = exit_codes.FAILURE
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            # A worker learns of the supervisor's death when nobody has the other end of its line open.
+            # A worker learns of the supervisor's death when no process has the other end of its socket open.
             self._selector.close()
-            for sibling in self._workers:
-                if sibling.line is not None:
-                    sibling.line.close()
+            for sibling in self._slots:
+                if sibling.channel is not None:
+                    sibling.channel.close_in_child()
             for inherited in (ours, self._signals, self._signal_writer):
                 inherited.close()
             if sockets is not self._reserved:
                 for bound in self._reserved:
                     bound.close()
-            _name_log_records(worker.number)
-            part = SupervisorClient(theirs, sockets, listens_when_ready=self._is_announced)
+            _name_log_records(slot.number)
+            client = SupervisorClient(theirs, sockets, listens_when_ready=self._is_announced)
             with asyncio.Runner(loop_factory=self._loop_factory()) as runner:
-                code = runner.run(_serve(self._config, part))
+                code = runner.run(self._serve(self._config, client))
         except BaseException:
             traceback.print_exc()
         finally:
@@ -279,38 +254,32 @@ class _Supervisor(Collector):
             os._exit(code)
 
     def _reap(self) -> None:
-        for worker in self._workers:
-            if worker.pid:
-                pid, status = os.waitpid(worker.pid, os.WNOHANG)
+        for slot in self._slots:
+            if slot.pid:
+                pid, status = os.waitpid(slot.pid, os.WNOHANG)
                 if pid:
-                    worker.pid = 0
-                    self._on_death(worker, pid, os.waitstatus_to_exitcode(status))
+                    slot.pid = 0
+                    self._on_death(slot, pid, os.waitstatus_to_exitcode(status))
 
-    def _on_death(self, worker: WorkerSlot, pid: int, code: int) -> None:
-        assert worker.line is not None
-        self._receive(worker)  # its last words
-        self._end_line(worker)
-        worker.line.close()
-        self._departed = metrics.combined([self._departed, metrics.counted(worker.metrics)])
-        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        worker.ended(time.monotonic())
+    def _on_death(self, slot: WorkerSlot, pid: int, exit_code: int) -> None:
+        assert slot.channel is not None
+        self._receive(slot)  # the last messages
+        slot.channel.close()
+        self._scrapes.keep_counters(slot)
+        how = f"by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"with exit code {exit_code}"
+        slot.process_ended(time.monotonic())
         if self._is_stopping:
-            if code:
-                log.error("worker %d (process %d) ended %s", worker.number, pid, how)
-                self._code = EXIT_FAILURE
+            if exit_code:
+                log.error("worker %d (process %d) ended %s", slot.number, pid, how)
+                self._exit_code = exit_codes.FAILURE
         elif self._is_announced:
-            wait_s = worker.starts_at - time.monotonic()
+            delay_s = slot.starts_at - time.monotonic()
             log.error(
-                "worker %d (process %d) ended %s; another starts in %.1f s", worker.number, pid, how, wait_s
+                "worker %d (process %d) ended %s; another starts in %.1f s", slot.number, pid, how, delay_s
             )
         else:
-            raise CannotStart(f"worker {worker.number} ended {how} before it was ready")
-        self._asking = [each for each in self._asking if each is not worker]
-        self._scrapes = [each for each in self._scrapes if each is not worker]
-        if self._asking:
-            self._end_round_if_complete()
-        elif self._scrapes:
-            self._begin_round()
+            raise CannotStart(f"worker {slot.number} ended {how} before it was ready")
+        self._scrapes.forget(slot)
 
     # ---- signals
 
@@ -327,148 +296,58 @@ class _Supervisor(Collector):
             self._reap()
         elif self._is_stopping:
             self.kill_all()
-            os._exit(EXIT_SIGNALLED + number)
+            os._exit(exit_codes.SIGNALLED + number)
         else:
             self._stop()
 
     def _stop(self) -> None:
         self._is_stopping = True
-        for worker in self._workers:
-            if worker.pid:
-                self._say(worker, Kind.STOP)
+        for slot in self._slots:
+            if slot.channel is not None:
+                slot.channel.send(MessageKind.STOP)
 
-    # ---- lines
+    # ---- messages
 
-    def _on_channel_ready(self, worker: WorkerSlot, events: int) -> None:
+    def _on_channel_ready(self, slot: WorkerSlot, events: int) -> None:
         if events & selectors.EVENT_READ:
-            self._receive(worker)
-        if events & selectors.EVENT_WRITE:
-            self._send(worker)
+            self._receive(slot)
+        if events & selectors.EVENT_WRITE and slot.channel is not None:
+            slot.channel.flush()
 
-    def _receive(self, worker: WorkerSlot) -> None:
-        """Take what there is. A line that ends says no more; the death itself comes as a signal."""
-        if worker.line is None or not worker.is_line_open:
-            return
-        try:
-            while data := worker.line.recv(_READ_BYTES):
-                worker.received += data
-        except BlockingIOError:
-            pass
-        except ConnectionError:
-            self._end_line(worker)
-        else:
-            self._end_line(worker)
-        for kind, text in take_messages(worker.received):
-            self._on_message(worker, kind, text)
+    def _receive(self, slot: WorkerSlot) -> None:
+        if slot.channel is not None:
+            for kind, text in slot.channel.receive():
+                self._on_message(slot, kind, text)
 
-    def _end_line(self, worker: WorkerSlot) -> None:
-        assert worker.line is not None
-        if worker.is_line_open:
-            self._selector.unregister(worker.line)
-        worker.is_line_open = False
-
-    def _on_message(self, worker: WorkerSlot, kind: Kind, text: bytes) -> None:
+    def _on_message(self, slot: WorkerSlot, kind: MessageKind, text: bytes) -> None:
         match kind:
-            case Kind.HELLO:
-                worker.is_connected = True
-            case Kind.READY:
-                self._on_worker_ready(worker)
-            case Kind.CANNOT_START if not self._is_announced:
+            case MessageKind.HELLO:
+                slot.is_connected = True
+            case MessageKind.READY:
+                self._on_worker_ready(slot)
+            case MessageKind.CANNOT_START if not self._is_announced:
                 raise CannotStart(text.decode())
-            case Kind.CANNOT_START:
-                log.error("worker %d: %s", worker.number, text.decode())
-            case Kind.GET_ALL_METRICS:
-                self._scrapes.append(worker)
-                if not self._asking:
-                    self._begin_round()
-            case Kind.OWN_METRICS:
-                worker.scrapes_owed -= 1
-                worker.metrics = metrics.parse(text)
-                self._end_round_if_complete()
+            case MessageKind.CANNOT_START:
+                log.error("worker %d: %s", slot.number, text.decode())
+            case MessageKind.GET_ALL_METRICS:
+                self._scrapes.request(slot)
+            case MessageKind.OWN_METRICS:
+                self._scrapes.report(slot, text)
 
-    def _on_worker_ready(self, worker: WorkerSlot) -> None:
-        worker.is_ready = True
+    def _on_worker_ready(self, slot: WorkerSlot) -> None:
+        slot.is_ready = True
         if self._is_announced:
-            log.warning("worker %d is back, as process %d", worker.number, worker.pid)
-        elif all(each.is_ready for each in self._workers) and not self._is_stopping:
+            log.warning("worker %d is back, as process %d", slot.number, slot.pid)
+        elif all(each.is_ready for each in self._slots) and not self._is_stopping:
             self._is_announced = True
             self._on_ready()
 
-    def _say(self, worker: WorkerSlot, kind: Kind, text: bytes = b"") -> None:
-        worker.unsent += message(kind, text)
-        self._send(worker)
 
-    def _send(self, worker: WorkerSlot) -> None:
-        """As much as the line takes; the rest when it takes more."""
-        if worker.line is None or not worker.is_line_open:
-            return
-        try:
-            del worker.unsent[: worker.line.send(worker.unsent)]
-        except BlockingIOError:
-            pass
-        except ConnectionError:
-            self._end_line(worker)
-            return
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.unsent else 0)
-        self._selector.modify(worker.line, events, worker)
-
-    # ---- metrics
-
-    def _begin_round(self) -> None:
-        """Ask all for their numbers. Who asks from now on waits for the next round, for numbers from then."""
-        self._asking, self._scrapes = self._scrapes, []
-        self.end_if_due = time.monotonic() + SCRAPE_WITHIN_S
-        for worker in self._workers:
-            if worker.is_connected and not worker.scrapes_owed:
-                worker.scrapes_owed += 1
-                self._say(worker, Kind.GET_OWN_METRICS)
-        self._end_round_if_complete()
-
-    def _end_round_if_complete(self) -> None:
-        if self._asking and not any(worker.scrapes_owed for worker in self._workers):
-            self._end_round()
-
-    def _end_round(self) -> None:
-        own = metrics.parse(generate_latest(self._registry))
-        sources = [self._departed, *(worker.metrics for worker in self._workers), own]
-        text = metrics.exposition(metrics.combined(sources))
-        asking, self._asking = self._asking, []
-        for worker in asking:
-            self._say(worker, Kind.ALL_METRICS, text)
-        if self._scrapes:
-            self._begin_round()
-
-    def _until_next(self, now: float) -> float | None:
-        """How long there is nothing to do but to listen."""
-        times = [self.end_if_due] if self._asking else []
-        if not self._is_stopping:
-            times += [worker.starts_at for worker in self._workers if not worker.pid]
-        return max(0.0, min(times) - now) if times else None
-
-
-# ---- the worker's side
-
-
-async def _serve(config: Config, part: SupervisorClient) -> int:
-    from apiserver.app.server import App
-
-    app = App(config, part)
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, app.stop)
-    following = asyncio.create_task(part.follow(await part.connect(), app.stop), name="supervisor")
-    try:
-        await app.run(lambda *_: part.say(Kind.READY))
-    except CannotStart as error:
-        part.say(Kind.CANNOT_START, str(error).encode())
-        return EXIT_FAILURE
-    finally:
-        following.cancel()
-        await part.close()
-    return 0
+# ---- in the worker process
 
 
 def _name_log_records(number: int) -> None:
-    """Records of this process say which worker they are of."""
+    """Have the log records of this process name the worker that they are from."""
 
     def rename(record: logging.LogRecord) -> bool:
         record.name = f"worker-{number}.{record.name}"

@@ -55,7 +55,7 @@ class Case:
     cause: why it is refused; None if it is accepted.
     """
 
-    family: str
+    file: str
     name: str
     document: Document
     content: Mapping[str, Any]
@@ -64,7 +64,7 @@ class Case:
 
     @property
     def id(self) -> str:
-        return f"{self.family}/{self.name}"
+        return f"{self.file}/{self.name}"
 
     @property
     def others(self) -> Sequence[str]:
@@ -78,8 +78,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Family:
-    """A definition and its cases. name: of the file."""
+class DefinitionFile:
+    """A definition and its cases. name: that of the file."""
 
     name: str
     definition: Document
@@ -89,7 +89,7 @@ class Family:
 
     @property
     def path(self) -> str:
-        """Of its objects, in the version of storage."""
+        """The path of its objects, in the storage version."""
         return self.path_in(next(each["name"] for each in self.versions if each["storage"]))
 
     def path_in(self, version: str) -> str:
@@ -106,7 +106,7 @@ class Family:
         return versions
 
     def has_status(self, document: Document) -> bool:
-        """Whether it has a status that is written apart."""
+        """Whether the object has a status, which is written to its subresource."""
         version = document["apiVersion"].partition("/")[2]
         subresources = next(each.get("subresources", {}) for each in self.versions if each["name"] == version)
         return "status" in document and "status" in subresources
@@ -118,8 +118,8 @@ class Family:
 
 
 @dataclass(frozen=True)
-class Refused:
-    """A definition that is not accepted, and all that is said of it."""
+class RefusedDefinition:
+    """A definition that is not accepted, and all causes of its refusal."""
 
     name: str
     definition: Document
@@ -127,12 +127,12 @@ class Refused:
 
 
 @cache
-def families() -> Sequence[Family]:
-    return tuple(_family(path) for path in sorted(_HERE.glob("*.yaml")))
+def definition_files() -> Sequence[DefinitionFile]:
+    return tuple(_definition_file(path) for path in sorted(_HERE.glob("*.yaml")))
 
 
 @cache
-def refused_definitions() -> Sequence[Refused]:
+def refused_definitions() -> Sequence[RefusedDefinition]:
     return tuple(_refused(path) for path in sorted(_HERE.glob("refused/*.yaml")))
 
 
@@ -142,12 +142,12 @@ def _load(path: Path) -> tuple[Document, Document]:
     return definition, cases
 
 
-def _refused(path: Path) -> Refused:
+def _refused(path: Path) -> RefusedDefinition:
     definition, cases = _load(path)
-    return Refused(path.stem, definition, [Cause(**cause) for cause in cases["causes"]])
+    return RefusedDefinition(path.stem, definition, [Cause(**cause) for cause in cases["causes"]])
 
 
-def _family(path: Path) -> Family:
+def _definition_file(path: Path) -> DefinitionFile:
     definition, cases = _load(path)
     name = path.stem
     by_name = {each["document"]["metadata"]["name"]: each["document"] for each in cases["accepted"]}
@@ -160,7 +160,7 @@ def _family(path: Path) -> Family:
         cause = Cause(str(content["field"]), content["message"]) if "field" in content else None
         return Case(name, content["name"], document, content, {}, cause)
 
-    return Family(
+    return DefinitionFile(
         name,
         definition,
         [_accepted(name, each) for each in cases["accepted"]],
@@ -169,14 +169,14 @@ def _family(path: Path) -> Family:
     )
 
 
-def _accepted(family: str, content: Document) -> Case:
+def _accepted(file: str, content: Document) -> Case:
     document = content["document"]
     expected = copy.deepcopy(document)
     for where, value in content.get("defaults", {}).items():
         set_at(expected, where, value)
     for where in content.get("loses", []):
         set_at(expected, where, None)
-    return Case(family, document["metadata"]["name"], document, content, expected, None)
+    return Case(file, document["metadata"]["name"], document, content, expected, None)
 
 
 def set_at(document: Document, where: str, value: Any) -> None:

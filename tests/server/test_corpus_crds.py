@@ -16,9 +16,10 @@ from urllib.parse import quote
 import pytest
 
 from tests import corpus_crds
-from tests.corpus_crds import Case, Cause, Family, Refused
+from tests.corpus_crds import Case, Cause, DefinitionFile, RefusedDefinition
 from tests.support.api import Answer, Api
-from tests.support.definitions import DEFINITIONS, is_established, until
+from tests.support.definitions import DEFINITIONS, is_established
+from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 
 AS_TABLE: Final = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
@@ -27,20 +28,20 @@ NOT_CHECKED: Final = "some validation rules were not checked because the object 
 # What the server alone sets.
 SET: Final = ("creationTimestamp", "generation", "managedFields", "namespace", "resourceVersion", "uid")
 
-FAMILIES: Final = corpus_crds.families()
+FILES: Final = corpus_crds.definition_files()
 CASES: Final = {
-    kind: {case.id: (family, case) for family in FAMILIES for case in getattr(family, kind)}
+    kind: {case.id: (file, case) for file in FILES for case in getattr(file, kind)}
     for kind in ("accepted", "refused", "updates")
 }
 
-each_file = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 each_refused_definition = pytest.mark.parametrize(
     "refused", corpus_crds.refused_definitions(), ids=lambda refused: refused.name
 )
 
 
 def each_case(kind: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(("family", "case"), CASES[kind].values(), ids=CASES[kind])
+    return pytest.mark.parametrize(("file", "case"), CASES[kind].values(), ids=CASES[kind])
 
 
 @dataclass(frozen=True)
@@ -56,36 +57,36 @@ class Defined:
 def defined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Defined]:
     with ServerProcess(tmp_path_factory.mktemp("corpus") / "data") as server:
         api = Api(server)
-        definitions = {family.name: define(api, family) for family in FAMILIES}
-        for family in FAMILIES:
-            if definitions[family.name].status == 201:
-                await_served(api, family)
-        objects = {name: create(api, family, case) for name, (family, case) in CASES["accepted"].items()}
+        definitions = {file.name: define(api, file) for file in FILES}
+        for file in FILES:
+            if definitions[file.name].status == 201:
+                await_served(api, file)
+        objects = {name: create(api, file, case) for name, (file, case) in CASES["accepted"].items()}
         yield Defined(api, definitions, objects)
         api.close()
 
 
-def define(api: Api, family: Family) -> Answer:
-    return api.post(DEFINITIONS, family.definition)
+def define(api: Api, file: DefinitionFile) -> Answer:
+    return api.post(DEFINITIONS, file.definition)
 
 
-def await_served(api: Api, family: Family) -> None:
-    path = f"{DEFINITIONS}/{family.definition['metadata']['name']}"
-    until(lambda: api.get(path), is_established, f"{family.name} is established")
-    until(lambda: api.get(family.path), lambda answer: answer.status == 200, f"{family.name} is served")
+def await_served(api: Api, file: DefinitionFile) -> None:
+    path = f"{DEFINITIONS}/{file.definition['metadata']['name']}"
+    until(lambda: api.get(path), is_established, f"{file.name} is established")
+    until(lambda: api.get(file.path), lambda answer: answer.status == 200, f"{file.name} is served")
 
 
-def create(api: Api, family: Family, case: Case) -> list[Answer]:
-    document, path = copy.deepcopy(case.document), family.path_of(case.document)
+def create(api: Api, file: DefinitionFile, case: Case) -> list[Answer]:
+    document, path = copy.deepcopy(case.document), file.path_of(case.document)
     answers = [api.post(path, document)]
-    if answers[0].status == 201 and family.has_status(document):
+    if answers[0].status == 201 and file.has_status(document):
         document["metadata"] = answers[0].json["metadata"]
         answers.append(api.put(f"{path}/{case.name}/status", document))
     return answers
 
 
-def path_to(family: Family, case: Case) -> str:
-    return f"{family.path_of(case.document)}/{case.document['metadata']['name']}"
+def path_to(file: DefinitionFile, case: Case) -> str:
+    return f"{file.path_of(case.document)}/{case.document['metadata']['name']}"
 
 
 def assert_refused(answer: Answer, cause: Cause, others: list[str]) -> None:
@@ -100,12 +101,12 @@ def assert_refused(answer: Answer, cause: Cause, others: list[str]) -> None:
 
 
 @each_file
-def test_a_definition_is_accepted_and_served(defined: Defined, family: Family) -> None:
+def test_a_definition_is_accepted_and_served(defined: Defined, file: DefinitionFile) -> None:
     """In each version that is served, with a warning where it is deprecated."""
-    answer = defined.definitions[family.name]
+    answer = defined.definitions[file.name]
     assert answer.status == 201, answer.body.decode()
-    for version in family.versions:
-        answer = defined.api.get(family.path_in(version["name"]))
+    for version in file.versions:
+        answer = defined.api.get(file.path_in(version["name"]))
         assert answer.status == (200 if version["served"] else 404)
         assert bool(answer.warnings) is version.get("deprecated", False)
         if text := version.get("deprecationWarning"):
@@ -113,7 +114,7 @@ def test_a_definition_is_accepted_and_served(defined: Defined, family: Family) -
 
 
 @each_refused_definition
-def test_a_definition_is_refused(defined: Defined, refused: Refused) -> None:
+def test_a_definition_is_refused(defined: Defined, refused: RefusedDefinition) -> None:
     """With all that is wrong with it, and nothing else."""
     answer = defined.api.post(DEFINITIONS, refused.definition)
     assert answer.status == 422, answer.body.decode()
@@ -131,54 +132,56 @@ def test_a_definition_is_refused(defined: Defined, refused: Refused) -> None:
 
 
 @each_case("accepted")
-def test_an_object_is_stored_as_written_and_defaulted(defined: Defined, family: Family, case: Case) -> None:
+def test_an_object_is_stored_as_written_and_defaulted(
+    defined: Defined, file: DefinitionFile, case: Case
+) -> None:
     answers = defined.answers[case.id]
     assert [answer.status for answer in answers] in ([201], [201, 200]), answers[-1].body.decode()
-    shown = defined.api.get(path_to(family, case)).ok()
+    shown = defined.api.get(path_to(file, case)).ok()
     assert shown == answers[-1].json
     shown["metadata"] = {name: value for name, value in shown["metadata"].items() if name not in SET}
     assert shown == case.expected
 
 
 @each_case("accepted")
-def test_an_object_is_read_in_every_version(defined: Defined, family: Family, case: Case) -> None:
+def test_an_object_is_read_in_every_version(defined: Defined, file: DefinitionFile, case: Case) -> None:
     uid = defined.answers[case.id][-1].ok()["metadata"]["uid"]
-    for version in family.versions:
+    for version in file.versions:
         if version["served"]:
-            shown = defined.api.get(f"{family.path_in(version['name'])}/{case.name}").ok()
+            shown = defined.api.get(f"{file.path_in(version['name'])}/{case.name}").ok()
             assert shown["apiVersion"].endswith(f"/{version['name']}")
             assert shown["metadata"]["uid"] == uid
 
 
 @each_case("accepted")
-def test_writing_what_is_shown_changes_nothing(defined: Defined, family: Family, case: Case) -> None:
+def test_writing_what_is_shown_changes_nothing(defined: Defined, file: DefinitionFile, case: Case) -> None:
     """Transition rules let it pass, too."""
-    shown = defined.api.get(path_to(family, case)).ok()
-    assert defined.api.put(path_to(family, case), shown).ok() == shown
+    shown = defined.api.get(path_to(file, case)).ok()
+    assert defined.api.put(path_to(file, case), shown).ok() == shown
 
 
 @each_case("accepted")
-def test_how_an_object_is_found_and_tabled(defined: Defined, family: Family, case: Case) -> None:
+def test_how_an_object_is_found_and_tabled(defined: Defined, file: DefinitionFile, case: Case) -> None:
     if "cells" in case.content:
-        table = defined.api.get(path_to(family, case), headers=AS_TABLE).ok()
+        table = defined.api.get(path_to(file, case), headers=AS_TABLE).ok()
         assert table["rows"][0]["cells"] == case.content["cells"]
     for selector in case.content.get("selectedBy", []):
-        found = defined.api.get(f"{family.path}?fieldSelector={quote(selector)}").ok()["items"]
+        found = defined.api.get(f"{file.path}?fieldSelector={quote(selector)}").ok()["items"]
         assert case.name in [each["metadata"]["name"] for each in found], selector
 
 
 @each_case("refused")
-def test_an_object_is_refused(defined: Defined, family: Family, case: Case) -> None:
+def test_an_object_is_refused(defined: Defined, file: DefinitionFile, case: Case) -> None:
     # Objects have the names of those that are accepted: one that should be refused but is not is a conflict.
     assert case.cause is not None
-    answer = defined.api.post(family.path_of(case.document), case.document)
+    answer = defined.api.post(file.path_of(case.document), case.document)
     assert_refused(answer, case.cause, list(case.others))
 
 
 @each_case("updates")
-def test_updates_are_accepted_or_refused(defined: Defined, family: Family, case: Case) -> None:
+def test_updates_are_accepted_or_refused(defined: Defined, file: DefinitionFile, case: Case) -> None:
     """A trial: whatever comes of it, the object stays as it is."""
-    path = path_to(family, case)
+    path = path_to(file, case)
     document = copy.deepcopy(case.document)
     live = defined.api.get(path).ok()["metadata"]
     document["metadata"] = {**live, **document["metadata"]}
@@ -197,13 +200,13 @@ def test_updates_are_accepted_or_refused(defined: Defined, family: Family, case:
 def test_every_rule_refuses_something() -> None:
     """And accepts something: every accepted object passes all rules for what it has."""
     silent = []
-    for family in FAMILIES:
-        told = [case.cause.message for case in (*family.refused, *family.updates) if case.cause]
+    for file in FILES:
+        messages = [case.cause.message for case in (*file.refused, *file.updates) if case.cause]
         silent += [
-            f"{family.name}: {text}"
-            for rule in family.rules()
+            f"{file.name}: {text}"
+            for rule in file.rules()
             for text in texts_of(rule)
-            if not any(text in message or message in text for message in told)
+            if not any(text in message or message in text for message in messages)
         ]
     assert silent == []
 
@@ -224,8 +227,8 @@ quoted: Final = re.compile(r"'([^']*)'").findall
 
 
 def test_how_large_the_corpus_is() -> None:
-    rules = [list(family.rules()) for family in FAMILIES]
-    assert len(FAMILIES) >= 30
+    rules = [list(file.rules()) for file in FILES]
+    assert len(FILES) >= 30
     assert len(corpus_crds.refused_definitions()) >= 10
     assert sum(map(bool, rules)) >= 30
     assert sum(map(len, rules)) >= 150

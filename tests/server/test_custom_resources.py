@@ -1,4 +1,4 @@
-"""Definitions come and go; what they define is served like anything else. Rows R, S01-S05, D06-D10, I13."""
+"""Custom resources are served while their definitions exist. Rows S01-S05, D06-D10, I13, I22."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.support.definitions import (
     definition,
     is_established,
     new_group,
-    until,
     version,
 )
+from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 
 TABLE: Final = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
@@ -34,7 +34,7 @@ SERVED_WITHIN_S: Final = 0.1
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server of our own: other tests look at all that is served."""
+    """A server for these tests alone: other tests look at all that is served."""
     with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
         yield server
 
@@ -52,7 +52,7 @@ def _is_gone(api: Api, path: str) -> None:
 
 
 def test_a_definition_is_served_at_once(api: Api) -> None:
-    """Issue 6: within 100 ms of its creation, without a restart."""
+    """Within 100 ms of its creation, without a restart."""
     waited = []
     for _ in range(9):
         group = new_group()

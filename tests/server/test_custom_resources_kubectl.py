@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from tests.support.api import Api
-from tests.support.definitions import define, definition, new_group, until, version
+from tests.support.definitions import define, definition, new_group, version
+from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.server_process import ServerProcess
 
@@ -39,7 +40,7 @@ COLUMNS: Final = [
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server of our own: other tests look at all that is served."""
+    """A server for these tests alone: other tests look at all that is served."""
     with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
         yield server
 

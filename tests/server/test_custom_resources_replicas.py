@@ -15,8 +15,8 @@ from tests.support.definitions import (
     define,
     definition,
     new_group,
-    until,
 )
+from tests.support.eventually import until
 
 pytestmark = pytest.mark.etcd
 
@@ -67,6 +67,8 @@ def test_two_that_want_the_same_names_at_the_same_time(replicas: tuple[Api, Api]
         )
         assert [each.status for each in posts] == [201, 201]
     paths = [f"{DEFINITIONS}/{each['metadata']['name']}" for each in documents]
-    told = [[condition(_settled(api, path), "NamesAccepted")["status"] for path in paths] for api in replicas]
-    assert sorted(told[0]) == ["False", "True"]
-    assert told[0] == told[1]
+    statuses = [
+        [condition(_settled(api, path), "NamesAccepted")["status"] for path in paths] for api in replicas
+    ]
+    assert sorted(statuses[0]) == ["False", "True"]
+    assert statuses[0] == statuses[1]

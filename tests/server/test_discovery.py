@@ -1,4 +1,4 @@
-"""What clients learn of the server: paths, groups, versions, types. Rows C07, D02, D03, D17, D18, I19-I22."""
+"""Discovery: paths, groups, versions and resources. Rows C07, D02, D03, D17, D18, I19-I22."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from apiserver.wire import cbor, yaml
 from tests.support.api import Api
-from tests.support.definitions import define, definition, new_group, until
+from tests.support.definitions import define, definition, new_group
+from tests.support.eventually import until
 from tests.support.protobuf_writer import envelope, field
 from tests.support.served import BUILT_IN, versions
 from tests.support.server_process import ServerProcess
@@ -142,7 +143,7 @@ def test_other_paths(api: Api, path: str, code: int) -> None:
 
 
 def flat(document: dict[str, Any], root: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """What aggregated discovery says, in the words of the other."""
+    """Aggregated discovery in the form of the unaggregated documents."""
     types = {}
     for group in document["items"]:
         name = group["metadata"].get("name", "")
@@ -259,7 +260,7 @@ def cbor_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 def each(number: int, values: list[Any], write: Callable[[Any], str | bytes] = str) -> bytes:
-    """A field that is repeated."""
+    """The occurrences of a repeated field."""
     return b"".join(field(number, write(value)) for value in values)
 
 
@@ -444,12 +445,12 @@ NOT_ACCEPTABLE: Final = {
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
-@pytest.mark.parametrize(("accept", "told"), NOT_ACCEPTABLE.values(), ids=NOT_ACCEPTABLE)
-def test_what_cannot_be_had(api: Api, path: str, accept: str, told: str) -> None:
+@pytest.mark.parametrize(("accept", "message"), NOT_ACCEPTABLE.values(), ids=NOT_ACCEPTABLE)
+def test_unacceptable_media_types(api: Api, path: str, accept: str, message: str) -> None:
     """Row D17: with a list of what can be."""
     answer = api.get(path, headers={"Accept": accept})
     assert (answer.status, answer.reason) == (406, "NotAcceptable")
-    assert answer.message == f"{told}application/json, {YAML}, {PROTOBUF}"
+    assert answer.message == f"{message}application/json, {YAML}, {PROTOBUF}"
 
 
 @pytest.mark.parametrize("path", ["/apis/apps", "/apis/apps/v1"])

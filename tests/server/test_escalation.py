@@ -1,4 +1,4 @@
-"""Nobody gives away what they do not have: checks on writes of roles and bindings. Row O08.
+"""Privilege escalation: writes of roles and bindings are limited to the rights of the writer. Row O08.
 
 Source: k8s.io/kubernetes, pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.api import Answer, Api
-from tests.support.definitions import until
+from tests.support.eventually import until
 
 GROUP: Final = "rbac.authorization.k8s.io"
 ROOT: Final = f"/apis/{GROUP}/v1"
@@ -53,7 +53,7 @@ def binding(name: str, kind: str, of: str, to: str = "bob") -> dict[str, Any]:
 
 
 class Caller:
-    """A user that no other test knows of, who may write roles and bindings; the administrator stands in."""
+    """A new user who may write roles and bindings, impersonated by the administrator."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self._api, self.name, self.namespace = api, f"escalating-{next(_numbers)}", namespace

@@ -1,4 +1,4 @@
-"""Roles decide: what is written to them counts for every request. Rows O03-O06, F30, N11.
+"""RBAC: roles and bindings decide every request. Rows O03-O06, F30, N11.
 
 The scenarios of `tests/conformance` have the answers word for word; here is what they cannot show: restarts,
 replicas, revocation, modes, other groups, kubectl.
@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.api import Answer, Api
-from tests.support.definitions import until
+from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, each_version, program, rows
 from tests.support.server_process import ServerProcess
 
@@ -24,7 +24,7 @@ _numbers: Final = itertools.count(1)
 
 
 class Caller:
-    """A user that no other test knows of: the administrator stands in for them."""
+    """A new user, impersonated by the administrator."""
 
     def __init__(self, api: Api, *groups: str) -> None:
         self.api, self.name = api, f"user-{next(_numbers)}"
@@ -48,7 +48,7 @@ def rule(resource: str, *verbs: str, group: str = "", names: tuple[str, ...] = (
 
 
 def grant(api: Api, namespace: str, user: str, *rules: dict[str, Any], root: str = RBAC) -> None:
-    """A role of the user's name, and its binding."""
+    """Create a role with the user's name, and bind it."""
     group = root.split("/")[2]
     where = f"{root}/namespaces/{namespace}"
     api.post(f"{where}/roles", {"metadata": {"name": user}, "rules": list(rules)}).ok()
@@ -103,8 +103,31 @@ def test_a_verb_gives_the_right_to_that_verb_alone(api: Api, namespace: str, ver
             assert f'User "{caller.name}" cannot {other} resource "configmaps"' in refused.message
 
 
+PATCHES: Final[dict[str, tuple[Any, str]]] = {
+    "a JSON patch": ([{"op": "add", "path": "/data", "value": {"k": "v"}}], "json-patch"),
+    "a merge patch": ({"data": {"k": "v"}}, "merge"),
+    "a strategic merge patch": ({"data": {"k": "v"}}, "application/strategic-merge-patch+json"),
+}
+
+
+@pytest.mark.parametrize(("patch", "type_"), PATCHES.values(), ids=PATCHES)
+def test_every_form_of_patch_needs_the_verb_patch(api: Api, namespace: str, patch: Any, type_: str) -> None:
+    """Row A04."""
+    updater, patcher = Caller(api), Caller(api)
+    path = f"{CONFIGMAPS.format(namespace)}/a"
+    api.post(CONFIGMAPS.format(namespace), BODY).ok()
+    grant(api, namespace, updater.name, rule("configmaps", "update"))
+    grant(api, namespace, patcher.name, rule("configmaps", "patch"))
+    until(lambda: updater.send("PUT", path, BODY), is_allowed).ok()
+    refused = updater.send("PATCH", path, patch, type=type_)
+    assert refused.status == 403
+    assert f'User "{updater.name}" cannot patch resource "configmaps"' in refused.message
+    patched = until(lambda: patcher.send("PATCH", path, patch, type=type_), is_allowed).ok()
+    assert patched["data"] == {"k": "v"}
+
+
 def test_a_dry_run_needs_the_same_rights(api: Api, namespace: str) -> None:
-    """Spec, Authentication: a dry run needs exactly the authorization of the real request."""
+    """Row L10."""
     caller, path = Caller(api), CONFIGMAPS.format(namespace)
     assert caller.send("POST", f"{path}?dryRun=All", BODY).status == 403
     grant(api, namespace, caller.name, rule("configmaps", "create"))

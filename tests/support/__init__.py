@@ -1,1 +1,1 @@
-"""What tests of several parts need: real servers to start, and a way to ask for them."""
+"""Shared support for tests: real servers, clients, and sample definitions."""

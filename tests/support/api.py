@@ -1,4 +1,4 @@
-"""A plain HTTP client for tests: what was sent and what came back, nothing hidden."""
+"""A plain HTTP client for tests, which shows requests and responses as they are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES: Final = {"merge": MERGE_PATCH, "json-patch": JSON_PATCH, "json": "applic
 
 @dataclass(frozen=True)
 class Answer:
-    """headers: names in lower case; of repeated ones `all_headers` has each."""
+    """A response. headers: names in lower case; `all_headers` also has those that are repeated."""
 
     status: int
     headers: Mapping[str, str]
@@ -37,7 +37,7 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """Of a Status."""
+        """The reason of a Status."""
         return str(self.json["reason"])
 
     @property
@@ -55,13 +55,13 @@ class Answer:
         return [text.removeprefix('299 - "').removesuffix('"') for text in texts]
 
     def ok(self) -> Any:
-        """The document of an answer that must be a success."""
+        """Return the document of a response that must be a success."""
         assert self.status < 300, f"{self.status} {self.body.decode()}"
         return self.json
 
 
 class Api:
-    """Speaks to one server as one caller, on one connection."""
+    """A client of one server, with one identity and one connection."""
 
     def __init__(self, server: ServerProcess, token: str = "admin-token") -> None:
         self.server, self._token = server, token
@@ -79,7 +79,7 @@ class Api:
         self._connection.close()
 
     def as_caller(self, token: str) -> Api:
-        """The same server, seen by somebody else; an empty token is nobody."""
+        """Return a client of the same server with another token; an empty one sends no credentials."""
         return Api(self.server, token)
 
     def send(
@@ -91,7 +91,7 @@ class Api:
         type: str = "json",  # noqa: A002  what HTTP calls it
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """body: bytes as they are, anything else as JSON. type: of the body, short or whole."""
+        """Send a request. body: bytes, or a document to send as JSON. type: its media type, or short."""
         sent = dict(headers or {})
         if self._token:
             sent.setdefault("Authorization", f"Bearer {self._token}")
@@ -137,7 +137,7 @@ class Api:
 
 
 class WatchEvents:
-    """Iterate to read on; waits for the next event as long as the connection's timeout allows."""
+    """The events of a watch. Iterating waits for the next one, up to the timeout of the connection."""
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self.status = response.status
@@ -151,7 +151,7 @@ class WatchEvents:
         return next(iter(self))
 
     def take(self, count: int) -> list[tuple[str, str]]:
-        """Type and object's name of the next events."""
+        """The type and the object's name of the next events."""
         taken = []
         for event in self:
             taken.append((event["type"], event["object"]["metadata"].get("name", "")))
@@ -160,5 +160,5 @@ class WatchEvents:
         return taken
 
     def body(self) -> bytes:
-        """The rest, of an answer that is no stream of events."""
+        """The rest of the response, whatever it is."""
         return self._response.read()

@@ -1,4 +1,4 @@
-"""Client libraries of Python, as far as they are on this machine."""
+"""Python client libraries, where they are installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.server_process import ServerProcess
 
 @asynccontextmanager
 async def kr8s_api(server: ServerProcess, namespace: str) -> AsyncIterator[Any]:
-    """A client of kr8s, with an end to its connections, which the library itself leaves open."""
+    """A client of kr8s whose connections are closed at the end; the library leaves them open."""
     import kr8s.asyncio
 
     api: Any = await kr8s.asyncio.api(kubeconfig=str(server.kubeconfig), namespace=namespace)

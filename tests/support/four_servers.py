@@ -1,4 +1,4 @@
-"""Four kinds of servers, and objects with a past, to ask them about."""
+"""Four kinds of servers (two stores, with list snapshots and without), and objects with a known history."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def make_namespace(api: Api) -> str:
 
 @dataclass
 class History:
-    """What a collection held after each write, by the answers to the writes. Nobody else writes."""
+    """The content of a collection after each write, recorded from the responses. Nobody else writes to it."""
 
     api: Api
     path: str
@@ -143,7 +143,7 @@ class History:
         return [state[name] for name in sorted(state)]
 
     def events_after(self, revision: int) -> list[dict[str, Any]]:
-        """What a watch that begins there has been sent."""
+        """The events that a watch from that version has received."""
         events = []
         for number in range(bisect_right(self.revisions, revision), len(self.revisions)):
             before, after = self.states[number - 1], self.states[number]
@@ -179,7 +179,7 @@ def event(kind: str, item: dict[str, Any]) -> dict[str, Any]:
 
 
 class World(NamedTuple):
-    """A history, an old version of it, and a token that goes on from that version's first object."""
+    """A history, one of its old versions, and a continue token after the first object of that version."""
 
     history: History
     old: int

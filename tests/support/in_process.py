@@ -9,6 +9,7 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
+from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -27,11 +28,13 @@ def resource(name: str, group: str = "rbac.authorization.k8s.io") -> ServedResou
 
 
 @asynccontextmanager
-async def server(store: Storage) -> AsyncIterator[Registry]:
+async def server(
+    store: Storage, cache_class: type[WatchCache[StoredObject]] = WatchCache
+) -> AsyncIterator[Registry]:
     """One of those that share a store, with a cache of its own."""
-    cache = WatchCache(store, prefix=PREFIX, decode=StoredObject.of, size_of=lambda found: len(found.tail))
+    cache = cache_class(store, prefix=PREFIX, decode=StoredObject.of, size_of=lambda found: len(found.tail))
     running = asyncio.create_task(cache.run())
     await cache.wait_until_filled()
-    yield Registry(store, cache, brand=Brand(), prefix=PREFIX)
+    yield Registry(store, cache, brand=Brand(), prefix=PREFIX, offload=Offload())
     running.cancel()
     await asyncio.wait([running])

@@ -1,4 +1,4 @@
-"""kubectl at work: every version of it that is on this machine.
+"""Every version of kubectl that is on this machine.
 
 `APISERVER_TESTS_KUBECTL` may name more of them, separated by colons.
 """
@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -58,20 +58,20 @@ def kubectls() -> dict[str, str]:
 
 
 def usable_versions() -> list[str]:
-    """All that are supported, the oldest first."""
+    """The supported versions on this machine, the oldest first."""
     found = sorted((tuple(map(int, version.split("."))), version) for version in kubectls())
     return [version for numbers, version in found if numbers >= OLDEST]
 
 
 def program(version: str) -> str:
-    """Its path. Skips the test, or fails it, where there is no kubectl."""
+    """The path of a version. Skips the test, or fails it, where there is no kubectl."""
     if version == MISSING:
         missing("kubectl")
     return kubectls()[version]
 
 
 def each_version(*always: int) -> list[object]:
-    """All of them, the oldest first. always: the places of those that are not left to the long tests."""
+    """Parameters for all versions, the oldest first. always: indexes of those that are not slow tests."""
     usable = usable_versions() or [MISSING]
     in_short = {usable[place] for place in always}
     return [v if v in in_short else pytest.param(v, marks=pytest.mark.slow) for v in usable]
@@ -79,12 +79,16 @@ def each_version(*always: int) -> list[object]:
 
 @dataclass
 class Kubectl:
-    """kubectl in one namespace, with a home of its own: no cache, no configuration but what we give."""
+    """kubectl in one namespace, with a home of its own: no cache, no configuration but what we give.
+
+    path: where it looks for other programs, such as editors.
+    """
 
     binary: str
     kubeconfig: Path
     namespace: str
     home: Path
+    path: str = field(default_factory=lambda: os.environ["PATH"], kw_only=True)
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -98,7 +102,7 @@ class Kubectl:
         )
 
     def __call__(self, *arguments: str, stdin: str = "") -> str:
-        """What it printed; it must succeed and warn of nothing."""
+        """Run a command that must succeed without warnings, and return its output."""
         end = self.run(*arguments, stdin=stdin)
         assert end.returncode == 0, f"{arguments}: {end.stderr}"
         assert end.stderr == "", f"{arguments}: {end.stderr}"
@@ -120,9 +124,9 @@ class Kubectl:
         return [self.binary, "--namespace", self.namespace, *arguments]
 
     def _environment(self) -> dict[str, str]:
-        return {"HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig), "PATH": os.environ["PATH"]}
+        return {"HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig), "PATH": self.path}
 
 
 def rows(table: str) -> list[list[str]]:
-    """Columns are two spaces apart, or more."""
+    """The rows of a table; columns are two spaces apart, or more."""
     return [re.split(r" {2,}", line.strip()) for line in table.splitlines()]

@@ -1,4 +1,4 @@
-"""TLS connections on which a test writes what it likes."""
+"""TLS connections for requests that no HTTP client would send."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def raw_connection(server: ServerProcess) -> Iterator[ssl.SSLSocket]:
 
 
 def read_all(connection: ssl.SSLSocket) -> bytes:
-    """Until the other side closes."""
+    """Read until the server closes the connection."""
     parts = []
     while part := connection.recv(65_536):
         parts.append(part)

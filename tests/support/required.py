@@ -1,4 +1,4 @@
-"""Skip where a tool is missing; fail where it must not be.
+"""Tools that tests need: they are skipped without them, or fail where the tools are required.
 
 On a developer's machine a missing kubectl or etcd skips the tests that need it, with the reason. In CI
 `APISERVER_TESTS_REQUIRE_TOOLS=1` turns every such skip into a failure, so that none goes unnoticed.
@@ -20,7 +20,7 @@ def missing(what: str) -> NoReturn:
 
 
 def library(name: str) -> Any:
-    """The module. Skips the test, or fails it, where there is none."""
+    """Import a library. Skips the test, or fails it, where it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -1,4 +1,4 @@
-"""What servers serve: the built-in types, which all have, and what discovery tells of one."""
+"""The resources that servers serve: the built-in types, and what discovery shows."""
 
 from __future__ import annotations
 

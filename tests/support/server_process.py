@@ -1,4 +1,4 @@
-"""The server as users run it: a process that says when it is ready."""
+"""The server as a process, as users run it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _READY = re.compile(r"^ready (https://\S+) kubeconfig=(.+)$")
 
 
 class DidNotStart(Exception):
-    """code: the exit code, None if it still ran. stderr: all it wrote there."""
+    """The server did not become ready. code: its exit code, None if it still ran."""
 
     def __init__(self, code: int | None, stderr: str) -> None:
         super().__init__(f"exit code {code}: {stderr[-3000:]}")
@@ -49,7 +49,7 @@ class ServerProcess:
         return self.data_dir / "pki" / "ca.crt"
 
     def start(self, *, awaits_ready: bool = True) -> Self:
-        """Raises DidNotStart."""
+        """Start the server and wait until it is ready. Raises DidNotStart."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         tokens = self.data_dir / "tokens.csv"
         tokens.write_text(TOKENS)
@@ -97,7 +97,7 @@ class ServerProcess:
         self._process.send_signal(number)
 
     def wait(self, timeout_s: float = 20.0) -> int:
-        """The exit code."""
+        """Wait until the server has ended, and return its exit code."""
         process = self._process
         assert process is not None
         assert process.stdout is not None
@@ -107,7 +107,7 @@ class ServerProcess:
         return code
 
     def stop(self) -> int:
-        """Ask it to finish; the exit code."""
+        """Send SIGTERM, and return the exit code."""
         self.send_signal(signal.SIGTERM)
         return self.wait()
 

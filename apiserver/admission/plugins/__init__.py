@@ -1,7 +1,9 @@
-"""The admission plugins that a server has of its own, as kube-apiserver has them switched on.
+"""The admission plugins of this server, and their order: those that kube-apiserver has on by default, but for
+the callers of webhooks and policies; and last, with RBAC, the check for privilege escalation.
 
-One that is about a type which is not served lets everything pass. Others that kube-apiserver has are named in
-`plugin_names`.
+One that concerns a resource which is not served lets everything pass. To add one, write its module, build it
+in `builtin_plugins`, and list it in `plugin_names.IMPLEMENTED`. `NamespaceLifecycle` is not among them: see
+`admission.namespace_lifecycle`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 from apiserver.admission.chain import Plugin
 from apiserver.admission.plugins.certificates import (
-    Authorize,
     CertificateApproval,
     CertificateSigning,
     CertificateSubjectRestriction,
@@ -19,51 +20,62 @@ from apiserver.admission.plugins.default_ingress_class import DefaultIngressClas
 from apiserver.admission.plugins.default_storage_class import DefaultStorageClass
 from apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from apiserver.admission.plugins.limit_ranger import LimitRanger
-from apiserver.admission.plugins.listers import Lister, Table
+from apiserver.admission.plugins.listers import Lister
 from apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from apiserver.admission.plugins.pod_security import PodSecurity
 from apiserver.admission.plugins.priority import Priority
+from apiserver.admission.plugins.privilege_escalation import PrivilegeEscalationCheck
 from apiserver.admission.plugins.resource_quota import ResourceQuota
 from apiserver.admission.plugins.runtime_class import RuntimeClass
 from apiserver.admission.plugins.service_account import ServiceAccount
 from apiserver.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.authz.authorizer_modes import Authorizers
 from apiserver.brand import Brand
+from apiserver.registry.offload import Offload
+from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 
 
 def builtin_plugins(
     registry: Registry,
-    table: Table,
+    served: ServedTable,
     brand: Brand,
-    authorize: Authorize,
+    authorizers: Authorizers,
+    offload: Offload,
     is_on: Callable[[str], bool],
 ) -> Sequence[Plugin]:
-    """In the order in which they are asked, which is kube-apiserver's.
+    """Returns the plugins in the order in which they are called, which is kube-apiserver's.
 
-    is_on: whether a plugin, by its name, is to be asked.
+    is_on: whether the plugin of a name is enabled.
     """
+    authorize = authorizers.chain
 
-    def all_of(group: str, resource: str) -> Lister:
-        return Lister(registry, table, group, resource)
+    def lister(group: str, resource: str) -> Lister:
+        return Lister(registry, served, group, resource)
 
-    storage_classes = all_of(brand.group("storage"), "storageclasses")
+    storage_classes = lister(brand.group("storage"), "storageclasses")
     plugins = (
-        LimitRanger(all_of("", "limitranges")),
-        ServiceAccount(all_of("", "serviceaccounts")),
+        LimitRanger(lister("", "limitranges")),
+        ServiceAccount(lister("", "serviceaccounts")),
         TaintNodesByCondition(),
-        PodSecurity(all_of("", "namespaces"), all_of("", "pods")),
-        Priority(all_of(brand.group("scheduling"), "priorityclasses")),
+        PodSecurity(lister("", "namespaces"), lister("", "pods")),
+        Priority(lister(brand.group("scheduling"), "priorityclasses")),
         DefaultTolerationSeconds(),
         DefaultStorageClass(storage_classes),
         StorageObjectInUseProtection(),
         PersistentVolumeClaimResize(storage_classes),
-        RuntimeClass(all_of(brand.group("node"), "runtimeclasses")),
+        RuntimeClass(lister(brand.group("node"), "runtimeclasses")),
         CertificateApproval(authorize, brand),
         CertificateSigning(authorize, brand),
         CertificateSubjectRestriction(brand),
-        DefaultIngressClass(all_of(brand.group("networking"), "ingressclasses")),
-        # The last one, since what it has counted is not given back.
-        ResourceQuota(registry, all_of("", "resourcequotas"), brand),
+        DefaultIngressClass(lister(brand.group("networking"), "ingressclasses")),
+        # The last one that validates: usage that it has charged is not given back if another plugin
+        # refuses the write.
+        ResourceQuota(registry, lister("", "resourcequotas"), brand),
     )
-    return tuple(plugin for plugin in plugins if is_on(plugin.name))
+    enabled: list[Plugin] = [plugin for plugin in plugins if is_on(plugin.name)]
+    if (policy := authorizers.rbac_policy) is not None:
+        # It has no name by which it could be disabled, and is called after all that change what is written.
+        enabled.append(PrivilegeEscalationCheck(brand, policy, authorize, registry, served, offload))
+    return enabled

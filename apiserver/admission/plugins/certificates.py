@@ -1,4 +1,4 @@
-"""Who may approve and sign requests for certificates, and what no certificate may say.
+"""Checks who may approve and sign certificate requests, and refuses requests for `system:masters`.
 
 Source: kubernetes, plugin/pkg/admission/certificates.
 """
@@ -6,57 +6,56 @@ Source: kubernetes, plugin/pkg/admission/certificates.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 from typing import Final
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.listers import refused
-from apiserver.authz.attributes import Attributes, Decision, Verdict
+from apiserver.authz.attributes import Attributes, Authorizer, Decision
 from apiserver.brand import Brand
 from apiserver.field_errors import quote
 from apiserver.vocabulary import MASTERS, Document, GroupResource
-
-Authorize = Callable[[Attributes], Verdict]
 
 _CLIENTS: Final = "kubernetes.io/kube-apiserver-client"
 
 
 class _OfSigners(Plugin):
-    """Asks whether the caller may do something in the name of a signer, or of all signers of its domain."""
+    """A plugin that asks whether the caller may act for a signer, or for all signers of its domain."""
 
     verb = ""
     done = ""
     subresource = ""
 
-    def __init__(self, authorize: Authorize, brand: Brand) -> None:
+    def __init__(self, authorize: Authorizer, brand: Brand) -> None:
         self._authorize = authorize
         self._requests = GroupResource(brand.group("certificates"), "certificatesigningrequests")
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return (
             resource == self._requests and subresource == self.subresource and operation is Operation.UPDATE
         )
 
     def changes(self, new: Document, old: Document) -> bool:
-        """Whether the write does what the plugin is about."""
+        """Whether the write is one that needs this permission."""
         return True
 
-    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
         if new is None or old is None or not self.changes(new, old):
             return
         # The name in the new object is not what will be stored.
         signer = old["spec"].get("signerName", "")
-        if not any(self._may(write, name) for name in (signer, f"{signer.partition('/')[0]}/*")):
+        if not any(self._may(attributes, name) for name in (signer, f"{signer.partition('/')[0]}/*")):
             raise refused(
-                write, new, f"user not permitted to {self.verb} requests with signerName {quote(signer)}"
+                attributes, new, f"user not permitted to {self.verb} requests with signerName {quote(signer)}"
             )
 
-    def _may(self, write: Write, signer: str) -> bool:
+    def _may(self, attributes: AdmissionAttributes, signer: str) -> bool:
         asked = Attributes(
-            write.user,
+            attributes.user,
             self.verb,
             is_resource=True,
             path="",
@@ -84,17 +83,19 @@ class CertificateSigning(_OfSigners):
 
 
 class CertificateSubjectRestriction(Plugin):
-    """Nobody becomes one of the masters by a certificate that he asks for."""
+    """Refuses requests for client certificates of the group `system:masters`."""
 
     name = "CertificateSubjectRestriction"
 
     def __init__(self, brand: Brand) -> None:
         self._requests = GroupResource(brand.group("certificates"), "certificatesigningrequests")
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource == self._requests and not subresource and operation is Operation.CREATE
 
-    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
         if new is None or new["spec"].get("signerName") != _CLIENTS:
             return
         try:
@@ -103,6 +104,6 @@ class CertificateSubjectRestriction(Plugin):
                 each.value for each in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
             ]
         except ValueError as error:
-            raise refused(write, new, f"failed to parse CSR: {error}") from None
+            raise refused(attributes, new, f"failed to parse CSR: {error}") from None
         if MASTERS in organizations:
-            raise refused(write, new, f"use of {_CLIENTS} signer with {MASTERS} group is not allowed")
+            raise refused(attributes, new, f"use of {_CLIENTS} signer with {MASTERS} group is not allowed")

@@ -1,4 +1,4 @@
-"""Ingresses that ask for no class get the default one.
+"""Sets the default class of ingresses that name none.
 
 Source: kubernetes, plugin/pkg/admission/network/defaultingressclass.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.listers import Lister, default_class
 from apiserver.vocabulary import Document, GroupResource
 
@@ -19,14 +19,14 @@ class DefaultIngressClass(Plugin):
     name = "DefaultIngressClass"
 
     def __init__(self, classes: Lister) -> None:
-        """classes: of ingresses, which are in the same group."""
+        """classes: the ingress classes, which are in the same group."""
         self._classes = classes
         self._ingresses = GroupResource(classes.group_resource.group, "ingresses")
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource == self._ingresses and not subresource and operation is Operation.CREATE
 
-    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         spec = new.setdefault("spec", {})
         if spec.get("ingressClassName") is not None:
             return

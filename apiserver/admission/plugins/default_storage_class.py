@@ -1,4 +1,4 @@
-"""Claims that ask for no class of storage get the default one.
+"""Sets the default storage class of claims that name none.
 
 Source: kubernetes, plugin/pkg/admission/storage/storageclass/setdefault.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.listers import Lister, default_class
-from apiserver.catalogue.storage.storage_classes import storage_class_of
+from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
 from apiserver.vocabulary import Document, GroupResource
 
 CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
@@ -23,12 +23,12 @@ class DefaultStorageClass(Plugin):
     name = "DefaultStorageClass"
 
     def __init__(self, classes: Lister) -> None:
-        """classes: of storage."""
+        """classes: the storage classes."""
         self._classes = classes
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource == CLAIMS and not subresource and operation is Operation.CREATE
 
-    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         if storage_class_of(new) is None and (found := await default_class(self._classes, *_IS_DEFAULT)):
             new["spec"]["storageClassName"] = found

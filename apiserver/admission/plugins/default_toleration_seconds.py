@@ -1,4 +1,4 @@
-"""Pods stay for five minutes on nodes that have stopped to answer, unless they say how long.
+"""Adds tolerations to pods: they stay for five minutes on nodes that do not answer, unless they say how long.
 
 Source: kubernetes, plugin/pkg/admission/defaulttolerationseconds.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.vocabulary import Document, GroupResource
 
 STAY_S: Final = 300
@@ -18,15 +18,15 @@ _PODS: Final = GroupResource("", "pods")
 class DefaultTolerationSeconds(Plugin):
     name = "DefaultTolerationSeconds"
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource == _PODS and not subresource and operation in (Operation.CREATE, Operation.UPDATE)
 
-    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         add_tolerations(new["spec"])
 
 
 def add_tolerations(spec: Document) -> None:
-    """Tolerations of the two taints of a lost node, for pods that have none."""
+    """Add tolerations of the two taints of lost nodes that the pod does not tolerate."""
     there = spec.get("tolerations") or []
     tolerated = {each.get("key", "") for each in there if each.get("effect", "") in ("NoExecute", "")}
     added = [

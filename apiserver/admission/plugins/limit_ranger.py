@@ -1,4 +1,4 @@
-"""Containers that ask for nothing get what their namespace has for them, and all keep its bounds.
+"""Applies LimitRanges: containers get default requests and limits, and must keep within bounds.
 
 Source: kubernetes, plugin/pkg/admission/limitranger.
 """
@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Final
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.default_storage_class import CLAIMS
 from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers
-from apiserver.catalogue.pod_specs.resource_totals import of_pod, quantities
+from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_pod
 from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import Document, GroupResource
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
-# What a bound is held against: requests, limits.
+# What a bound is compared with: requests and limits.
 Needs = tuple[Mapping[str, Quantity], Mapping[str, Quantity]]
 
 
@@ -28,22 +28,24 @@ class LimitRanger(Plugin):
     def __init__(self, limit_ranges: Lister) -> None:
         self._limit_ranges = limit_ranges
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return (resource, subresource, operation) in _CONCERNED
 
-    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
-        if write.resource.stored_group_resource == PODS and old is None:
-            for each in await self._limit_ranges.all(write.namespace):
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        if attributes.resource.stored_group_resource == PODS and old is None:
+            for each in await self._limit_ranges.list(attributes.namespace):
                 set_defaults(new, each.document())
 
-    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
         if new is None or (old is not None and "deletionTimestamp" in old["metadata"]):
             return
-        problems = claim_problems if write.resource.stored_group_resource == CLAIMS else pod_problems
-        for each in await self._limit_ranges.all(write.namespace):
+        problems = claim_problems if attributes.resource.stored_group_resource == CLAIMS else pod_problems
+        for each in await self._limit_ranges.list(attributes.namespace):
             # The same one may be wrong with several containers.
             if texts := list(dict.fromkeys(problems(new, each.document()))):
-                raise refused(write, new, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+                raise refused(attributes, new, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
 _CONCERNED: Final = frozenset(
@@ -57,7 +59,7 @@ _CONCERNED: Final = frozenset(
 
 
 def set_defaults(pod: Document, limit_range: Document) -> None:
-    """Give containers what they do not say they need, and tell in an annotation which were given what."""
+    """Set default requests and limits of containers, and list them in an annotation."""
     defaults: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
     for item in limit_range["spec"].get("limits") or ():
         if item.get("type") == "Container":
@@ -92,19 +94,19 @@ def pod_problems(pod: Document, limit_range: Document) -> Iterator[str]:
                     needs = quantities(needed.get("requests")), quantities(needed.get("limits"))
                     yield from _outside(item, needs, _min, _max, _ratio)
             case "Pod":
-                needs = of_pod(spec, "requests"), of_pod(spec, "limits")
+                needs = total_of_pod(spec, "requests"), total_of_pod(spec, "limits")
                 yield from _outside(item, needs, _min, _max, _ratio)
 
 
 def claim_problems(claim: Document, limit_range: Document) -> Iterator[str]:
-    """Of a claim only what it requests counts."""
+    """Only the requests of a claim are bounded."""
     requests = quantities((claim["spec"].get("resources") or {}).get("requests"))
     for item in limit_range["spec"].get("limits") or ():
         if item.get("type") == "PersistentVolumeClaim":
             yield from _outside(item, (requests, {}), _min, _max_request)
 
 
-# (what is bounded, resource, bound, needs) -> what is wrong
+# Takes the type of limit, the resource, the bound and the needs; returns what is wrong.
 Bound = Callable[[str, str, Quantity, Needs], str | None]
 
 

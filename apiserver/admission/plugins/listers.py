@@ -1,44 +1,42 @@
-"""Where plugins find other objects, and how they refuse a write."""
+"""How plugins get other objects, and how they refuse a write."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from apiserver.admission.chain import Write
+from apiserver.admission.chain import AdmissionAttributes
 from apiserver.errors import Forbidden, NotFound
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document, GroupResource
 from storage.interface import ANY, MOST_RECENT, ReadAt
 from storage.keys import prefix_range
 
-Table = Callable[[], ResourceTable]
-
 
 class Lister:
-    """The objects of one type. A type that is not served has none."""
+    """Gets and lists the objects of one resource. A resource that is not served has none."""
 
-    def __init__(self, registry: Registry, table: Table, group: str, resource: str) -> None:
+    def __init__(self, registry: Registry, served: ServedTable, group: str, resource: str) -> None:
         self.group_resource = GroupResource(group, resource)
         self._registry = registry
-        self._table = table
-        # What was found in the table, and the table: it is another one when something is served anew.
+        self._served = served
+        # The table, which is replaced when resources change, and what was found in it.
         self._found: tuple[ResourceTable, ServedResource | None, str] | None = None
-        # All objects of the type, and of which state of the cache.
+        # All objects of the resource, and the state of the cache that they are of.
         self._kept: tuple[tuple[int, int], Sequence[StoredObject]] | None = None
 
     @property
     def served(self) -> ServedResource | None:
         return self._place()[0]
 
-    async def find(self, name: str, namespace: str = "") -> Document | None:
-        """The object as it is cached; where there is none, as it is stored. Raises the storage's errors."""
-        found = await self.find_kept(name, namespace)
+    async def get_document(self, name: str, namespace: str = "") -> Document | None:
+        """Returns the cached object; if there is none, the stored one. Raises the storage's errors."""
+        found = await self.get(name, namespace)
         return found.document() if found is not None else None
 
-    async def find_kept(self, name: str, namespace: str = "") -> StoredObject | None:
-        """As `find`, but what the cache keeps, for who does not need all of it."""
+    async def get(self, name: str, namespace: str = "") -> StoredObject | None:
+        """Like `get_document`, without decoding the object."""
         resource = self.served
         if resource is None:
             return None
@@ -48,13 +46,13 @@ class Lister:
             return await self._get_stored(resource, name, namespace)
 
     async def get_live_document(self, name: str, namespace: str = "") -> Document | None:
-        """The object as it is stored now. Raises the storage's errors."""
+        """Returns the object as it is stored now. Raises the storage's errors."""
         resource = self.served
         found = await self._get_stored(resource, name, namespace) if resource is not None else None
         return found.document() if found is not None else None
 
-    async def all(self, namespace: str = "") -> Sequence[StoredObject]:
-        """All objects, or those of a namespace, by name, as they are cached and kept.
+    async def list(self, namespace: str = "") -> Sequence[StoredObject]:
+        """Returns all cached objects, or those of a namespace, by name.
 
         Raises the storage's errors, and CorruptObject.
         """
@@ -71,7 +69,7 @@ class Lister:
         return kept[1]
 
     async def list_live(self, namespace: str) -> Sequence[StoredObject]:
-        """All objects of a namespace, by name, as they are stored now.
+        """Returns all objects of a namespace, by name, as they are stored now.
 
         Raises the storage's errors, and CorruptObject.
         """
@@ -86,8 +84,8 @@ class Lister:
         return found
 
     def _place(self) -> tuple[ServedResource | None, str]:
-        """The type as it is served now, and the prefix of its keys."""
-        table = self._table()
+        """Returns the resource as it is served now, and the prefix of its keys."""
+        table = self._served.current
         if self._found is None or self._found[0] is not table:
             resource = table.find(self.group_resource.group, "v1", self.group_resource.resource)
             self._found = table, resource, self._registry.prefix_of(resource) if resource is not None else ""
@@ -102,21 +100,21 @@ class Lister:
 
 
 async def default_class(classes: Lister, *annotations: str) -> str | None:
-    """The name of the class that one of `annotations` makes the default: the newest one, if it is several."""
+    """Returns the name of the newest class that one of `annotations` makes the default."""
     marked = []
-    for each in await classes.all():
+    for each in await classes.list():
         if b"is-default-class" in each.tail:
             meta = each.document()["metadata"]
             found = meta.get("annotations") or {}
             if any(found.get(name) == "true" for name in annotations):
                 marked.append(meta)
-    # Of those made in the same second the first by name, and they come by name.
+    # Of those created in the same second it is the first by name: they are listed by name.
     newest = max(marked, key=lambda meta: meta["creationTimestamp"], default=None)
     return newest["name"] if newest is not None else None
 
 
-def refused(write: Write, document: Document, why: str) -> Forbidden:
-    """The refusal of a write, about an object that may have no name yet."""
+def refused(attributes: AdmissionAttributes, document: Document, why: str) -> Forbidden:
+    """Returns the error that refuses a write. The object may have no name yet."""
     meta = document["metadata"]
-    name = write.name or meta.get("name") or meta.get("generateName") or "Unknown"
-    return Forbidden.to_resource(write.resource.group_resource, name, why)
+    name = attributes.name or meta.get("name") or meta.get("generateName") or "Unknown"
+    return Forbidden.to_resource(attributes.resource.group_resource, name, why)

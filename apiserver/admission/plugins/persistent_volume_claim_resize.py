@@ -1,14 +1,14 @@
-"""Claims grow only once they are bound, and where their class of storage allows it.
+"""Refuses to expand claims that are not bound, or whose storage class does not allow expansion.
 
 Source: kubernetes, plugin/pkg/admission/storage/persistentvolume/resize.
 """
 
 from __future__ import annotations
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.default_storage_class import CLAIMS
 from apiserver.admission.plugins.listers import Lister, refused
-from apiserver.catalogue.storage.storage_classes import storage_class_of
+from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
 from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.vocabulary import Document, GroupResource
 
@@ -17,22 +17,24 @@ class PersistentVolumeClaimResize(Plugin):
     name = "PersistentVolumeClaimResize"
 
     def __init__(self, classes: Lister) -> None:
-        """classes: of storage."""
+        """classes: the storage classes."""
         self._classes = classes
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource == CLAIMS and not subresource and operation is Operation.UPDATE
 
-    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
         if new is None or old is None or self._classes.served is None or _size(new) <= _size(old):
             return
         if (old.get("status") or {}).get("phase") != "Bound":
-            raise refused(write, new, "Only bound persistent volume claims can be expanded")
+            raise refused(attributes, new, "Only bound persistent volume claims can be expanded")
         name = storage_class_of(new)
-        found = await self._classes.find(name) if name and name == storage_class_of(old) else None
+        found = await self._classes.get_document(name) if name and name == storage_class_of(old) else None
         if found is None or not found.get("allowVolumeExpansion"):
             raise refused(
-                write,
+                attributes,
                 new,
                 "only dynamically provisioned pvc can be resized and the storageclass that provisions the "
                 "pvc must support resize",

@@ -1,7 +1,7 @@
-"""Labels of a namespace say how secure its pods must be, and from where on clients are warned.
+"""Enforces the Pod Security Standards that a namespace's labels name, and warns about others.
 
-Templates of pods are only warned about: whoever makes pods from them is refused those. There is no audit log:
-labels about it are checked, and nothing more.
+Templates of pods are only warned about: the controller that creates pods from them is refused. There is no
+audit log: the labels for it are validated, and have no other effect.
 Source: https://kubernetes.io/docs/concepts/security/pod-security-admission/; k8s.io/pod-security-admission,
 admission and api.
 """
@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.admission.plugins.pod_security_standards import (
     LATEST_MINOR,
@@ -27,12 +27,12 @@ from apiserver.admission.plugins.pod_security_standards import (
 from apiserver.admission.plugins.pod_specs import PODS, containers
 from apiserver.errors import Invalid
 from apiserver.field_errors import FieldError, invalid, quote
-from apiserver.validation.checks import at
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupResource
 
 _PREFIX: Final = "pod-security.kubernetes.io/"
 _NAMESPACES: Final = GroupResource("", "namespaces")
-# Where other types have their template of pods.
+# The paths of the pod templates of other resources.
 _TEMPLATES: Final = {
     GroupResource("", "podtemplates"): ("template",),
     GroupResource("", "replicationcontrollers"): ("spec", "template"),
@@ -45,14 +45,14 @@ _TEMPLATES: Final = {
 }
 # Subresources of pods that change what they run.
 _POD_SUBRESOURCES: Final = ("", "ephemeralcontainers", "resize")
-# When a namespace gets stricter its pods are looked at, these at the most, and so many before others' turns.
+# When a namespace gets stricter, so many of its pods are checked; so many before other tasks have their turn.
 EXISTING_PODS_MAX: Final = 3_000
 PODS_AT_ONCE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """A level, as one version of Kubernetes has it."""
+    """A level of the Pod Security Standards, in one version."""
 
     level: str = PRIVILEGED
     version: str = "latest"
@@ -61,7 +61,7 @@ class Standard:
         return f"{self.level}:{self.version}"
 
     def violations(self, pod: Document, *, in_detail: bool = True) -> str:
-        """What a pod, or a template of pods, violates, in one line; empty if nothing."""
+        """Returns what a pod, or a template of pods, violates, in one line; empty if nothing."""
         minor = LATEST_MINOR if self.version == "latest" else int(self.version.partition(".")[2])
         annotations = (pod.get("metadata") or {}).get("annotations") or {}
         found = findings(self.level, minor, annotations, pod.get("spec") or {})
@@ -78,12 +78,17 @@ class Policy:
     def is_privileged(self) -> bool:
         return self.enforced.level == self.warned.level == PRIVILEGED
 
+    def warnings(self, pod: Document) -> Sequence[str]:
+        """What the client is to know of a pod, or of a template of pods."""
+        problem = self.warned.violations(pod)
+        return (f"would violate PodSecurity {quote(str(self.warned))}: {problem}",) if problem else ()
+
 
 _PRIVILEGED: Final = Policy(Standard(), Standard())
 
 
 def policy_of(namespace: Document) -> Policy:
-    """What the labels ask for. One that cannot be understood enforces everything, and warns of nothing."""
+    """Returns the policy in a namespace's labels. An invalid level to enforce is `restricted`."""
     return _policy_of_labels(namespace["metadata"].get("labels") or {})
 
 
@@ -110,7 +115,7 @@ def _policy_of_labels(labels: Mapping[str, str]) -> Policy:
     warned = standard("warn", PRIVILEGED)
     has_level, has_version = (f"{_PREFIX}{name}" in labels for name in ("warn", "warn-version"))
     if not has_level and enforced.level != PRIVILEGED:
-        # Whoever makes pods by way of a template is to hear of it at once.
+        # Clients that write templates of pods are warned at once.
         warned = Standard(enforced.level, warned.version if has_version else enforced.version)
     return Policy(enforced, warned, tuple(errors))
 
@@ -125,49 +130,53 @@ class PodSecurity(Plugin):
         self._namespaces = namespaces
         self._pods = pods
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         if operation not in (Operation.CREATE, Operation.UPDATE):
             return False
         if resource == PODS:
             return subresource in _POD_SUBRESOURCES
         return not subresource and (resource == _NAMESPACES or resource in _TEMPLATES)
 
-    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> Sequence[str]:
         if new is None:
-            return
-        resource = write.resource.stored_group_resource
+            return ()
+        resource = attributes.resource.stored_group_resource
         if resource == _NAMESPACES:
-            await self._validate_namespace(write, new, old)
-            return
-        namespace = await self._namespaces.find_kept(write.namespace)
+            return await self._validate_namespace(attributes, new, old)
+        namespace = await self._namespaces.get(attributes.namespace)
         policy = _policy_of_labels(namespace.labels()) if namespace is not None else None
         if policy is None or policy.is_privileged:
-            return
+            return ()
         if resource != PODS:
             template = at(new, *_TEMPLATES[resource])
-            if template is not None:
-                _warn(write, policy, template)
-        elif old is None or _runs_something_else(new, old):
+            return policy.warnings(template) if template is not None else ()
+        if old is None or _runs_something_else(new, old):
             if problem := policy.enforced.violations(new):
-                raise refused(write, new, f"violates PodSecurity {quote(str(policy.enforced))}: {problem}")
-            _warn(write, policy, new)
+                raise refused(
+                    attributes, new, f"violates PodSecurity {quote(str(policy.enforced))}: {problem}"
+                )
+            return policy.warnings(new)
+        return ()
 
-    async def _validate_namespace(self, write: Write, new: Document, old: Document | None) -> None:
+    async def _validate_namespace(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str]:
         policy, before = policy_of(new), policy_of(old) if old is not None else None
         if policy.errors and (before is None or policy.errors != before.errors):
-            raise Invalid(write.resource.group_kind, new["metadata"]["name"], policy.errors)
+            raise Invalid(attributes.resource.group_kind, new["metadata"]["name"], policy.errors)
         if before is None:
-            return
+            return ()
         enforced, relaxed = policy.enforced, before.enforced
         is_stricter = LEVELS.index(enforced.level) > LEVELS.index(relaxed.level)
         if enforced.level != PRIVILEGED and (enforced.version != relaxed.version or is_stricter):
-            for text in await self._existing(new["metadata"]["name"], enforced):
-                if text not in write.warnings:
-                    write.warnings.append(text)
+            return await self._existing(new["metadata"]["name"], enforced)
+        return ()
 
     async def _existing(self, namespace: str, enforced: Standard) -> list[str]:
-        """Warnings of the pods that could not be made any more."""
-        pods = await self._pods.all(namespace)
+        """Returns warnings about existing pods that the new level would refuse."""
+        pods = await self._pods.list(namespace)
         found: defaultdict[str, list[str]] = defaultdict(list)
         for index, each in enumerate(pods[:EXISTING_PODS_MAX]):
             if index % PODS_AT_ONCE == PODS_AT_ONCE - 1:
@@ -186,24 +195,17 @@ class PodSecurity(Plugin):
                 f"existing pods in namespace {quote(namespace)} violate the new PodSecurity enforce level "
                 f"{quote(str(enforced))}"
             )
-        return warnings + sorted(f"{_told(names)}: {problem}" for problem, names in found.items())
+        return warnings + sorted(f"{_first_and_others(names)}: {problem}" for problem, names in found.items())
 
 
-def _warn(write: Write, policy: Policy, pod: Document) -> None:
-    if problem := policy.warned.violations(pod):
-        text = f"would violate PodSecurity {quote(str(policy.warned))}: {problem}"
-        if text not in write.warnings:  # Another attempt may have told already.
-            write.warnings.append(text)
-
-
-def _told(names: list[str]) -> str:
-    """names: in order."""
+def _first_and_others(names: list[str]) -> str:
+    """Returns the first of `names`, and how many others there are."""
     others = len(names) - 1
     return f"{names[0]} (and {others} other pod{'s' * (others > 1)})" if others else names[0]
 
 
 def _runs_something_else(new: Document, old: Document) -> bool:
-    """Whether an update may change what a pod does: another image, or another container."""
+    """Whether an update changes a container's name or image."""
     after, before = (
         [(each.get("name"), each.get("image")) for each in containers(pod["spec"])] for pod in (new, old)
     )

@@ -1,4 +1,4 @@
-"""The Pod Security Standards: what a pod may not ask for at the levels `baseline` and `restricted`.
+"""The Pod Security Standards: the checks of the levels `baseline` and `restricted`.
 
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/, and for the texts
 k8s.io/pod-security-admission, policy.
@@ -13,7 +13,7 @@ from typing import Any, Final
 from apiserver import EMULATED_VERSION
 from apiserver.admission.plugins.pod_specs import containers
 from apiserver.field_errors import quote
-from apiserver.validation.checks import at
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 PRIVILEGED: Final = "privileged"
@@ -25,7 +25,7 @@ LATEST_MINOR: Final = EMULATED_VERSION[1]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """reason: what it is about. detail: who does it, and how."""
+    """One violation. reason: which field it is about. detail: which containers violate it, and how."""
 
     reason: str
     detail: str
@@ -51,18 +51,18 @@ class PodView:
         return self.minor >= 25 and at(self.spec, "os", "name") == "windows"
 
     def context(self, *path: str) -> Any:
-        """A field of the pod's own security context."""
+        """Returns a field of the pod's own security context."""
         return at(self.spec, "securityContext", *path)
 
     def with_context(self, *path: str) -> Iterator[tuple[str, Any]]:
-        """The name of each container, and a field of its security context."""
+        """Yields the name of each container, and a field of its security context."""
         for each in self.containers:
             yield each.get("name", ""), at(each, "securityContext", *path)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """since: the minor version from which it is part of the standards.
+    """One check. since: the minor version from which it is part of the standards.
 
     stricter: the one that takes its place at the next level.
     """
@@ -74,7 +74,7 @@ class Check:
 
 
 def findings(level: str, minor: int, annotations: dict[str, str], spec: Document) -> list[Finding]:
-    """What speaks against a pod at a level of the standards of version 1.`minor`."""
+    """Returns the violations of a pod at a level of the standards of version 1.`minor`."""
     if level == PRIVILEGED:
         return []
     pod = PodView(annotations, spec, min(minor, LATEST_MINOR))
@@ -103,7 +103,7 @@ def _uses(names: list[str]) -> str:
 
 
 def _violators_text(is_pod: bool, names: list[str]) -> str:
-    """`pod and containers "a", "b"`; empty if nobody is meant."""
+    """Returns `pod and containers "a", "b"`; empty if neither is meant."""
     return " and ".join(filter(None, ["pod" if is_pod else "", _containers_text(names) if names else ""]))
 
 
@@ -150,7 +150,7 @@ _USUAL_CAPABILITIES: Final = frozenset(
 
 
 def _added(pod: PodView, allowed: frozenset[str]) -> str:
-    """Who adds which capabilities beyond those allowed; empty if nobody does."""
+    """Returns which containers add which capabilities that are not allowed; empty if none does."""
     adding = [(name, set(added or ()) - allowed) for name, added in pod.with_context("capabilities", "add")]
     names = [name for name, added in adding if added]
     if not names:

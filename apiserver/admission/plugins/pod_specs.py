@@ -1,4 +1,4 @@
-"""What several plugins ask about pods."""
+"""Helpers for pod specs that several plugins share."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 def containers(spec: Document, *fields: str) -> Iterator[Document]:
-    """fields: of `CONTAINERS`; all if there are none."""
+    """Yields the containers in some fields of `CONTAINERS`; in all of them if none is given."""
     for field in fields or CONTAINERS:
         yield from spec.get(field) or ()

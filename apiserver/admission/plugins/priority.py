@@ -1,4 +1,4 @@
-"""Pods get the number that their priority class stands for; at most one class is everybody's.
+"""Sets the priority of pods from their PriorityClass, and refuses a second default class.
 
 Source: kubernetes, plugin/pkg/admission/priority.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.vocabulary import Document, GroupResource
 
 _PODS: Final = GroupResource("", "pods")
 _PREEMPTS: Final = "PreemptLowerPriority"
-# Classes that are there without anybody having made them.
+# Classes that exist even before they are stored.
 _SYSTEM_CLASSES: Final = {
     "system-cluster-critical": {"value": 2_000_000_000, "preemptionPolicy": _PREEMPTS},
     "system-node-critical": {"value": 2_000_001_000, "preemptionPolicy": _PREEMPTS},
@@ -27,27 +27,27 @@ class Priority(Plugin):
     def __init__(self, classes: Lister) -> None:
         self._classes = classes
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return (
             resource in (_PODS, self._classes.group_resource)
             and not subresource
             and operation in (Operation.CREATE, Operation.UPDATE)
         )
 
-    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
-        if write.resource.stored_group_resource != _PODS or self._classes.served is None:
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        if attributes.resource.stored_group_resource != _PODS or self._classes.served is None:
             return
         spec = new["spec"]
         if old is not None:
-            # Who replaces a pod as it was sent at first need not know what was added to it.
+            # Clients that replace a pod need not repeat what was added to it.
             for field in ("priority", "preemptionPolicy"):
                 if spec.get(field) is None and old["spec"].get(field) is not None:
                     spec[field] = old["spec"][field]
             return
         if name := spec.get("priorityClassName"):
-            found: Any = await self._classes.find(name) or _SYSTEM_CLASSES.get(name)
+            found: Any = await self._classes.get_document(name) or _SYSTEM_CLASSES.get(name)
             if found is None:
-                raise refused(write, new, f"no PriorityClass with name {name} was found")
+                raise refused(attributes, new, f"no PriorityClass with name {name} was found")
         else:
             found = await self._default() or _NO_CLASS
             if name := found["metadata"]["name"]:
@@ -55,7 +55,7 @@ class Priority(Plugin):
         value, policy = found.get("value", 0), found.get("preemptionPolicy")
         if spec.get("priority") not in (None, value):
             raise refused(
-                write,
+                attributes,
                 new,
                 f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
                 f"priority admission controller computed {value} from the given PriorityClass name",
@@ -65,7 +65,7 @@ class Priority(Plugin):
             return
         if spec.get("preemptionPolicy") not in (None, policy):
             raise refused(
-                write,
+                attributes,
                 new,
                 f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in "
                 f"pod spec; priority admission controller computed {policy} from the given PriorityClass "
@@ -73,20 +73,24 @@ class Priority(Plugin):
             )
         spec["preemptionPolicy"] = policy
 
-    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
-        if new is None or write.resource.stored_group_resource == _PODS or not new.get("globalDefault"):
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
+        if new is None or attributes.resource.stored_group_resource == _PODS or not new.get("globalDefault"):
             return
         default = await self._default()
         if default is not None and default["metadata"]["name"] != new["metadata"].get("name"):
             name = default["metadata"]["name"]
             raise refused(
-                write, new, f"PriorityClass {name} is already marked as default. Only one default can exist"
+                attributes,
+                new,
+                f"PriorityClass {name} is already marked as default. Only one default can exist",
             )
 
     async def _default(self) -> Document | None:
-        """The class of pods that name none: the lowest, should there be several."""
+        """Returns the default class: the one with the lowest value, if there are several."""
         marked = [
-            each.document() for each in await self._classes.all() if b'"globalDefault":true' in each.tail
+            each.document() for each in await self._classes.list() if b'"globalDefault":true' in each.tail
         ]
         return min(
             (each for each in marked if each.get("globalDefault")),

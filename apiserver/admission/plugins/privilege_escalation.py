@@ -1,174 +1,192 @@
-"""Nobody gives what they do not have.
+"""Prevents privilege escalation: users grant only permissions that they hold.
 
-Who writes a role holds all that is in it, or may `escalate`; who writes a binding holds all that is in its
-role, or may `bind`. What is there already is asked for again: a change of a label alone gives nothing, but
-Kubernetes does not look what has changed.
+Who writes a role must hold all permissions in it, or be allowed to `escalate`; who writes a binding must hold
+all permissions of its role, or be allowed to `bind`. All permissions are checked, as in Kubernetes, and not
+only those that an update adds.
 
-No plugin that could be switched off, though it is asked as one: after all that change what is written, and
-before the resource's own rules. Kubernetes asks at the same place, in the storage of these types.
+This is not a plugin that can be disabled, but it is called as one: after all that change what is written, and
+before the resource's own rules. Kubernetes checks at the same place, in the storage of these types.
 Source: k8s.io/kubernetes, pkg/registry/rbac. Row O08.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
-from apiserver.admission.chain import Operation, Plugin, Write
-from apiserver.admission.plugins.listers import Lister, Table
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.plugins.listers import Lister
 from apiserver.authz.attributes import Attributes, Authorizer, Decision
 from apiserver.authz.rbac import rule_coverage
-from apiserver.authz.rbac.policy import CLUSTER_ROLE, ROLE, Policy, listed_problems
+from apiserver.authz.rbac.policy import CLUSTER_ROLE, ROLE, RbacPolicy, listed_problems
 from apiserver.authz.rbac.rule_coverage import TooManyRules
 from apiserver.authz.rbac.rules import ANY, PolicyRule, parse_rules
 from apiserver.brand import Brand
-from apiserver.catalogue.rbac import GROUP
+from apiserver.catalogue.rbac.roles import GROUP
 from apiserver.errors import Forbidden, NotFound
 from apiserver.golang.quoting import go_quote
-from apiserver.registry import offload
+from apiserver.registry.findings import TakesLong
+from apiserver.registry.offload import Offload
+from apiserver.registry.served_resource import ServedTable
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.store import Registry
-from apiserver.registry.strategy import TakesLong, others_wait
 from apiserver.vocabulary import MASTERS, Document, GroupResource
 
-# Of a comparison that others wait for: some milliseconds.
+# The steps of a comparison that runs on the event loop: some milliseconds.
 _STEPS_ON_LOOP_MAX: Final = 50_000
 _ALL_PERMISSIONS: Final = (
     PolicyRule(verbs=(ANY,), api_groups=(ANY,), resources=(ANY,)),
     PolicyRule(verbs=(ANY,), urls=(ANY,)),
 )
-# The collector of garbage, which holds no rules, changes these of every object.
+# The garbage collector, which holds no permissions, changes these of every object.
 _GC_METADATA: Final = frozenset({"ownerReferences", "finalizers", "selfLink", "managedFields"})
 
 
 class PrivilegeEscalationCheck(Plugin):
-    """policy: what callers hold. authorize: whether they may `escalate` or `bind`."""
+    """policy: has the permissions of users. authorize: whether they may `escalate` or `bind`."""
 
     def __init__(
-        self, brand: Brand, policy: Policy, authorize: Authorizer, registry: Registry, table: Table
+        self,
+        brand: Brand,
+        policy: RbacPolicy,
+        authorize: Authorizer,
+        registry: Registry,
+        served: ServedTable,
+        offload: Offload,
     ) -> None:
         group = brand.group(GROUP)
-        self._policy, self._authorize = policy, authorize
+        self._policy, self._authorize, self._offload = policy, authorize, offload
         self._roles = GroupResource(group, "roles")
         self._cluster_roles = GroupResource(group, "clusterroles")
         self._role_bindings = GroupResource(group, "rolebindings")
-        self._concerned = {
+        self._handled = {
             self._roles,
             self._cluster_roles,
             self._role_bindings,
             GroupResource(group, "clusterrolebindings"),
         }
         self._listers = {
-            ROLE: Lister(registry, table, *self._roles),
-            CLUSTER_ROLE: Lister(registry, table, *self._cluster_roles),
+            ROLE: Lister(registry, served, *self._roles),
+            CLUSTER_ROLE: Lister(registry, served, *self._cluster_roles),
         }
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return (
-            resource in self._concerned
+            resource in self._handled
             and not subresource
             and operation in (Operation.CREATE, Operation.UPDATE)
         )
 
-    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         """Changes nothing. Raises Forbidden, NotFound for a binding to no role, and the storage's errors."""
-        if MASTERS in write.user.groups:
+        if MASTERS in attributes.user.groups:
             return
-        if write.resource.stored_group_resource in (self._roles, self._cluster_roles):
-            await self._check_role(write, new, old)
+        if attributes.resource.stored_group_resource in (self._roles, self._cluster_roles):
+            await self._check_role(attributes, new, old)
         else:
-            await self._check_binding(write, new, old)
+            await self._check_binding(attributes, new, old)
 
-    async def _check_role(self, write: Write, new: Document, old: Document | None) -> None:
-        resource = write.resource.stored_group_resource
-        # A POST has no name in its path, so what is allowed by names is not; a PUT or apply that creates has.
-        if self._may(write, "escalate", resource, write.path_name) or _is_only_gc_change(new, old):
+    async def _check_role(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        resource = attributes.resource.stored_group_resource
+        # Permissions by name do not apply to a POST, whose path has no name; to a PUT or apply they do.
+        if self._may(attributes, "escalate", resource, attributes.path_name) or _is_only_gc_change(new, old):
             return
-        await self._require_held(write, new, parse_rules(new))
+        await self._require_held(attributes, new, parse_rules(new))
         if _has_aggregation(new) or (old is not None and _has_aggregation(old)):
-            # It gathers what others write, or has kept somebody from narrowing the role.
-            missing, _ = await self._missing(write, new, _ALL_PERMISSIONS)
+            # An aggregated role gets the rules of roles that others write.
+            missing, _ = await self._missing(attributes, new, _ALL_PERMISSIONS)
             if missing:
                 why = "must have cluster-admin privileges to use the aggregationRule"
-                raise _refused(write, new, why)
+                raise _refused(attributes, new, why)
 
-    async def _check_binding(self, write: Write, new: Document, old: Document | None) -> None:
+    async def _check_binding(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> None:
         role = new.get("roleRef") or {}
         kind, name = role.get("kind", ""), role.get("name", "")
-        if not name or kind not in self._kinds(write):
+        if not name or kind not in self._kinds(attributes):
             return  # The resource's own rules refuse it.
         if _is_only_gc_change(new, old):
             return
-        lookup = self._listers[kind]
-        # Also a cluster role is bound where the binding is.
-        bound = GroupResource(role.get("apiGroup") or "", lookup.group_resource.resource)
-        if self._may(write, "bind", bound, name):
+        lister = self._listers[kind]
+        # `bind` is needed in the namespace of the binding, for cluster roles, too.
+        bound = GroupResource(role.get("apiGroup") or "", lister.group_resource.resource)
+        if self._may(attributes, "bind", bound, name):
             return
-        # What is known of it may be older than what is given away.
-        found = await lookup.get_live_document(name, write.namespace if kind == ROLE else "")
+        # A cached role may be older than the one that is granted.
+        found = await lister.get_live_document(name, attributes.namespace if kind == ROLE else "")
         if found is None:
-            raise NotFound(lookup.group_resource, name)
-        await self._require_held(write, new, parse_rules(found))
+            raise NotFound(lister.group_resource, name)
+        await self._require_held(attributes, new, parse_rules(found))
 
-    def _kinds(self, write: Write) -> Sequence[str]:
-        is_namespaced = write.resource.stored_group_resource == self._role_bindings
+    def _kinds(self, attributes: AdmissionAttributes) -> Sequence[str]:
+        is_namespaced = attributes.resource.stored_group_resource == self._role_bindings
         return (ROLE, CLUSTER_ROLE) if is_namespaced else (CLUSTER_ROLE,)
 
-    def _may(self, write: Write, verb: str, resource: GroupResource, name: str) -> bool:
+    def _may(self, attributes: AdmissionAttributes, verb: str, resource: GroupResource, name: str) -> bool:
         asked = Attributes(
-            write.user,
+            attributes.user,
             verb,
             is_resource=True,
             path="",
             group=resource.group,
             resource=resource.resource,
-            namespace=write.namespace,
+            namespace=attributes.namespace,
             name=name,
         )
         return self._authorize(asked).decision is Decision.ALLOW
 
-    async def _require_held(self, write: Write, new: Document, rules: Sequence[PolicyRule]) -> None:
+    async def _require_held(
+        self, attributes: AdmissionAttributes, new: Document, rules: Sequence[PolicyRule]
+    ) -> None:
         """Raises Forbidden."""
-        missing, problems = await self._missing(write, new, rules)
+        missing, problems = await self._missing(attributes, new, rules)
         if not missing:
             return
         found = "; resolution errors: [" + listed_problems(problems) + "]" if problems else ""
         why = "is attempting to grant RBAC permissions not currently held"
-        raise _refused(write, new, f"{_who(write)} {why}:\n{rule_coverage.describe(missing)}{found}")
+        raise _refused(
+            attributes, new, f"{_who(attributes)} {why}:\n{rule_coverage.describe(missing)}{found}"
+        )
 
     async def _missing(
-        self, write: Write, new: Document, rules: Sequence[PolicyRule]
+        self, attributes: AdmissionAttributes, new: Document, rules: Sequence[PolicyRule]
     ) -> tuple[Sequence[PolicyRule], Sequence[str]]:
-        """What the caller does not hold where the write is, and what could not be found of what they hold.
+        """Returns the rules that the caller does not hold in the namespace, and errors of finding theirs.
 
-        Raises Forbidden if nobody can tell.
+        Raises Forbidden if there are too many rules to compare.
         """
-        held, problems = self._policy.rules_of(write.user, write.namespace)
+        held, problems = self._policy.rules_of(attributes.user, attributes.namespace)
         try:
-            return await offload.run(False, _uncovered, held, rules), problems
+            uncovered = await self._offload.run_bounded(SizeClass.SMALL, partial(_uncovered, held, rules))
+            return uncovered, problems
         except TooManyRules:
             why = (
                 "is attempting to grant more RBAC permissions than can be compared with those currently held"
             )
-            raise _refused(write, new, f"{_who(write)} {why}") from None
+            raise _refused(attributes, new, f"{_who(attributes)} {why}") from None
 
 
-def _uncovered(held: Sequence[PolicyRule], rules: Sequence[PolicyRule]) -> tuple[PolicyRule, ...]:
+def _uncovered(
+    held: Sequence[PolicyRule], rules: Sequence[PolicyRule], is_bounded: bool
+) -> tuple[PolicyRule, ...]:
     """Raises TooManyRules, and TakesLong."""
-    if not others_wait.get():
-        return rule_coverage.uncovered(held, rules)
+    if not is_bounded:
+        return rule_coverage.uncovered_rules(held, rules)
     try:
-        return rule_coverage.uncovered(held, rules, steps_max=_STEPS_ON_LOOP_MAX)
+        return rule_coverage.uncovered_rules(held, rules, steps_max=_STEPS_ON_LOOP_MAX)
     except TooManyRules:
         raise TakesLong from None
 
 
-def _refused(write: Write, new: Document, why: str) -> Forbidden:
+def _refused(attributes: AdmissionAttributes, new: Document, why: str) -> Forbidden:
     name = new["metadata"].get("name") or ""
-    return Forbidden.to_resource(write.resource.stored_group_resource, name, why)
+    return Forbidden.to_resource(attributes.resource.stored_group_resource, name, why)
 
 
-def _who(write: Write) -> str:
-    return f"user {go_quote(write.user.name)} (groups={rule_coverage.listed(write.user.groups)})"
+def _who(attributes: AdmissionAttributes) -> str:
+    return f"user {go_quote(attributes.user.name)} (groups={rule_coverage.listed(attributes.user.groups)})"
 
 
 def _has_aggregation(role: Document) -> bool:
@@ -176,7 +194,7 @@ def _has_aggregation(role: Document) -> bool:
 
 
 def _is_only_gc_change(new: Document, old: Document | None) -> bool:
-    """Does it change only what the collector of garbage does?"""
+    """Returns whether a write changes only what the garbage collector changes."""
     return old is not None and _compared(new) == _compared(old)
 
 
@@ -186,7 +204,7 @@ def _compared(document: Document) -> Any:
 
 
 def _without_empty(value: Any) -> Any:
-    """Empty lists and objects are as good as none."""
+    """Returns a value without its empty members, which count as absent."""
     if isinstance(value, dict):
         kept = {field: _without_empty(each) for field, each in value.items()}
         return {field: each for field, each in kept.items() if each not in (None, [], {})}

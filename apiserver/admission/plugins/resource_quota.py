@@ -1,8 +1,8 @@
-"""A namespace holds no more than its quotas allow, whoever else writes at the same time.
+"""Refuses writes that would exceed a quota of their namespace, whoever else writes at the same time.
 
 Before an object is written, its usage is added to `status.used` of each quota by compare-and-swap, so that
 two servers cannot both take the last of something. If the write fails after that, the quota shows too much
-until its usage is measured anew; it never shows too little.
+until the controller measures its usage; it never shows too little.
 Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from weakref import WeakValueDictionary
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.brand import Brand
 from apiserver.catalogue.core.resource_quotas.usage import (
@@ -23,28 +23,28 @@ from apiserver.catalogue.core.resource_quotas.usage import (
     SERVICES,
     QuotaEvaluator,
     QuotaViolation,
-    charged,
-    uncounted,
+    resources_without_quota,
+    usage_after_write,
 )
 from apiserver.errors import NotFound
-from apiserver.meta.options import WriteOptions
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import STATUS
+from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document, GroupResource
 
-# quota -> `status.used` with the write in it, None if that is no other; raises QuotaRefuses
+# quota -> `status.used` with the write in it, None if that is no other; raises QuotaViolation
 Charge = Callable[[Document], dict[str, str] | None]
 
 # Source: resource_access.go, liveLookupCache.
 ASSUMED_S: Final = 30.0
 ASSUMED_MAX: Final = 10_000
-# Other writes that change what is used: that of anything new always does.
+# The updates that can change usage; creates always can.
 _CHANGES: Final = frozenset({(SERVICES, ""), (CLAIMS, ""), (PODS, "resize")})
 
 
-def concerns(resource: GroupResource, subresource: str, operation: Operation) -> bool:
-    """Whether such a write can change what is used."""
+def handles(resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    """Whether such a write can change usage."""
     if operation is Operation.CREATE:
         return not subresource
     return operation is Operation.UPDATE and (resource, subresource) in _CHANGES
@@ -61,41 +61,45 @@ class ResourceQuota(Plugin):
         self._quotas = quotas
         self._brand = brand
         self._clock = clock
-        self._not_counted = uncounted(brand)
-        # One at a time of each namespace: the others would only make each other try again.
+        self._not_counted = resources_without_quota(brand)
+        # One write of each namespace at a time: concurrent ones would only conflict and retry.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        # Namespaces that had no quota when the store was asked, and until when that is believed.
+        # Namespaces that had no quota when the store was asked, and until when that is assumed.
         self._without_quota: dict[str, float] = {}
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource not in self._not_counted and concerns(resource, subresource, operation)
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return resource not in self._not_counted and handles(resource, subresource, operation)
 
-    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
-        if new is None or not write.namespace:
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
+        if new is None or not attributes.namespace:
             return
-        found = await self._quotas.all(write.namespace) or await self._stored(write.namespace)
+        found = await self._quotas.list(attributes.namespace) or await self._list_live(attributes.namespace)
         if not found:
             return
-        evaluator, now = QuotaEvaluator(write.resource.group_resource, self._brand), self._clock()
+        evaluator, now = QuotaEvaluator(attributes.resource.group_resource, self._brand), self._clock()
 
         def charge(quota: Document) -> dict[str, str] | None:
-            return charged(quota, evaluator, new, old, now)
+            return usage_after_write(quota, evaluator, new, old, now)
 
         try:
             names = [
-                each for quota in found if (each := await self._concerned(quota, write.namespace, charge))
+                each
+                for quota in found
+                if (each := await self._concerned(quota, attributes.namespace, charge))
             ]
-            if names and not write.is_dry_run:
-                async with self._turns.setdefault(write.namespace, asyncio.Lock()):
+            if names and not attributes.is_dry_run:
+                async with self._turns.setdefault(attributes.namespace, asyncio.Lock()):
                     for name in names:
-                        await self._charge(name, write.namespace, charge)
+                        await self._charge(name, attributes.namespace, charge)
         except QuotaViolation as refusal:
-            raise refused(write, new, str(refusal)) from None
+            raise refused(attributes, new, str(refusal)) from None
 
-    async def _stored(self, namespace: str) -> Sequence[StoredObject]:
-        """The quotas of a namespace of which the cache knows none: one may be on its way.
+    async def _list_live(self, namespace: str) -> Sequence[StoredObject]:
+        """Returns the stored quotas of a namespace of which none is cached: one may be new.
 
-        That there are none is believed for a while, as in Kubernetes.
+        That there are none is assumed for a while, as in Kubernetes.
         """
         now = self._clock()
         if now < self._without_quota.get(namespace, 0.0):
@@ -108,29 +112,30 @@ class ResourceQuota(Plugin):
         return found
 
     async def _concerned(self, cached: StoredObject, namespace: str, charge: Charge) -> str:
-        """The name of the quota if it is to be charged. Raises QuotaRefuses."""
+        """Returns the name of the quota if it has to be charged, else "". Raises QuotaViolation."""
         quota: Document | None = cached.document()
         assert quota is not None
         name: str = quota["metadata"]["name"]
         try:
             return name if charge(quota) is not None else ""
         except QuotaViolation:
-            # Something may have become free since.
+            # Usage may have decreased since.
             quota = await self._quotas.get_live_document(name, namespace)
             return name if quota is not None and charge(quota) is not None else ""
 
     async def _charge(self, name: str, namespace: str, charge: Charge) -> None:
-        """Raises QuotaRefuses, and the storage's errors."""
+        """Add the write to a quota's usage. Raises QuotaViolation, and the storage's errors."""
 
-        def raised(found: StoredObject) -> Document:
+        def raised(found: StoredObject) -> Draft:
             quota = found.document()
             if (used := charge(quota)) is not None:
                 quota["status"]["used"] = used
-            return quota
+            return Draft(quota)
 
         resource = self._quotas.served
         assert resource is not None
         try:
-            await self._registry.update(resource, namespace, name, raised, WriteOptions(), strategy=STATUS)
+            request = WriteRequest(resource=resource, namespace=namespace, name=name, update=STATUS)
+            await self._registry.update(request, raised)
         except NotFound:
-            return  # Whoever deleted it wants nothing limited.
+            return  # It was deleted: nothing is limited.

@@ -1,4 +1,4 @@
-"""Pods cost what their runtime costs, and go to nodes that have it.
+"""Sets the overhead, node selector and tolerations of pods from their RuntimeClass.
 
 Source: kubernetes, plugin/pkg/admission/runtimeclass and pkg/util/tolerations.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.meta.quantity import parse_quantity
 from apiserver.vocabulary import Document, GroupResource
 
-# Pairs of tolerations that are compared. Beyond that some may stay that say no more than others do.
+# Pairs of tolerations that are compared. If there are more, redundant ones stay.
 COMPARED_MAX: Final = 10_000
 _PODS: Final = GroupResource("", "pods")
 
@@ -24,17 +24,17 @@ class RuntimeClass(Plugin):
     def __init__(self, classes: Lister) -> None:
         self._classes = classes
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource == _PODS and not subresource and operation is Operation.CREATE
 
-    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
-        found = await self._class_of(write, new)
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        found = await self._class_of(attributes, new)
         if found is None:
             return
         spec = new["spec"]
         if overhead := _overhead(found):
             if spec.get("overhead") and not _same(spec["overhead"], overhead):
-                raise refused(write, new, _OTHER_OVERHEAD)
+                raise refused(attributes, new, _OTHER_OVERHEAD)
             spec["overhead"] = dict(overhead)
         scheduling = found.get("scheduling")
         if scheduling is None:
@@ -43,7 +43,7 @@ class RuntimeClass(Plugin):
         for key, value in (scheduling.get("nodeSelector") or {}).items():
             if selector.get(key, value) != value:
                 raise refused(
-                    write,
+                    attributes,
                     new,
                     f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
                     f"pod.spec.nodeSelector[{key}] = {selector[key]}",
@@ -54,27 +54,29 @@ class RuntimeClass(Plugin):
         if tolerations := merged(spec.get("tolerations") or (), scheduling.get("tolerations") or ()):
             spec["tolerations"] = tolerations
 
-    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
         if new is None or self._classes.served is None:
             return
-        found, overhead = await self._class_of(write, new), new["spec"].get("overhead") or {}
+        found, overhead = await self._class_of(attributes, new), new["spec"].get("overhead") or {}
         expected = _overhead(found) if found is not None else {}
         if expected and not _same(overhead, expected):
-            raise refused(write, new, _OTHER_OVERHEAD)
+            raise refused(attributes, new, _OTHER_OVERHEAD)
         if overhead and not expected:
             raise refused(
-                write,
+                attributes,
                 new,
                 "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
             )
 
-    async def _class_of(self, write: Write, pod: Document) -> Document | None:
+    async def _class_of(self, attributes: AdmissionAttributes, pod: Document) -> Document | None:
         name = pod["spec"].get("runtimeClassName")
         if name is None or self._classes.served is None:
             return None
-        found = await self._classes.find(name) if name else None
+        found = await self._classes.get_document(name) if name else None
         if found is None:
-            raise refused(write, pod, f'pod rejected: RuntimeClass "{name}" not found')
+            raise refused(attributes, pod, f'pod rejected: RuntimeClass "{name}" not found')
         return found
 
 
@@ -92,7 +94,7 @@ def _same(one: dict[str, str], other: dict[str, str]) -> bool:
 
 
 def merged(first: Sequence[Document], second: Sequence[Document]) -> list[Document]:
-    """Both together, without those that another one contains; of equal ones the first stays."""
+    """Joins both, without tolerations that another one includes; of equal ones the first stays."""
     unique = list({tuple(sorted(each.items())): each for each in (*first, *second)}.values())
     if len(unique) ** 2 > COMPARED_MAX:
         return unique
@@ -105,7 +107,7 @@ def merged(first: Sequence[Document], second: Sequence[Document]) -> list[Docume
 
 
 def _contains(wide: Document, narrow: Document) -> bool:
-    """Whether one toleration tolerates all that the other one does."""
+    """Whether `wide` tolerates all that `narrow` does."""
     operator, key, effect = (wide.get(field, "") for field in ("operator", "key", "effect"))
     if narrow.get("key", "") != key and (key or operator != "Exists"):
         return False

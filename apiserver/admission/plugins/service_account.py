@@ -1,4 +1,4 @@
-"""Pods run as a service account that exists, and find its token in all of their containers.
+"""Sets the service account of pods, which must exist, and mounts its token into their containers.
 
 Source: kubernetes, plugin/pkg/admission/serviceaccount.
 """
@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any, Final
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, MIRROR, PODS, containers
 from apiserver.errors import Forbidden
@@ -18,13 +18,13 @@ from apiserver.meta import names
 from apiserver.vocabulary import Document, GroupResource
 
 DEFAULT: Final = "default"
-# A new namespace may be without its default account for a moment: a controller makes it.
+# A new namespace may be without its default account for a moment: a controller creates it.
 DEFAULT_ATTEMPTS: Final = 10
 ATTEMPT_INTERVAL_S: Final = 0.15
 
 _VOLUME: Final = "kube-api-access-"
 _MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-# An hour and seven seconds: by these seconds it is known that nobody asked for a time.
+# An hour and seven seconds: the seconds tell that nobody requested this duration.
 _TOKEN_S: Final = 3607
 _FILE_MODE: Final = 0o644
 _ENFORCES: Final = "kubernetes.io/enforce-mountable-secrets"
@@ -37,19 +37,19 @@ class ServiceAccount(Plugin):
     def __init__(self, accounts: Lister) -> None:
         self._accounts = accounts
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource == PODS and (
             (operation is Operation.CREATE and not subresource)
             or (operation is Operation.UPDATE and subresource == "ephemeralcontainers")
         )
 
-    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         if old is not None or self._accounts.served is None or _is_mirror(new):
             return
         spec = new["spec"]
-        # The older field is the same one by another name.
+        # `serviceAccount` is the older name of the field.
         name = spec["serviceAccountName"] = spec["serviceAccount"] = spec.get("serviceAccountName") or DEFAULT
-        account = await self._account(write, new, name)
+        account = await self._account(attributes, new, name)
         mounts = spec.get("automountServiceAccountToken")
         if mounts is None:
             mounts = account.get("automountServiceAccountToken")
@@ -58,46 +58,48 @@ class ServiceAccount(Plugin):
         if not spec.get("imagePullSecrets") and (pulled_with := account.get("imagePullSecrets")):
             spec["imagePullSecrets"] = [{"name": each.get("name", "")} for each in pulled_with]
 
-    async def validate(self, write: Write, new: Document | None, old: Document | None) -> None:
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
         if new is None or self._accounts.served is None:
             return
         spec = new["spec"]
         if old is None and _is_mirror(new):
             if problem := mirror_problem(spec):
-                raise refused(write, new, problem)
+                raise refused(attributes, new, problem)
             return
         name = spec.get("serviceAccountName")
         if not name:
-            pod = f"{write.namespace}/{new['metadata'].get('name', '')}"
-            raise refused(write, new, f"no service account specified for pod {pod}")
-        account = await self._account(write, new, name)
+            pod = f"{attributes.namespace}/{new['metadata'].get('name', '')}"
+            raise refused(attributes, new, f"no service account specified for pod {pod}")
+        account = await self._account(attributes, new, name)
         if (account["metadata"].get("annotations") or {}).get(_ENFORCES) in _TRUE:
             fields = ("ephemeralContainers",) if old is not None else ("initContainers", "containers")
             if problem := unmountable_secret(spec, account, *fields):
-                raise refused(write, new, problem)
+                raise refused(attributes, new, problem)
 
-    async def _account(self, write: Write, pod: Document, name: str) -> Document:
+    async def _account(self, attributes: AdmissionAttributes, pod: Document, name: str) -> Document:
         """Raises Forbidden."""
-        account = await self._accounts.find(name, write.namespace)
+        account = await self._accounts.get_document(name, attributes.namespace)
         attempts = DEFAULT_ATTEMPTS if name == DEFAULT else 1
         while account is None and (attempts := attempts - 1):
             await asyncio.sleep(ATTEMPT_INTERVAL_S)
-            account = await self._accounts.get_live_document(name, write.namespace)
+            account = await self._accounts.get_live_document(name, attributes.namespace)
         if account is None:
-            raise self._missing(write, pod, name)
+            raise self._missing(attributes, pod, name)
         return account
 
-    def _missing(self, write: Write, pod: Document, name: str) -> Forbidden:
-        account = f"{write.namespace}/{name}"
+    def _missing(self, attributes: AdmissionAttributes, pod: Document, name: str) -> Forbidden:
+        account = f"{attributes.namespace}/{name}"
         return refused(
-            write, pod, f'error looking up service account {account}: serviceaccount "{name}" not found'
+            attributes, pod, f'error looking up service account {account}: serviceaccount "{name}" not found'
         )
 
 
 def mount_token(spec: Document, new_name: str) -> None:
-    """The account's token in each container that has nothing in its place.
+    """Mount the account's token into each container that mounts nothing at its path.
 
-    new_name: of the volume, if there is none yet.
+    new_name: the name of the volume, if it has to be added.
     """
     volumes = spec.get("volumes") or []
     there = next((v["name"] for v in volumes if v.get("name", "").startswith(_VOLUME)), None)
@@ -133,12 +135,12 @@ def _random_suffix() -> str:
 
 
 def _is_mirror(pod: Document) -> bool:
-    """A node runs it from a file of its own, and only shows it."""
+    """Whether a kubelet runs the pod from a file of its own, and only shows it here."""
     return MIRROR in (pod["metadata"].get("annotations") or {})
 
 
 def mirror_problem(spec: Document) -> str | None:
-    """What a mirror pod refers to and may not: the node that shows it could so get hold of it."""
+    """Returns what is wrong with a mirror pod: its node could get access to secrets to which it refers."""
     if spec.get("serviceAccountName"):
         return "a mirror pod may not reference service accounts"
     if any(_secrets(spec)):
@@ -153,7 +155,7 @@ def mirror_problem(spec: Document) -> str | None:
     return None
 
 
-# Where volumes name secrets, beside `secret` and `projected`.
+# The fields of volumes that name secrets, apart from `secret` and `projected`.
 _VOLUME_SECRETS: Final = {
     "azureFile": "secretName",
     "cephfs": "secretRef",
@@ -168,7 +170,7 @@ _VOLUME_SECRETS: Final = {
 
 
 def _secrets(spec: Document) -> Iterator[Any]:
-    """Whatever refers to a secret."""
+    """Yields all references to secrets; some may be None."""
     yield from spec.get("imagePullSecrets") or ()
     for container in containers(spec):
         for each in container.get("env") or ():
@@ -184,9 +186,9 @@ def _secrets(spec: Document) -> Iterator[Any]:
 
 
 def unmountable_secret(spec: Document, account: Document, *fields: str) -> str | None:
-    """A secret that the pod uses and its account, which insists on that, does not name.
+    """Returns what is wrong if the pod uses a secret that its account does not list, where that is enforced.
 
-    fields: whose containers are looked at; what belongs to the pod is, if `containers` are among them.
+    fields: those whose containers are checked. With `containers`, volumes and pull secrets are checked, too.
     """
     name = account["metadata"]["name"]
     mountable = {each.get("name") for each in account.get("secrets") or ()}

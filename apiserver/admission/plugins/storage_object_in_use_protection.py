@@ -1,4 +1,4 @@
-"""Volumes and claims are not removed while they are used: a controller takes the finalizer off.
+"""Adds the finalizers that protect volumes and claims in use; a controller removes them.
 
 Source: kubernetes, plugin/pkg/admission/storage/storageobjectinuseprotection.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.vocabulary import Document, GroupResource
 
 _FINALIZERS: Final = {
@@ -19,12 +19,12 @@ _FINALIZERS: Final = {
 class StorageObjectInUseProtection(Plugin):
     name = "StorageObjectInUseProtection"
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource in _FINALIZERS and not subresource and operation is Operation.CREATE
 
-    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         meta = new["metadata"]
-        finalizer = _FINALIZERS[write.resource.stored_group_resource]
+        finalizer = _FINALIZERS[attributes.resource.stored_group_resource]
         finalizers = meta.get("finalizers") or []
         if finalizer not in finalizers:
             meta["finalizers"] = [*finalizers, finalizer]

@@ -1,4 +1,4 @@
-"""A new node takes no pods before somebody has found it ready.
+"""Taints new nodes as not ready: they get no pods until the node controller removes the taint.
 
 Source: kubernetes, plugin/pkg/admission/nodetaint.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.vocabulary import Document, GroupResource
 
 _NODES: Final = GroupResource("", "nodes")
@@ -18,10 +18,10 @@ _EFFECT: Final = "NoSchedule"
 class TaintNodesByCondition(Plugin):
     name = "TaintNodesByCondition"
 
-    def concerns(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource == _NODES and not subresource and operation is Operation.CREATE
 
-    async def mutate(self, write: Write, new: Document, old: Document | None) -> None:
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         spec = new.setdefault("spec", {})
         taints = spec.get("taints") or []
         if not any(each.get("key") == _KEY and each.get("effect") == _EFFECT for each in taints):

@@ -1,4 +1,4 @@
-"""A rule as the schema has it, and as it is checked: its trees, what they read, what they may cost.
+"""Compiles the rules of a schema.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/cel/compilation.go.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from apiserver.apiextensions.schema_rules.references import Part, reads
+from apiserver.apiextensions.schema_rules.references import References, references
 from apiserver.cel import types
 from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.cost_estimate import estimate
@@ -18,17 +18,18 @@ from apiserver.cel.library.kubernetes import KUBERNETES
 from apiserver.cel.syntax import InvalidExpression, Node
 from apiserver.cel.types import Type, TypeKind
 from apiserver.schema.custom.json_schema import JSONSchema
+from apiserver.schema.extensions import Extensions
 from apiserver.vocabulary import Document
 
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
-# The release whose libraries new expressions may use: the one before this, if a server has to go back to it.
-NEW: Final = (1, 35)
+# The release whose libraries new expressions may use: the one before this, so that a cluster can go back.
+COMPATIBLE_RELEASE: Final = (1, 35)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """reason, optional_old_self: None where it is not said."""
+    """A rule as the schema has it. reason, optional_old_self: None if not set."""
 
     rule: str
     message: str = ""
@@ -50,35 +51,35 @@ class Rule:
 
     @property
     def shown(self) -> str:
-        """As messages about its evaluation call it."""
+        """The text by which messages about its evaluation name the rule."""
         return self.message.strip() or self.rule.strip()
 
     @property
     def default_message(self) -> str:
-        """That it does not hold, if messageExpression says nothing."""
+        """The message of a violation if messageExpression yields none."""
         return self.message.strip() or f"failed rule: {self.rule.strip()}"
 
 
-def rules_of(schema: JSONSchema, vendor: str) -> tuple[Rule, ...]:
-    return tuple(map(Rule.of, schema.get(f"x-{vendor}-validations") or ()))
+def rules_of(schema: JSONSchema, extensions: Extensions) -> tuple[Rule, ...]:
+    return tuple(map(Rule.of, schema.get(extensions.validations) or ()))
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """reads: its variables, and what of them."""
+    """An expression that compiles. references: the variables it reads, and what of them."""
 
     node: Node
     program: Program
-    reads: Part
+    references: References
 
     @property
     def uses_old(self) -> bool:
-        return OLD_SELF in self.reads.fields
+        return OLD_SELF in self.references.fields
 
 
 @dataclass(frozen=True, slots=True)
 class CompilationResult:
-    """Errors say why an expression is not there. A rule without text has neither."""
+    """A rule with its compiled expressions or errors. A rule without text has neither."""
 
     rule: Rule
     expression: Expression | None = None
@@ -91,8 +92,8 @@ class CompilationResult:
         return tuple(each for each in (self.expression, self.message) if each is not None)
 
 
-class Checker:
-    """Checks the rules of one schema, whose values are of a type."""
+class RuleCompiler:
+    """Compiles the rules of one schema, whose values are of a type."""
 
     def __init__(self, self_type: Type) -> None:
         self._type = self_type
@@ -107,8 +108,8 @@ class Checker:
     def _with_optional_old(self) -> Environment:
         return Environment({SELF: self._type, OLD_SELF: types.optional_of(self._type)}, KUBERNETES)
 
-    def check(self, rule: Rule, *, stored: frozenset[str] | None) -> CompilationResult:
-        """stored: expressions that may use what later releases have, since they were accepted; None: all."""
+    def compile(self, rule: Rule, *, stored: frozenset[str] | None) -> CompilationResult:
+        """stored: expressions that may use what later releases have, since they are stored; None: all."""
         if not rule.rule.strip():
             return CompilationResult(rule)
         environment = self._with_optional_old if rule.optional_old_self else self._with_old
@@ -129,11 +130,11 @@ class Checker:
 
 
 class _InvalidExpression(Exception):
-    """The message is the client's."""
+    """An expression does not compile; the message is for the client."""
 
 
 class _ExpectedType(NamedTuple):
-    """What an expression must evaluate to, and how messages about that begin."""
+    """The type that an expression must evaluate to, and how messages about it begin."""
 
     kind: TypeKind
     of_type: str
@@ -158,13 +159,13 @@ _STRING: Final = _ExpectedType(
 def _compiled(
     environment: Environment, text: str, wanted: _ExpectedType, stored: frozenset[str] | None
 ) -> Expression:
-    """Raises _Refused."""
+    """Raises _InvalidExpression."""
     is_stored = stored is None or text in stored
     try:
-        checked = environment.check(text, release=None if is_stored else NEW)
+        checked = environment.check(text, release=None if is_stored else COMPATIBLE_RELEASE)
         if checked.type.kind is not wanted.kind:
             raise _InvalidExpression(wanted.of_type)
-        return Expression(checked.node, environment.program(checked), reads(checked.node))
+        return Expression(checked.node, environment.program(checked), references(checked.node))
     except InvalidExpression as error:
         raise _InvalidExpression(f"{wanted.of_text}: {error}") from None
     except ProgramError as error:

@@ -1,4 +1,4 @@
-"""One evaluation of all rules for an object: each where its schema stands, within a budget.
+"""Evaluates all rules for one object, each where its schema stands, within a budget.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/cel/validation.go.
 """
@@ -12,24 +12,25 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from apiserver import field_errors
 from apiserver.apiextensions.schema_rules.compilation import OLD_SELF, SELF, Rule
-from apiserver.apiextensions.schema_rules.rule_tree import CompiledRule, Node
+from apiserver.apiextensions.schema_rules.rule_tree import CompiledRule, RuleNode
 from apiserver.cel.compiler import Program
-from apiserver.cel.values import NONE, CostExceeded, EvaluationError, Optional
+from apiserver.cel.costs import PER_CALL_LIMIT
+from apiserver.cel.values import NO_SUCH_OVERLOAD, NONE, CostExceeded, EvaluationError, Optional
 from apiserver.field_errors import FieldError
 from apiserver.golang.quoting import go_quote
+from apiserver.registry.findings import TakesLong
 from apiserver.schema.custom.correlation import Correlation
 from apiserver.schema.custom.paths import Key, Path, bracketed
 
-# Of one expression, and of all of them for one object.
-CALL_COST_MAX: Final = 1_000_000
+# What all expressions for one object may cost.
 OBJECT_COST_MAX: Final = 10_000_000
 MESSAGE_BYTES_MAX: Final = 5 * 1024
-# Nobody is told more, and a cheap rule may not hold for a million values.
+# The most errors that are reported: a cheap rule may be violated by a million values.
 ERRORS_MAX: Final = 1_000
-# One of work takes about as long as what costs one, a twentieth of a microsecond. So much of it is in each
-# value that has rules, and in each evaluation, beside what that costs.
+# A unit of work takes about as long as a cost of 1: 0.05 us. Each value that has rules, and each evaluation,
+# takes so much work besides its cost.
 VALUE_WORK: Final = 30
-# In the message that the budget is spent: of the rules that have cost the most, and of each one's text.
+# In the message that the budget is spent: how many of the costliest rules are shown, and of each one's text.
 COSTLIEST_SHOWN: Final = 3
 TEXT_SHOWN: Final = 80
 
@@ -40,22 +41,22 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 _SPENT: Final = "running out of cost budget, no further validation rules will be run"
 
 
-class Change(NamedTuple):
-    """A value with its old one, and what both are in. None where the old one cannot be told."""
+class ValueChange(NamedTuple):
+    """A value correlated with its old one, and what both are in. None if there is no correlation."""
 
     here: Correlation | None
     above: Correlation | None
 
-    def field(self, name: str) -> Change:
+    def field(self, name: str) -> ValueChange:
         if self.here is None:
             return self
         if self.above is None and name in {"apiVersion", "kind"}:
             # Both have been converted to the version that is written.
-            return UNKNOWN
-        return Change(self.here.field(name), self.here)
+            return UNKNOWN_CHANGE
+        return ValueChange(self.here.field(name), self.here)
 
-    def item(self, index: int) -> Change:
-        return self if self.here is None else Change(self.here.item(index), self.here)
+    def item(self, index: int) -> ValueChange:
+        return self if self.here is None else ValueChange(self.here.item(index), self.here)
 
     @property
     def is_none(self) -> bool:
@@ -63,25 +64,22 @@ class Change(NamedTuple):
         return known is not None and known.is_unchanged
 
 
-UNKNOWN: Final = Change(None, None)
-
-
-class TakesLong(Exception):
-    """There is more work than was allowed."""
+UNKNOWN_CHANGE: Final = ValueChange(None, None)
 
 
 class _Stopped(Exception):
-    """No more rules are evaluated; the reason is told already."""
+    """No more rules are evaluated; the reason has been reported."""
 
 
 class _NoMessage(Exception):
-    """A message cannot be had within the budget; this is the error instead."""
+    """A message cannot be evaluated within the budget; this is the error instead."""
 
 
 class Evaluation:
-    """errors, warnings: what it has found so far. Warnings are about what an update leaves as it was.
+    """One evaluation of the rules for an object.
 
-    budget: what is left of it; less than 0 where rules were not evaluated that would have been.
+    errors, warnings: those found so far. Warnings are errors in values that an update does not change.
+    budget: what is left of it; less than 0 if it has kept rules from being evaluated.
     """
 
     __slots__ = ("_spent", "_work_left", "budget", "errors", "warnings")
@@ -93,13 +91,13 @@ class Evaluation:
         self._work_left = work_max
         self._spent: dict[CompiledRule, int] = {}
 
-    def run(self, node: Node, new: Any, old: Any, path: Path | None, change: Change) -> None:
-        """Evaluates the rules of a schema and below it, as far as the budget goes. Raises TakesLong."""
+    def evaluate(self, node: RuleNode, new: Any, old: Any, path: Path | None, change: ValueChange) -> None:
+        """Evaluates the rules of a node and below it, as far as the budget goes. Raises TakesLong."""
         with suppress(_Stopped):
             self._value(node, new, old, path, change)
 
-    def _value(self, node: Node, new: Any, old: Any, path: Path | None, change: Change) -> None:
-        """Raises _Ended and TakesLong."""
+    def _value(self, node: RuleNode, new: Any, old: Any, path: Path | None, change: ValueChange) -> None:
+        """Raises _Stopped and TakesLong."""
         if new is None:
             return
         if node.has_rules:
@@ -118,40 +116,42 @@ class Evaluation:
                 was_item = by_key.get(_key_of(item, node.map_keys)) if by_key else None
                 self._value(node.items, item, was_item, (path, index), change.item(index))
 
-    def _rules(self, node: Node, new: Any, old: Any, path: Path | None, change: Change) -> None:
-        if not node.is_ready and self._work_left < UNLIMITED:
+    def _rules(self, node: RuleNode, new: Any, old: Any, path: Path | None, change: ValueChange) -> None:
+        if not node.is_compiled and self._work_left < UNLIMITED:
             self._work(node.compile_work())
-        ready = node.ready
-        if ready.error is not None:
-            self._fail(node, path, f"rule compiler initialization error: {ready.error}")
+        compiled = node.compiled
+        if compiled.error is not None:
+            self._fail(node, path, f"rule compiler initialization error: {compiled.error}")
             return
         self._work(VALUE_WORK)
-        adapt = ready.adapt
+        adapt = compiled.adapt
         variables = {SELF: new if adapt is None else adapt(new)}
         optional = variables
-        if ready.uses_old:
+        if compiled.uses_old:
             optional = variables | {OLD_SELF: NONE}
             if old is not None:
                 variables[OLD_SELF] = old if adapt is None else adapt(old)
                 optional[OLD_SELF] = Optional(variables[OLD_SELF])
-        for rule in ready.rules:
+        for rule in compiled.rules:
             known = optional if rule.rule.optional_old_self else variables
             if rule.program is None:
                 if rule.error is not None:
                     self._fail(node, path, f"rule compile error: {rule.error}")
             elif (not rule.uses_old or OLD_SELF in known) and not self._holds(node, rule, known, path):
-                # Messages get the old value as it is, even where the rule gets it as one that may be missing.
+                # Messages get the old value itself, even if the rule gets it as an optional.
                 self._report(node, rule, variables, new, path, change)
 
-    def _holds(self, node: Node, rule: CompiledRule, variables: dict[str, Any], path: Path | None) -> bool:
-        """False if a rule does not hold. True, too, if that cannot be told, which is an error of its own."""
+    def _holds(
+        self, node: RuleNode, rule: CompiledRule, variables: dict[str, Any], path: Path | None
+    ) -> bool:
+        """Whether a rule holds. True, too, if it cannot be evaluated, which is an error of its own."""
         assert rule.program is not None
         if self.budget <= 0:
             self._out_of_budget(node, path)
         try:
             return self._evaluated(rule, rule.program, variables) is True
         except CostExceeded as error:
-            if self.budget <= CALL_COST_MAX:
+            if self.budget <= PER_CALL_LIMIT:
                 self._out_of_budget(node, path, rule)
             text = "no further validation rules will be run due to call cost exceeds limit for rule"
             self._fail(node, path, f"'{error}': {text}: {rule.rule.shown}")
@@ -161,9 +161,9 @@ class Evaluation:
             return True
 
     def _evaluated(self, rule: CompiledRule, program: Program, variables: dict[str, Any]) -> Any:
-        """The value of the rule or its message. Raises CostExceeded, EvaluationError and TakesLong."""
+        """Returns the value of a rule or its message. Raises CostExceeded, EvaluationError and TakesLong."""
         self._work(VALUE_WORK)
-        most = min(self.budget, CALL_COST_MAX)
+        most = min(self.budget, PER_CALL_LIMIT)
         try:
             result = program(variables, min(most, self._work_left))
         except CostExceeded:
@@ -178,12 +178,12 @@ class Evaluation:
 
     def _report(
         self,
-        node: Node,
+        node: RuleNode,
         rule: CompiledRule,
         variables: dict[str, Any],
         value: Any,
         path: Path | None,
-        change: Change,
+        change: ValueChange,
     ) -> None:
         found = self.errors if rule.uses_old or not change.is_none else self.warnings
         where = _where(path)
@@ -201,23 +201,23 @@ class Evaluation:
             raise _Stopped
 
     def _message(self, rule: CompiledRule, variables: dict[str, Any]) -> str:
-        """What messageExpression makes, if it can be shown; else nothing. Raises _NoMessage."""
+        """Returns the value of messageExpression if it can be shown; else nothing. Raises _NoMessage."""
         if rule.message is None or (rule.message_uses_old and OLD_SELF not in variables):
             return ""
         try:
             value = self._evaluated(rule, rule.message, variables)
         except CostExceeded:
-            if self.budget <= CALL_COST_MAX:
+            if self.budget <= PER_CALL_LIMIT:
                 raise _NoMessage(f"messageExpression evaluation failed due to {_SPENT}") from None
-            told = "no further validation rules will be run due to call cost exceeds limit"
+            problem = "no further validation rules will be run due to call cost exceeds limit"
             source = go_quote(rule.rule.message_expression)
-            raise _NoMessage(f"{told} for messageExpression: {source}") from None
+            raise _NoMessage(f"{problem} for messageExpression: {source}") from None
         except EvaluationError:
             return ""
         text: str = value.strip()
         return text if "\n" not in text and len(text.encode()) <= MESSAGE_BYTES_MAX else ""
 
-    def _fail(self, node: Node, path: Path | None, text: str) -> None:
+    def _fail(self, node: RuleNode, path: Path | None, text: str) -> None:
         self.errors.append(field_errors.invalid(_where(path), node.kind, text))
         if len(self.errors) >= ERRORS_MAX:
             raise _Stopped
@@ -228,7 +228,7 @@ class Evaluation:
             raise TakesLong
 
     def _end(self) -> NoReturn:
-        """Of what is left of the budget nothing may be spent any more."""
+        """Stops the evaluation; nothing more of the budget may be spent."""
         self.budget = -1
         raise _Stopped
 
@@ -237,8 +237,8 @@ class Evaluation:
         self._work_left -= cost
         self._spent[rule] = self._spent.get(rule, 0) + cost
 
-    def _out_of_budget(self, node: Node, path: Path | None, last: CompiledRule | None = None) -> NoReturn:
-        """Kubernetes' message, and which rules the budget went to."""
+    def _out_of_budget(self, node: RuleNode, path: Path | None, last: CompiledRule | None = None) -> NoReturn:
+        """Reports Kubernetes' message, and the rules that have cost the most."""
         costliest = sorted(self._spent.items(), key=itemgetter(1), reverse=True)[:COSTLIEST_SHOWN]
         parts = [f"{cost} for {_shortened(rule)}" for rule, cost in costliest]
         if last is not None:
@@ -248,8 +248,8 @@ class Evaluation:
 
 
 def _unevaluated(error: str, rule: Rule) -> str:
-    if error.startswith("no such overload"):
-        # Of values whose type shows only now. The text says nothing of where.
+    if error.startswith(NO_SUCH_OVERLOAD):
+        # The types of values are known only now. The text does not say where.
         text = "call arguments did not match a supported operator, function or macro signature for rule"
         return f"'{error}': {text}: {rule.shown}"
     return f"{error} evaluating rule: {rule.shown}"
@@ -260,7 +260,7 @@ _COLLECTIONS: Final = frozenset({"object", "array"})
 
 
 def _error(where: str, value: Any, detail: str, reason: str | None) -> FieldError:
-    """That a rule does not hold, for its reason."""
+    """Returns the error that a rule does not hold, by its reason."""
     match reason:
         case "FieldValueForbidden":
             return field_errors.forbidden(where, detail)
@@ -285,14 +285,14 @@ def _shortened(rule: CompiledRule) -> str:
 
 
 def _by_key(items: Any, keys: tuple[str, ...]) -> dict[Hashable, Any]:
-    """The items of a list that is a map; of several with the same key the first."""
+    """Returns the items of a list of type map by their keys; of several with the same key the first."""
     if not keys or type(items) is not list:
         return {}
     return {_key_of(item, keys): item for item in reversed(items)}
 
 
 def _key_of(item: Any, keys: tuple[str, ...]) -> Hashable:
-    """What tells an item of a list that is a map from others. Keys are scalars, and 1 is not true."""
+    """Returns the key of an item in a list of type map. Keys are scalars, and 1 is not true."""
     if type(item) is not dict:
         return None
     return tuple((type(value), value) for name in keys if (value := item.get(name)).__hash__ is not None)

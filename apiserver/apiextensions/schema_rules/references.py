@@ -1,4 +1,4 @@
-"""What an expression reads: which variables, and which parts of their values."""
+"""Finds the variables that an expression reads, and which parts of their values."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from apiserver.cel.syntax import Node
 
 
 @dataclass(slots=True, eq=False)
-class Part:
-    """A part of a value. is_whole: all that is in it may be read; else only some fields, each in part."""
+class References:
+    """What is read of a value: all of it if `is_whole`, else some fields, and what is read of each."""
 
     is_whole: bool = False
-    fields: dict[str, Part] = field(default_factory=dict)
+    fields: dict[str, References] = field(default_factory=dict)
 
-    def below(self, name: str) -> Part | None:
-        """A field's part; None if it is not read."""
+    def of_field(self, name: str) -> References | None:
+        """Returns what is read of a field; None if nothing is."""
         return self if self.is_whole else self.fields.get(name)
 
 
-def reads(node: Node) -> Part:
-    """What an expression reads; its fields are the variables.
+def references(node: Node) -> References:
+    """Returns what an expression reads; the fields are the variables.
 
-    Where a loop's variable has the name of another one, that one counts as read.
+    If a loop's variable has the name of another variable, that one counts as read.
     """
-    read = Part()
+    read = References()
     pending = [node]
     while pending:
         node = pending.pop()
-        if isinstance(node, syntax.Ident | syntax.Select) and (way := _way(node)):
+        if isinstance(node, syntax.Ident | syntax.Select) and (path := _path(node)):
             part = read
-            for name in way:
-                part = part.fields.setdefault(name, Part())
-            # Whether a field is there can be told without reading it.
+            for name in path:
+                part = part.fields.setdefault(name, References())
+            # A test whether a field is there does not read it.
             part.is_whole |= not (isinstance(node, syntax.Select) and node.is_test)
         else:
             pending.extend(_children(node))
     return read
 
 
-def merged(parts: Iterable[Part]) -> Part:
-    """What is read by any of them."""
+def merged(parts: Iterable[References]) -> References:
+    """Returns what any of these reads."""
     parts = list(parts)
     if any(part.is_whole for part in parts):
-        return Part(is_whole=True)
+        return References(is_whole=True)
     names = dict.fromkeys(name for part in parts for name in part.fields)
-    return Part(
+    return References(
         fields={name: merged(part.fields[name] for part in parts if name in part.fields) for name in names}
     )
 
 
-def _way(node: Node) -> list[str]:
-    """`self.a.b` -> self, a, b; nothing if it does not begin with a variable."""
-    way: list[str] = []
+def _path(node: Node) -> list[str]:
+    """Returns `self`, `a`, `b` for `self.a.b`; nothing if it does not begin with a variable."""
+    path: list[str] = []
     while isinstance(node, syntax.Select):
-        way.append(node.key or node.field)
+        path.append(node.key or node.field)
         node = node.operand
-    return [node.name, *reversed(way)] if isinstance(node, syntax.Ident) else []
+    return [node.name, *reversed(path)] if isinstance(node, syntax.Ident) else []
 
 
 def _children(node: Node) -> Iterator[Node]:

@@ -1,4 +1,4 @@
-"""What a schema is to the language: types, with the sizes that their values may have.
+"""The CEL types of schemas, with the sizes that their values may have.
 
 Source: k8s.io/apiserver, pkg/cel/common/schemas.go, pkg/cel/{escaping,limits}.go.
 """
@@ -12,8 +12,9 @@ from typing import Final
 from apiserver.cel import types
 from apiserver.cel.types import Field, Type, TypeKind
 from apiserver.schema.custom.json_schema import JSONSchema
+from apiserver.schema.extensions import Extensions
 
-# A value takes no more than this, since no request does.
+# The greatest size of a value, as it is that of a request.
 REQUEST_BYTES_MAX: Final = 3 * 1024 * 1024
 # The longest strings in these formats, and the shortest in JSON.
 _FORMATS: Final[Mapping[str, tuple[TypeKind, int, int]]] = {
@@ -29,34 +30,36 @@ _PLAIN: Final[Mapping[str, Type]] = {
     "number": Type(TypeKind.DOUBLE, size_min=1),
     "integer": Type(TypeKind.INT, size_min=1),
 }
-# What is always there at the root of a resource, whatever its schema says of it.
+# The fields that every resource has, whatever its schema says.
 _NAMED: Final[JSONSchema] = {"type": "string"}
 _META: Final[JSONSchema] = {"type": "object", "properties": {"name": _NAMED, "generateName": _NAMED}}
 
 
 class SchemaTypes:
-    """The types of a schema and of all schemas in it, each made once, when it is first asked for."""
+    """The types of a schema and of all schemas in it, each made once, when it is first needed."""
 
-    def __init__(self, vendor: str) -> None:
-        self._embedded, self._int_or_string = f"x-{vendor}-embedded-resource", f"x-{vendor}-int-or-string"
-        # By the schema's identity; the schema is kept so that no other takes it.
+    def __init__(self, extensions: Extensions) -> None:
+        self._extensions = extensions
+        # By the identity of schemas, which are kept so that no other object gets it.
         self._made: dict[int, tuple[JSONSchema, Type | None]] = {}
 
     def of(self, schema: JSONSchema, name: str, *, is_root: bool = False) -> Type | None:
-        """The type; None if the language has no access to values of the schema.
+        """Returns the type; None if CEL has no access to values of the schema.
 
         name: of the type, if it is an object's; it tells it from all others.
         is_root: whether it is a resource's, and so has metadata.
         """
         made = self._made.get(id(schema))
         if made is None:
-            type_ = self._make(schema, name, is_root=is_root or bool(schema.get(self._embedded)))
+            type_ = self._make(
+                schema, name, is_root=is_root or bool(schema.get(self._extensions.embedded_resource))
+            )
             made = self._made[id(schema)] = schema, type_
         return made[1]
 
     def _make(self, schema: JSONSchema, name: str, *, is_root: bool) -> Type | None:
-        if schema.get(self._int_or_string):
-            # Which it is shows only in evaluation.
+        if schema.get(self._extensions.int_or_string):
+            # Which of the two it is, is known only in evaluation.
             return Type(TypeKind.DYN, size_max=_string_size(schema, factor=4), size_min=1)
         match schema.get("type"):
             case "object":
@@ -108,7 +111,7 @@ class SchemaTypes:
 
 
 def resource_properties(schema: JSONSchema) -> Mapping[str, JSONSchema]:
-    """The properties of a resource; of its metadata only the names."""
+    """Returns the properties of a resource, with its type and the names in its metadata."""
     properties: Mapping[str, JSONSchema] = schema.get("properties") or {}
     own_meta = properties.get("metadata", {})
     named = own_meta.get("properties", {})
@@ -161,7 +164,7 @@ _ESCAPABLE: Final = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 
 
 def escape(name: str) -> str | None:
-    """A property's name as expressions write it; None if they cannot."""
+    """Returns a property's name as expressions have it; None if they cannot use it."""
     if name in RESERVED:
         return f"__{name}__"
     if _ESCAPABLE.fullmatch(name) is None:

@@ -1,4 +1,4 @@
-"""The values of a document as the language reads them, where that is not as JSON has them.
+"""Converts the values of a document to those of CEL, where these differ from JSON.
 
 Numbers are doubles, even whole ones; base64 is bytes; times and durations are not text; lists that are sets
 or maps compare without order. A document without any of these in the parts that are read is not touched.
@@ -16,26 +16,29 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from apiserver.apiextensions.schema_rules.references import Part
+from apiserver.apiextensions.schema_rules.references import References
 from apiserver.apiextensions.schema_rules.schema_types import resource_properties
 from apiserver.cel.values import Duration, MapList, SetList, Timestamp
 from apiserver.schema.custom.json_schema import JSONSchema
+from apiserver.schema.extensions import Extensions
 
 # Returns the very value that it got where nothing is to be converted.
 Adapter: TypeAlias = Callable[[Any], Any]
 
 
-def adapter(schema: JSONSchema, part: Part, vendor: str, *, is_root: bool = False) -> Adapter | None:
-    """Converts the values of a schema, as far as they are read. None: they are all used as they are."""
-    if schema.get(f"x-{vendor}-int-or-string"):
+def adapter(
+    schema: JSONSchema, part: References, extensions: Extensions, *, is_root: bool = False
+) -> Adapter | None:
+    """Returns what converts the values of a schema, as far as they are read; None if they need not be."""
+    if schema.get(extensions.int_or_string):
         return None
     match schema.get("type"):
         case "object":
-            is_resource = is_root or schema.get(f"x-{vendor}-embedded-resource")
+            is_resource = is_root or schema.get(extensions.embedded_resource)
             properties = resource_properties(schema) if is_resource else (schema.get("properties") or {})
-            return _of_object(schema, properties, part, vendor)
+            return _of_object(schema, properties, part, extensions)
         case "array":
-            return _of_list(schema, vendor)
+            return _of_list(schema, extensions)
         case "number":
             return _number
         case "string":
@@ -44,21 +47,21 @@ def adapter(schema: JSONSchema, part: Part, vendor: str, *, is_root: bool = Fals
 
 
 def _of_object(
-    schema: JSONSchema, properties: Mapping[str, JSONSchema], part: Part, vendor: str
+    schema: JSONSchema, properties: Mapping[str, JSONSchema], part: References, extensions: Extensions
 ) -> Adapter | None:
     values = schema.get("additionalProperties")
     if isinstance(values, dict):
-        return _map_adapter(adapter(values, _WHOLE, vendor))
+        return _map_adapter(adapter(values, _WHOLE, extensions))
     fields = []
     for name, child in properties.items():
-        below = part.below(name)
-        adapt = None if below is None else adapter(child, below, vendor)
+        below = part.of_field(name)
+        adapt = None if below is None else adapter(child, below, extensions)
         if adapt is not None or (below is not None and child.get("nullable")):
             fields.append((name, adapt or _same))
     return _struct_adapter(fields) if fields else None
 
 
-_WHOLE: Final = Part(is_whole=True)
+_WHOLE: Final = References(is_whole=True)
 
 
 def _same(value: Any) -> Any:
@@ -66,7 +69,7 @@ def _same(value: Any) -> Any:
 
 
 def _struct_adapter(fields: Sequence[tuple[str, Adapter]]) -> Adapter:
-    """Of an object with known fields: a field that is null counts as absent."""
+    """Converts an object with known fields. A field that is null counts as absent."""
 
     def adapt(value: Any) -> Any:
         if type(value) is not dict:
@@ -97,11 +100,11 @@ def _map_adapter(of_value: Adapter | None) -> Adapter | None:
     return adapt
 
 
-def _of_list(schema: JSONSchema, vendor: str) -> Adapter | None:
+def _of_list(schema: JSONSchema, extensions: Extensions) -> Adapter | None:
     items = schema.get("items")
-    of_item = None if not isinstance(items, dict) else adapter(items, _WHOLE, vendor)
-    list_type = schema.get(f"x-{vendor}-list-type")
-    keys = tuple(schema.get(f"x-{vendor}-list-map-keys", ()))
+    of_item = None if not isinstance(items, dict) else adapter(items, _WHOLE, extensions)
+    list_type = schema.get(extensions.list_type)
+    keys = tuple(schema.get(extensions.list_map_keys, ()))
     if list_type not in {"set", "map"} and of_item is None:
         return None
 

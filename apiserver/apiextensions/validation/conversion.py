@@ -1,4 +1,4 @@
-"""How the versions of a CustomResourceDefinition are converted into each other. Row S02.
+"""Validates how the versions of a CustomResourceDefinition are converted. Row S02.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 """
@@ -11,13 +11,10 @@ from typing import Final
 
 from cryptography import x509
 
-from apiserver.catalogue.admissionregistration.webhook_configurations import (
-    REVIEW_VERSIONS,
-    client_config,
-    review_versions,
-)
-from apiserver.field_errors import forbidden, invalid, required
-from apiserver.validation.checks import Errors, at, one_of
+from apiserver.field_errors import Errors, forbidden, invalid, required
+from apiserver.validation.checks import one_of
+from apiserver.validation.documents import at
+from apiserver.validation.webhooks import REVIEW_VERSIONS, client_config, review_versions
 from apiserver.vocabulary import Document
 
 _STRATEGIES: Final = ("None", "Webhook")
@@ -53,7 +50,7 @@ def _client_config(path: str, config: Document, *, checks_ca_bundle: bool) -> Er
 
 
 def _ca_bundle_problem(bundle: str) -> str:
-    """Why no certificate can be read from PEM in base64; empty if one can."""
+    """Returns why no certificate can be read from PEM in base64; empty if one can."""
     try:
         _, *blocks = base64.b64decode(bundle).split(_BEGIN)
     except binascii.Error:
@@ -78,6 +75,6 @@ def has_known_review_version(document: Document) -> bool:
 
 
 def has_valid_ca_bundle(document: Document) -> bool:
-    """Or none."""
+    """Whether the CA bundle is valid, or absent."""
     bundle = at(document, "spec", "conversion", "webhook", "clientConfig", "caBundle")
     return not (bundle and _ca_bundle_problem(bundle))

@@ -1,19 +1,20 @@
-"""CustomResourceDefinitions. Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/{v1,validation}
-and pkg/registry/customresourcedefinition.
+"""Validates CustomResourceDefinitions.
 
-Kubernetes checks a form that it has for itself, in which what all versions have in common stands beside them:
-a schema is `spec.validation` there if all versions have the same, else `spec.versions[0].schema`. Errors name
-those paths.
+Kubernetes validates its internal version of a definition, in which fields that are the same in all versions
+stand beside the versions: a schema is at `spec.validation` there if all versions have the same one, else at
+`spec.versions[0].schema`. Errors name those paths.
+Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from apiserver.apiextensions.approval import annotation, approval_of, is_protected
-from apiserver.apiextensions.definition_conditions import ESTABLISHED, is_condition_true
+from apiserver.apiextensions.approval import annotation_key, approval_of, is_protected_group
+from apiserver.apiextensions.definition_conditions import ESTABLISHED
+from apiserver.apiextensions.definitions import versions_of
 from apiserver.apiextensions.validation.conversion import (
     has_known_review_version,
     has_valid_ca_bundle,
@@ -31,36 +32,35 @@ from apiserver.apiextensions.validation.openapi_schemas import (
     unrecognized_formats,
     validate_json_schema,
 )
-from apiserver.apiextensions.validation.paths import validate_column, validate_subresources
-from apiserver.apiextensions.validation.schema_defaults import DefaultsValidator, EvaluateRules
+from apiserver.apiextensions.validation.schema_defaults import DefaultsValidator
+from apiserver.apiextensions.validation.schema_rules import check_rules
 from apiserver.apiextensions.validation.schema_tree import nodes, same, validate_extent
 from apiserver.apiextensions.validation.selectable_fields import validate_selectable_fields
 from apiserver.apiextensions.validation.structural_schemas import unsupported, validate_structural
 from apiserver.apiextensions.validation.versions import (
-    storage_version,
+    validate_column,
     validate_stored_versions,
+    validate_subresources,
     validate_version,
-    versions_of,
 )
 from apiserver.brand import Brand
-from apiserver.field_errors import forbidden, invalid, required
+from apiserver.field_errors import Errors, forbidden, invalid, required
 from apiserver.golang.quoting import go_quote
-from apiserver.registry.strategy import keep_status
-from apiserver.schema.compile import Default
-from apiserver.schema.custom.json_schema import Extensions
+from apiserver.meta.conditions import is_condition_true
+from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
-from apiserver.validation.checks import Errors, at, immutable, items, one_of, setting
+from apiserver.validation.checks import immutable, one_of
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
-_PACKAGE: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _SCOPES: Final = ("Cluster", "Namespaced")
-# With a status subresource, what is said of `status` must hold on its own: only these may stand at the root.
+# With a status subresource, the schema of `status` is used on its own: only these may stand at the root.
 _BESIDE_STATUS: Final = (
     *("Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum"),
     *("MaxLength", "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required"),
     *("Items", "Properties", "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations"),
 )
-# What the versions have in common is beside them: field of a version, field of the spec.
+# Fields that are moved beside the versions if all have the same: field of a version, field of the spec.
 _IN_COMMON: Final = (
     ("schema", "validation"),
     ("subresources", "subresources"),
@@ -69,79 +69,24 @@ _IN_COMMON: Final = (
 )
 
 
-class CheckRules(Protocol):
-    """Checks the rules (`x-kubernetes-validations`) of a structural schema with valid defaults.
-
-    That is, that they compile, and what they may cost. old_schema: what the version had before; None if it is
-    new. stored: what all versions had before. unclean: the paths of schemas with other errors in them, whose
-    rules are not looked at.
-    """
-
-    def __call__(
-        self,
-        schema: Mapping[str, Any],
-        *,
-        path: str,
-        old_schema: Mapping[str, Any] | None,
-        stored: Sequence[Mapping[str, Any]],
-        invalid_paths: frozenset[str],
-    ) -> Errors: ...
-
-
 class _Before(NamedTuple):
-    """The schemas that a definition had: of one version, and of all."""
+    """The schemas that a definition had before an update: of one version, and of all."""
 
     schema: Document | None
     all_schemas: Sequence[Document]
 
 
-# ---- what is set
+class _Part(NamedTuple):
+    """The fields of a version, or those that are the same in all versions and stand beside them.
 
+    path: that of the version, or `spec`. schema_field: the field that has the schema.
+    """
 
-def _complete(definition: Document) -> None:
-    status = definition["status"]
-    if not status.get("storedVersions"):
-        status["storedVersions"] = storage_version(definition) or None
-
-
-def _complete_spec(spec: Document) -> None:
-    all_names = spec["names"]
-    kind = all_names.get("kind", "")
-    if kind and not all_names.get("singular"):
-        all_names["singular"] = kind.lower()
-    if kind and not all_names.get("listKind"):
-        all_names["listKind"] = f"{kind}List"
-    spec.setdefault("conversion", {"strategy": "None"})
-
-
-def _complete_conversion(conversion: Document) -> None:
-    """A webhook of which nothing is said is none."""
-    if "webhook" in conversion and not any(conversion["webhook"].values()):
-        del conversion["webhook"]
-
-
-DEFAULTS: Final[Mapping[str, Default]] = {
-    f"{_PACKAGE}CustomResourceDefinition": _complete,
-    f"{_PACKAGE}CustomResourceDefinitionSpec": _complete_spec,
-    f"{_PACKAGE}CustomResourceConversion": _complete_conversion,
-    f"{_PACKAGE}ServiceReference": setting(port=443),
-}
-
-
-def prepare_definition_create(document: Document) -> None:
-    document["status"] = {
-        "conditions": None,
-        "acceptedNames": {"plural": "", "kind": ""},
-        "storedVersions": storage_version(document) or None,
-    }
-
-
-def prepare_definition_update(new: Document, old: Document) -> None:
-    """A version that becomes the one for storage is among those stored from now on."""
-    keep_status(new, old)
-    stored = at(new, "status", "storedVersions") or []
-    if not set(storage_version(new)) <= set(stored):
-        new["status"] = {**new.get("status", {}), "storedVersions": [*stored, *storage_version(new)]}
+    path: str
+    fields: Document
+    schema_field: str
+    has_status: bool
+    before: _Before
 
 
 def _schemas(document: Document) -> list[Document]:
@@ -162,10 +107,10 @@ def _schemas_in_place(document: Document) -> list[tuple[str, Document]]:
 
 @dataclass(frozen=True, slots=True)
 class _Requirements:
-    """What is demanded of a definition; less where it was stored before it was demanded.
+    """What is required of a definition; less of one that was stored before it was required.
 
     structure: schemas are structural even if unknown fields are kept.
-    schemas: every version has one, not only those that are served.
+    schemas: every version has a schema, not only those that are served.
     """
 
     of_schemas: SchemaRequirements = ALL
@@ -176,20 +121,17 @@ class _Requirements:
 
 
 class DefinitionValidator:
-    """The checks of definitions in a deployment."""
+    """Validates definitions in a deployment."""
 
     def __init__(
         self,
         brand: Brand,
         meta: Callable[[], Schema],
-        check_rules: CheckRules,
-        evaluate_rules: EvaluateRules,
     ) -> None:
         """meta: the schema of ObjectMeta."""
         self._brand = brand
         self._extensions = Extensions(brand.vendor)
-        self._check_rules = check_rules
-        self._defaults = DefaultsValidator(self._extensions, meta, evaluate_rules)
+        self._defaults = DefaultsValidator(self._extensions, meta)
 
     def validate_create(self, document: Document) -> Errors:
         name = document["metadata"].get("name", "")
@@ -201,14 +143,14 @@ class DefinitionValidator:
         return errors + self._rest(document, None)
 
     def validate_update(self, new: Document, old: Document) -> Errors:
-        demands = _Requirements(
+        requirements = _Requirements(
             known_review_version=has_known_review_version(old),
             valid_ca_bundle=is_condition_true(old, ESTABLISHED) and has_valid_ca_bundle(old),
         )
-        errors = self._spec(new, old, demands)
+        errors = self._spec(new, old, requirements)
         if errors and not validate_extent(_schemas_in_place(old)):
-            fewer = self._met_by(old, demands)
-            if fewer != demands:
+            fewer = self._met_by(old, requirements)
+            if fewer != requirements:
                 errors = self._spec(new, old, fewer)
         spec, old_spec = new.get("spec", {}), old.get("spec", {})
         if is_condition_true(old, ESTABLISHED):
@@ -228,10 +170,10 @@ class DefinitionValidator:
         found = unrecognized_formats(_schemas(new))
         return [f"unrecognized format {go_quote(each)}" for each in found if each not in before]
 
-    def _met_by(self, old: Document, demands: _Requirements) -> _Requirements:
+    def _met_by(self, old: Document, requirements: _Requirements) -> _Requirements:
         schemas, names = _schemas(old), self._extensions
         return replace(
-            demands,
+            requirements,
             of_schemas=SchemaRequirements.met_by(schemas, names),
             structure=not any(
                 unsupported(schema, names) or validate_structural("", schema, names) for schema in schemas
@@ -254,28 +196,30 @@ class DefinitionValidator:
         return errors
 
     def _api_approval(self, new: Document, old: Document | None) -> Errors:
-        """What is wrong with the approval, unless the same was before."""
-        if not is_protected(at(new, "spec", "group") or "", self._brand):
+        """Returns what is wrong with the approval, unless the same was wrong before."""
+        if not is_protected_group(at(new, "spec", "group") or "", self._brand):
             return []
         found = approval_of(new, self._brand)
-        if found.may_be_created or (old is not None and found.text == self._approval_problem(old)):
+        if found.may_be_created or (old is not None and found.message == self._approval_problem(old)):
             return []
-        path = f"metadata.annotations[{annotation(self._brand)}]"
-        return [invalid(path, found.said, found.text) if found.said else required(path, found.text)]
+        path = f"metadata.annotations[{annotation_key(self._brand)}]"
+        if not found.annotation:
+            return [required(path, found.message)]
+        return [invalid(path, found.annotation, found.message)]
 
     def _approval_problem(self, old: Document) -> str:
         found = approval_of(old, self._brand)
-        return "" if found.may_be_created else found.text
+        return "" if found.may_be_created else found.message
 
     # ---- the spec
 
-    def _spec(self, document: Document, old: Document | None, demands: _Requirements) -> Errors:
+    def _spec(self, document: Document, old: Document | None, requirements: _Requirements) -> Errors:
         spec = _in_common(document.get("spec", {}))
         versions: list[Document] = spec["versions"]
         keeps_unknown = spec.get("preserveUnknownFields", False)
         errors = validate_group(spec.get("group", ""))
         errors += one_of("spec.scope", spec.get("scope"), _SCOPES, required_text="")
-        errors += _missing_schemas(spec, demands)
+        errors += _missing_schemas(spec, requirements)
         beyond_all = validate_extent(_schemas_in_place(document))
         schemas = _schemas(document) if not beyond_all else []
         errors += beyond_all
@@ -284,7 +228,7 @@ class DefinitionValidator:
             text = "must be false in order to use defaults in the schema"
             errors.append(invalid("spec.preserveUnknownFields", True, text))
         if not keeps_unknown or has_defaults or self._has_extensions(schemas):
-            demands = replace(demands, structure=True)
+            requirements = replace(requirements, structure=True)
         old_schemas = {
             version.get("name", ""): schema
             for version in versions_of(old or {})
@@ -297,28 +241,15 @@ class DefinitionValidator:
         for index, version in enumerate(versions):
             path, name = f"spec.versions[{index}]", version.get("name", "")
             errors += validate_version(path, version)
-            errors += self._parts(
-                path,
-                version,
-                version.get("schema"),
-                schema_path=f"{path}.schema",
-                looks_into_schema=not beyond_all,
-                has_status="status" in (spec.get("subresources") or version.get("subresources") or {}),
-                before=before(name),
-                demands=demands,
-            )
+            has_status = "status" in (spec.get("subresources") or version.get("subresources") or {})
+            part = _Part(path, version, "schema", has_status, before(name))
+            errors += self._part(part, requirements, looks_into_schema=not beyond_all)
         errors += self._version_set(versions)
         errors += validate_spec_names(spec["names"])
-        errors += self._parts(
-            "spec",
-            spec,
-            spec.get("validation"),
-            schema_path="spec.validation",
-            looks_into_schema=not beyond_all,
-            has_status=any("status" in (each.get("subresources") or {}) for each in (spec, *versions)),
-            before=before(versions[0].get("name", "") if versions else ""),
-            demands=demands,
-        )
+        has_status = any("status" in (each.get("subresources") or {}) for each in (spec, *versions))
+        first_version = versions[0].get("name", "") if versions else ""
+        part = _Part("spec", spec, "validation", has_status, before(first_version))
+        errors += self._part(part, requirements, looks_into_schema=not beyond_all)
         conversion = spec.get("conversion") or {}
         if keeps_unknown and conversion.get("strategy", "None") != "None":
             text = "must be None if spec.preserveUnknownFields is true"
@@ -326,8 +257,8 @@ class DefinitionValidator:
         return errors + validate_conversion(
             "spec.conversion",
             conversion,
-            needs_known_review_version=demands.known_review_version,
-            checks_ca_bundle=demands.valid_ca_bundle,
+            needs_known_review_version=requirements.known_review_version,
+            checks_ca_bundle=requirements.valid_ca_bundle,
         )
 
     def _has_extensions(self, schemas: Sequence[Document]) -> bool:
@@ -353,31 +284,20 @@ class DefinitionValidator:
         shown = [internal_version(version, self._extensions) for version in versions]
         return [invalid("spec.versions", shown, problem) for problem in problems]
 
-    def _parts(
-        self,
-        path: str,
-        holder: Document,
-        validation: Document | None,
-        *,
-        schema_path: str,
-        looks_into_schema: bool,
-        has_status: bool,
-        before: _Before,
-        demands: _Requirements,
-    ) -> Errors:
-        """What a version has, or all versions together."""
+    def _part(self, part: _Part, requirements: _Requirements, *, looks_into_schema: bool) -> Errors:
         errors: Errors = []
-        schema = validation.get("openAPIV3Schema") if validation is not None else None
+        path, fields, schema_field, has_status, before = part
+        schema = (fields.get(schema_field) or {}).get("openAPIV3Schema")
         if schema is not None and looks_into_schema:
-            where = f"{schema_path}.openAPIV3Schema"
-            errors += self._schema(where, schema, before, has_status=has_status, demands=demands)
-        errors += validate_subresources(f"{path}.subresources", holder.get("subresources") or {})
-        for where, column in items(holder, "additionalPrinterColumns", path):
+            where = f"{path}.{schema_field}.openAPIV3Schema"
+            errors += self._schema(where, schema, before, has_status=has_status, requirements=requirements)
+        errors += validate_subresources(f"{path}.subresources", fields.get("subresources") or {})
+        for where, column in items(fields, "additionalPrinterColumns", path):
             errors += validate_column(where, column)
-        if fields := holder.get("selectableFields"):
+        if selectable := fields.get("selectableFields"):
             where = f"{path}.selectableFields"
             if schema is None:
-                # So Kubernetes says, in one case the contrary of what it means.
+                # These are Kubernetes' texts; the first says the contrary of what it means.
                 is_common = path == "spec"
                 what = "validations.schema is" if is_common else "version.schema.openAPIV3Schema is not"
                 text = f"selectableFields may only be set when {what} included"
@@ -385,7 +305,7 @@ class DefinitionValidator:
             elif looks_into_schema and (problem := unsupported(schema, self._extensions)):
                 errors.append(invalid(f"{path}.schema.openAPIV3Schema", "", problem))
             elif looks_into_schema:
-                errors += validate_selectable_fields(where, fields, schema)
+                errors += validate_selectable_fields(where, selectable, schema)
         return errors
 
     def _schema(
@@ -395,28 +315,29 @@ class DefinitionValidator:
         before: _Before,
         *,
         has_status: bool,
-        demands: _Requirements,
+        requirements: _Requirements,
     ) -> Errors:
         extensions = self._extensions
         errors = self._beside_status(path, schema) if has_status else []
         if schema.get("nullable"):
             errors.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
         problem, may_have_rules = unsupported(schema, extensions), False
-        if demands.structure and not problem:
+        if requirements.structure and not problem:
             found = validate_structural(path, schema, extensions)
             found = found or self._defaults.validate(path, schema)
             errors += found
             may_have_rules = not found
         json_schema = validate_json_schema(
-            path, schema, extensions, demands.of_schemas, is_supported=not problem
+            path, schema, extensions, requirements.of_schemas, is_supported=not problem
         )
         errors += json_schema.errors
-        if problem and demands.structure and not errors:
+        if problem and requirements.structure and not errors:
             errors.append(invalid(path, "", problem))
         if may_have_rules:
-            errors += self._check_rules(
+            errors += check_rules(
                 schema,
                 path=path,
+                extensions=self._extensions,
                 old_schema=before.schema,
                 stored=before.all_schemas,
                 invalid_paths=json_schema.invalid_paths,
@@ -443,7 +364,7 @@ class DefinitionValidator:
 
 
 def _in_common(spec: Document) -> Document:
-    """The spec with what all versions have in common beside them."""
+    """Returns the spec with the fields that are the same in all versions beside the versions."""
     versions = [dict(version) for version in spec.get("versions") or ()]
     spec = {**spec, "versions": versions, "names": spec.get("names", {})}
     if not versions:
@@ -451,7 +372,7 @@ def _in_common(spec: Document) -> Document:
     for field, common in _IN_COMMON:
         first = versions[0].get(field)
         if field == "selectableFields" and "validation" not in spec:
-            continue  # they are looked up in the schema, so they stay with it
+            continue  # Their paths lead into the schema, so they stay with it.
         if all(same(version.get(field), first) for version in versions):
             spec[common] = first
             for version in versions:
@@ -459,7 +380,7 @@ def _in_common(spec: Document) -> Document:
     return spec
 
 
-def _missing_schemas(spec: Document, demands: _Requirements) -> Errors:
+def _missing_schemas(spec: Document, requirements: _Requirements) -> Errors:
     if at(spec, "validation", "openAPIV3Schema") is not None:
         return []
     errors: Errors = []
@@ -467,7 +388,7 @@ def _missing_schemas(spec: Document, demands: _Requirements) -> Errors:
         path = f"spec.versions[{index}].schema.openAPIV3Schema"
         if at(version, "schema", "openAPIV3Schema") is not None:
             continue
-        if demands.schemas:
+        if requirements.schemas:
             errors.append(required(path, "schemas are required"))
         elif version.get("served") and not spec.get("preserveUnknownFields"):
             errors.append(required(path, "because otherwise all fields are pruned"))

@@ -1,7 +1,7 @@
-"""Parts of definitions as Kubernetes' messages show them: with the names that they have inside of it.
+"""Parts of definitions as Kubernetes' messages show them: with the field names of its internal types.
 
 The order is that of the fields in k8s.io/apiextensions-apiserver, pkg/apis/apiextensions (types.go,
-types_jsonschema.go). What is not set is shown, too.
+types_jsonschema.go). Fields that are not set are shown, too.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any, Final, TypeAlias
 
-from apiserver.schema.custom.json_schema import Extensions
+from apiserver.schema.extensions import Extensions
 from apiserver.vocabulary import Document
 
 _Form: TypeAlias = Callable[[Any], Any]
 
-# Schemas, of each of which 400 characters or more stand before what comes after them: messages show 8,192.
+# The most schemas that are shown: each takes 400 characters or more, and messages are cut at 8,192.
 _SHOWN_MAX: Final = 32
 _SCHEMA_FIELDS: Final = (
     *("id", "$schema", "$ref", "description", "type", "nullable", "format", "title", "default", "maximum"),
@@ -42,7 +42,7 @@ def internal_rule(rule: Document) -> Document:
 
 
 def internal_version(version: Document, extensions: Extensions) -> Document:
-    """A version, of which those parts are absent that all versions have in common."""
+    """Returns a version without the fields that are the same in all versions."""
     schema, parts = version.get("schema"), version.get("subresources")
     root = schema.get("openAPIV3Schema") if schema is not None else None
     return {
@@ -100,13 +100,13 @@ def _internal(schema: Document, extensions: Extensions, shown_before: count[int]
 
 
 def internal_items(value: Any, extensions: Extensions) -> Document:
-    """The `items` of a schema: a schema or several."""
+    """Returns the `items` of a schema: one schema or several."""
     shown_before = count()
     return _schema_or_list(value, lambda child: _internal(child, extensions, shown_before))
 
 
 def internal_fields(extensions: Extensions) -> Iterator[tuple[str, str]]:
-    """The fields of a schema, each with its name inside of Kubernetes, in their order there."""
+    """Yields the fields of a schema and their internal names, in Kubernetes' order."""
     yield from ((name, _internal_name(name)) for name in _SCHEMA_FIELDS)
     yield extensions.preserve_unknown_fields, "XPreserveUnknownFields"
     yield extensions.embedded_resource, "XEmbeddedResource"
@@ -122,7 +122,7 @@ def _internal_name(name: str) -> str:
 
 
 def _struct(value: Document, fields: tuple[tuple[str, Any], ...]) -> Document:
-    """fields: with what is shown of those that are not set."""
+    """fields: names, with what is shown of those that are not set."""
     return {
         "JSONPath" if name == "jsonPath" else "URL" if name == "url" else _internal_name(name): value.get(
             name, empty

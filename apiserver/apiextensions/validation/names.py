@@ -1,13 +1,13 @@
-"""The names that a CustomResourceDefinition asks for, and those it has been given. Row S01.
+"""Validates the group of a CustomResourceDefinition, the names it asks for and those accepted. Row S01.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 """
 
 from __future__ import annotations
 
-from apiserver.field_errors import invalid, required
+from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names
-from apiserver.validation.checks import Errors, items
+from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
 
@@ -22,7 +22,7 @@ def validate_group(group: str) -> Errors:
 
 
 def validate_spec_names(found: Document) -> Errors:
-    """In addition to what holds for names: a spec has to say these."""
+    """Validates the names that a spec asks for, some of which are required."""
     errors: Errors = [
         required(f"spec.names.{field}")
         for field in ("plural", "singular", "kind", "listKind")

@@ -1,4 +1,4 @@
-"""The schemas of custom resources beyond their structure: what is not supported, and what fits together.
+"""Validates the schemas of custom resources beyond their structure: what is supported and fits together.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation/validation.go,
 ValidateCustomResourceDefinitionOpenAPISchema.
@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from apiserver.apiextensions.schema_paths import InvalidPath, find_field
+from apiserver.apiextensions.schema_paths import InvalidSchemaPath, find_field
 from apiserver.apiextensions.validation.internal_types import internal_items
 from apiserver.apiextensions.validation.schema_tree import is_plain, nodes
-from apiserver.field_errors import forbidden, invalid, not_supported, required
+from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.schema.custom.formats import is_recognised
-from apiserver.schema.custom.json_schema import Extensions
-from apiserver.validation.checks import Errors, items
+from apiserver.schema.extensions import Extensions
+from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
@@ -39,7 +39,7 @@ _NOT_SUPPORTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaRequirements:
-    """What is demanded of schemas; less of those that were stored before it was demanded."""
+    """What is required of schemas; less of those that were stored before it was required."""
 
     types: bool = True
     atomic_sets: bool = True
@@ -47,7 +47,7 @@ class SchemaRequirements:
 
     @classmethod
     def met_by(cls, schemas: list[Document], extensions: Extensions) -> SchemaRequirements:
-        """Those that all these schemas meet."""
+        """Returns the requirements that all these schemas meet."""
         check = _Check(extensions, cls(), is_supported=True)
         every = [node for schema in schemas for node in nodes(schema)]
         return cls(
@@ -61,7 +61,7 @@ ALL: Final = SchemaRequirements()
 
 
 class SchemaFindings(NamedTuple):
-    """unclean: the paths of the schemas at which, or inside of which, there are errors."""
+    """The errors in a schema. invalid_paths: the paths of the schemas that have errors, at any depth."""
 
     errors: Errors
     invalid_paths: frozenset[str]
@@ -71,12 +71,12 @@ def validate_json_schema(
     path: str,
     schema: Document,
     extensions: Extensions,
-    demands: SchemaRequirements = ALL,
+    requirements: SchemaRequirements = ALL,
     *,
     is_supported: bool,
 ) -> SchemaFindings:
-    """is_supported: paths can be looked up in the schema; else what hinders it is told instead."""
-    check = _Check(extensions, demands, is_supported)
+    """is_supported: whether paths can be looked up in the schema; if not, other errors tell why."""
+    check = _Check(extensions, requirements, is_supported)
     return SchemaFindings(check.schema(path, schema, _ROOT), frozenset(check.invalid_paths))
 
 
@@ -99,7 +99,7 @@ _ROOT: Final = _Place(is_root=True)
 @dataclass(frozen=True, slots=True)
 class _Check:
     extensions: Extensions
-    demands: SchemaRequirements
+    requirements: SchemaRequirements
     is_supported: bool
     invalid_paths: set[str] = field(default_factory=set)
 
@@ -125,7 +125,7 @@ class _Check:
     def _supported(self, path: str, schema: Document, place: _Place) -> Errors:
         errors: Errors = []
         found = schema.get("type", "")
-        if self.demands.types and found and found not in TYPES:
+        if self.requirements.types and found and found not in TYPES:
             errors.append(not_supported(f"{path}.type", found, TYPES))
         if place.no_default and "default" in schema:
             errors.append(forbidden(f"{path}.default", f"must not be set {place.no_default}"))
@@ -141,7 +141,7 @@ class _Check:
         return errors
 
     def _inside(self, path: str, schema: Document, place: _Place) -> Iterator[tuple[str, Document, _Place]]:
-        """The schemas that are looked at inside of one: path, schema, place."""
+        """Yields the schemas within a schema that are checked: path, schema, place."""
         place = replace(place, is_root=False) if (is_root := place.is_root) else place
         if isinstance(additional := schema.get("additionalProperties"), dict):
             inside = place
@@ -187,7 +187,7 @@ class _Check:
         if list_type is not None:
             wrong_type = self._of_type(path, schema, "array", names.list_type)
             errors += wrong_type
-            if self.demands.atomic_sets and not wrong_type:
+            if self.requirements.atomic_sets and not wrong_type:
                 errors += self.set_items(path, schema)
             if list_type not in _LIST_TYPES:
                 errors.append(not_supported(f"{path}.{names.list_type}", list_type, _LIST_TYPES))
@@ -196,7 +196,7 @@ class _Check:
             errors.append(required(where, text) if list_type is None else invalid(where, list_type, text))
         if list_type == "map":
             errors += self._keyed_list(path, schema)
-        return errors + self.keyed_items(path, schema) if self.demands.list_keys else errors
+        return errors + self.keyed_items(path, schema) if self.requirements.list_keys else errors
 
     def _of_type(self, path: str, schema: Document, wanted: str, extension: str) -> Errors:
         where, found = f"{path}.type", schema.get("type", "")
@@ -206,7 +206,7 @@ class _Check:
         return [invalid(where, found, text) if found else required(where, text)]
 
     def set_items(self, path: str, schema: Document) -> Errors:
-        """Items of a set are scalars, or whole."""
+        """Checks that the items of a set are scalars or atomic."""
         names, item = self.extensions, schema.get("items")
         if schema.get(names.list_type) != "set" or not isinstance(item, dict):
             return []
@@ -215,7 +215,7 @@ class _Check:
         if item.get("type") == "array" and list_type not in (None, "atomic"):
             return [invalid(f"{path}.items.{names.list_type}", list_type, text)]
         if item.get("type") == "object" and item.get(names.map_type) != "atomic":
-            # Kubernetes shows the list type here, which an object has not.
+            # Kubernetes shows the list type here, which an object does not have.
             return [invalid(f"{path}.items.{names.map_type}", list_type, text)]
         return []
 
@@ -237,7 +237,7 @@ class _Check:
             text = f"must be object if parent array's {names.list_type} is map"
             return [*errors, invalid(f"{path}.items.type", found, text)]
         seen: set[str] = set()
-        # Shown with all keys each time, so made once.
+        # Each error shows all keys, so it is made once.
         unknown, repeated = (
             invalid(f"{path}.{names.list_map_keys}", keys, text)
             for text in ("entries must all be names of item properties", "must not contain duplicate entries")
@@ -256,7 +256,7 @@ class _Check:
         return errors
 
     def keyed_items(self, path: str, schema: Document) -> Errors:
-        """Items of sets and keyed lists are not null, and each item has its keys."""
+        """Checks that items of sets and keyed lists are not null, and that each item has its keys."""
         names, item = self.extensions, schema.get("items")
         list_type = schema.get(names.list_type)
         if list_type not in ("set", "map") or not isinstance(item, dict):
@@ -271,7 +271,7 @@ class _Check:
         for key in schema.get(names.list_map_keys, ()):
             field = item.get("properties", {}).get(key)
             if field is None:
-                continue  # told of the list
+                continue  # This is an error of the list.
             where, subject = f"{path}.items.properties[{key}]", f"this property is in {names.list_map_keys}"
             if key not in is_required and "default" not in field:
                 text = f"{subject}, so it must have a default or be a required property"
@@ -283,7 +283,7 @@ class _Check:
     # ---- rules
 
     def _rule(self, path: str, rule: Document, schema: Document) -> Errors:
-        """What can be told of a rule without compiling it."""
+        """Checks what does not need a rule to be compiled."""
         errors: Errors = []
         text, message = rule.get("rule", "").strip(), rule.get("message", "")
         if not text:
@@ -293,11 +293,11 @@ class _Check:
         elif _has_line_breaks(message.strip()):
             errors.append(invalid(f"{path}.message", message, "message must not contain line breaks"))
         elif _has_line_breaks(text) and not message:
-            told = "message must be specified if rule contains line breaks"
-            errors.append(required(f"{path}.message", told))
+            problem = "message must be specified if rule contains line breaks"
+            errors.append(required(f"{path}.message", problem))
         if (expression := rule.get("messageExpression")) and not expression.strip():
-            told = "messageExpression must be non-empty if specified"
-            errors.append(required(f"{path}.messageExpression", told))
+            problem = "messageExpression must be non-empty if specified"
+            errors.append(required(f"{path}.messageExpression", problem))
         reason = rule.get("reason")
         if reason is not None and reason not in _REASONS:
             errors.append(not_supported(f"{path}.reason", reason, _REASONS))
@@ -313,14 +313,14 @@ class _Check:
             errors.append(invalid(path, field_path, "fieldPath must not contain line breaks"))
         try:
             find_field(field_path, schema)
-        except InvalidPath:
+        except InvalidSchemaPath:
             if self.is_supported:
                 errors.append(invalid(path, field_path, "must be a valid path"))
         return errors
 
 
 def unrecognized_formats(schemas: list[Document]) -> list[str]:
-    """Formats that are not checked, since they are not known with the type that they stand with."""
+    """Returns the formats that are not known for their type, and so are not checked."""
     return list(
         dict.fromkeys(
             node["format"]

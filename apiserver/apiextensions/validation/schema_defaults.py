@@ -1,4 +1,4 @@
-"""The defaults in schemas: each must be a value that its schema takes as it is.
+"""Validates the defaults in schemas: each must be valid for its schema, and not be pruned.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/{defaulting,pruning}.
 """
@@ -6,107 +6,107 @@ Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/{defaulting,pruning
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from apiserver.apiextensions.schema_rules.compilation import SELF
+from apiserver.apiextensions.schema_rules.evaluation import (
+    ERRORS_MAX,
+    OBJECT_COST_MAX,
+    UNKNOWN_CHANGE,
+    Evaluation,
+)
+from apiserver.apiextensions.schema_rules.rule_tree import RuleTreeBuilder
 from apiserver.apiextensions.validation.schema_tree import DEPTH_MAX, is_deep, is_plain
-from apiserver.field_errors import FieldError, forbidden, invalid
-from apiserver.schema.compile import TypeMismatch, Walk
-from apiserver.schema.custom.json_schema import Extensions
-from apiserver.schema.custom.list_types import EmbeddedResources
-from apiserver.schema.custom.validation import NO_FIELD, Check
+from apiserver.field_errors import Errors, FieldError, forbidden, invalid
+from apiserver.schema.compile import CompiledSchema, TypeMismatch, compile_schema
+from apiserver.schema.custom.embedded_resources import EmbeddedResources
+from apiserver.schema.custom.validation import NO_FIELD, SchemaValidator
+from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
-from apiserver.validation.checks import Errors
 from apiserver.vocabulary import Document
 
 _RESOURCE_FIELDS: Final = ("metadata", "apiVersion", "kind")
 
 
 class DefaultValue(NamedTuple):
-    """schema: the one that has the default. path: the default's."""
+    """A default that is valid for its schema. path: the default's."""
 
     schema: Mapping[str, Any]
     value: Any
     path: str
 
 
-class EvaluateRules(Protocol):
-    """What the rules of schemas say of defaults that these take otherwise: all of one version."""
-
-    def __call__(self, defaults: Sequence[DefaultValue]) -> Errors: ...
-
-
-# Makes an object of what stands at a place in the metadata, the kind or the version of a resource.
+# Makes a resource of a value that belongs into its metadata, kind or version.
 _Surround: TypeAlias = Callable[[Any], Document]
 
 
 class DefaultsValidator:
-    """The checks of defaults in a deployment. meta: the schema of ObjectMeta."""
+    """Validates the defaults of schemas in a deployment. meta: returns the schema of ObjectMeta."""
 
-    def __init__(
-        self, extensions: Extensions, meta: Callable[[], Schema], evaluate_rules: EvaluateRules
-    ) -> None:
-        self.extensions, self._meta, self._evaluate_rules = extensions, meta, evaluate_rules
+    def __init__(self, extensions: Extensions, meta: Callable[[], Schema]) -> None:
+        self.extensions, self._meta = extensions, meta
         self._resource = EmbeddedResources({extensions.embedded_resource: True}, extensions)
 
     def validate(self, path: str, schema: Document) -> Errors:
         """schema: a structural one, of a whole resource."""
-        fine: list[DefaultValue] = []
-        errors = self._within(path, {**schema, self.extensions.embedded_resource: True}, None, fine)
-        return errors + self._evaluate_rules(fine)
+        errors: Errors = []
+        valid: list[DefaultValue] = []
+        resource = {**schema, self.extensions.embedded_resource: True}
+        for where, each, surround in self._with_defaults(path, resource, None):
+            problems, is_valid = self._default(where, each, surround)
+            errors += problems
+            if is_valid:
+                valid.append(DefaultValue(each, each["default"], where))
+        return errors + evaluate_defaults(valid, self.extensions)
 
     @cached_property
-    def _check_metadata(self) -> Walk:
-        return Walk(self._meta())
+    def _check_metadata(self) -> CompiledSchema:
+        return compile_schema(self._meta())
 
-    def _within(
-        self, path: str, schema: Document, surround: _Surround | None, fine: list[DefaultValue]
-    ) -> Errors:
-        """surround: None outside of a resource's own fields. fine: takes the defaults that schemas take.
+    def _with_defaults(
+        self, path: str, schema: Document, surround: _Surround | None
+    ) -> Iterator[tuple[str, Document, _Surround | None]]:
+        """Yields the path of each default, its schema, and how to make a resource of it.
 
-        Values of maps are not looked at: Kubernetes does not.
+        surround: None outside of a resource's own fields. Values of maps are not checked, as in Kubernetes.
         """
         if is_plain(schema):
-            return []
+            return
         is_resource = bool(schema.get(self.extensions.embedded_resource))
         if is_resource:
             surround = None
-        errors: Errors = []
         if "default" in schema:
-            errors = self._default(f"{path}.default", schema, surround, fine)
+            yield f"{path}.default", schema, surround
         if isinstance(item := schema.get("items"), dict):
-            errors += self._within(f"{path}.items", item, surround and _listed(surround), fine)
+            yield from self._with_defaults(f"{path}.items", item, surround and _listed(surround))
         for name, field in schema.get("properties", {}).items():
             inside = _resource if is_resource and name in _RESOURCE_FIELDS else surround
-            errors += self._within(f"{path}.properties[{name}]", field, inside and _named(inside, name), fine)
-        return errors
+            inside = inside and _named(inside, name)
+            yield from self._with_defaults(f"{path}.properties[{name}]", field, inside)
 
-    def _default(
-        self, path: str, schema: Document, surround: _Surround | None, fine: list[DefaultValue]
-    ) -> Errors:
+    def _default(self, path: str, schema: Document, surround: _Surround | None) -> tuple[Errors, bool]:
+        """Returns what is wrong with a default, and whether its schema takes its value."""
         value = schema["default"]
         if is_deep(value):
-            return [forbidden(path, f"must not be nested more than {DEPTH_MAX} deep")]
+            return [forbidden(path, f"must not be nested more than {DEPTH_MAX} deep")], False
         errors: Errors = []
         if surround is not None:
             if problems := self._of_resource("", surround(value)):
                 texts = [str(each) for each in problems]
                 problem = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-                return [invalid(path, value, f"must result in valid metadata: {problem}")]
+                return [invalid(path, value, f"must result in valid metadata: {problem}")], False
         else:
             if self._is_pruned(value, schema):
                 errors.append(invalid(path, value, "must not have unknown fields"))
             if problems := self._embedded(path, value, schema):
-                return errors + problems
-        found: dict[str, FieldError] = {}
-        Check(schema, self.extensions).explain(value, "", None, found)
-        if not found:
-            fine.append(DefaultValue(schema, value, path))
-        return errors + [_moved(error, path) for error in found.values()]
+                return errors + problems, False
+        found = SchemaValidator(schema, self.extensions).validate(value)
+        return errors + [_moved(error, path) for error in found], not found
 
     def _is_pruned(self, value: Any, schema: Document | None, *, keeps_unknown: bool = False) -> bool:
-        """Whether a value has fields that its schema does not know. schema: None if it knows none."""
+        """Whether a value has fields that its schema does not have. schema: None if there is none."""
         if schema is None:
             return not keeps_unknown and _has_fields(value)
         keeps_unknown = schema.get(self.extensions.preserve_unknown_fields, keeps_unknown)
@@ -131,7 +131,7 @@ class DefaultsValidator:
         return False
 
     def _embedded(self, path: str, value: Any, schema: Document) -> Errors:
-        """What is wrong with the own fields of the resources in a value."""
+        """Checks type and metadata of the embedded resources in a value."""
         errors: Errors = []
         if isinstance(value, list) and isinstance(item := schema.get("items"), dict):
             for index, each in enumerate(value):
@@ -148,7 +148,7 @@ class DefaultsValidator:
         return errors
 
     def _of_resource(self, prefix: str, resource: Document) -> Errors:
-        """What is wrong with the type and the metadata of a resource. prefix: of paths."""
+        """Checks type and metadata of a resource. prefix: that of the paths in errors."""
         if "metadata" in resource:
             metadata = copy.deepcopy(resource["metadata"])
             try:
@@ -189,6 +189,34 @@ def _has_fields(value: Any) -> bool:
 
 
 def _moved(error: FieldError, path: str) -> FieldError:
-    """An error of a value that stands at a path."""
+    """Returns an error of a value as one of the value at a path."""
     field = path if error.field == NO_FIELD else f"{path}.{error.field}"
     return FieldError(field, error.reason, error.message)
+
+
+# ---- the rules of schemas
+
+
+def evaluate_defaults(defaults: Sequence[DefaultValue], extensions: Extensions) -> Errors:
+    """Evaluates the rules of schemas for their defaults.
+
+    Each default is evaluated twice: as an unchanged value, and as a new one. All may cost what an object may.
+    """
+    builder, budget = RuleTreeBuilder(extensions), OBJECT_COST_MAX
+    errors: Errors = []
+    for index, (schema, value, path) in enumerate(defaults):
+        node = builder.build(schema, f"{SELF}{index}")
+        if node is None:
+            continue
+        left = []
+        for old in (value, None):
+            evaluation = Evaluation(budget=budget)
+            evaluation.evaluate(node, value, old, (None, path), UNKNOWN_CHANGE)
+            left.append(evaluation.budget)
+            errors += evaluation.errors
+            if evaluation.errors:
+                break
+        budget = min(left)
+        if budget < 0 or len(errors) >= ERRORS_MAX:
+            break
+    return errors

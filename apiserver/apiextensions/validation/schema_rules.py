@@ -11,17 +11,24 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from apiserver.apiextensions.schema_rules.compilation import SELF, Checker, CompilationResult, Rule, rules_of
+from apiserver.apiextensions.schema_rules.compilation import (
+    SELF,
+    CompilationResult,
+    Rule,
+    RuleCompiler,
+    rules_of,
+)
 from apiserver.apiextensions.schema_rules.schema_types import REQUEST_BYTES_MAX, SchemaTypes
 from apiserver.cel.functions import UNBOUNDED
 from apiserver.cel.types import Type
 from apiserver.field_errors import FieldError, forbidden, invalid
-from apiserver.schema.custom.json_schema import JSONSchema, everywhere
+from apiserver.schema.custom.json_schema import JSONSchema, all_schemas
+from apiserver.schema.extensions import Extensions
 
-# The worst case of one rule, over all values that it is evaluated for, and of all rules together.
+# The greatest estimated cost of one rule, for all values that it is evaluated for, and of all rules together.
 RULE_COST_MAX: Final = 10_000_000
 SCHEMA_COST_MAX: Final = 100_000_000
-# Rules that cost less than a hundredth are not told to be the reason, and no more than so many.
+# Rules that cost less than a hundredth are not named as contributing, nor are more than so many.
 CONTRIBUTION_MIN: Final = SCHEMA_COST_MAX // 100
 CONTRIBUTIONS_SHOWN: Final = 4
 # Kubernetes has no limit but the request's size. The definitions with the most rules that are known have 400,
@@ -34,41 +41,41 @@ def check_rules(
     schema: JSONSchema,
     *,
     path: str,
-    vendor: str,
+    extensions: Extensions,
     old_schema: JSONSchema | None = None,
     stored: Iterable[JSONSchema] = (),
     invalid_paths: Container[str] = (),
 ) -> list[FieldError]:
-    """What is wrong with the rules of a structural schema whose defaults are valid.
+    """Checks the rules of a structural schema whose defaults are valid.
 
     path: the schema's, as `spec.validation.openAPIV3Schema`.
-    old_schema: of this version before an update. If it was the same, rules may be as dear as they were.
-    stored: of all versions before; their expressions may use what later releases have.
-    unclean: the paths of schemas with other errors at them or inside; their rules are not looked at.
+    old_schema: that of this version before an update. If it was the same, rules may cost as much as they did.
+    stored: the schemas of all versions before; their expressions may use what later releases have.
+    invalid_paths: the paths of schemas with other errors at them or inside; their rules are not looked at.
     """
-    if (error := _extent_error(schema, path, vendor)) is not None:
+    if (error := _extent_error(schema, path, extensions)) is not None:
         return [error]
-    known = frozenset(text for each in stored for text in expressions_of(each, vendor))
-    check = _Check(vendor, known, invalid_paths, is_unchanged=old_schema == schema)
+    known = frozenset(text for each in stored for text in expressions_of(each, extensions))
+    check = _Check(extensions, known, invalid_paths, is_unchanged=old_schema == schema)
     check.schema(_Place(schema, path, SELF, 1, None), is_root=True)
     return [*check.errors, *check.total_errors(path)]
 
 
-def expressions_of(schema: JSONSchema, vendor: str) -> Iterator[str]:
-    """The texts of all rules in a schema, and of their messages."""
-    for rule in _all_rules(schema, vendor):
+def expressions_of(schema: JSONSchema, extensions: Extensions) -> Iterator[str]:
+    """Yields the texts of all rules in a schema, and of their message expressions."""
+    for rule in _all_rules(schema, extensions):
         yield rule.rule
         if rule.message_expression:
             yield rule.message_expression
 
 
-def _all_rules(schema: JSONSchema, vendor: str) -> Iterator[Rule]:
-    return (rule for each in everywhere(schema) for rule in rules_of(each, vendor))
+def _all_rules(schema: JSONSchema, extensions: Extensions) -> Iterator[Rule]:
+    return (rule for each in all_schemas(schema) for rule in rules_of(each, extensions))
 
 
-def _extent_error(schema: JSONSchema, path: str, vendor: str) -> FieldError | None:
+def _extent_error(schema: JSONSchema, path: str, extensions: Extensions) -> FieldError | None:
     rules = characters = 0
-    for rule in _all_rules(schema, vendor):
+    for rule in _all_rules(schema, extensions):
         rules += 1
         characters += len(rule.rule) + len(rule.message_expression)
     if rules > RULES_MAX:
@@ -80,10 +87,10 @@ def _extent_error(schema: JSONSchema, path: str, vendor: str) -> FieldError | No
 
 
 class _Place(NamedTuple):
-    """A schema within a schema.
+    """A schema within a schema, and where it stands.
 
-    name: of its type. most: how many values of it an object may have; None if that is not limited.
-    uncorrelatable: the path of the outermost schema around it whose old values cannot be told from new ones.
+    name: that of its type. most: how many values of it an object may have; None if that is not limited.
+    uncorrelatable: the path of the outermost schema around it whose items cannot be correlated with old ones.
     """
 
     schema: JSONSchema
@@ -94,14 +101,19 @@ class _Place(NamedTuple):
 
 
 class _Check:
-    """Of one schema. Errors of inner schemas come before those of outer ones."""
+    """Checks one schema. Errors of inner schemas come before those of outer ones."""
 
     def __init__(
-        self, vendor: str, stored: frozenset[str], invalid_paths: Container[str], *, is_unchanged: bool
+        self,
+        extensions: Extensions,
+        stored: frozenset[str],
+        invalid_paths: Container[str],
+        *,
+        is_unchanged: bool,
     ) -> None:
-        self._vendor, self._stored, self._invalid_paths = vendor, stored, invalid_paths
+        self._extensions, self._stored, self._invalid_paths = extensions, stored, invalid_paths
         self._is_unchanged = is_unchanged
-        self._types = SchemaTypes(vendor)
+        self._types = SchemaTypes(extensions)
         self._total = 0
         self._contributions: list[tuple[str, int]] = []
         self.errors: list[FieldError] = []
@@ -109,18 +121,20 @@ class _Check:
     def schema(self, place: _Place, *, is_root: bool = False) -> None:
         for below in self._below(place):
             self.schema(below)
-        rules = rules_of(place.schema, self._vendor)
+        rules = rules_of(place.schema, self._extensions)
         if not rules or place.path in self._invalid_paths:
             return
-        field = f"{place.path}.x-{self._vendor}-validations"
+        field = f"{place.path}.{self._extensions.validations}"
         type_ = self._types.of(place.schema, place.name, is_root=is_root)
         if type_ is None:
-            self.errors.append(FieldError(field, "InternalError", _NO_TYPE.format(self._vendor)))
+            self.errors.append(
+                FieldError(field, "InternalError", _NO_TYPE.format(self._extensions.validations))
+            )
             return
-        checker = Checker(type_)
+        compiler = RuleCompiler(type_)
         for index, rule in enumerate(rules):
-            checked = checker.check(rule, stored=self._stored)
-            self._rule(f"{field}[{index}]", checker, checked, type_, place)
+            checked = compiler.compile(rule, stored=self._stored)
+            self._rule(f"{field}[{index}]", compiler, checked, type_, place)
 
     def _below(self, place: _Place) -> Iterator[_Place]:
         schema, path, name = place.schema, place.path, place.name
@@ -132,25 +146,25 @@ class _Check:
             yield _Place(child, f"{path}.properties[{key}]", f"{name}.{key}", most, place.uncorrelatable)
         items = schema.get("items")
         if isinstance(items, dict):
-            is_map = schema.get(f"x-{self._vendor}-list-type") == "map"
+            is_map = schema.get(self._extensions.list_type) == "map"
             uncorrelatable = place.uncorrelatable or (None if is_map else path)
             yield _Place(items, f"{path}.items", f"{name}.@idx", most, uncorrelatable)
 
     def _rule(
-        self, field: str, checker: Checker, checked: CompilationResult, type_: Type, place: _Place
+        self, field: str, compiler: RuleCompiler, checked: CompilationResult, type_: Type, place: _Place
     ) -> None:
         rule = checked.rule
         if checked.expression is not None:
-            # As many as a request can hold, with a comma for each, where nothing limits them.
+            # If nothing limits them, as many values as a request can hold, with a comma for each.
             most = REQUEST_BYTES_MAX // ((type_.size_min or 0) + 1) if place.most is None else place.most
-            cost = checker.worst_cost(checked.expression) * most
+            cost = compiler.worst_cost(checked.expression) * most
             self._cost(f"{field}.rule", "estimated rule cost", cost)
         if checked.error is not None:
             self.errors.append(_refused(f"{field}.rule", rule, checked.error))
         if checked.message_error is not None:
             self.errors.append(_refused(f"{field}.messageExpression", rule, checked.message_error))
         if checked.message is not None:
-            cost = checker.worst_cost(checked.message)
+            cost = compiler.worst_cost(checked.message)
             self._cost(f"{field}.messageExpression", "estimated messageExpression cost", cost)
         if checked.expression is not None and checked.expression.uses_old:
             if place.uncorrelatable is not None:
@@ -176,18 +190,18 @@ class _Check:
         for field, _ in self._contributions:
             text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
             yield forbidden(field, text)
-        what = f"x-{self._vendor}-validations estimated rule cost total for entire OpenAPIv3 schema"
+        what = f"{self._extensions.validations} estimated rule cost total for entire OpenAPIv3 schema"
         yield forbidden(path, _over_budget(what, self._total, SCHEMA_COST_MAX))
 
 
 _NO_TYPE: Final = (
-    "Internal error: internal error: failed to construct type information for x-{}-validations rules:"
+    "Internal error: internal error: failed to construct type information for {} rules:"
     " unable to convert structural schema to CEL declarations"
 )
 
 
 def _most_below(place: _Place) -> int | None:
-    """How many values there may be of what is in a schema."""
+    """Returns how many values there may be of the schemas within a schema; None if that is not limited."""
     schema = place.schema
     match schema.get("type"):
         case "object" if schema.get("additionalProperties") is not None:
@@ -203,7 +217,7 @@ def _most_below(place: _Place) -> int | None:
 
 def _over_budget(what: str, cost: int, limit: int) -> str:
     factor = cost / limit
-    # One decimal would make it "1.0" where it is hardly too much.
+    # One decimal would make it "1.0" if it is hardly too much.
     shown = f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
     if factor > 100:
         shown = "more than 100x"
@@ -224,7 +238,7 @@ _HTML: Final = str.maketrans(
 
 
 def _as_go_json(rule: Rule) -> str:
-    """A rule as Go's struct of it is shown."""
+    """Returns a rule as Go shows the struct of it."""
     shown = {
         "Rule": rule.rule,
         "Message": rule.message,

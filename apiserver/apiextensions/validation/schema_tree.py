@@ -1,5 +1,6 @@
-"""JSON schemas of custom resources as documents: what is in them, and their size. They are
-documents of `JSONSchemaProps` that have passed its schema.
+"""The JSON schemas of custom resources as trees: the schemas in a schema, their depth and number.
+
+They are documents of `JSONSchemaProps` that have passed its schema.
 """
 
 from __future__ import annotations
@@ -10,26 +11,26 @@ from typing import Final
 
 import orjson
 
-from apiserver.field_errors import forbidden
-from apiserver.validation.checks import Errors
+from apiserver.field_errors import Errors, forbidden
 from apiserver.vocabulary import Document
 
-# The deepest known, those of whole pods in workflows, have 40. What is done with schemas is recursive.
+# The most levels of a schema, since schemas are walked recursively. The deepest known have 40 (whole pods in
+# workflows).
 DEPTH_MAX: Final = 100
-# Of one definition, in all its versions; those with the most that are known have 20,000.
+# The most schemas of one definition, in all its versions. The largest known have 20,000.
 SCHEMAS_MAX: Final = 50_000
-# Of the names on the way to a field; they are in the path of each error inside of it.
+# The most characters in the names on the way to a field; they are in the path of each error inside of it.
 PATH_MAX: Final = 1_024
 
 
-# Fields that hold other schemas, perhaps by name: in some of them, something else may stand instead.
+# Fields that hold other schemas, some by name. Some of them may hold something else instead.
 _HOLDERS: Final = frozenset(
     {"not", "items", "additionalProperties", "additionalItems", "allOf", "anyOf", "oneOf"}
 )
 _HOLDERS_BY_NAME: Final = frozenset({"properties", "patternProperties", "definitions", "dependencies"})
 
 
-# Most schemas have no other fields: a type, and limits that need no check.
+# Fields that need no check; most schemas have no others.
 _PLAIN: Final = frozenset(
     {
         *("type", "description", "title", "format", "enum", "required", "nullable", "multipleOf"),
@@ -40,12 +41,12 @@ _PLAIN: Final = frozenset(
 
 
 def is_plain(schema: Document) -> bool:
-    """Whether a schema has a type and nothing that needs a look: no schemas in it, defaults, extensions..."""
+    """Whether a schema has a type, and nothing that needs a check: no schemas, defaults, extensions..."""
     return _PLAIN.issuperset(schema) and "type" in schema
 
 
 def children(schema: Document) -> list[tuple[str, Document]]:
-    """The schemas that stand in this one, each with its name, which is empty where it has none."""
+    """Returns the schemas directly in a schema, each with its name, or an empty one."""
     found: list[tuple[str, Document]] = []
     if is_plain(schema):
         return found
@@ -61,15 +62,15 @@ def children(schema: Document) -> list[tuple[str, Document]]:
 
 
 def nodes(schema: Document) -> list[Document]:
-    """This schema and all that are in it."""
+    """Returns a schema and all schemas in it."""
     found = [schema]
-    for node in found:  # which grows meanwhile
+    for node in found:  # It grows meanwhile.
         found += [child for _, child in children(node)]
     return found
 
 
 def validate_extent(schemas: Sequence[tuple[str, Document]]) -> Errors:
-    """That schemas, each with its path, are neither too deep nor, together, too large to be looked at."""
+    """Checks that schemas, given with their paths, are not too deep, and not too many together."""
     count = 0
     for path, schema in schemas:
         level, depth = [(0, schema)], 0
@@ -87,7 +88,7 @@ def validate_extent(schemas: Sequence[tuple[str, Document]]) -> Errors:
 
 
 def is_deep(value: object) -> bool:
-    """Whether a value is nested more than schemas may be."""
+    """Whether a value is nested more deeply than schemas may be."""
     level = [value]
     for _ in range(DEPTH_MAX):
         level = [
@@ -102,9 +103,9 @@ def is_deep(value: object) -> bool:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two values are the same in JSON. To Python, true is 1.
+    """Whether two values are the same in JSON, where true is not 1.
 
-    Those that are nested too deeply to tell are not.
+    Values that are nested too deeply to be compared are not.
     """
     try:
         return one == other and (one is other or _text(one) == _text(other))

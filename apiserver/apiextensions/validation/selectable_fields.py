@@ -1,13 +1,12 @@
-"""The fields by which custom resources can be selected, of their definitions."""
+"""Validates the fields by which custom resources can be selected."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from apiserver.apiextensions.schema_paths import InvalidPath, find_field
-from apiserver.field_errors import duplicate, invalid, required, too_many
-from apiserver.validation.checks import Errors
+from apiserver.apiextensions.schema_paths import InvalidSchemaPath, find_field
+from apiserver.field_errors import Errors, duplicate, invalid, required, too_many
 from apiserver.vocabulary import Document
 
 _FIELDS_MAX: Final = 8
@@ -25,7 +24,7 @@ def validate_selectable_fields(path: str, fields: Sequence[Document], schema: Do
             continue
         try:
             found = find_field(json_path, schema, allows_brackets=False)
-        except InvalidPath as error:
+        except InvalidSchemaPath as error:
             errors.append(invalid(where, json_path, f"is an invalid path: {error}"))
             continue
         if found.steps[0] == "metadata":

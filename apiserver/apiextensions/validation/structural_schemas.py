@@ -1,4 +1,4 @@
-"""Structural schemas: those whose shape can be told without looking at value validations.
+"""Validates that schemas are structural: that value validations do not determine their shape.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/{convert,validation,complete}.go. Everything
 that is not about the shape (limits, patterns, the logical junctors) is *value validation*; within `allOf`,
@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.apiextensions.validation.schema_tree import is_plain, nodes
-from apiserver.field_errors import forbidden, invalid, required
+from apiserver.field_errors import Errors, forbidden, invalid, required
 from apiserver.golang.regex import InvalidPattern, compile_pattern
-from apiserver.schema.custom.json_schema import Extensions
-from apiserver.validation.checks import Errors
+from apiserver.schema.extensions import Extensions
 from apiserver.vocabulary import Document
 
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
@@ -29,7 +28,7 @@ _UNSUPPORTED: Final = {
     "additionalItems": "additionalItems",
     "definitions": "definitions",
 }
-# Of the root's `metadata`, which may not say more: what it may say, or nobody looks at.
+# The fields that the schema of the root's `metadata` may have, or that are ignored there.
 _METADATA_MAY_SAY: Final = frozenset({"type", "default", "properties", "externalDocs", "example"})
 _METADATA_MAY_LIMIT: Final = frozenset({"name", "generateName"})
 
@@ -41,7 +40,7 @@ class _Level(enum.Enum):
 
 
 def unsupported(schema: Document, extensions: Extensions) -> str:
-    """Why a schema cannot be made a structural one at all; empty if it can."""
+    """Returns why a schema cannot be converted to a structural one; empty if it can."""
     for node in nodes(schema):
         if not _UNSUPPORTED.keys().isdisjoint(node):
             for field, name in _UNSUPPORTED.items():
@@ -56,7 +55,7 @@ def unsupported(schema: Document, extensions: Extensions) -> str:
 
 
 def validate_structural(path: str, schema: Document, extensions: Extensions) -> Errors:
-    """What keeps a schema that is not `unsupported` from being structural, in the order of the texts."""
+    """Returns why a schema that is not `unsupported` is not structural, in the order of the texts."""
     check = _Check(extensions)
     errors = check.invariants(path, schema, _Level.ROOT)
     errors += _incomplete_junctors(schema, schema, path, path)
@@ -145,7 +144,7 @@ class _Check:
     def _values(
         self, path: str, schema: Document, *, skips_any_of: bool = False, skips_first_any_of: bool = False
     ) -> Errors:
-        """skips_any_of: it is the form of integers or strings, which may name types."""
+        """skips_any_of: `anyOf` is that of integers or strings, which may have types."""
         errors: Errors = []
         for where, junctor, index, nested in _junctors(path, schema):
             if junctor != "anyOf" or not skips_any_of:
@@ -173,7 +172,7 @@ class _Check:
         return errors
 
     def _forbidden(self) -> tuple[tuple[str, str], ...]:
-        """In a junctor: fields, and what they must be instead."""
+        """Returns the fields that are forbidden in a junctor, and what they must be instead."""
         names = self.extensions
         return (
             ("type", "empty"),
@@ -198,7 +197,7 @@ def _first_any_of(schema: Document) -> Any:
 
 
 def _resource_fields(path: str, schema: Document, level: _Level) -> Errors:
-    """The fields that every object has, at the root or of an embedded one, where they are spoken of."""
+    """Checks the schemas of the fields that every object has, at the root or in an embedded resource."""
     properties = schema.get("properties", {})
     errors: Errors = []
     for name in ("kind", "apiVersion"):
@@ -219,7 +218,7 @@ def _resource_fields(path: str, schema: Document, level: _Level) -> Errors:
 
 
 def _junctors(path: str, schema: Document) -> Iterator[tuple[str, str, int, Document]]:
-    """The schemas that stand in logical junctors: path, junctor, index, schema."""
+    """Yields the schemas in logical junctors: path, junctor, index, schema."""
     for junctor in ("anyOf", "allOf", "oneOf"):
         for index, nested in enumerate(schema.get(junctor) or ()):
             yield f"{path}.{junctor}[{index}]", junctor, index, nested
@@ -231,9 +230,9 @@ def _junctors(path: str, schema: Document) -> Iterator[tuple[str, str, int, Docu
 
 
 def _incomplete_junctors(schema: Document, outside: Document, path: str, outside_path: str) -> Errors:
-    """What the junctors of a schema speak of, though nothing outside of them does.
+    """Returns errors for what the junctors of a schema specify, but nothing outside of them does.
 
-    Kubernetes looks from the root only: what junctors further inside speak of is theirs.
+    Kubernetes checks junctors of the root only, not those further inside.
     """
     return [
         error

@@ -1,31 +1,26 @@
-"""The versions of a CustomResourceDefinition: names, which are stored, how clients of old ones are warned.
+"""The versions of a CustomResourceDefinition: names, storage, deprecation, subresources, printer columns.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from apiserver.field_errors import invalid
+from apiserver.apiextensions.definitions import versions_of
+from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names
-from apiserver.validation.checks import Errors, at
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 _DEPRECATION_WARNING_BYTES_MAX: Final = 256
-
-
-def versions_of(document: Document) -> list[Document]:
-    return at(document, "spec", "versions") or []
-
-
-def storage_version(document: Document) -> list[str]:
-    """The name of the first version that is for storage, if there is one."""
-    return [version["name"] for version in versions_of(document) if version.get("storage")][:1]
+_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 
 
 def validate_stored_versions(path: str, document: Document) -> Errors:
-    """Row S04: objects may be stored in these, so they have to be known until somebody has seen to it."""
+    """Checks that versions in which objects may be stored are still in the spec. Row S04."""
     stored = at(document, "status", "storedVersions")
     if not stored:
         return [invalid(path, stored, "must have at least one stored version")]
@@ -49,7 +44,7 @@ def validate_stored_versions(path: str, document: Document) -> Errors:
 
 
 def validate_version(path: str, version: Document) -> Errors:
-    """What does not depend on the others, nor on its schema."""
+    """Checks what does not depend on other versions, nor on the schema."""
     name = version.get("name", "")
     problems = names.dns1035_label(name)
     errors: Errors = [invalid(f"{path}.name", name, ",".join(problems))] if problems else []
@@ -76,3 +71,47 @@ def _deprecation(path: str, version: Document) -> Errors:
         )
         errors.append(invalid(where, warning, text))
     return errors
+
+
+# ---- subresources and printer columns
+
+
+def validate_subresources(path: str, subresources: Document) -> Errors:
+    scale = subresources.get("scale")
+    if scale is None:
+        return []
+    errors: Errors = []
+    for field, part in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")):
+        where, found = f"{path}.scale.{field}", scale.get(field, "")
+        if not found:
+            errors.append(required(where))
+        else:
+            errors += _json_path(where, found, (part,), f"should be a json path under {part}")
+    if found := scale.get("labelSelectorPath"):
+        text = "should be a json path under either .spec or .status"
+        errors += _json_path(f"{path}.scale.labelSelectorPath", found, (".spec", ".status"), text)
+    return errors
+
+
+def _json_path(path: str, found: str, parts: Sequence[str] = ("",), text: str = "") -> Errors:
+    """parts: the paths below which it must lead."""
+    if not found.startswith("."):
+        return [invalid(path, found, "must be a simple json path starting with .")]
+    if not any(found.startswith(f"{part}.") for part in parts):
+        return [invalid(path, found, text)]
+    return []
+
+
+def validate_column(path: str, column: Document) -> Errors:
+    errors: Errors = [] if column.get("name") else [required(f"{path}.name")]
+    for field, known, is_required in (("type", _COLUMN_TYPES, True), ("format", _COLUMN_FORMATS, False)):
+        found, text = column.get(field, ""), f"must be one of {','.join(known)}"
+        if found and found not in known:
+            errors.append(invalid(f"{path}.{field}", found, text))
+        elif not found and is_required:
+            errors.append(required(f"{path}.{field}", text))
+    # Errors have the name of the field in the first version of this API.
+    where = f"{path}.JSONPath"
+    if not (found := column.get("jsonPath")):
+        return [*errors, required(where)]
+    return errors + _json_path(where, found)

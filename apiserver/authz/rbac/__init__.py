@@ -1,5 +1,5 @@
-"""Roles say what may be done, bindings say who may do it: what is stored of both, and what follows from it.
+"""RBAC: roles say what may be done, bindings say who may do it.
 
-Pure: whoever follows the store tells a `Policy` what is there. Rows O03-O05, O08.
+Pure: an informer fills an `RbacPolicy` with the stored roles and bindings. Rows O03-O05, O08.
 Source: k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac and pkg/registry/rbac.
 """

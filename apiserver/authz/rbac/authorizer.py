@@ -1,7 +1,7 @@
-"""Decides by roles and bindings. Rows O03-O05.
+"""The RBAC authorizer. Rows O03-O05.
 
-Most callers ask the same again and again. What was found for one is kept until a role or binding changes:
-which rules concern a resource does not depend on the name in it, and rules that name names are few.
+Most callers ask the same again and again. Answers are remembered until a role or binding changes, without the
+name of the object: few rules have resource names, and their verdicts are remembered with the answer.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Verdict
-from apiserver.authz.rbac.policy import Binding, Grant, Policy, listed_problems
+from apiserver.authz.rbac.policy import Binding, Grant, RbacPolicy, listed_problems
 from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleSet
 from apiserver.vocabulary import UserInfo
 
-# Questions whose answers are kept, and names in all answers; when there are more, all are forgotten.
+# Questions whose answers are remembered, and names in all answers; when there are more, all are forgotten.
 REMEMBERED_MAX: Final = 20_000
 REMEMBERED_NAMES_MAX: Final = 200_000
-# Characters of a question that is kept: callers choose them.
+# Characters of a question that is remembered: callers choose them.
 REMEMBERED_CHARACTERS_MAX: Final = 512
 
 # A reason weighs as much as a name for so many characters.
@@ -30,8 +30,16 @@ _Answer = tuple[Mapping[str, Verdict], Verdict]
 class RbacAuthorizer:
     """An `Authorizer`, and the `RuleResolver` (`rules`) that belongs to it."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(
+        self,
+        policy: RbacPolicy,
+        *,
+        remembered_max: int = REMEMBERED_MAX,
+        remembered_names_max: int = REMEMBERED_NAMES_MAX,
+    ) -> None:
         self._policy = policy
+        self._remembered_max = remembered_max
+        self._remembered_names_max = remembered_names_max
         self._generation = -1
         self._known: dict[tuple[object, ...], _Answer] = {}
         self._names = 0
@@ -39,8 +47,8 @@ class RbacAuthorizer:
     def __call__(self, attributes: Attributes) -> Verdict:
         if (
             self._generation != self._policy.generation
-            or len(self._known) >= REMEMBERED_MAX
-            or self._names >= REMEMBERED_NAMES_MAX
+            or len(self._known) >= self._remembered_max
+            or self._names >= self._remembered_names_max
         ):
             self._known.clear()
             self._names = 0
@@ -58,10 +66,10 @@ class RbacAuthorizer:
         return by_name.get(attributes.name, otherwise)
 
     def _find(self, attributes: Attributes) -> _Answer:
-        """What the rules say that allow it, up to the first that does so for all names."""
+        """Returns the verdicts of the rules that allow the request, up to the first that allows all names."""
         by_name: dict[str, Verdict] = {}
         missing: list[str] = []
-        # That of the last binding: it may have thousands of subjects, and its role as many rules.
+        # The verdict of the last binding, which may have thousands of subjects, and its role as many rules.
         allowed: tuple[Binding, Verdict] | None = None
         for found in self._policy.grants(attributes.user, attributes.namespace):
             if not isinstance(found, Grant):

@@ -1,7 +1,7 @@
-"""The roles and bindings as they were last seen, and what they give to whom.
+"""The stored roles and bindings, indexed by subject, and the rules that they grant to users.
 
-A binding is found by its subjects, so that who asks costs no look at anybody else's. Where Kubernetes goes
-through bindings in no order, we go by name: the same question has the same reason each time.
+Bindings are indexed by their subjects, so that a question costs no look at other users' bindings. Where
+Kubernetes goes through bindings in no order, we go by name: the same question has the same reason each time.
 Source: k8s.io/kubernetes, pkg/registry/rbac/validation/rule.go.
 """
 
@@ -25,7 +25,10 @@ _ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 
 
 class Subject(NamedTuple):
-    """Who has a role by a binding. kind: User, Group or ServiceAccount, which alone has a namespace."""
+    """To whom a binding grants its role.
+
+    kind: User, Group, or ServiceAccount, which alone has a namespace.
+    """
 
     kind: str
     name: str
@@ -33,7 +36,7 @@ class Subject(NamedTuple):
 
     @property
     def principal(self) -> tuple[bool, str]:
-        """What callers are compared with: whether it is a group, and its name or that of the user."""
+        """Returns what users are compared with: whether it is a group, and the name of the group or user."""
         if self.kind == "ServiceAccount":
             return False, f"{_ACCOUNT_PREFIX}{self.namespace}:{self.name}"
         return self.kind == "Group", self.name
@@ -43,7 +46,7 @@ class Subject(NamedTuple):
 
 
 class Binding(NamedTuple):
-    """One binding; namespace: empty for one of the whole cluster."""
+    """A RoleBinding, or a ClusterRoleBinding if `namespace` is empty."""
 
     namespace: str
     name: str
@@ -77,7 +80,7 @@ class Binding(NamedTuple):
         return binding
 
     def subject_of(self, user: UserInfo) -> Subject:
-        """The first by which a user has the role, who does have it."""
+        """Returns the first subject that the user is. The user must be one of the subjects."""
         return next(each for each in self.subjects if _is_one_of(user, each.principal))
 
     def describe(self, user: UserInfo) -> str:
@@ -101,37 +104,37 @@ def _is_one_of(user: UserInfo, principal: tuple[bool, str]) -> bool:
 
 
 class Grant(NamedTuple):
-    """A rule that holds for somebody, and why."""
+    """A rule that a binding grants to a user."""
 
     rule: PolicyRule
     binding: Binding
 
 
 def listed_problems(problems: Iterable[str]) -> str:
-    """Each once, as Go joins errors: one stands for itself, more are in brackets."""
+    """Joins problems as Go does errors: each once, several in brackets."""
     distinct = list(dict.fromkeys(problems))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
-class Policy:
-    """Everything that is known of roles and bindings.
+class RbacPolicy:
+    """The roles and bindings that are known.
 
-    generation: another one whenever an answer may be different.
+    generation: a number that grows whenever an answer may have changed.
     """
 
     def __init__(self, group: str) -> None:
-        """group: of RBAC's own types."""
+        """group: the API group of RBAC's own types."""
         self._group = group
         self._roles: dict[tuple[str, str, str], tuple[PolicyRule, ...]] = {}
         self._bindings: dict[tuple[str, str], Binding] = {}
-        # By namespace and principal: the names of bindings.
+        # The names of bindings, by namespace and principal.
         self._bound: dict[str, dict[tuple[bool, str], set[str]]] = defaultdict(lambda: defaultdict(set))
         self.generation = 0
 
-    # ---- what is there
+    # ---- updates
 
     def put(self, kind: str, document: Document) -> None:
-        """Learn of a role or a binding, new or changed. Raises Malformed, and has learned nothing."""
+        """Add or replace a role or binding. Raises Malformed, and then changes nothing."""
         metadata = document["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         if kind in (ROLE, CLUSTER_ROLE):
@@ -150,18 +153,12 @@ class Policy:
         self.generation += 1
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """Forget one that is there no more, or never was."""
+        """Remove a role or binding, if it is known."""
         if kind in (ROLE, CLUSTER_ROLE):
             self._roles.pop((kind, namespace, name), None)
         else:
             self._unbind(namespace, name)
         self.generation += 1
-
-    def names(self, kind: str) -> set[tuple[str, str]]:
-        """The namespace and name of all that is known of a kind."""
-        if kind in (ROLE, CLUSTER_ROLE):
-            return {(namespace, name) for each, namespace, name in self._roles if each == kind}
-        return {key for key in self._bindings if bool(key[0]) == (kind == ROLE_BINDING)}
 
     def _unbind(self, namespace: str, name: str) -> None:
         binding = self._bindings.pop((namespace, name), None)
@@ -176,13 +173,13 @@ class Policy:
         if not bound:
             del self._bound[namespace]
 
-    # ---- what follows
+    # ---- questions
 
     def grants(self, user: UserInfo, namespace: str) -> Iterator[Grant | NotFound]:
-        """What holds for a user: in the whole cluster first, then in a namespace, if one is named.
+        """Yields what is granted to a user: in the whole cluster first, then in a namespace, if one is given.
 
-        A binding whose role is not there comes as what is missing. One whose role has come before gives
-        nothing more: the same role may be bound to the same people thousands of times.
+        A binding whose role does not exist yields the NotFound. A role that was yielded is not yielded again:
+        it may be bound to the same users thousands of times.
         """
         seen: set[tuple[str, str, str]] = set()
         principals = ((False, user.name), *((True, group) for group in user.groups))
@@ -205,7 +202,7 @@ class Policy:
                     yield Grant(rule, binding)
 
     def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[PolicyRule], list[str]]:
-        """The rules that hold for a user in a namespace, or in the cluster; and what could not be found."""
+        """Returns the rules granted to a user in a namespace, or in the cluster, and the problems met."""
         rules, problems = [], []
         for found in self.grants(user, namespace):
             if isinstance(found, Grant):
@@ -215,9 +212,9 @@ class Policy:
         return rules, problems
 
     def role_rules(self, kind: str, namespace: str, name: str) -> tuple[PolicyRule, ...]:
-        """namespace: of the role, or of the binding that names it. Raises NotFound."""
+        """Returns the rules of a role. namespace: its own, or that of its binding. Raises NotFound."""
         rules = self._roles.get((kind, namespace if kind == ROLE else "", name))
         if rules is None:
-            # A lister of Kubernetes names what it does not find by its kind.
+            # Kubernetes' listers name what they do not find by kind.
             raise NotFound(GroupResource(self._group, kind.lower()), name)
         return rules

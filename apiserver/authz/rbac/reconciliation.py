@@ -1,6 +1,6 @@
-"""What becomes of a stored role or binding so that it grants at least what a default one does. Pure.
+"""Completes a stored role or binding so that it grants at least what its default does. Pure.
 
-Nothing that is there is taken away. Somebody who wants less says so by an annotation, and is left alone.
+Nothing is taken away from it. An annotation excludes it: who wants less than the default sets that.
 Source: k8s.io/kubernetes, pkg/registry/rbac/reconciliation.
 """
 
@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.authz.rbac.rule_coverage import uncovered
+from apiserver.authz.rbac.rule_coverage import uncovered_rules
 from apiserver.authz.rbac.rules import parse_rules
 from apiserver.vocabulary import Document
 
 
 def is_protected(stored: Document, autoupdate_key: str) -> bool:
-    """autoupdate_key: of the annotation that says so."""
+    """Whether the annotation `autoupdate_key` excludes the object from reconciliation."""
     annotations = stored["metadata"].get("annotations") or {}
     return bool(annotations.get(autoupdate_key) == "false")
 
 
 def must_be_recreated(stored: Document, default: Document) -> bool:
-    """Does a binding grant another role? Which one it grants can never be changed."""
+    """Whether a binding grants another role than its default: the roleRef of a binding is immutable."""
     return bool(stored.get("roleRef") != default.get("roleRef"))
 
 
-def completed(stored: Document, default: Document) -> Document:
-    """A stored document with all that is missing in it; equal to it if nothing is.
+def reconciled(stored: Document, default: Document) -> Document:
+    """Returns the stored document with what it lacks of its default; equal to it if it lacks nothing.
 
-    What is there has the last word about labels and annotations. Shares parts with both, and changes none.
+    Labels and annotations of the stored document win. The result shares parts with both; neither is changed.
     Raises TooManyRules.
     """
     document = {**stored, "metadata": {**stored["metadata"]}}
@@ -46,8 +46,8 @@ def completed(stored: Document, default: Document) -> Document:
 def _missing_rules(stored: Document, default: Document) -> list[Document]:
     wanted = default.get("rules")
     if not wanted or stored.get("rules") == wanted:
-        return []  # Most often; to find out what covers what takes much longer.
-    return [rule.document() for rule in uncovered(parse_rules(stored), parse_rules(default))]
+        return []  # The usual case; comparing the rules takes much longer.
+    return [rule.document() for rule in uncovered_rules(parse_rules(stored), parse_rules(default))]
 
 
 def _missing(stored: list[Any] | None, wanted: list[Any] | None) -> list[Any]:

@@ -1,11 +1,10 @@
-"""Which of the permissions in some rules somebody does not hold.
+"""Rule coverage: finds the permissions in some rules that the rules of an owner do not cover.
 
-A rule is a product: each of its verbs, on each of its resources, in each of its groups. Kubernetes takes
-rules apart into single permissions and holds each against all rules of the owner; a rule of a thousand verbs,
-groups and resources is 10^9 permissions. The answer here is the same, but comes from the words: it is looked
-up once for each which of the owner's rules have it, as a number with a bit for each rule. A permission is
-held if its words have a bit in common, and what was found out for some bits holds for all words that have
-just these.
+A rule is a product: each of its verbs, on each of its resources, in each of its groups. Kubernetes breaks
+rules down into single permissions and compares each with all rules of the owner; a rule of a thousand verbs,
+groups and resources has 10^9 permissions. The answer here is the same, but is computed from the words: for
+each word, a bit set says which of the owner's rules have it. A permission is covered if the bit sets of its
+words have a bit in common, and the result for some bit sets holds for all words with the same ones.
 
 Source: k8s.io/component-helpers, auth/rbac/validation/policy_comparator.go; k8s.io/kubernetes,
 pkg/registry/rbac/validation/policy_compact.go. Row O08.
@@ -23,7 +22,7 @@ from apiserver.golang.quoting import go_quote
 
 # About a second. Roles as they are in clusters take some thousands.
 STEPS_MAX: Final = 2_000_000
-# Of the permissions that are told to be missing. Those of Kubernetes' own `admin` have a tenth.
+# Of the missing permissions that are reported. Those of Kubernetes' own `admin` have a tenth.
 CHARACTERS_MAX: Final = 500_000
 # Braces, names of fields, quotes.
 _CHARACTERS_AROUND: Final = 50
@@ -33,15 +32,15 @@ _ALL_BITS: Final = -1
 
 
 class TooManyRules(Exception):
-    """It would take too long to compare these rules."""
+    """Comparing these rules would take too long."""
 
 
-def uncovered(
+def uncovered_rules(
     owner: Iterable[PolicyRule], wanted: Sequence[PolicyRule], *, steps_max: int = STEPS_MAX
 ) -> tuple[PolicyRule, ...]:
-    """The permissions in `wanted` that no rule of `owner` covers, as a rule each, in the order of `wanted`.
+    """Returns the permissions in `wanted` that no rule of `owner` covers, each as a rule, in their order.
 
-    Of very many only the first. Raises TooManyRules.
+    If there are very many, only the first are returned. Raises TooManyRules.
     """
     steps = _Steps(steps_max)
     found, characters = [], 0
@@ -54,7 +53,7 @@ def uncovered(
 
 
 def compact(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The same, with one rule for all verbs on one resource, or on one object of it."""
+    """Joins the rules for the same resource, or the same object of it, into one rule with all verbs."""
     verbs: dict[PolicyRule, list[str]] = {}
     others = []
     for rule in rules:
@@ -66,8 +65,8 @@ def compact(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
     return others + [rule._replace(verbs=tuple(found)) for rule, found in verbs.items()]
 
 
-def text(rule: PolicyRule) -> str:
-    """`{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`"""
+def rule_text(rule: PolicyRule) -> str:
+    """Returns a rule as Go prints it: `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`."""
     fields = {
         "APIGroups": rule.api_groups,
         "Resources": rule.resources,
@@ -79,13 +78,13 @@ def text(rule: PolicyRule) -> str:
 
 
 def listed(words: Iterable[str]) -> str:
-    """Words as Go shows a list of them: `["get" "list"]`."""
+    """Returns words as Go prints a list of them: `["get" "list"]`."""
     return f"[{' '.join(map(go_quote, words))}]"
 
 
 def describe(missing: Sequence[PolicyRule]) -> str:
-    """What `uncovered` has found, a line for each rule, in the order of the alphabet."""
-    lines = sorted({text(rule) for rule in compact(missing)})
+    """Returns a text about the result of `uncovered_rules`: a line for each rule, sorted."""
+    lines = sorted({rule_text(rule) for rule in compact(missing)})
     if sum(map(_characters, missing)) > CHARACTERS_MAX:
         lines.append("and more")
     return "\n".join(lines)
@@ -119,7 +118,7 @@ def _uncovered(
 
 
 class _Steps:
-    """How much more may be done."""
+    """The steps that a comparison may still take."""
 
     def __init__(self, allowed: int) -> None:
         self._left = allowed
@@ -132,11 +131,11 @@ class _Steps:
 
 
 class _Held:
-    """Which of the owner's rules have a word: in a number, bit n for rule n.
+    """Which of the owner's rules have a word: a bit set, with bit n for rule n.
 
-    words: how long such numbers are.
-    unnamed: the rules that hold whatever the name.
-    has_all_resources, has_all_urls: no need to ask for any.
+    words: the length of bit sets, in machine words.
+    unnamed: the rules without resource names.
+    has_all_resources, has_all_urls: whether a rule covers all of them, so that nothing has to be compared.
     """
 
     def __init__(self, owner: Iterable[PolicyRule], wanted: Sequence[PolicyRule], steps: _Steps) -> None:
@@ -155,7 +154,7 @@ class _Held:
         )
         for rule in wanted:
             steps.take(1 + sum(map(len, rule)))
-        # Nobody asks for other words.
+        # Only these words will be looked up.
         everything: Iterable[PolicyRule] = (PolicyRule(*[(ANY,)] * 5), *wanted)
         verbs, groups, resources, names, urls = (
             set(chain(*words)) for words in zip(*everything, strict=True)
@@ -166,9 +165,9 @@ class _Held:
         self._resources = self._index([rule.resources for rule in rules], resources)
         self._names = self._index([rule.resource_names for rule in rules], names)
         self._urls = self._index([rule.urls for rule in rules], urls)
-        bootstrap_hooks = [[url.rstrip(ANY) for url in rule.urls if url.endswith(ANY)] for rule in rules]
-        self._beginnings = self._index(bootstrap_hooks, None)
-        self._lengths = sorted({len(each) for each in self._beginnings})
+        prefixes = [[url.rstrip(ANY) for url in rule.urls if url.endswith(ANY)] for rule in rules]
+        self._prefixes = self._index(prefixes, None)
+        self._lengths = sorted({len(each) for each in self._prefixes})
         self.unnamed = self._bits([n for n, rule in enumerate(rules) if not rule.resource_names])
 
     def verb(self, word: str) -> int:
@@ -178,7 +177,7 @@ class _Held:
         return self._groups.get(word, 0) | self._groups.get(ANY, 0)
 
     def resource(self, word: str) -> int:
-        """`*/scale` has the `scale` of whatever has one; `*` is all."""
+        """`*/scale` is the subresource `scale` of every resource; `*` is all."""
         found = self._resources
         return found.get(word, 0) | found.get(_of_any(word), 0) | found.get(ANY, 0)
 
@@ -186,17 +185,17 @@ class _Held:
         return self._names.get(word, 0) | self.unnamed
 
     def url(self, word: str) -> int:
-        """`/healthz/*` has all below."""
+        """`/healthz/*` covers all paths below."""
         bits = self._urls.get(word, 0)
         for length in self._lengths:
             if length > len(word):
                 break
             self._steps.take(self.words)
-            bits |= self._beginnings.get(word[:length], 0)
+            bits |= self._prefixes.get(word[:length], 0)
         return bits & self.unnamed
 
     def _index(self, words_of_rules: Sequence[Iterable[str]], asked: set[str] | None) -> dict[str, int]:
-        """By word, the bits of the rules that have it. asked: other words are left out."""
+        """Returns the bit set of the rules that have a word, by word. asked: other words are left out."""
         numbers: dict[str, list[int]] = defaultdict(list)
         for number, words in enumerate(words_of_rules):
             for word in words:
@@ -213,7 +212,10 @@ class _Held:
 
 
 class _Product:
-    """All ways to take one word of each field. fields: words, each with the rules that have it."""
+    """The permissions in a rule: all ways to take one word of each field.
+
+    fields: words with their bit sets.
+    """
 
     def __init__(self, fields: Sequence[Sequence[tuple[str, int]]], words: int, steps: _Steps) -> None:
         self._fields, self._words, self._steps = fields, words, steps
@@ -222,7 +224,7 @@ class _Product:
         self._known: dict[tuple[int, int], Sequence[tuple[str, int]]] = {}
 
     def missing(self) -> Iterator[tuple[str, ...]]:
-        """Those whose words no rule has all of."""
+        """Yields the permissions that no rule covers."""
         return self._below(0, _ALL_BITS)
 
     def _below(self, depth: int, above: int) -> Iterator[tuple[str, ...]]:
@@ -235,7 +237,10 @@ class _Product:
                     yield (word, *others)
 
     def _gaps(self, depth: int, above: int) -> Sequence[tuple[str, int]]:
-        """The words of a field with which something is missing, if the rules `above` have those before it."""
+        """Returns the words of a field with which something is missing.
+
+        above: the bit set of the rules that have the words of the fields before.
+        """
         if (found := self._known.get((depth, above))) is not None:
             return found
         field, distinct = self._fields[depth], self._distinct[depth]

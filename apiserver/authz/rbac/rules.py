@@ -1,4 +1,4 @@
-"""One rule of a role: which requests it allows.
+"""The rules of roles: which requests they allow.
 
 Source: k8s.io/kubernetes, pkg/apis/rbac/v1/evaluation_helpers.go. Row O05.
 """
@@ -14,11 +14,14 @@ ANY: Final = "*"
 
 
 class Malformed(ValueError):
-    """What is stored as a role or a binding is none."""
+    """A stored value is not a valid role or binding."""
 
 
 class PolicyRule(NamedTuple):
-    """A rule is about resources or about paths (`urls`), never both. No resource_names: whatever the name."""
+    """One rule, for resources or for paths (`urls`), never both.
+
+    Without resource_names it covers objects of any name.
+    """
 
     verbs: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
@@ -30,7 +33,7 @@ class PolicyRule(NamedTuple):
     def of(cls, document: Document) -> PolicyRule:
         """Raises Malformed."""
         if not isinstance(document, dict):
-            raise Malformed("a rule is no object")
+            raise Malformed("a rule is not an object")
         return cls(*(_words(document, field) for field in _FIELDS))
 
     def document(self) -> Document:
@@ -40,7 +43,7 @@ class PolicyRule(NamedTuple):
         return self.concerns(attributes) and (not attributes.is_resource or self.has_name(attributes.name))
 
     def concerns(self, attributes: Attributes) -> bool:
-        """Whether it allows this, or would if the name were another."""
+        """Whether it allows the request, leaving the name of the object aside."""
         if not attributes.is_resource:
             return self.has_verb(attributes.verb) and self.has_url(attributes.path)
         return (
@@ -56,7 +59,7 @@ class PolicyRule(NamedTuple):
         return group in self.api_groups or ANY in self.api_groups
 
     def has_resource(self, resource: str, subresource: str) -> bool:
-        """`pods` is not `pods/log`; `*/log` is the log of whatever has one, `*` is all."""
+        """`pods` does not include `pods/log`; `*/log` is the subresource of every resource; `*` is all."""
         if ANY in self.resources:
             return True
         if not subresource:
@@ -67,7 +70,7 @@ class PolicyRule(NamedTuple):
         return not self.resource_names or name in self.resource_names
 
     def has_url(self, path: str) -> bool:
-        """`/healthz/*` is all below."""
+        """`/healthz/*` covers all paths below."""
         return any(
             url == path or (url.endswith(ANY) and path.startswith(url.rstrip(ANY))) for url in self.urls
         )
@@ -80,7 +83,7 @@ def parse_rules(role: Document) -> tuple[PolicyRule, ...]:
     """Raises Malformed."""
     rules = role.get("rules") or ()
     if rules and not isinstance(rules, list):
-        raise Malformed("the rules are no list")
+        raise Malformed("the rules are not a list")
     return tuple(map(PolicyRule.of, rules))
 
 
@@ -89,5 +92,5 @@ def _words(rule: Document, field: str) -> tuple[str, ...]:
     if not found:
         return ()
     if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
-        raise Malformed(f"{field} of a rule is no list of strings")
+        raise Malformed(f"{field} of a rule is not a list of strings")
     return tuple(found)

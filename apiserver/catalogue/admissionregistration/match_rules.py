@@ -1,14 +1,17 @@
-"""Which requests webhooks and policies are asked about. Source: pkg/apis/admissionregistration/validation."""
+"""Rules about which requests webhooks and policies match. Source: pkg/apis/admissionregistration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from apiserver.field_errors import duplicate, invalid, not_supported, required, too_many
+from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
 from apiserver.meta import names
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, items, label_selector, one_of, setting
+from apiserver.validation.checks import one_of
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import items
+from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
@@ -19,7 +22,7 @@ _CONDITIONS_MAX: Final = 64
 
 
 def default_selectors(value: Document) -> None:
-    """An absent selector selects everything."""
+    """Sets selectors that are absent: they select everything."""
     for field in ("namespaceSelector", "objectSelector"):
         if value.get(field) is None:
             value[field] = {}
@@ -30,14 +33,13 @@ def _complete_match(value: Document) -> None:
     default_selectors(value)
 
 
-def defaults(version: str) -> Mapping[str, Default]:
-    """Those of one version of the group."""
-    package = f"io.k8s.api.admissionregistration.{version}."
-    return {
-        f"{package}RuleWithOperations": setting(scope="*"),
-        f"{package}NamedRuleWithOperations": setting(scope="*"),
-        f"{package}MatchResources": _complete_match,
-    }
+_PACKAGE: Final = "io.k8s.api.admissionregistration.v1."
+
+DEFAULTS: Final[Mapping[str, Default]] = {
+    f"{_PACKAGE}RuleWithOperations": setting(scope="*"),
+    f"{_PACKAGE}NamedRuleWithOperations": setting(scope="*"),
+    f"{_PACKAGE}MatchResources": _complete_match,
+}
 
 
 # ---- rules
@@ -73,7 +75,7 @@ def validate_operation_rule(path: str, rule: Document) -> Errors:
 
 
 def _alone(path: str, values: Sequence[str], what: str) -> Errors:
-    """There is something; and where there is a `*`, there is nothing else."""
+    """Checks that a list is not empty, and that a `*` stands alone."""
     if not values:
         return [required(path)]
     if len(values) > 1 and "*" in values:
@@ -98,21 +100,21 @@ def _resources(path: str, resources: Sequence[str]) -> Errors:
             has_plain = text != "*"
             continue
         if resource in with_all_subresources:
-            told = f"if '{resource}/*' is present, must not specify {text}"
-            errors.append(invalid(where, text, told))
+            problem = f"if '{resource}/*' is present, must not specify {text}"
+            errors.append(invalid(where, text, problem))
         if subresource in of_all_resources:
-            told = f"if '*/{subresource}' is present, must not specify {text}"
-            errors.append(invalid(where, text, told))
+            problem = f"if '*/{subresource}' is present, must not specify {text}"
+            errors.append(invalid(where, text, problem))
         if subresource == "*":
             with_all_subresources.add(resource)
         if resource == "*":
             of_all_resources.add(subresource)
     if len(resources) > 1 and "*/*" in resources:
-        told = "if '*/*' is present, must not specify other resources"
-        errors.append(invalid(path, resources, told))
+        problem = "if '*/*' is present, must not specify other resources"
+        errors.append(invalid(path, resources, problem))
     if "*" in resources and has_plain:
-        told = "if '*' is present, must not specify other resources without subresources"
-        errors.append(invalid(path, resources, told))
+        problem = "if '*' is present, must not specify other resources without subresources"
+        errors.append(invalid(path, resources, problem))
     return errors
 
 
@@ -132,7 +134,7 @@ def validate_match_resources(path: str, match: Document | None) -> Errors:
 
 
 def validate_match_conditions(path: str, value: Document) -> Errors:
-    """The expressions themselves are not looked at here."""
+    """Checks match conditions, but not their expressions."""
     where = f"{path}.matchConditions"
     count = len(value.get("matchConditions") or ())
     errors: Errors = [too_many(where, count, _CONDITIONS_MAX)] if count > _CONDITIONS_MAX else []

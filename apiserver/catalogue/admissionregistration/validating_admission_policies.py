@@ -1,7 +1,6 @@
-"""ValidatingAdmissionPolicies and their bindings. Source: pkg/apis/admissionregistration/{validation,v1}.
+"""ValidatingAdmissionPolicies. Source: pkg/apis/admissionregistration/{validation,v1}.
 
-Everything but the expressions, which are checked where they are compiled. Errors in what a binding matches
-are at `matchResources`, not at Kubernetes' misspelt `matchResouces`.
+Expressions are not checked here but where they are compiled.
 """
 
 from __future__ import annotations
@@ -10,31 +9,64 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from apiserver.catalogue.admissionregistration import match_rules
 from apiserver.catalogue.admissionregistration.match_rules import (
     FAILURE_POLICIES,
     validate_match_conditions,
     validate_match_resources,
 )
-from apiserver.catalogue.rules.lengths import byte_length
-from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_subresource
+from apiserver.catalogue.common.columns import list_length
+from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.names import byte_length
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, items, label_selector, named, one_of, setting
+from apiserver.validation.checks import one_of
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
-_PACKAGE: Final = "io.k8s.api.admissionregistration.v1."
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "admissionregistration.",
+        "v1",
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
+        is_namespaced=False,
+        categories=("api-extensions",),
+        subresources=(status_subresource(validate_policy_status_update),),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate=validate_policy,
+            update=UpdateStrategy(prepare=keep_status),
+            has_generation=True,
+        ),
+        columns=columns(
+            Column(
+                "Validations",
+                list_length("spec", "validations"),
+                type="integer",
+                description="How many expressions a request has to fulfil.",
+            ),
+            Column("ParamKind", _param_kind_cell, description="The kind of objects that they can refer to."),
+            AGE,
+        ),
+    )
+
+
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
-_ACTIONS: Final = ("Audit", "Deny", "Warn")
-_NOT_FOUND_ACTIONS: Final = ("Deny", "Allow")
 _ANNOTATIONS_MAX: Final = 20
 _ANNOTATION_BYTES_MAX: Final = 5 * 1024
 
 DEFAULTS: Final[Mapping[str, Default]] = {
-    f"{_PACKAGE}ValidatingAdmissionPolicySpec": setting(failurePolicy="Fail")
+    **match_rules.DEFAULTS,
+    "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec": setting(failurePolicy="Fail"),
 }
-
-
-# ---- ValidatingAdmissionPolicy
 
 
 def validate_policy(document: Document) -> Errors:
@@ -151,55 +183,9 @@ def _audit_annotations(policy: str, spec: Document) -> Errors:
     return errors
 
 
-# ---- ValidatingAdmissionPolicyBinding
+# ---- columns
 
 
-def validate_binding(document: Document) -> Errors:
-    spec = document.get("spec", {})
-    return [
-        *named("spec.policyName", spec.get("policyName"), names.dns_subdomain),
-        *_param_ref("spec.paramRef", spec.get("paramRef")),
-        *validate_match_resources("spec.matchResources", spec.get("matchResources")),
-        *_actions("spec.validationActions", spec.get("validationActions") or []),
-    ]
-
-
-_EXCLUSIVE: Final = "name and selector are mutually exclusive"
-
-
-def _param_ref(path: str, ref: Document | None) -> Errors:
-    if ref is None:
-        return []
-    name, selector = ref.get("name", ""), ref.get("selector")
-    errors = named(f"{path}.name", name, names.path_segment, is_required=False)
-    is_both = bool(name) and selector is not None
-    if is_both:
-        errors.append(forbidden(f"{path}.name", _EXCLUSIVE))
-    errors += label_selector(f"{path}.selector", selector)
-    if is_both:
-        errors.append(forbidden(f"{path}.selector", _EXCLUSIVE))
-    if not name and selector is None:
-        errors.append(required(path, "one of name or selector must be specified"))
-    action, where = ref.get("parameterNotFoundAction"), f"{path}.parameterNotFoundAction"
-    return errors + one_of(where, action, _NOT_FOUND_ACTIONS, required_text="")
-
-
-def _actions(path: str, actions: list[str]) -> Errors:
-    errors: Errors = []
-    seen: set[str] = set()
-    for index, action in enumerate(actions):
-        where = f"{path}[{index}]"
-        if action not in _ACTIONS:
-            errors.append(not_supported(where, action, _ACTIONS))
-        if action in seen:
-            errors.append(duplicate(where, action))
-        seen.add(action)
-    if {"Deny", "Warn"} <= seen:
-        text = (
-            "must not contain both Deny and Warn (repeating the same validation failure information in the "
-            "API response and headers serves no purpose)"
-        )
-        errors.append(invalid(path, actions, text))
-    if not actions:
-        errors.append(required(path, "at least one validation action is required"))
-    return errors
+def _param_kind_cell(document: Document, now: float) -> str:
+    kind = at(document, "spec", "paramKind")
+    return f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"

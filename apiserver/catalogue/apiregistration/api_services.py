@@ -6,12 +6,43 @@ import base64
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.field_errors import invalid, required
+from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
+from apiserver.field_errors import Errors, invalid, required
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, items, one_of, setting
+from apiserver.validation.checks import one_of
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "apiregistration.",
+        "v1",
+        "apiservices",
+        "APIService",
+        "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService",
+        is_namespaced=False,
+        categories=("api-extensions",),
+        defaults=DEFAULTS,
+        subresources=(status_subresource(validate_api_service_status_update),),
+        strategy=Strategy(
+            name_rule=names.path_segment,
+            prepare_create=prepare_api_service_create,
+            validate=validate_api_service,
+            update=UpdateStrategy(prepare=keep_status),
+        ),
+        columns=columns(
+            Column("Service", _service_cell, description="Who serves the version; Local is this server."),
+            Column("Available", _available, description="Whether it can be reached, and if not, why."),
+            AGE,
+        ),
+    )
+
 
 _GROUP_PRIORITY_MAX: Final = 20_000
 _VERSION_PRIORITY_MAX: Final = 1_000
@@ -23,7 +54,7 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 
 
 def prepare_api_service_create(document: Document) -> None:
-    """What this server serves itself is available at once."""
+    """Sets the condition Available of versions that this server serves itself."""
     document["status"] = {}
     if document.get("spec", {}).get("service") is None:
         document["status"] = {
@@ -64,7 +95,7 @@ def validate_api_service_status_update(new: Document, old: Document) -> Errors:
 
 def _name(name: str, expected: str) -> Errors:
     if not name or names.path_segment(name) or name == expected:
-        return []  # what is wrong with it is told with the metadata
+        return []  # its error is one of the metadata
     text = f'must be `spec.version+"."+spec.group`: {go_quote(expected)}'
     return [invalid("metadata.name", name, text)]
 
@@ -90,3 +121,20 @@ def _service(spec: Document) -> Errors:
     if skips_tls and bundle:
         errors.append(invalid(tls_path, True, "may not be true if caBundle is present"))
     return errors
+
+
+# ---- columns
+
+
+def _service_cell(document: Document, now: float) -> str:
+    service = at(document, "spec", "service")
+    return f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
+
+
+def _available(document: Document, now: float) -> str:
+    conditions = at(document, "status", "conditions") or ()
+    found = next((each for each in conditions if each.get("type") == "Available"), None)
+    if found is None:
+        return "Unknown"
+    status, reason = found.get("status", ""), found.get("reason")
+    return f"{status} ({reason})" if reason and status != "True" else status

@@ -1,10 +1,32 @@
-"""Controller revisions: what stateful sets and daemon sets remember of their templates."""
+"""ControllerRevisions: former states of StatefulSets and DaemonSets."""
 
 from __future__ import annotations
 
-from apiserver.field_errors import required
-from apiserver.validation.checks import Errors, immutable, non_negative
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.field_errors import Errors, required
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import immutable, non_negative
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "apps",
+        "v1",
+        "controllerrevisions",
+        "ControllerRevision",
+        "io.k8s.api.apps.v1.ControllerRevision",
+        strategy=Strategy(
+            validate=validate_controller_revision,
+            update=UpdateStrategy(validate=validate_controller_revision_update),
+        ),
+        columns=columns(
+            Column("Controller", _controller, description="The object whose state this was."),
+            Column("Revision", field_cell("revision", default=0), description="The number of the state."),
+            AGE,
+        ),
+    )
 
 
 def validate_controller_revision(document: Document) -> Errors:
@@ -14,3 +36,16 @@ def validate_controller_revision(document: Document) -> Errors:
 
 def validate_controller_revision_update(new: Document, old: Document) -> Errors:
     return immutable("data", new.get("data"), old.get("data"))
+
+
+# ---- columns
+
+
+def _controller(document: Document, now: float) -> str:
+    owners = document["metadata"].get("ownerReferences") or ()
+    owner = next((owner for owner in owners if owner.get("controller")), None)
+    if owner is None:
+        return "<none>"
+    group = owner.get("apiVersion", "").rpartition("/")[0]
+    kind = f"{owner.get('kind', '')}.{group}" if group else owner.get("kind", "")
+    return f"{kind.lower()}/{owner.get('name', '')}"

@@ -1,4 +1,4 @@
-"""Daemon sets."""
+"""DaemonSets. Source: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation, ValidateDaemonSet."""
 
 from __future__ import annotations
 
@@ -7,15 +7,64 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
-from apiserver.catalogue.pod_specs.templates import validate_template
-from apiserver.field_errors import invalid, not_supported, required
-from apiserver.registry.strategy import keep_status, only_status
+from apiserver.catalogue.common.columns import status_column
+from apiserver.catalogue.pod_specs.templates import (
+    POD_TEMPLATE_COLUMNS,
+    validate_template,
+    with_template_warnings,
+)
+from apiserver.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, at, non_negative, setting
+from apiserver.validation.checks import non_negative
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
-_APPS: Final = "io.k8s.api.apps.v1."
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "apps",
+        "v1",
+        "daemonsets",
+        "DaemonSet",
+        "io.k8s.api.apps.v1.DaemonSet",
+        short_names=("ds",),
+        categories=("all",),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=prepare_daemon_set_create,
+            validate=validate_daemon_set,
+            warn=with_template_warnings("spec", "template"),
+            update=UpdateStrategy(
+                prepare=prepare_daemon_set_update, validate=workloads.validate_selector_update
+            ),
+            has_generation=True,
+        ),
+        subresources=(
+            status_subresource(validate_daemon_set_status_update, prepare=prepare_daemon_set_status_update),
+        ),
+        columns=columns(
+            status_column("Desired", "desiredNumberScheduled", "On how many nodes a pod is wanted."),
+            status_column("Current", "currentNumberScheduled", "On how many of these nodes there is one."),
+            status_column("Ready", "numberReady", "On how many of these nodes it is ready."),
+            status_column(
+                "Up-to-date", "updatedNumberScheduled", "On how many nodes it has the template of now."
+            ),
+            status_column(
+                "Available", "numberAvailable", "On how many nodes it has been ready for long enough."
+            ),
+            Column("Node Selector", _node_selector, description="The labels of nodes that get a pod."),
+            AGE,
+            *POD_TEMPLATE_COLUMNS,
+        ),
+    )
+
+
+_PACKAGE: Final = "io.k8s.api.apps.v1."
 
 
 def _complete_strategy(strategy: Document) -> None:
@@ -28,8 +77,8 @@ def _complete_strategy(strategy: Document) -> None:
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
     {
-        f"{_APPS}DaemonSetSpec": setting(revisionHistoryLimit=10),
-        f"{_APPS}DaemonSetUpdateStrategy": _complete_strategy,
+        f"{_PACKAGE}DaemonSetSpec": setting(revisionHistoryLimit=10),
+        f"{_PACKAGE}DaemonSetUpdateStrategy": _complete_strategy,
     }
 )
 
@@ -87,7 +136,7 @@ def _validate_strategy(strategy: Document) -> Errors:
                 return [required(f"{path}.rollingUpdate")]
             return _validate_rolling(f"{path}.rollingUpdate", rolling)
         case _:
-            shown = workloads.as_go({"type": "", "rollingUpdate": None} | strategy)
+            shown = workloads.go_struct_fields({"type": "", "rollingUpdate": None} | strategy)
             return [not_supported(path, shown, ["RollingUpdate", "OnDelete"])]
 
 
@@ -97,7 +146,7 @@ def _validate_rolling(path: str, rolling: Document) -> Errors:
     for check in (workloads.validate_int_or_percent, workloads.validate_percent_at_most_100):
         errors += check(f"{path}.maxUnavailable", unavailable)
         errors += check(f"{path}.maxSurge", surge)
-    match workloads.amount(unavailable) != 0, workloads.amount(surge) != 0:
+    match workloads.int_or_percent_value(unavailable) != 0, workloads.int_or_percent_value(surge) != 0:
         case True, True:
             text = "may not be set when maxUnavailable is non-zero"
             errors.append(invalid(f"{path}.maxSurge", surge, text))
@@ -120,3 +169,12 @@ def validate_daemon_set_status_update(new: Document, old: Document) -> Errors:
     )
     errors = workloads.validate_counts(new.get("status") or {}, fields)
     return errors + workloads.validate_collision_count(new, old)
+
+
+# ---- columns
+
+
+def _node_selector(document: Document, now: float) -> str:
+    spec = document.get("spec", {}).get("template", {}).get("spec") or {}
+    labels = spec.get("nodeSelector") or {}
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or "<none>"

@@ -1,4 +1,4 @@
-"""Deployments, and the replica sets that they are made of."""
+"""Deployments. Source: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation, ValidateDeployment."""
 
 from __future__ import annotations
 
@@ -6,15 +6,66 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from apiserver.catalogue.apps.replica_sets import validate_pods, validate_ready_counts
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_subresource
 from apiserver.catalogue.common import workloads
-from apiserver.catalogue.pod_specs.templates import validate_template
-from apiserver.field_errors import forbidden, invalid, not_supported, required
-from apiserver.registry.strategy import keep_status
+from apiserver.catalogue.common.columns import status_count
+from apiserver.catalogue.pod_specs.templates import (
+    POD_TEMPLATE_COLUMNS,
+    with_template_warnings,
+)
+from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, non_negative, setting
+from apiserver.validation.checks import non_negative
+from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document
 
-_APPS: Final = "io.k8s.api.apps.v1."
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "apps",
+        "v1",
+        "deployments",
+        "Deployment",
+        "io.k8s.api.apps.v1.Deployment",
+        short_names=("deploy",),
+        categories=("all",),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate=validate_deployment,
+            warn=with_template_warnings("spec", "template", warn=workloads.warn_name),
+            update=UpdateStrategy(
+                prepare=prepare_deployment_update, validate=workloads.validate_selector_update
+            ),
+            has_generation=True,
+        ),
+        subresources=(status_subresource(validate_deployment_status_update), workloads.SCALE_SUBRESOURCE),
+        columns=columns(
+            Column(
+                "Ready",
+                workloads.ready_of_desired,
+                description="How many of the pods that are wanted are ready.",
+            ),
+            Column(
+                "Up-to-date",
+                status_count("updatedReplicas"),
+                description="How many pods have the template that is wanted now.",
+            ),
+            Column(
+                "Available",
+                status_count("availableReplicas"),
+                description="How many pods have been ready for long enough.",
+            ),
+            AGE,
+            *POD_TEMPLATE_COLUMNS,
+        ),
+    )
+
+
+_PACKAGE: Final = "io.k8s.api.apps.v1."
 
 
 def _complete_strategy(strategy: Document) -> None:
@@ -27,17 +78,16 @@ def _complete_strategy(strategy: Document) -> None:
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
     {
-        f"{_APPS}DeploymentSpec": setting(replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600),
-        f"{_APPS}DeploymentStrategy": _complete_strategy,
-        f"{_APPS}ReplicaSetSpec": setting(replicas=1),
+        f"{_PACKAGE}DeploymentSpec": setting(
+            replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600
+        ),
+        f"{_PACKAGE}DeploymentStrategy": _complete_strategy,
     }
 )
 
-# ---- deployments
-
 
 def prepare_deployment_update(new: Document, old: Document) -> None:
-    """Annotations count as spec: they go on to the replica sets."""
+    """Counts a change of annotations as one of the spec: ReplicaSets take them over."""
     keep_status(new, old)
     meta, old_meta = new["metadata"], old["metadata"]
     if (meta.get("annotations") or {}) != (old_meta.get("annotations") or {}):
@@ -47,7 +97,7 @@ def prepare_deployment_update(new: Document, old: Document) -> None:
 def validate_deployment(document: Document) -> Errors:
     spec = document["spec"]
     errors = non_negative("spec.replicas", spec.get("replicas"))
-    errors += _validate_pods(spec)
+    errors += validate_pods(spec)
     errors += _validate_strategy(spec["strategy"])
     errors += non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
     errors += non_negative("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
@@ -73,7 +123,7 @@ def _validate_strategy(strategy: Document) -> Errors:
                 return [required(f"{path}.rollingUpdate", "this should be defaulted and never be nil")]
             return _validate_rolling(f"{path}.rollingUpdate", rolling)
         case _:
-            shown = workloads.as_go({"type": "", "rollingUpdate": None} | strategy)
+            shown = workloads.go_struct_fields({"type": "", "rollingUpdate": None} | strategy)
             return [not_supported(path, shown, ["Recreate", "RollingUpdate"])]
 
 
@@ -81,7 +131,7 @@ def _validate_rolling(path: str, rolling: Document) -> Errors:
     unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     errors = workloads.validate_int_or_percent(f"{path}.maxUnavailable", unavailable)
     errors += workloads.validate_int_or_percent(f"{path}.maxSurge", surge)
-    if workloads.amount(unavailable) == 0 and workloads.amount(surge) == 0:
+    if workloads.int_or_percent_value(unavailable) == 0 and workloads.int_or_percent_value(surge) == 0:
         errors.append(invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
     return errors + workloads.validate_percent_at_most_100(f"{path}.maxUnavailable", unavailable)
 
@@ -103,61 +153,3 @@ def validate_deployment_status_update(new: Document, old: Document) -> Errors:
     )
     errors += validate_ready_counts(status, "updatedReplicas")
     return errors + workloads.validate_collision_count(new, old)
-
-
-# ---- replica sets
-
-
-def prepare_replica_set_create(document: Document) -> None:
-    document["status"] = {"replicas": 0}
-
-
-def validate_replica_set(document: Document) -> Errors:
-    spec = document["spec"]
-    errors = non_negative("spec.replicas", spec.get("replicas"))
-    errors += non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-    return errors + _validate_pods(spec)
-
-
-def validate_replica_set_status_update(new: Document, old: Document) -> Errors:
-    status = new.get("status") or {}
-    errors = workloads.validate_counts(
-        status,
-        (
-            "replicas",
-            "fullyLabeledReplicas",
-            "readyReplicas",
-            "availableReplicas",
-            "terminatingReplicas",
-            "observedGeneration",
-        ),
-    )
-    return errors + validate_ready_counts(status, "fullyLabeledReplicas")
-
-
-# ---- both
-
-
-def _validate_pods(spec: Document) -> Errors:
-    # Replica sets, too, are told that it is invalid for deployments.
-    errors = workloads.validate_selector(spec, kind="deployment")
-    selector = spec.get("selector")
-    if selector is not None and any(error.field != "spec.selector" for error in errors):
-        return [*errors, invalid("spec.selector", selector, "invalid label selector")]
-    if selector != {}:
-        errors += workloads.validate_selector_matches_template(spec)
-    errors += validate_template("spec.template", spec["template"])
-    return errors + workloads.validate_always_restarts(spec["template"], kind="ReplicaSet")
-
-
-def validate_ready_counts(status: Document, counted: str) -> Errors:
-    fields = (counted, "readyReplicas", "availableReplicas")
-    errors = workloads.validate_at_most(status, fields, "replicas", "cannot be greater than status.replicas")
-    return errors + workloads.validate_at_most(
-        status, ("availableReplicas",), "readyReplicas", "cannot be greater than readyReplicas"
-    )
-
-
-def warn_named_after(new: Document, old: Document | None) -> list[str]:
-    """Of deployments and replica sets, whose names become those of pods."""
-    return workloads.warn_name(new) if old is None else []

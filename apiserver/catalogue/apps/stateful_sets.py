@@ -1,4 +1,4 @@
-"""Stateful sets."""
+"""StatefulSets. Source: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation, ValidateStatefulSet."""
 
 from __future__ import annotations
 
@@ -6,16 +6,57 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
-from apiserver.catalogue.pod_specs.templates import validate_template
-from apiserver.field_errors import forbidden, invalid
+from apiserver.catalogue.pod_specs.templates import (
+    pod_template_columns,
+    validate_template,
+    with_template_warnings,
+)
+from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.meta import names
-from apiserver.registry.strategy import keep_status
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, at, named, non_negative, one_of, setting
+from apiserver.validation.checks import named, non_negative, one_of
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
-_APPS: Final = "io.k8s.api.apps.v1."
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "apps",
+        "v1",
+        "statefulsets",
+        "StatefulSet",
+        "io.k8s.api.apps.v1.StatefulSet",
+        short_names=("sts",),
+        categories=("all",),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            name_rule=names.dns_label,
+            prepare_create=prepare_stateful_set_create,
+            validate=validate_stateful_set,
+            validate_create=validate_stateful_set_create,
+            warn=with_template_warnings("spec", "template", warn=warn_stateful_set),
+            update=UpdateStrategy(prepare=prepare_stateful_set_update, validate=validate_stateful_set_update),
+            has_generation=True,
+        ),
+        subresources=(status_subresource(validate_stateful_set_status_update), workloads.SCALE_SUBRESOURCE),
+        columns=columns(
+            Column(
+                "Ready",
+                workloads.ready_of_desired,
+                description="How many of the pods that are wanted are ready.",
+            ),
+            AGE,
+            *pod_template_columns("spec", "template", has_selector=False),
+        ),
+    )
+
+
+_PACKAGE: Final = "io.k8s.api.apps.v1."
 
 
 def _complete_spec(spec: Document) -> None:
@@ -23,7 +64,7 @@ def _complete_spec(spec: Document) -> None:
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     setting(whenDeleted="Retain", whenScaled="Retain")(retention)
     for claim in spec.get("volumeClaimTemplates") or ():
-        # What claims have by themselves, and what tells them from other things.
+        # The defaults of claims, and their type.
         claim.update(apiVersion="v1", kind="PersistentVolumeClaim")
         setting(volumeMode="Filesystem")(claim.setdefault("spec", {}))
         setting(phase="Pending")(claim.setdefault("status", {}))
@@ -39,8 +80,8 @@ def _complete_strategy(strategy: Document) -> None:
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
     {
-        f"{_APPS}StatefulSetSpec": _complete_spec,
-        f"{_APPS}StatefulSetUpdateStrategy": _complete_strategy,
+        f"{_PACKAGE}StatefulSetSpec": _complete_spec,
+        f"{_PACKAGE}StatefulSetUpdateStrategy": _complete_strategy,
     }
 )
 
@@ -62,7 +103,7 @@ _MAX_UNAVAILABLE: Final = ("spec", "updateStrategy", "rollingUpdate", "maxUnavai
 
 
 def _drop_unserved(document: Document) -> None:
-    """Kubernetes has `maxUnavailable` only where the feature MaxUnavailableStatefulSet is on."""
+    """Drops `maxUnavailable`, which Kubernetes has only with the feature MaxUnavailableStatefulSet."""
     rolling = at(document, *_MAX_UNAVAILABLE[:-1])
     if rolling is not None:
         rolling.pop("maxUnavailable", None)
@@ -92,12 +133,12 @@ def _validate_strategy(strategy: Document) -> Errors:
         case "OnDelete":
             if rolling is not None:
                 text = "only allowed for updateStrategy 'RollingUpdate'"
-                return [invalid(f"{path}.rollingUpdate", workloads.as_go(rolling), text)]
+                return [invalid(f"{path}.rollingUpdate", workloads.go_struct_fields(rolling), text)]
             return []
         case "RollingUpdate":
             return _validate_rolling(f"{path}.rollingUpdate", rolling) if rolling is not None else []
         case _:
-            shown = workloads.as_go({"type": "", "rollingUpdate": None} | strategy)
+            shown = workloads.go_struct_fields({"type": "", "rollingUpdate": None} | strategy)
             return [invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")]
 
 
@@ -107,7 +148,7 @@ def _validate_rolling(path: str, rolling: Document) -> Errors:
     if unavailable is not None:
         path = f"{path}.maxUnavailable"
         errors += workloads.validate_int_or_percent(path, unavailable)
-        if workloads.amount(unavailable) == 0:
+        if workloads.int_or_percent_value(unavailable) == 0:
             errors.append(invalid(path, unavailable, "cannot be 0"))
         errors += workloads.validate_percent_at_most_100(path, unavailable)
     return errors
@@ -126,7 +167,7 @@ def _validate_pods(spec: Document) -> Errors:
 
 
 def _with_claims(template: Document, spec: Document) -> Document:
-    """The template with the volumes that its pods will have: claims go before volumes of their name."""
+    """Returns the template with the volumes that its pods will have: claims replace volumes of their name."""
     claims = [at(claim, "metadata", "name") for claim in spec.get("volumeClaimTemplates") or ()]
     if not claims:
         return template

@@ -10,15 +10,19 @@ PACKAGE: Final = "io.k8s.api.authentication.v1."
 
 
 def types() -> tuple[BuiltinType, ...]:
-    return tuple(
-        BuiltinType(
-            "authentication.",
-            "v1",
-            resource,
-            kind,
-            PACKAGE + kind,
-            is_namespaced=False,
-            verbs=("create",),
-        )
-        for resource, kind in (("selfsubjectreviews", "SelfSubjectReview"), ("tokenreviews", "TokenReview"))
+    return (
+        _review("selfsubjectreviews", "SelfSubjectReview"),
+        _review("tokenreviews", "TokenReview"),
+    )
+
+
+def _review(resource: str, kind: str) -> BuiltinType:
+    return BuiltinType(
+        "authentication.",
+        "v1",
+        resource,
+        kind,
+        PACKAGE + kind,
+        is_namespaced=False,
+        verbs=("create",),
     )

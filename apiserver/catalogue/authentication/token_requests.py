@@ -1,4 +1,4 @@
-"""What is set and what is checked of token requests. Source: pkg/apis/authentication."""
+"""Defaults and validation of TokenRequests. Source: pkg/apis/authentication."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.field_errors import invalid
+from apiserver.field_errors import Errors, invalid
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, setting
+from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document
 
 EXPIRATION_S_DEFAULT: Final = 3600

@@ -10,20 +10,21 @@ PACKAGE: Final = "io.k8s.api.authorization.v1."
 
 
 def types() -> tuple[BuiltinType, ...]:
-    return tuple(
-        BuiltinType(
-            "authorization.",
-            "v1",
-            f"{kind.lower()}s",
-            kind,
-            PACKAGE + kind,
-            is_namespaced=kind == "LocalSubjectAccessReview",
-            verbs=("create",),
-        )
-        for kind in (
-            "LocalSubjectAccessReview",
-            "SelfSubjectAccessReview",
-            "SelfSubjectRulesReview",
-            "SubjectAccessReview",
-        )
+    return (
+        _review("localsubjectaccessreviews", "LocalSubjectAccessReview", is_namespaced=True),
+        _review("selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+        _review("selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+        _review("subjectaccessreviews", "SubjectAccessReview"),
+    )
+
+
+def _review(resource: str, kind: str, *, is_namespaced: bool = False) -> BuiltinType:
+    return BuiltinType(
+        "authorization.",
+        "v1",
+        resource,
+        kind,
+        PACKAGE + kind,
+        is_namespaced=is_namespaced,
+        verbs=("create",),
     )

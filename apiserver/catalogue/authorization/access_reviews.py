@@ -1,11 +1,10 @@
-"""What is checked of access reviews. Source: pkg/apis/authorization/validation."""
+"""Validation of access reviews. Source: pkg/apis/authorization/validation."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from apiserver.field_errors import invalid, required
-from apiserver.validation.checks import Errors
+from apiserver.field_errors import Errors, invalid, required
 from apiserver.vocabulary import Document
 
 
@@ -79,5 +78,5 @@ def _validate_meta(meta: Document) -> Errors:
 
 
 def _go_value(attributes: Document) -> Document:
-    """As Go shows its internal type, which has no names for JSON."""
+    """Returns the attributes as Go prints its internal type, which has no JSON names."""
     return {"Path": attributes.get("path", ""), "Verb": attributes.get("verb", "")}

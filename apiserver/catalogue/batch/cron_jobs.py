@@ -1,4 +1,4 @@
-"""Cron jobs."""
+"""CronJobs. Source: pkg/apis/batch/{v1,validation}."""
 
 from __future__ import annotations
 
@@ -8,11 +8,63 @@ from typing import Final
 
 from apiserver.catalogue.batch.cron_schedules import InvalidSchedule, check_schedule, is_zone
 from apiserver.catalogue.batch.jobs.specs import validate_job_spec, warn_job_spec
+from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, clear_status
 from apiserver.catalogue.common import workloads
-from apiserver.field_errors import invalid, not_supported, required
+from apiserver.catalogue.common.columns import list_length
+from apiserver.catalogue.pod_specs.templates import pod_template_columns, with_template_warnings
+from apiserver.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta import table
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, non_negative, one_of, setting
+from apiserver.validation.checks import non_negative, one_of
+from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document
+
+_TEMPLATE: Final = ("spec", "jobTemplate", "spec", "template")
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "batch",
+        "v1",
+        "cronjobs",
+        "CronJob",
+        "io.k8s.api.batch.v1.CronJob",
+        short_names=("cj",),
+        categories=("all",),
+        defaults=DEFAULTS,
+        subresources=(STATUS_SUBRESOURCE,),
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate=validate_cron_job,
+            validate_create=validate_cron_job_create,
+            warn=with_template_warnings(*_TEMPLATE, warn=warn_cron_job),
+            update=UpdateStrategy(prepare=keep_status),
+            has_generation=True,
+        ),
+        columns=columns(
+            Column(
+                "Schedule", field_cell("spec", "schedule"), description="When jobs are made, as cron has it."
+            ),
+            Column(
+                "Timezone",
+                field_cell("spec", "timeZone", default="<none>"),
+                description="The time zone of the schedule.",
+            ),
+            Column("Suspend", _suspend, type="boolean", description="Whether no jobs are made for now."),
+            Column(
+                "Active",
+                list_length("status", "active"),
+                type="integer",
+                description="How many of its jobs are running.",
+            ),
+            Column("Last Schedule", _last_schedule, description="How long ago a job was made."),
+            AGE,
+            *pod_template_columns(*_TEMPLATE),
+        ),
+    )
+
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
     {
@@ -78,5 +130,18 @@ def _validate_job_template(path: str, spec: Document) -> Errors:
 
 
 def warn_cron_job(new: Document, old: Document | None) -> list[str]:
-    warnings = workloads.warn_name(new) if old is None else []
-    return warnings + warn_job_spec("spec.jobTemplate.spec", new["spec"]["jobTemplate"]["spec"])
+    job_spec = new["spec"]["jobTemplate"]["spec"]
+    return workloads.warn_name(new, old) + warn_job_spec("spec.jobTemplate.spec", job_spec)
+
+
+# ---- columns
+
+
+def _suspend(document: Document, now: float) -> str:
+    value = document.get("spec", {}).get("suspend")
+    return "<unset>" if value is None else str(value)
+
+
+def _last_schedule(document: Document, now: float) -> str:
+    moment = document.get("status", {}).get("lastScheduleTime")
+    return table.age_of(moment, now) if moment else "<none>"

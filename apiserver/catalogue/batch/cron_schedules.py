@@ -12,12 +12,12 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from apiserver.field_errors import VALUE_LENGTH_MAX, quote
+from apiserver.field_errors import quote, truncated
 from apiserver.golang.durations import parse_duration
 
 
 class InvalidSchedule(ValueError):
-    """The text is no schedule; the message is the client's."""
+    """The text is no schedule. The client sees the message."""
 
 
 class _Field(NamedTuple):
@@ -40,23 +40,25 @@ _EVERY: Final = "@every "
 
 
 def check_schedule(text: str) -> None:
-    """Raises InvalidSchedule."""
+    """Checks a schedule. Raises InvalidSchedule."""
     if not text:
         raise InvalidSchedule("empty spec string")
     if text.startswith(("TZ=", "CRON_TZ=")):
         zone, space, text = text.partition(" ")
         zone = zone.partition("=")[2]
         if not space:
-            raise InvalidSchedule(f"provided bad location {_short(zone)}: a schedule must follow")
+            raise InvalidSchedule(f"provided bad location {truncated(zone)}: a schedule must follow")
         if not is_zone(zone):
-            raise InvalidSchedule(f"provided bad location {_short(zone)}: unknown time zone {_short(zone)}")
+            raise InvalidSchedule(
+                f"provided bad location {truncated(zone)}: unknown time zone {truncated(zone)}"
+            )
         text = text.strip()
     if text.startswith("@"):
         _check_word(text)
         return
     fields = text.split()
     if len(fields) != len(_FIELDS):
-        found = _short(f"[{' '.join(fields)}]")
+        found = truncated(f"[{' '.join(fields)}]")
         raise InvalidSchedule(f"expected exactly {len(_FIELDS)} fields, found {len(fields)}: {found}")
     for field, bounds in zip(fields, _FIELDS, strict=True):
         for part in field.split(","):
@@ -71,14 +73,14 @@ def _check_word(text: str) -> None:
             parse_duration(span.lstrip("+-"))
         except ValueError:
             problem = f"time: invalid duration {quote(span)}"
-            raise InvalidSchedule(f"failed to parse duration {_short(text)}: {problem}") from None
+            raise InvalidSchedule(f"failed to parse duration {truncated(text)}: {problem}") from None
     elif text not in _WORDS:
-        raise InvalidSchedule(f"unrecognized descriptor: {_short(text)}")
+        raise InvalidSchedule(f"unrecognized descriptor: {truncated(text)}")
 
 
 def _check_range(text: str, bounds: _Field) -> None:
-    """A number, a range, or all of it, and maybe every how many."""
-    shown = _short(text)
+    """Checks a number, a range or `*`, each with or without a step."""
+    shown = truncated(text)
     limits, *steps = text.split("/")
     first, *others = limits.split("-")
     if first in ("*", "?"):
@@ -117,15 +119,11 @@ def _number(text: str, names: Mapping[str, int] = MappingProxyType({})) -> int:
     if not _is_integer(text) or len(text) > _INT64_DIGITS:
         problem = "value out of range" if _is_integer(text) else "invalid syntax"
         raise InvalidSchedule(
-            f"failed to parse int from {_short(text)}: strconv.Atoi: parsing {quote(text)}: {problem}"
+            f"failed to parse int from {truncated(text)}: strconv.Atoi: parsing {quote(text)}: {problem}"
         )
     if int(text) < 0:
         raise InvalidSchedule(f"negative number ({int(text)}) not allowed: {text}")
     return int(text)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= VALUE_LENGTH_MAX else f"{text[:VALUE_LENGTH_MAX]}..."
 
 
 # ---- time zones
@@ -135,7 +133,7 @@ _is_zone_part = re.compile(r"(?!-)[A-Za-z.\-_0-9+]{1,14}").fullmatch
 
 @lru_cache(maxsize=1024)
 def is_zone(name: str) -> bool:
-    """Whether it is a time zone of the IANA's that this machine, or the package tzdata, knows."""
+    """Tells whether this machine, or the package tzdata, knows this IANA time zone."""
     if any(part in (".", "..") or not _is_zone_part(part) for part in name.split("/")):
         return False
     try:

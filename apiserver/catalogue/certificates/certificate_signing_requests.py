@@ -1,6 +1,6 @@
 """CertificateSigningRequests. Source: pkg/apis/certificates/validation, pkg/registry/certificates.
 
-Who asks is said by the server. What is asked for never changes; whether it is approved is written through
+The server writes in who asks. What is asked for never changes; whether it is approved is written through
 one subresource, the certificate through another.
 """
 
@@ -15,13 +15,50 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
-from apiserver.catalogue.rules.lengths import byte_length
-from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
+from apiserver.catalogue.builtin_type import BuiltinType, field_texts
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required, too_long
 from apiserver.golang.quoting import go_quote
-from apiserver.meta import names
-from apiserver.registry.strategy import UpdateStrategy, WriteContext
-from apiserver.validation.checks import Errors, at, items
+from apiserver.meta import names, table
+from apiserver.meta.names import byte_length
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "certificates.",
+        "v1",
+        "certificatesigningrequests",
+        "CertificateSigningRequest",
+        "io.k8s.api.certificates.v1.CertificateSigningRequest",
+        is_namespaced=False,
+        short_names=("csr",),
+        subresources=(
+            Subresource("approval", update=APPROVAL_UPDATE),
+            Subresource("status", update=STATUS_UPDATE),
+        ),
+        strategy=Strategy(
+            name_rule=_any_name,
+            prepare_create=prepare_certificate_request_create,
+            stamp_create=stamp_request,
+            validate=validate_certificate_request,
+            update=UPDATE,
+        ),
+        columns=columns(
+            AGE,
+            Column("SignerName", field_cell("spec", "signerName"), description="Who is asked to sign."),
+            Column("Requestor", field_cell("spec", "username"), description="Who asks."),
+            Column(
+                "RequestedDuration", _duration, description="For how long the certificate should be good."
+            ),
+            Column("Condition", _condition, description="What has become of the request."),
+        ),
+        selectable_fields=field_texts("spec.signerName"),
+    )
+
 
 _EXPIRATION_S_MIN: Final = 600
 _LEGACY_SIGNER: Final = "kubernetes.io/legacy-unknown"
@@ -56,7 +93,7 @@ _USAGES: Final = tuple(
     )
 )
 _APPROVALS: Final = ("Approved", "Denied")
-_LASTING: Final = (*_APPROVALS, "Failed")
+_PERMANENT_CONDITIONS: Final = (*_APPROVALS, "Failed")
 _TRUTHS: Final = ("False", "True", "Unknown")
 _IDENTITY: Final = ("username", "uid", "groups", "extra")
 
@@ -65,24 +102,24 @@ _IDENTITY: Final = ("username", "uid", "groups", "extra")
 
 
 def prepare_certificate_request_create(document: Document) -> None:
-    """Nobody can say who asks, nor bring a request that is approved already."""
+    """Drops what clients may not set: who asks, and the status."""
     for field in _IDENTITY:
         document.get("spec", {}).pop(field, None)
     document["status"] = {}
 
 
 def stamp_request(stamp: WriteContext, document: Document) -> None:
-    """Write into a new request who asks."""
+    """Writes into a new request who asks."""
     if (user := stamp.user) is None:
         return
     spec = document.setdefault("spec", {})
-    said: dict[str, Any] = {
+    identity: dict[str, Any] = {
         "username": user.name,
         "uid": user.uid,
         "groups": list(user.groups),
         "extra": {key: list(values) for key, values in user.extra},
     }
-    spec.update({field: value for field, value in said.items() if value})
+    spec.update({field: value for field, value in identity.items() if value})
 
 
 def validate_certificate_request(document: Document) -> Errors:
@@ -119,7 +156,7 @@ def _repeated(path: str, values: Sequence[str]) -> Errors:
 
 
 def _request_problem(text: str) -> str:
-    """What is wrong with a request of PKCS#10, in PEM, in base64; empty if nothing is."""
+    """Returns what is wrong with a PKCS#10 request in PEM in base64; empty if nothing is."""
     blocks = _pem_blocks(text)
     if not blocks or blocks[0][0] != "CERTIFICATE REQUEST":
         return "PEM block type must be CERTIFICATE REQUEST"
@@ -132,7 +169,7 @@ def _request_problem(text: str) -> str:
 
 
 def _pem_blocks(text: str) -> list[tuple[str, bytes]]:
-    """The blocks of a PEM file in base64: label and content. What is between them is not looked at."""
+    """Returns the label and content of each block of a PEM file in base64. Text between blocks is ignored."""
     lines = base64.b64decode(text).decode("latin-1").splitlines()
     blocks: list[tuple[str, bytes]] = []
     label = ""
@@ -152,7 +189,7 @@ def _pem_blocks(text: str) -> list[tuple[str, bytes]]:
 
 
 def _signer(path: str, name: str) -> Errors:
-    """`domain/path`, both of dotted parts. Source: ValidateSignerName."""
+    """Checks a signer name: `domain/path`, both of dotted parts. Source: ValidateSignerName."""
     if not name:
         return [required(path)]
     if name == _LEGACY_SIGNER:
@@ -187,26 +224,26 @@ def _first_bad_part(path: str, value: str, rule: names.NameRule) -> Errors:
 
 
 def _keep_all(new: Document, old: Document) -> None:
-    """Update: only metadata changes."""
+    """Update of the main resource: only metadata changes."""
     new["spec"], new["status"] = old.get("spec", {}), old.get("status", {})
 
 
 def _take_status(new: Document, old: Document) -> None:
-    """Status: all of it, but conditions that tell of approval stay as they are.
+    """Update of the status: all of it changes but the conditions that tell of approval.
 
     If some are added or removed none can be put in its place; that is an error.
     """
     new["spec"] = old.get("spec", {})
     for kind in _APPROVALS:
-        before = _of_type(old, kind)
-        if len(_of_type(new, kind)) == len(before):
+        before = _conditions_of_type(old, kind)
+        if len(_conditions_of_type(new, kind)) == len(before):
             rest = iter(before)
             conditions = [next(rest) if c.get("type") == kind else c for c in _conditions(new)]
             _set_conditions(new, conditions)
 
 
 def _take_conditions(new: Document, old: Document) -> None:
-    """Approval: nothing but the conditions."""
+    """Update of the approval: only conditions change."""
     conditions = _conditions(new)
     new["spec"] = old.get("spec", {})
     new["status"] = dict(old.get("status", {}))
@@ -227,7 +264,7 @@ def _conditions(document: Document) -> list[Document]:
 
 
 def date_conditions(stamp: WriteContext, new: Document, old: Document) -> None:
-    """Write into conditions when they were last seen, and when they became what they are, if nobody says so.
+    """Sets the times of conditions that have none: of this update, and of the last transition.
 
     Source: populateConditionTimestamps.
     """
@@ -244,7 +281,10 @@ def validate_certificate_request_update(
     new: Document, old: Document, *, sets_approval: bool = False, sets_certificate: bool = False
 ) -> Errors:
     errors = _validate_conditions(new, old) + _validate_certificate(new, old)
-    changes = [(kind, _of_type(new, kind), _of_type(old, kind)) for kind in _LASTING]
+    changes = [
+        (kind, _conditions_of_type(new, kind), _conditions_of_type(old, kind))
+        for kind in _PERMANENT_CONDITIONS
+    ]
     path = "status.conditions"
     errors += [
         forbidden(path, f"updates may not remove a condition of type {go_quote(kind)}")
@@ -266,19 +306,19 @@ def validate_certificate_request_update(
     return errors
 
 
-def _of_type(document: Document, kind: str) -> list[Document]:
+def _conditions_of_type(document: Document, kind: str) -> list[Document]:
     return [condition for condition in _conditions(document) if condition.get("type") == kind]
 
 
 def _validate_conditions(new: Document, old: Document) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
-    both_before = all(_of_type(old, kind) for kind in _APPROVALS)
+    both_before = all(_conditions_of_type(old, kind) for kind in _APPROVALS)
     for where, condition in items(new.get("status", {}), "conditions", "status"):
         kind, status = condition.get("type", ""), condition.get("status", "")
         if not kind:
             errors.append(required(f"{where}.type"))
-        allowed = ("True",) if kind in _LASTING else _TRUTHS
+        allowed = ("True",) if kind in _PERMANENT_CONDITIONS else _TRUTHS
         if not status:
             errors.append(required(f"{where}.status"))
         elif status not in allowed:
@@ -325,3 +365,24 @@ APPROVAL_UPDATE: Final = UpdateStrategy(
     partial(validate_certificate_request_update, sets_approval=True),
     stamp=date_conditions,
 )
+
+
+# ---- columns
+
+
+def _any_name(name: str) -> list[str]:
+    return []
+
+
+def _duration(document: Document, now: float) -> str:
+    seconds = at(document, "spec", "expirationSeconds")
+    return "<none>" if seconds is None else table.duration(seconds)
+
+
+def _condition(document: Document, now: float) -> str:
+    """Shows the decision, whether signing failed, and whether there is a certificate."""
+    kinds = {condition.get("type") for condition in at(document, "status", "conditions") or ()}
+    condition = "Denied" if "Denied" in kinds else "Approved" if "Approved" in kinds else "Pending"
+    if "Failed" in kinds:
+        condition += ",Failed"
+    return f"{condition},Issued" if at(document, "status", "certificate") else condition

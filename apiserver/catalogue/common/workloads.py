@@ -1,4 +1,4 @@
-"""Checks that the kinds which run pods share: their selectors, templates, and numbers of pods."""
+"""What the kinds that run pods share: checks of selectors, templates, counts and statuses, and the scale."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from apiserver.field_errors import forbidden, invalid, not_supported, required
-from apiserver.meta import names
-from apiserver.validation.checks import Errors, at, immutable, label_selector, non_negative, selects
+from apiserver.catalogue.subresources import scale
+from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta import names, table
+from apiserver.registry.served_resource import ScaleFields
+from apiserver.validation.checks import immutable, non_negative
+from apiserver.validation.documents import at
+from apiserver.validation.label_selectors import label_selector, selects
 from apiserver.vocabulary import Document
 
 # ---- numbers of pods, or percentages of them
@@ -23,39 +27,39 @@ _DIGITS_MAX: Final = 18
 
 
 def validate_int_or_percent(path: str, value: int | str | None) -> Errors:
-    """A number that is not negative, or a percentage."""
+    """Checks a number that may not be negative, or a percentage."""
     if isinstance(value, str):
         return [] if _is_percent(value) else [invalid(path, value, _PERCENT_TEXT)]
     return non_negative(path, value)
 
 
 def validate_percent_at_most_100(path: str, value: int | str | None) -> Errors:
-    """A percentage is not more than all."""
-    if isinstance(value, str) and _is_percent(value) and amount(value) > 100:
+    """Checks that a percentage is not more than 100."""
+    if isinstance(value, str) and _is_percent(value) and int_or_percent_value(value) > 100:
         return [invalid(path, value, "must not be greater than 100%")]
     return []
 
 
-def amount(value: int | str | None) -> int:
-    """The number itself, or that before the percent sign; 0 if there is none."""
+def int_or_percent_value(value: int | str | None) -> int:
+    """Returns the number itself, or the one before the percent sign; 0 if there is none."""
     if not isinstance(value, str):
         return value or 0
     digits = value.removesuffix("%").lstrip("0")[:_DIGITS_MAX]
     return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
-def as_go(value: Any) -> Any:
-    """A structure as Kubernetes' messages show those that have no names in JSON of their own."""
+def go_struct_fields(value: Any) -> Any:
+    """Returns a structure as Kubernetes prints those that have no JSON names."""
     if isinstance(value, dict):
-        return {key[:1].upper() + key[1:]: as_go(child) for key, child in value.items()}
-    return [as_go(child) for child in value] if isinstance(value, list) else value
+        return {key[:1].upper() + key[1:]: go_struct_fields(child) for key, child in value.items()}
+    return [go_struct_fields(child) for child in value] if isinstance(value, list) else value
 
 
 # ---- selector and template
 
 
 def validate_selector(spec: Document, *, kind: str, is_required: bool = True) -> Errors:
-    """`spec.selector`: there, well-formed, and not empty."""
+    """Checks that `spec.selector` is there, well-formed, and not empty."""
     selector = spec.get("selector")
     if selector is None:
         return [required("spec.selector")] if is_required else []
@@ -66,7 +70,7 @@ def validate_selector(spec: Document, *, kind: str, is_required: bool = True) ->
 
 
 def validate_selector_matches_template(spec: Document) -> Errors:
-    """The selector, which is well-formed if it is there, selects the pods of the template."""
+    """Checks that a well-formed selector selects the pods of the template."""
     labels = at(spec, "template", "metadata", "labels")
     selector = spec.get("selector")
     if selector is not None and selects(selector, labels or {}):
@@ -76,7 +80,7 @@ def validate_selector_matches_template(spec: Document) -> Errors:
 
 
 def validate_always_restarts(template: Document, *, kind: str) -> Errors:
-    """Pods are started again whenever they end, and have no deadline."""
+    """Checks that pods are always restarted, and have no deadline."""
     path, spec = "spec.template.spec", template.get("spec") or {}
     errors: Errors = []
     if spec.get("restartPolicy") != "Always":
@@ -99,7 +103,7 @@ def validate_counts(status: Document, fields: Iterable[str]) -> Errors:
 
 
 def validate_at_most(status: Document, fields: Iterable[str], limit: str, text: str) -> Errors:
-    """None of the fields has more than the field `limit` has."""
+    """Checks that none of the fields is greater than the field `limit`."""
     most = status.get(limit) or 0
     counts = {field: status.get(field) or 0 for field in fields}
     return [invalid(f"status.{field}", count, text) for field, count in counts.items() if count > most]
@@ -115,13 +119,29 @@ def validate_collision_count(new: Document, old: Document) -> Errors:
 # ---- warnings
 
 
-def warn_name(document: Document) -> list[str]:
-    """Pods are called after the object, and hosts after the pods."""
-    problems = names.dns_label(document["metadata"].get("name", ""))
-    if not problems:
+def warn_name(new: Document, old: Document | None) -> list[str]:
+    """Warns, on create, of a name that is no DNS label: pods and their hosts are named after it."""
+    if old is not None or not (problems := names.dns_label(new["metadata"].get("name", ""))):
         return []
     text = (
         "this is used in Pod names and hostnames, which can result in surprising behavior; "
         "a DNS label is recommended"
     )
     return [f"metadata.name: {text}: [{' '.join(problems)}]"]
+
+
+# ---- the subresource scale, and columns
+
+
+def ready_of_desired(document: Document, now: float) -> str:
+    """A cell that shows how many pods are ready, of how many: `2/3`."""
+    ready = document.get("status", {}).get("readyReplicas", 0)
+    return f"{ready}/{document.get('spec', {}).get('replicas', 1)}"
+
+
+def _label_selector(document: Document) -> str:
+    selector = at(document, "spec", "selector")
+    return table.selector_text(selector) if selector else ""
+
+
+SCALE_SUBRESOURCE: Final = scale(ScaleFields(_label_selector))

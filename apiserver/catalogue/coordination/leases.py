@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-from apiserver.validation.checks import Errors, non_negative, positive
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.field_errors import Errors
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import non_negative, positive
 from apiserver.vocabulary import Document
 
 
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "coordination.",
+        "v1",
+        "leases",
+        "Lease",
+        "io.k8s.api.coordination.v1.Lease",
+        strategy=Strategy(
+            prepare_create=prepare_lease,
+            validate=validate_lease,
+            update=UpdateStrategy(prepare=prepare_lease),
+            allows_create_on_update=True,
+        ),
+        columns=columns(
+            Column("Holder", field_cell("spec", "holderIdentity"), description="Who holds the lease."), AGE
+        ),
+    )
+
+
 def prepare_lease(new: Document, old: Document | None = None) -> None:
-    """Coordinated leader election is alpha: what it says of a lease is not kept."""
+    """Drops the fields of coordinated leader election, which is alpha."""
     for field in ("strategy", "preferredHolder"):
         new.get("spec", {}).pop(field, None)
 

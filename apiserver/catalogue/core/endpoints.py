@@ -1,4 +1,4 @@
-"""What is set, checked and told of Endpoints. Source: pkg/apis/core/validation, ValidateEndpoints."""
+"""Endpoints. Source: pkg/apis/core/validation, ValidateEndpoints."""
 
 from __future__ import annotations
 
@@ -6,13 +6,35 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.core.services.validation import validate_non_special_ip, warn_ip
-from apiserver.field_errors import invalid, required
+from apiserver.brand import Brand
+from apiserver.catalogue.builtin_type import CORE, BuiltinType
+from apiserver.catalogue.core.services.validation import validate_non_special_ip
+from apiserver.catalogue.core.services.warnings import warn_ip
+from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.validation import checks
-from apiserver.validation.checks import CORE, Errors, items, named, one_of, setting
-from apiserver.vocabulary import Document
+from apiserver.validation.checks import ip_address, named, one_of, port_number
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import items
+from apiserver.vocabulary import Deprecation, Document
+
+
+def builtin_type(brand: Brand) -> BuiltinType:
+    return BuiltinType(
+        "",
+        "v1",
+        "endpoints",
+        "Endpoints",
+        f"{CORE}Endpoints",
+        deprecation=Deprecation("1.33", "", f"{brand.group('discovery')}/v1 EndpointSlice"),
+        short_names=("ep",),
+        defaults=DEFAULTS,
+        strategy=Strategy(validate=validate_endpoints, warn=warn_endpoints, allows_create_on_update=True),
+        columns=_COLUMNS,
+    )
+
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}EndpointPort": setting(protocol="TCP")})
 
@@ -35,7 +57,7 @@ def validate_endpoints(document: Document) -> Errors:
 
 def _address(path: str, address: Document) -> Errors:
     ip = address.get("ip", "")
-    wrong = checks.ip_address(f"{path}.ip", ip)
+    wrong = ip_address(f"{path}.ip", ip)
     errors = wrong + named(f"{path}.hostname", address.get("hostname"), names.dns_label, is_required=False)
     if (node := address.get("nodeName")) is not None:
         errors += [invalid(f"{path}.nodeName", node, problem) for problem in names.dns_subdomain(node)]
@@ -44,7 +66,7 @@ def _address(path: str, address: Document) -> Errors:
 
 def _port(path: str, port: Document, needs_name: bool) -> Errors:
     errors = named(f"{path}.name", port.get("name"), names.dns_label, is_required=needs_name)
-    errors += checks.port_number(f"{path}.port", port.get("port"))
+    errors += port_number(f"{path}.port", port.get("port"))
     errors += one_of(f"{path}.protocol", port.get("protocol"), ("SCTP", "TCP", "UDP"), required_text="")
     if (protocol := port.get("appProtocol")) is not None:
         errors += [invalid(f"{path}.appProtocol", protocol, text) for text in names.qualified_name(protocol)]
@@ -53,9 +75,36 @@ def _port(path: str, port: Document, needs_name: bool) -> Errors:
 
 def warn_endpoints(new: Document, old: Document | None) -> list[str]:
     return [
-        told
+        warning
         for path, subset in items(new, "subsets", "")
         for field in _ADDRESSES
         for where, address in items(subset, field, path)
-        for told in warn_ip(f"{where}.ip", address.get("ip", ""))
+        for warning in warn_ip(f"{where}.ip", address.get("ip", ""))
     ]
+
+
+# ---- columns
+
+_ENDPOINTS_SHOWN_MAX: Final = 3
+
+
+def _endpoints(document: Document, now: float) -> str:
+    found = []
+    for subset in document.get("subsets") or ():
+        addresses = subset.get("addresses") or ()
+        ports = subset.get("ports") or ()
+        found += [f"{a.get('ip')}:{p.get('port')}" for p in ports for a in addresses]
+        if not ports:
+            found += [str(a.get("ip")) for a in addresses]
+    if not found:
+        return "<none>"
+    shown = ",".join(found[:_ENDPOINTS_SHOWN_MAX])
+    hidden = len(found) - _ENDPOINTS_SHOWN_MAX
+    return f"{shown} + {hidden} more..." if hidden > 0 else shown
+
+
+_SUBSETS_TEXT: Final = (
+    "The addresses and ports behind the service that are ready, the first few of them. Those that are not "
+    "ready are left out."
+)
+_COLUMNS: Final = columns(Column("Endpoints", _endpoints, description=_SUBSETS_TEXT), AGE)

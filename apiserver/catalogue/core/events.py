@@ -1,25 +1,54 @@
-"""What is checked of core Events. Source: pkg/apis/core/validation, events.go, legacyValidateEvent."""
+"""Events. Source: pkg/apis/core/validation, events.go, legacyValidateEvent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
-from apiserver.field_errors import invalid, required
-from apiserver.meta import names
-from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors
+from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_text, field_texts
+from apiserver.field_errors import Errors, invalid, required
+from apiserver.meta import names, table
+from apiserver.meta.table import Column, Columns, field_cell
+from apiserver.registry.strategy import Strategy
 from apiserver.vocabulary import Document
 
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})
+
+def builtin_type(*, ttl_s: int) -> BuiltinType:
+    """ttl_s: how long an Event is kept after its last write."""
+    return BuiltinType(
+        "",
+        "v1",
+        "events",
+        "Event",
+        f"{CORE}Event",
+        short_names=("ev",),
+        strategy=Strategy(
+            name_rule=names.path_segment, validate=validate_event, allows_create_on_update=True, ttl_s=ttl_s
+        ),
+        columns=COLUMNS,
+        selectable_fields={
+            **field_texts(
+                "involvedObject.kind",
+                "involvedObject.namespace",
+                "involvedObject.name",
+                "involvedObject.uid",
+                "involvedObject.apiVersion",
+                "involvedObject.resourceVersion",
+                "involvedObject.fieldPath",
+                "reason",
+                "reportingComponent",
+                "type",
+            ),
+            "source": field_text("source", "component"),
+        },
+    )
+
 
 _SHORT_MAX: Final = 128
 _MESSAGE_MAX: Final = 1024
 
 
 def validate_event(document: Document) -> Errors:
-    """Events with an `eventTime` are new ones, which have to say more."""
+    """Checks an Event. One with an `eventTime` is of the new kind, and must have more fields."""
     involved = document.get("involvedObject", {}).get("namespace", "")
     namespace = document["metadata"].get("namespace", "")
     is_new = bool(document.get("eventTime"))
@@ -47,6 +76,65 @@ def _new_fields(document: Document) -> Errors:
 
 
 def _not_longer(path: str, text: str, limit: int) -> Errors:
-    if len(text.encode("utf-8", "surrogatepass")) <= limit:
+    if names.byte_length(text) <= limit:
         return []
     return [invalid(path, "", f"can have at most {limit} characters")]
+
+
+# ---- columns
+
+
+def _last_seen(document: Document, now: float) -> str:
+    series = document.get("series") or {}
+    moment = (
+        series.get("lastObservedTime")
+        or document.get("lastTimestamp")
+        or document.get("eventTime")
+        or document.get("firstTimestamp")
+    )
+    return table.age_of(moment, now)
+
+
+def _first_seen(document: Document, now: float) -> str:
+    return table.age_of(document.get("firstTimestamp") or document.get("eventTime"), now)
+
+
+def _event_object(document: Document, now: float) -> str:
+    involved = document.get("involvedObject", {})
+    kind, name = str(involved.get("kind", "")).lower(), str(involved.get("name", ""))
+    return f"{kind}/{name}" if kind else name
+
+
+def _event_source(document: Document, now: float) -> str:
+    source = document.get("source") or {}
+    component = source.get("component") or document.get("reportingComponent") or ""
+    host = source.get("host") or document.get("reportingInstance") or ""
+    return f"{component}, {host}" if component and host else component or host
+
+
+def _event_count(document: Document, now: float) -> int:
+    series = document.get("series") or {}
+    return int(series.get("count") or document.get("count") or 1)
+
+
+COLUMNS: Final = Columns(
+    (
+        Column("Last Seen", _last_seen, description="When this happened the last time."),
+        Column("Type", field_cell("type"), description="Normal, or Warning if somebody should look."),
+        Column(
+            "Reason", field_cell("reason"), description="Why it happened, as one word for programs to test."
+        ),
+        Column("Object", _event_object, description="What it happened to."),
+        Column(
+            "Subobject",
+            field_cell("involvedObject", "fieldPath"),
+            priority=1,
+            description="Which part of the object it concerns, if not all of it.",
+        ),
+        Column("Source", _event_source, priority=1, description="Who reports it."),
+        Column("Message", lambda d, now: str(d.get("message", "")).strip(), description="What happened."),
+        Column("First Seen", _first_seen, priority=1, description="When this happened for the first time."),
+        Column("Count", _event_count, priority=1, description="How often it has happened."),
+        Column("Name", table.name_of, format="name", priority=1, description="The event's own name."),
+    )
+)

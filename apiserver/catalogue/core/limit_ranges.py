@@ -1,4 +1,4 @@
-"""What is set and what is checked of LimitRanges.
+"""LimitRanges.
 
 Source: pkg/apis/core/v1/defaults.go, and pkg/apis/core/validation, ValidateLimitRange.
 """
@@ -10,23 +10,40 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final
 
+from apiserver.catalogue.builtin_type import CORE, BuiltinType
 from apiserver.catalogue.pod_specs.resource_requirements import (
     may_be_overcommitted,
     validate_container_resource_name,
     validate_resource_name,
 )
-from apiserver.field_errors import duplicate, forbidden, invalid, required
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required
 from apiserver.meta import names
+from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import CORE, Errors, items, quantity_of
+from apiserver.validation.checks import quantity_of
+from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "",
+        "v1",
+        "limitranges",
+        "LimitRange",
+        f"{CORE}LimitRange",
+        short_names=("limits",),
+        defaults=DEFAULTS,
+        strategy=Strategy(validate=validate_limit_range, allows_create_on_update=True),
+    )
+
 
 _TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
 _AMOUNTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
 def _default_item(item: Document) -> None:
-    """Limits of containers: what is not said of a resource follows from what is."""
+    """Derives the limits and requests of containers that are absent from those that are there."""
     if item.get("type") != "Container":
         return
     limits, requests = item.get("default") or {}, item.get("defaultRequest") or {}
@@ -46,11 +63,11 @@ def validate_limit_range(document: Document) -> Errors:
     seen: set[str] = set()
     for path, item in items(document.get("spec") or {}, "limits", "spec"):
         kind = item.get("type", "")
-        errors += _type(f"{path}.type", kind)
+        errors += _validate_type(f"{path}.type", kind)
         if kind in seen:
             errors.append(duplicate(f"{path}.type", kind))
         seen.add(kind)
-        errors += _names(path, item, kind)
+        errors += _validate_names(path, item, kind)
         for name in dict.fromkeys(name for field in _AMOUNTS for name in _amounts(item, kind, field)):
             errors += _validate_order(
                 path, name, {field: _amounts(item, kind, field).get(name) for field in _AMOUNTS}
@@ -59,18 +76,18 @@ def validate_limit_range(document: Document) -> Errors:
 
 
 def _amounts(item: Document, kind: str, field: str) -> Mapping[str, Any]:
-    """Pods as a whole have no defaults, which is told once."""
+    """Returns the amounts in a field. Defaults of pods as a whole are an error that is told once."""
     return {} if kind == "Pod" and field.startswith("default") else item.get(field) or {}
 
 
-def _type(path: str, kind: str) -> Errors:
+def _validate_type(path: str, kind: str) -> Errors:
     errors = [invalid(path, kind, problem) for problem in names.qualified_name(kind)]
     if not errors and "/" not in kind and kind not in _TYPES:
         errors.append(invalid(path, kind, "must be a standard limit type or fully qualified"))
     return errors
 
 
-def _names(path: str, item: Document, kind: str) -> Errors:
+def _validate_names(path: str, item: Document, kind: str) -> Errors:
     check = validate_container_resource_name if kind in ("Pod", "Container") else validate_resource_name
     errors: Errors = []
     for field in _AMOUNTS:
@@ -90,8 +107,8 @@ def _validate_storage_bound(path: str, item: Document, kind: str) -> Errors:
     return [required(f"{path}.limits", text)]
 
 
-# Of two amounts of a resource, the first may not be greater than the second: where that is told, the amount
-# shown, and what the two are called.
+# Pairs of amounts of which the first may not be greater than the second: the field of the error, the amount
+# that it shows, and what the two are called.
 _ORDER: Final = (
     ("min", "max", "min", "min", "min value", "max value"),
     ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value", "default request value"),
@@ -106,14 +123,14 @@ _ORDER: Final = (
 
 
 def _validate_order(path: str, name: str, of: Mapping[str, Any]) -> Errors:
-    """Whether the amounts of one resource fit together; of: None where nothing is said."""
+    """Checks that the amounts of one resource fit together. of: by field, None if it is absent."""
     errors: Errors = []
     for low, high, field, shown, low_text, high_text in _ORDER:
         if of[low] is not None and of[high] is not None and quantity_of(of[low]) > quantity_of(of[high]):
             text = f"{low_text} {of[low]} is greater than {high_text} {of[high]}"
             errors.append(invalid(f"{path}.{field}[{name}]", of[shown], text))
     if of["maxLimitRequestRatio"] is not None:
-        errors += _ratio(f"{path}.maxLimitRequestRatio[{name}]", of)
+        errors += _validate_ratio(f"{path}.maxLimitRequestRatio[{name}]", of)
     default, request = of["default"], of["defaultRequest"]
     if may_be_overcommitted(name) or default is None or request is None:
         return errors
@@ -123,7 +140,7 @@ def _validate_order(path: str, name: str, of: Mapping[str, Any]) -> Errors:
     return errors
 
 
-def _ratio(path: str, of: Mapping[str, Any]) -> Errors:
+def _validate_ratio(path: str, of: Mapping[str, Any]) -> Errors:
     shown, ratio = of["maxLimitRequestRatio"], quantity_of(of["maxLimitRequestRatio"]).value
     errors: Errors = []
     if ratio < 1:

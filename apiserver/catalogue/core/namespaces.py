@@ -1,4 +1,4 @@
-"""What is set and what is checked of Namespaces.
+"""Namespaces.
 
 `label` is the deployment's label that holds a namespace's name. Source: pkg/registry/core/namespace,
 strategy.go, and pkg/apis/core/validation, ValidateNamespace.
@@ -6,18 +6,50 @@ strategy.go, and pkg/apis/core/validation, ValidateNamespace.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from functools import partial
 from typing import Final
 
-from apiserver.field_errors import invalid
+from apiserver.brand import Brand
+from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_texts, status_subresource
+from apiserver.field_errors import Errors, invalid
 from apiserver.meta import names, object_meta
-from apiserver.registry.strategy import keep_status
-from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.vocabulary import Document
 
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})
+
+def builtin_type(brand: Brand) -> BuiltinType:
+    label = brand.namespace_name_label
+    return BuiltinType(
+        "",
+        "v1",
+        "namespaces",
+        "Namespace",
+        f"{CORE}Namespace",
+        is_namespaced=False,
+        short_names=("ns",),
+        verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
+        subresources=(
+            status_subresource(validate_namespace_status),
+            Subresource(
+                "finalize",
+                verbs=("update",),
+                update=UpdateStrategy(partial(prepare_namespace_finalize, label=label)),
+            ),
+        ),
+        strategy=Strategy(
+            name_rule=names.dns_label,
+            prepare_create=partial(prepare_namespace_create, label=label),
+            validate=validate_namespace,
+            update=UpdateStrategy(partial(prepare_namespace_update, label=label)),
+            mark_deleted=mark_namespace_deleted,
+            blockers=namespace_blockers,
+        ),
+        columns=_COLUMNS,
+        selectable_fields=field_texts("status.phase"),
+    )
+
 
 _FINALIZER: Final = "kubernetes"
 
@@ -57,7 +89,7 @@ def validate_namespace(document: Document) -> Errors:
 
 
 def validate_namespace_status(new: Document, old: Document) -> Errors:
-    """A namespace terminates if it is being deleted, and only then."""
+    """Checks that the phase is Terminating exactly if the namespace is being deleted."""
     phase = new.get("status", {}).get("phase", "")
     is_deleted = "deletionTimestamp" in new["metadata"]
     expected, state = ("Terminating", "not empty") if is_deleted else ("Active", "empty")
@@ -73,3 +105,9 @@ def mark_namespace_deleted(document: Document, now: str) -> None:
 
 def namespace_blockers(document: Document) -> list[str]:
     return [*object_meta.finalizers(document), *(document.get("spec", {}).get("finalizers") or ())]
+
+
+# ---- columns
+
+_PHASE_TEXT: Final = "The phase of the namespace: Active, or Terminating while its contents are removed."
+_COLUMNS: Final = columns(Column("Status", field_cell("status", "phase"), description=_PHASE_TEXT), AGE)

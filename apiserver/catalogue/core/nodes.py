@@ -1,4 +1,4 @@
-"""What is set, checked and told of Nodes.
+"""Nodes.
 
 Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation (ValidateNode), pkg/registry/core/node, and
 plugin/pkg/admission/nodetaint for the taint of new nodes.
@@ -6,21 +6,46 @@ plugin/pkg/admission/nodetaint for the taint of new nodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.core.config_maps import key
-from apiserver.catalogue.core.services.preparation import family_of
-from apiserver.catalogue.pod_specs.resource_requirements import amount
+from apiserver.catalogue import subresources
+from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_text, status_subresource
+from apiserver.catalogue.core.services.addresses import family_of
+from apiserver.catalogue.pod_specs.resource_requirements import validate_amount
 from apiserver.catalogue.pod_specs.scheduling import TAINT_EFFECTS
-from apiserver.field_errors import FieldError, duplicate, forbidden, invalid, required
+from apiserver.field_errors import Errors, FieldError, duplicate, forbidden, invalid, required
 from apiserver.meta import names
-from apiserver.registry.strategy import keep_status
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation import checks
-from apiserver.validation.checks import CORE, Errors, items, one_of
+from apiserver.validation.checks import cidr, one_of
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "",
+        "v1",
+        "nodes",
+        "Node",
+        f"{CORE}Node",
+        is_namespaced=False,
+        short_names=("no",),
+        subresources=(subresources.proxy("NodeProxyOptions"), status_subresource(validate_node_update)),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=prepare_node_create,
+            validate=validate_node,
+            warn=warn_node,
+            update=UpdateStrategy(keep_status, validate_node_update),
+        ),
+        columns=_COLUMNS,
+        selectable_fields={"spec.unschedulable": field_text("spec", "unschedulable", default="false")},
+    )
+
 
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _POD_CIDRS_KEPT: Final = 'node updates may not change podCIDR except from "" to valid'
@@ -28,7 +53,7 @@ _PROVIDER_KEPT: Final = 'node updates may not change providerID except from "" t
 
 
 def _default_spec(spec: Document) -> None:
-    """`podCIDR` is the first of `podCIDRs`; where they disagree, it is meant."""
+    """Makes `podCIDR` the first of `podCIDRs`; where they disagree, `podCIDR` wins."""
     cidr, cidrs = spec.get("podCIDR"), spec.get("podCIDRs")
     if cidr and (not cidrs or cidrs[0] != cidr):
         spec["podCIDRs"] = [cidr]
@@ -37,7 +62,7 @@ def _default_spec(spec: Document) -> None:
 
 
 def _default_status(status: Document) -> None:
-    """Where nothing is kept back, pods can have all there is."""
+    """Makes all capacity allocatable if nothing is reserved."""
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
 
@@ -48,13 +73,10 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
 
 
 def prepare_node_create(document: Document) -> None:
-    """Nothing is scheduled to a node until somebody has found it ready."""
+    """Taints a new node, so that nothing is scheduled to it before it is ready."""
     taints = document.setdefault("spec", {}).get("taints") or []
     if not any(_identity(taint) == _identity(_NOT_READY) for taint in taints):
         document["spec"]["taints"] = [*taints, dict(_NOT_READY)]
-
-
-prepare_node_update: Final = keep_status
 
 
 def validate_node(document: Document) -> Errors:
@@ -62,7 +84,7 @@ def validate_node(document: Document) -> Errors:
     errors = _taints("metadata.taints", spec.get("taints") or ()) + _resources(document)
     cidrs = spec.get("podCIDRs") or []
     for path, each in items(spec, "podCIDRs", "spec"):
-        errors += checks.cidr(path, each)
+        errors += cidr(path, each)
     if len(cidrs) > 1:
         families = {family_of(each.partition("/")[0]) for each in cidrs}
         if len(cidrs) > 2 or len(families) < 2:
@@ -79,8 +101,8 @@ def validate_node(document: Document) -> Errors:
 def _resources(document: Document) -> Errors:
     errors: Errors = []
     for field in ("capacity", "allocatable"):
-        for name, value in (checks.at(document, "status", field) or {}).items():
-            errors += amount(f"status.{field}.{name}", name, value)
+        for name, value in (at(document, "status", field) or {}).items():
+            errors += validate_amount(f"status.{field}.{name}", name, value)
     return errors
 
 
@@ -104,15 +126,15 @@ def _taints(path: str, taints: Sequence[Document]) -> Errors:
                 "Effect": taint.get("effect", ""),
                 "TimeAdded": taint.get("timeAdded"),
             }
-            told = duplicate(where, shown)
-            text = f"{told.message}: taints must be unique by key and effect pair"
-            errors.append(FieldError(where, told.reason, text))
+            error = duplicate(where, shown)
+            text = f"{error.message}: taints must be unique by key and effect pair"
+            errors.append(FieldError(where, error.reason, text))
         seen.add(_identity(taint))
     return errors
 
 
 def validate_node_update(new: Document, old: Document) -> Errors:
-    """Of the node, and of its status."""
+    """Checks an update of a node, or of its status."""
     spec, old_spec = new.get("spec") or {}, old.get("spec") or {}
     errors: Errors = []
     seen: set[tuple[str, str]] = set()
@@ -128,7 +150,7 @@ def validate_node_update(new: Document, old: Document) -> Errors:
         errors.append(forbidden("spec.providerID", _PROVIDER_KEPT))
     if (source := spec.get("configSource")) is not None:
         errors += _config_source("spec.configSource", source, is_status=False)
-    for path, source in (checks.at(new, "status", "config") or {}).items():
+    for path, source in (at(new, "status", "config") or {}).items():
         if path in ("assigned", "active", "lastKnownGood"):
             errors += _config_source(f"status.config.{path}", source, is_status=True)
     if spec.get("externalID", "") != old_spec.get("externalID", ""):
@@ -137,7 +159,7 @@ def validate_node_update(new: Document, old: Document) -> Errors:
 
 
 def _config_source(path: str, source: Document, *, is_status: bool) -> Errors:
-    """A field that no longer does anything, and is still checked."""
+    """Checks a field that no longer has an effect."""
     found = source.get("configMap")
     if found is None:
         return [invalid(path, source, "exactly one reference subfield must be non-nil")]
@@ -151,7 +173,7 @@ def _config_source(path: str, source: Document, *, is_status: bool) -> Errors:
     for field, rule in (
         ("namespace", names.dns_label),
         ("name", names.dns_subdomain),
-        ("kubeletConfigKey", key),
+        ("kubeletConfigKey", names.config_map_key),
     ):
         if not (text := found.get(field, "")):
             errors.append(required(f"{path}.{field}", f"{field} must be set"))
@@ -162,9 +184,83 @@ def _config_source(path: str, source: Document, *, is_status: bool) -> Errors:
 
 def warn_node(new: Document, old: Document | None) -> list[str]:
     spec = new.get("spec") or {}
-    told = []
+    warnings = []
     if spec.get("configSource") is not None:
-        told.append("spec.configSource: the feature is removed")
+        warnings.append("spec.configSource: the feature is removed")
     if spec.get("externalID"):
-        told.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
-    return told
+        warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    return warnings
+
+
+# ---- columns
+
+_ROLE_PREFIX: Final = "node-role.kubernetes.io/"
+_ROLE: Final = "kubernetes.io/role"
+
+
+def _status(document: Document, now: float) -> str:
+    ready = {
+        condition.get("type"): condition.get("status")
+        for condition in document.get("status", {}).get("conditions") or ()
+    }.get("Ready")
+    status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
+    return f"{status},SchedulingDisabled" if document.get("spec", {}).get("unschedulable") else status
+
+
+def _roles(document: Document, now: float) -> str:
+    labels: Mapping[str, str] = document["metadata"].get("labels") or {}
+    roles = {label.removeprefix(_ROLE_PREFIX) for label in labels if label.startswith(_ROLE_PREFIX)}
+    roles.add(labels.get(_ROLE, ""))
+    return ",".join(sorted(filter(None, roles))) or "<none>"
+
+
+def _address(kind: str) -> Callable[[Document, float], str]:
+    def cell(document: Document, now: float) -> str:
+        for address in document.get("status", {}).get("addresses") or ():
+            if address.get("type") == kind:
+                return str(address.get("address", ""))
+        return "<none>"
+
+    return cell
+
+
+def _info(field: str, default: str = "<unknown>") -> Callable[[Document, float], str]:
+    return lambda document, now: at(document, "status", "nodeInfo", field) or default
+
+
+_COLUMNS: Final = columns(
+    Column("Status", _status, description="Whether the node is ready for pods, and takes new ones."),
+    Column("Roles", _roles, description="What the node is for, as its labels say."),
+    AGE,
+    Column("Version", _info("kubeletVersion", ""), description="The version of the node's kubelet."),
+    Column(
+        "Internal-IP",
+        _address("InternalIP"),
+        priority=1,
+        description="The address under which the cluster knows the node.",
+    ),
+    Column(
+        "External-IP",
+        _address("ExternalIP"),
+        priority=1,
+        description="The address under which the node can be reached from outside, if it can.",
+    ),
+    Column(
+        "OS-Image",
+        _info("osImage"),
+        priority=1,
+        description="The operating system, as the node names it.",
+    ),
+    Column(
+        "Kernel-Version",
+        _info("kernelVersion"),
+        priority=1,
+        description="The version of the node's kernel.",
+    ),
+    Column(
+        "Container-Runtime",
+        _info("containerRuntimeVersion"),
+        priority=1,
+        description="What runs the containers, and in which version.",
+    ),
+)

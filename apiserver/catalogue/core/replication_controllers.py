@@ -1,4 +1,4 @@
-"""What is set, checked and told of ReplicationControllers and PodTemplates.
+"""ReplicationControllers.
 
 Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation, ValidateReplicationController.
 """
@@ -9,17 +9,53 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_text, status_subresource
 from apiserver.catalogue.common import workloads
-from apiserver.catalogue.pod_specs.templates import validate_template, warn_template
-from apiserver.field_errors import invalid, required
-from apiserver.registry.strategy import keep_status
+from apiserver.catalogue.common.columns import labels_cell, status_count
+from apiserver.catalogue.pod_specs.templates import (
+    container_columns,
+    validate_template,
+    with_template_warnings,
+)
+from apiserver.catalogue.subresources import scale
+from apiserver.field_errors import Errors, invalid, required
+from apiserver.meta import table
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.served_resource import ScaleFields
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import CORE, Errors, at, non_negative, setting
+from apiserver.validation.checks import non_negative
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "",
+        "v1",
+        "replicationcontrollers",
+        "ReplicationController",
+        f"{CORE}ReplicationController",
+        short_names=("rc",),
+        categories=("all",),
+        subresources=(_SCALE, status_subresource(validate_controller_status)),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=prepare_controller_create,
+            validate=validate_controller,
+            warn=with_template_warnings("spec", "template", warn=workloads.warn_name),
+            update=UpdateStrategy(keep_status),
+            has_generation=True,
+            orphans_by_default=True,
+        ),
+        columns=_COLUMNS,
+        selectable_fields={"status.replicas": field_text("status", "replicas", default="0")},
+    )
+
+
 def _default_controller(document: Document) -> None:
-    """A controller is labelled as its pods are, and selects them by all their labels."""
+    """Labels a controller like its pods, and lets it select them by all their labels."""
     labels = at(document, "spec", "template", "metadata", "labels")
     if not labels:
         return
@@ -39,9 +75,6 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
 
 def prepare_controller_create(document: Document) -> None:
     document["status"] = {"replicas": 0}
-
-
-prepare_controller_update: Final = keep_status
 
 
 def validate_controller(document: Document) -> Errors:
@@ -72,22 +105,36 @@ def validate_controller_status(new: Document, old: Document) -> Errors:
     return errors + workloads.validate_at_most(status, ("availableReplicas",), "readyReplicas", text)
 
 
-def warn_controller(new: Document, old: Document | None) -> list[str]:
-    told = workloads.warn_name(new) if old is None else []
-    template = at(new, "spec", "template")
-    if template is not None and (old is None or template != at(old, "spec", "template")):
-        told += warn_template("spec.template", template)
-    return told
-
-
 # ---- PodTemplate
 
 
-def validate_pod_template(document: Document) -> Errors:
-    return validate_template("template", document.get("template") or {})
+# ---- the subresource scale, and columns
 
 
-def warn_pod_template(new: Document, old: Document | None) -> list[str]:
-    if old is not None and new.get("template") == old.get("template"):
-        return []
-    return warn_template("template", new.get("template") or {})
+def _equalities(document: Document) -> str:
+    labels = at(document, "spec", "selector")
+    return table.selector_text({"matchLabels": labels}) if labels else ""
+
+
+_SCALE: Final = scale(ScaleFields(_equalities))
+
+_COLUMNS: Final = columns(
+    Column(
+        "Desired",
+        field_cell("spec", "replicas", default=1),
+        type="integer",
+        description="How many pods are wanted.",
+    ),
+    Column("Current", status_count("replicas"), type="integer", description="How many pods there are."),
+    Column(
+        "Ready", status_count("readyReplicas"), type="integer", description="How many of the pods are ready."
+    ),
+    AGE,
+    *container_columns("spec", "template", priority=1),
+    Column(
+        "Selector",
+        labels_cell("spec", "selector"),
+        priority=1,
+        description="The labels by which the pods are found.",
+    ),
+)

@@ -1,4 +1,4 @@
-"""What is set and what is checked of Secrets. Source: pkg/apis/core/validation, ValidateSecret."""
+"""Secrets. Source: pkg/apis/core/validation, ValidateSecret."""
 
 from __future__ import annotations
 
@@ -9,11 +9,40 @@ from typing import Final
 
 import orjson
 
-from apiserver.catalogue.core.config_maps import SIZE_MAX, decoded_size, key, validate_immutable_flag
-from apiserver.field_errors import invalid, required, too_long
+from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_texts
+from apiserver.catalogue.core.config_maps import (
+    DATA_TEXT,
+    SIZE_MAX,
+    decoded_size,
+    validate_immutable_flag,
+)
+from apiserver.field_errors import Errors, invalid, required, too_long
+from apiserver.meta import names, table
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import CORE, Errors, immutable, setting
+from apiserver.validation.checks import immutable
+from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "",
+        "v1",
+        "secrets",
+        "Secret",
+        f"{CORE}Secret",
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=prepare_secret,
+            validate=validate_secret,
+            update=UpdateStrategy(prepare_secret_update, validate_secret_update),
+        ),
+        columns=_COLUMNS,
+        selectable_fields=field_texts("type"),
+    )
+
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}Secret": setting(type="Opaque")})
 
@@ -28,7 +57,7 @@ _JSON_OF_TYPES: Final = {
 
 
 def prepare_secret(document: Document) -> None:
-    """`stringData` is a way to write `data`; it is never stored."""
+    """Moves `stringData`, which is never stored, to `data`."""
     for name, text in (document.pop("stringData", None) or {}).items():
         document.setdefault("data", {})[name] = base64.b64encode(text.encode()).decode()
 
@@ -39,10 +68,12 @@ def prepare_secret_update(new: Document, old: Document) -> None:
 
 def validate_secret(document: Document) -> Errors:
     data = document.get("data") or {}
-    errors = [invalid(f"data[{name}]", name, problem) for name in data for problem in key(name)]
+    errors = [
+        invalid(f"data[{name}]", name, problem) for name in data for problem in names.config_map_key(name)
+    ]
     if sum(map(decoded_size, data.values())) > SIZE_MAX:
         errors.append(too_long("data", SIZE_MAX))
-    return errors + _of_type(document, data)
+    return errors + _validate_by_type(document, data)
 
 
 def validate_secret_update(new: Document, old: Document) -> Errors:
@@ -50,7 +81,7 @@ def validate_secret_update(new: Document, old: Document) -> Errors:
     return errors + validate_immutable_flag(new, old, ("data",))
 
 
-def _of_type(document: Document, data: Mapping[str, str]) -> Errors:
+def _validate_by_type(document: Document, data: Mapping[str, str]) -> Errors:
     kind = document.get("type", "")
     if kind == "kubernetes.io/service-account-token":
         account = (document["metadata"].get("annotations") or {}).get(_ACCOUNT_ANNOTATION)
@@ -76,3 +107,16 @@ def _json(data: Mapping[str, str], name: str) -> Errors:
         problem = f"{error}"
     # Whatever it is, it was meant to be secret.
     return [invalid(where, "<secret contents redacted>", problem)] if problem else []
+
+
+# ---- columns
+
+_TYPE_TEXT: Final = (
+    "What the secret is for, which lets programs handle it and decides which keys it must have; Opaque if it "
+    "is nothing special."
+)
+_COLUMNS: Final = columns(
+    Column("Type", field_cell("type"), description=_TYPE_TEXT),
+    Column("Data", table.count("data"), description=DATA_TEXT),
+    AGE,
+)

@@ -1,21 +1,52 @@
-"""What is set and told of ServiceAccounts. Source: pkg/registry/core/serviceaccount, strategy.go."""
+"""ServiceAccounts. Source: pkg/registry/core/serviceaccount, strategy.go."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
-from apiserver.schema.compile import Default
-from apiserver.vocabulary import Document
+from apiserver.brand import Brand
+from apiserver.catalogue import subresources
+from apiserver.catalogue.authentication import token_requests
+from apiserver.catalogue.builtin_type import CORE, BuiltinType
+from apiserver.meta.table import AGE, columns
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.vocabulary import Document, GroupVersion
 
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})
+
+def builtin_type(brand: Brand) -> BuiltinType:
+    return BuiltinType(
+        "",
+        "v1",
+        "serviceaccounts",
+        "ServiceAccount",
+        f"{CORE}ServiceAccount",
+        short_names=("sa",),
+        subresources=(
+            Subresource(
+                "token",
+                verbs=("create",),
+                kind="TokenRequest",
+                group_version=GroupVersion(brand.group("authentication"), "v1"),
+                definition=subresources.TOKEN_REQUEST,
+            ),
+        ),
+        defaults=token_requests.DEFAULTS,
+        strategy=Strategy(
+            prepare_create=prepare_service_account,
+            warn=warn_service_account,
+            update=UpdateStrategy(prepare_service_account_update),
+            returns_deleted=True,
+        ),
+        columns=columns(AGE),
+    )
+
 
 _ENFORCE_MOUNTABLE: Final = "kubernetes.io/enforce-mountable-secrets"
 
 
 def prepare_service_account(document: Document) -> None:
-    """Secrets are in the account's namespace, and nothing but their names is kept."""
+    """Keeps nothing of references to secrets but their names: secrets are in the account's namespace."""
     if secrets := document.get("secrets"):
         document["secrets"] = [{"name": each["name"]} if each.get("name") else {} for each in secrets]
 

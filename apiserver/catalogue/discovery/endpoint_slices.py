@@ -6,11 +6,43 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from apiserver.field_errors import duplicate, invalid, not_supported, required, too_many
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.columns import first_few
+from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
 from apiserver.meta import names, object_meta
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, immutable, items, named
+from apiserver.validation.checks import immutable, named
+from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "discovery.",
+        "v1",
+        "endpointslices",
+        "EndpointSlice",
+        "io.k8s.api.discovery.v1.EndpointSlice",
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            validate=validate_endpoint_slice,
+            update=UpdateStrategy(prepare_endpoint_slice_update, validate_endpoint_slice_update),
+            has_generation=True,
+        ),
+        columns=columns(
+            Column(
+                "AddressType",
+                field_cell("addressType"),
+                description="What the addresses are: IPv4, IPv6, or domain names (FQDN).",
+            ),
+            Column("Ports", _ports_cell, description="The ports of every endpoint, the first few of them."),
+            Column("Endpoints", _endpoints_cell, description="The addresses, the first few of them."),
+            AGE,
+        ),
+    )
+
 
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
@@ -32,7 +64,7 @@ DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.discovery.v1.EndpointPort"
 
 
 def prepare_endpoint_slice_update(new: Document, old: Document) -> None:
-    """A change of labels counts as a change of what the slice says."""
+    """Counts a change of labels as one of the spec."""
     meta, before = new["metadata"], old["metadata"]
     if (meta.get("labels") or {}) != (before.get("labels") or {}):
         meta["generation"] = before.get("generation", 0) + 1
@@ -144,7 +176,7 @@ _LINK_LOCAL_MULTICAST: Final = (
 
 
 def _special(address: ipaddress.IPv4Address | ipaddress.IPv6Address, text: str) -> list[str]:
-    """Addresses that no endpoint can have."""
+    """Returns why an address cannot be that of an endpoint."""
     problems = []
     if address.is_unspecified:
         problems.append(f"may not be unspecified ({text})")
@@ -183,3 +215,20 @@ _ADDRESS_CHECKS: Final[Mapping[str, Callable[[str, str], Errors]]] = {
     "IPv6": _ipv6,
     "FQDN": _domain,
 }
+
+
+# ---- columns
+
+
+def _ports_cell(document: Document, now: float) -> str:
+    ports = document.get("ports") or ()
+    return first_few(
+        [str(port["port"]) if "port" in port else port.get("name") or "*" for port in ports], empty="<unset>"
+    )
+
+
+def _endpoints_cell(document: Document, now: float) -> str:
+    endpoints = document.get("endpoints") or ()
+    return first_few(
+        [address for endpoint in endpoints for address in endpoint.get("addresses") or ()], empty="<unset>"
+    )

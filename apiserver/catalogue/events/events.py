@@ -1,4 +1,4 @@
-"""Events as the group `events.k8s.io` has them: another form of the core group's, and stricter.
+"""Events of the group `events.k8s.io`, which are stored as the core group's Events.
 
 Source: pkg/apis/events/v1/conversion.go, pkg/apis/core/validation/events.go. Errors name fields as the core
 group does. Row T08.
@@ -6,14 +6,45 @@ group does. Row T08.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from apiserver.field_errors import invalid, required
-from apiserver.validation.checks import Errors, immutable
+from apiserver.catalogue.builtin_type import BuiltinType, StoredAs, field_text
+from apiserver.catalogue.core import events as core_events
+from apiserver.catalogue.core.events import validate_event
+from apiserver.catalogue.events import events
+from apiserver.field_errors import Errors, invalid, required
+from apiserver.meta.table import Columns
+from apiserver.registry.served_resource import FieldGetter
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import immutable
 from apiserver.vocabulary import Document
 
-# Fields by their names here and in the core group, where they differ.
+
+def builtin_type(*, ttl_s: int) -> BuiltinType:
+    """ttl_s: how long an Event is kept after its last write."""
+    return BuiltinType(
+        "events.",
+        "v1",
+        "events",
+        "Event",
+        "io.k8s.api.events.v1.Event",
+        short_names=("ev",),
+        strategy=Strategy(
+            validate=validate_event,
+            validate_create=validate_new_event_create,
+            update=UpdateStrategy(validate=validate_new_event_update),
+            allows_create_on_update=True,
+            ttl_s=ttl_s,
+        ),
+        columns=_COLUMNS,
+        selectable_fields=_FIELDS,
+        stored_as=StoredAs("", "v1", "events", "Event", to_core, from_core),
+    )
+
+
+# The names of fields in the core group by their names here, where they differ.
 _NAMES: Final[Mapping[str, str]] = {
     "note": "message",
     "regarding": "involvedObject",
@@ -23,7 +54,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "deprecatedFirstTimestamp": "firstTimestamp",
     "deprecatedLastTimestamp": "lastTimestamp",
 }
-# What the core group shows even if it is empty.
+# Fields that the core group shows even if they are empty.
 _SHOWN_THERE: Final[Mapping[str, Any]] = {"reportingComponent": "", "reportingInstance": ""}
 
 
@@ -54,7 +85,7 @@ _TYPES: Final = ("Normal", "Warning")
 
 
 def validate_new_event_create(document: Document) -> Errors:
-    """What holds for events that are created through this group: no fields of old ones."""
+    """Checks events that are created through this group: they have no fields of old ones."""
     errors = _series(document)
     if not document.get("eventTime"):
         errors.append(required("eventTime"))
@@ -68,8 +99,8 @@ def validate_new_event_create(document: Document) -> Errors:
     return errors
 
 
-# In Kubernetes' order; by the names of the core group, and as errors name them.
-_LASTING: Final = (
+# In Kubernetes' order: the name in the core group, and the name in errors.
+_IMMUTABLE_FIELDS: Final = (
     ("involvedObject", "involvedObject"),
     ("reason", "reason"),
     ("message", "message"),
@@ -87,9 +118,9 @@ _LASTING: Final = (
 
 
 def validate_new_event_update(new: Document, old: Document) -> Errors:
-    """What happened has happened: only the series goes on."""
+    """Checks that nothing changes but the series."""
     errors = _series(new) if new.get("series") != old.get("series") else []
-    for field, shown in _LASTING:
+    for field, shown in _IMMUTABLE_FIELDS:
         errors += immutable(shown, new.get(field) or None, old.get(field) or None)
     return errors
 
@@ -104,3 +135,31 @@ def _series(document: Document) -> Errors:
     if not series.get("lastObservedTime"):
         errors.append(required("series.lastObservedTime"))
     return errors
+
+
+# ---- fields and columns
+
+# Selectable fields: their names here, and getters for the stored form.
+_FIELDS: Final[Mapping[str, FieldGetter]] = {
+    **{
+        f"regarding.{name}": field_text("involvedObject", name)
+        for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    },
+    "reason": field_text("reason"),
+    "reportingController": field_text("reportingComponent"),
+    "type": field_text("type"),
+}
+
+
+def _cell_of_core(cell: Callable[[Document, float], Any]) -> Callable[[Document, float], Any]:
+    def show(document: Document, now: float) -> Any:
+        as_core = dict(document)
+        events.to_core(as_core)
+        return cell(as_core, now)
+
+    return show
+
+
+_COLUMNS: Final = Columns(
+    tuple(replace(column, cell=_cell_of_core(column.cell)) for column in core_events.COLUMNS.columns)
+)

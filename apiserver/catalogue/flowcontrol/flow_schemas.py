@@ -1,54 +1,74 @@
-"""FlowSchemas and PriorityLevelConfigurations. Source: pkg/apis/flowcontrol/{validation,v1}, rows T01, T02.
+"""FlowSchemas. Source: pkg/apis/flowcontrol/{validation,v1}, rows T01, T02.
 
-The mandatory objects are those without which a server could not be reached; nobody changes what they say.
+The mandatory objects are those without which a server could not be reached; their specs are fixed.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required
+from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, clear_status
+from apiserver.catalogue.flowcontrol.condition_validation import validate_conditions
+from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, in_range, items, named
+from apiserver.validation.checks import named
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
-_PACKAGE: Final = "io.k8s.api.flowcontrol.v1."
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "flowcontrol.apiserver.",
+        "v1",
+        "flowschemas",
+        "FlowSchema",
+        "io.k8s.api.flowcontrol.v1.FlowSchema",
+        is_namespaced=False,
+        subresources=(STATUS_SUBRESOURCE,),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate=validate_flow_schema,
+            update=UpdateStrategy(prepare=keep_status),
+            has_generation=True,
+        ),
+        columns=columns(
+            Column(
+                "PriorityLevel",
+                field_cell("spec", "priorityLevelConfiguration", "name"),
+                description="The level that the requests are handled at.",
+            ),
+            Column(
+                "MatchingPrecedence",
+                field_cell("spec", "matchingPrecedence", default=0),
+                description="Of all schemas that match a request, the one with the least number takes it.",
+            ),
+            Column(
+                "DistinguisherMethod",
+                field_cell("spec", "distinguisherMethod", "type", default="<none>"),
+                description="What divides the requests into flows: ByUser, ByNamespace, or nothing.",
+            ),
+            AGE,
+            Column("MissingPL", _is_dangling, description="Whether the level is not there."),
+        ),
+    )
+
+
 _ALL: Final = "*"
 
 
-def _unless_zero(**values: int) -> Default:
-    """Numbers of which 0 means that nobody has chosen."""
-
-    def complete(value: Document) -> None:
-        for field, number in values.items():
-            value[field] = value.get(field) or number
-
-    return complete
+def _complete_spec(spec: Document) -> None:
+    spec["matchingPrecedence"] = spec.get("matchingPrecedence") or 1000
 
 
-def _unless_set(**values: int) -> Default:
-    def complete(value: Document) -> None:
-        for field, number in values.items():
-            if value.get(field) is None:
-                value[field] = number
-
-    return complete
+DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.flowcontrol.v1.FlowSchemaSpec": _complete_spec}
 
 
-DEFAULTS: Final[Mapping[str, Default]] = {
-    f"{_PACKAGE}FlowSchemaSpec": _unless_zero(matchingPrecedence=1000),
-    f"{_PACKAGE}QueuingConfiguration": _unless_zero(queues=64, handSize=8, queueLengthLimit=50),
-    f"{_PACKAGE}LimitedPriorityLevelConfiguration": _unless_set(
-        nominalConcurrencyShares=30, lendablePercent=0
-    ),
-    f"{_PACKAGE}ExemptPriorityLevelConfiguration": _unless_set(nominalConcurrencyShares=0, lendablePercent=0),
-}
-
-
-# ---- the mandatory objects: specs by name
+# ---- the specs of the mandatory objects, by name
 
 
 def _everything(level: str, precedence: int, groups: Sequence[str], **more: Any) -> Document:
@@ -83,20 +103,7 @@ MANDATORY_FLOW_SCHEMAS: Final[Mapping[str, Document]] = {
         distinguisherMethod={"type": "ByUser"},
     ),
 }
-MANDATORY_PRIORITY_LEVELS: Final[Mapping[str, Document]] = {
-    "exempt": {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}},
-    "catch-all": {
-        "type": "Limited",
-        "limited": {
-            "nominalConcurrencyShares": 5,
-            "lendablePercent": 0,
-            "limitResponse": {"type": "Reject"},
-        },
-    },
-}
 
-
-# ---- FlowSchema
 
 _PRECEDENCE_MAX: Final = 10_000
 _METHODS: Final = ("ByNamespace", "ByUser")
@@ -150,7 +157,7 @@ def _rule(path: str, rule: Document) -> Errors:
     return errors
 
 
-# By kind of subject: the field that says who it is.
+# The field that names the subject, by kind of subject.
 _SUBJECTS: Final = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
 
 
@@ -251,117 +258,9 @@ def _alone(path: str, values: Sequence[str], what: str) -> Errors:
     return []
 
 
-# ---- PriorityLevelConfiguration
-
-_LEVEL_TYPES: Final = ("Exempt", "Limited")
-_RESPONSES: Final = ("Queue", "Reject")
-_QUEUES_MAX: Final = 10_000_000
-_HASH_BITS: Final = 60
+# ---- columns
 
 
-def validate_priority_level(document: Document) -> Errors:
-    spec, name = document.get("spec", {}), document["metadata"].get("name", "")
-    kind, limited, exempt = spec.get("type", ""), spec.get("limited"), spec.get("exempt")
-    errors: Errors = []
-    if (name == "exempt") != (kind == "Exempt"):
-        text = "type must be 'Exempt' if and only if name is 'exempt'"
-        errors.append(invalid("spec.type", kind, text))
-    if kind == "Exempt":
-        if limited is not None:
-            errors.append(forbidden("spec.limited", "must be nil if the type is not Limited"))
-        errors += _shares("spec.exempt", exempt or {})
-    elif kind == "Limited":
-        if exempt is not None:
-            errors.append(forbidden("spec.exempt", "must be nil if the type is Limited"))
-        if limited is None:
-            errors.append(required("spec.limited", "must not be empty when type is Limited"))
-        else:
-            errors += _limited("spec.limited", limited)
-    else:
-        errors.append(not_supported("spec.type", kind, _LEVEL_TYPES))
-    return errors + _fixed(name, spec) + validate_conditions(document)
-
-
-def _fixed(name: str, spec: Document) -> Errors:
-    """How much the exempt level lends may be changed, but nothing else."""
-    fixed = MANDATORY_PRIORITY_LEVELS.get(name)
-    if fixed is None:
-        return []
-    changeable, exception = ("exempt", " except the 'spec.exempt' field") if name == "exempt" else ("", "")
-    if _without(spec, changeable) == _without(fixed, changeable):
-        return []
-    return [invalid("spec", spec, f"spec of '{name}'{exception} must equal the fixed value")]
-
-
-def _without(spec: Document, field: str) -> Document:
-    return {name: value for name, value in spec.items() if name != field}
-
-
-def _shares(path: str, value: Document) -> Errors:
-    shares = value.get("nominalConcurrencyShares")
-    errors: Errors = []
-    if shares is not None and shares < 0:
-        text = "must be a non-negative integer"
-        errors.append(invalid(f"{path}.nominalConcurrencyShares", shares, text))
-    return errors + in_range(f"{path}.lendablePercent", value.get("lendablePercent"), 0, 100)
-
-
-def _limited(path: str, limited: Document) -> Errors:
-    borrowing = limited.get("borrowingLimitPercent")
-    errors = _shares(path, limited)
-    if borrowing is not None and borrowing < 0:
-        text = "if specified, must be a non-negative integer"
-        errors.append(invalid(f"{path}.borrowingLimitPercent", borrowing, text))
-    response = limited.get("limitResponse", {})
-    where, kind, queuing = f"{path}.limitResponse", response.get("type", ""), response.get("queuing")
-    if kind not in _RESPONSES:
-        errors.append(not_supported(f"{where}.type", kind, _RESPONSES))
-    elif kind == "Reject" and queuing is not None:
-        text = "must be nil if limited.limitResponse.type is not Limited"
-        errors.append(forbidden(f"{where}.queuing", text))
-    elif kind == "Queue" and queuing is None:
-        text = "must not be empty if limited.limitResponse.type is Limited"
-        errors.append(required(f"{where}.queuing", text))
-    elif queuing is not None:
-        errors += _queuing(f"{where}.queuing", queuing)
-    return errors
-
-
-def _queuing(path: str, queuing: Document) -> Errors:
-    queues, hand = queuing.get("queues", 0), queuing.get("handSize", 0)
-    limit, hand_path = queuing.get("queueLengthLimit", 0), f"{path}.handSize"
-    errors: Errors = []
-    if limit <= 0:
-        errors.append(invalid(f"{path}.queueLengthLimit", limit, "must be positive"))
-    if queues <= 0:
-        errors.append(invalid(f"{path}.queues", queues, "must be positive"))
-    elif queues > _QUEUES_MAX:
-        text = f"must not be greater than {_QUEUES_MAX}"
-        errors.append(invalid(f"{path}.queues", queues, text))
-    if hand <= 0:
-        errors.append(invalid(hand_path, hand, "must be positive"))
-    elif hand > queues:
-        errors.append(invalid(hand_path, hand, f"should not be greater than queues ({queues})"))
-    elif math.ceil(math.log2(queues) * hand) > _HASH_BITS:
-        text = (
-            f"required entropy bits of deckSize {queues} and handSize {hand} should not be greater than "
-            f"{_HASH_BITS}"
-        )
-        errors.append(invalid(hand_path, hand, text))
-    return errors
-
-
-# ---- both
-
-
-def validate_conditions(document: Document) -> Errors:
-    errors: Errors = []
-    seen: set[str] = set()
-    for where, condition in items(document.get("status", {}), "conditions", "status"):
-        kind = condition.get("type", "")
-        if kind in seen:
-            errors.append(duplicate(f"{where}.type", kind))
-        seen.add(kind)
-        if not kind:
-            errors.append(required(f"{where}.type", "must not be empty"))
-    return errors
+def _is_dangling(document: Document, now: float) -> str:
+    conditions = at(document, "status", "conditions") or ()
+    return next((c.get("status", "") for c in conditions if c.get("type") == "Dangling"), "?")

@@ -1,32 +1,50 @@
-"""Ingresses and their classes. Source: pkg/apis/networking/validation."""
+"""Ingresses. Source: pkg/apis/networking/validation, ValidateIngress."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
 from typing import Final
 
-from apiserver.catalogue.rules.lengths import byte_length
-from apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
+from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
+from apiserver.catalogue.common.columns import first_few
+from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
-from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, at, immutable, items, named, port_name, port_number
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import named, port_name, port_number
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
-_PACKAGE: Final = "io.k8s.api.networking.v1."
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "networking.",
+        "v1",
+        "ingresses",
+        "Ingress",
+        "io.k8s.api.networking.v1.Ingress",
+        short_names=("ing",),
+        subresources=(status_subresource(validate_ingress_status_update),),
+        strategy=Strategy(
+            prepare_create=prepare_ingress_create,
+            validate=validate_ingress,
+            validate_create=validate_ingress_create,
+            warn=warn_ingress,
+            update=UpdateStrategy(prepare=keep_status),
+            has_generation=True,
+        ),
+        columns=columns(
+            Column("Class", _class_cell, description="The class of ingresses that this one belongs to."),
+            Column("Hosts", _hosts, description="The host names that it answers to, the first few of them."),
+            Column("Address", _addresses, description="Where it can be reached."),
+            Column("Ports", _ports, description="The ports that it listens at: 443, too, if it has TLS."),
+            AGE,
+        ),
+    )
+
+
 _CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
-
-
-def _complete_parameters(parameters: Document) -> None:
-    if parameters.get("scope") is None:
-        parameters["scope"] = "Cluster"
-
-
-DEFAULTS: Final[Mapping[str, Default]] = {f"{_PACKAGE}IngressClassParametersReference": _complete_parameters}
-
-
-# ---- Ingress
 
 
 def validate_ingress(document: Document) -> Errors:
@@ -127,7 +145,7 @@ def _backend(path: str, backend: Document) -> Errors:
     if resource is not None and service is not None:
         return [invalid(path, "", "cannot set both resource and service backends")]
     if resource is not None:
-        return _reference(f"{path}.resource", resource)
+        return validate_object_reference(f"{path}.resource", resource)
     if service is None:
         return [invalid(path, "", "resource or service backend is required")]
     errors = named(f"{path}.service.name", service.get("name"), names.dns1035_label)
@@ -144,8 +162,8 @@ def _backend(path: str, backend: Document) -> Errors:
     return errors
 
 
-def _reference(path: str, reference: Document) -> Errors:
-    """A reference to an object of any kind."""
+def validate_object_reference(path: str, reference: Document) -> Errors:
+    """Checks a reference to an object of any kind."""
     errors: Errors = []
     if (group := reference.get("apiGroup")) is not None:
         errors += [invalid(f"{path}.apiGroup", group, text) for text in names.dns_subdomain(group)]
@@ -163,7 +181,7 @@ _WILDCARD_TEXT: Final = (
 
 
 def _host(path: str, host: str) -> Errors:
-    """A host name; its first part may be `*`."""
+    """Checks a host name, whose first part may be `*`."""
     if "*" not in host:
         return [invalid(path, host, problem) for problem in names.dns_subdomain(host)]
     errors: Errors = []
@@ -187,60 +205,29 @@ def _is_ip(text: str) -> bool:
     return True
 
 
-# ---- IngressClass
-
-_CONTROLLER_BYTES_MAX: Final = 250
+# ---- columns
 
 
-def validate_ingress_class(document: Document) -> Errors:
-    spec = document.get("spec", {})
-    path, controller = "spec.controller", spec.get("controller", "")
-    errors: Errors = []
-    if not controller:
-        errors.append(required(path))
-    else:
-        if byte_length(controller) > _CONTROLLER_BYTES_MAX:
-            errors.append(too_long(path, _CONTROLLER_BYTES_MAX))
-        errors += domain_prefixed_path(path, controller)
-    if (parameters := spec.get("parameters")) is not None:
-        errors += _parameters("spec.parameters", parameters)
-    return errors
+def _class_cell(document: Document, now: float) -> str:
+    name = at(document, "spec", "ingressClassName")
+    if name is None:
+        name = at(document, "metadata", "annotations", "kubernetes.io/ingress.class")
+    return name or "<none>"
 
 
-def validate_ingress_class_update(new: Document, old: Document) -> Errors:
-    return immutable(
-        "spec.controller", at(new, "spec", "controller") or "", at(old, "spec", "controller") or ""
-    )
+def _hosts(document: Document, now: float) -> str:
+    hosts = [rule["host"] for rule in at(document, "spec", "rules") or () if rule.get("host")]
+    return first_few(hosts, empty="*")
 
 
-_SCOPES: Final = ("Cluster", "Namespace")
+def _addresses(document: Document, now: float) -> str:
+    ingress = at(document, "status", "loadBalancer", "ingress") or ()
+    return ",".join(sorted({each.get("ip") or each.get("hostname") or "" for each in ingress} - {""}))
 
 
-def _parameters(path: str, parameters: Document) -> Errors:
-    errors = _reference(path, parameters)
-    scope, namespace = parameters.get("scope"), parameters.get("namespace")
-    where = f"{path}.namespace"
-    if scope not in _SCOPES:
-        errors.append(not_supported(f"{path}.scope", scope or "", _SCOPES))
-    elif scope == "Cluster" and namespace is not None:
-        errors.append(forbidden(where, "`parameters.scope` is set to 'Cluster'"))
-    elif scope == "Namespace" and namespace is None:
-        errors.append(required(where, "`parameters.scope` is set to 'Namespace'"))
-    elif namespace is not None:
-        errors += [invalid(where, namespace, problem) for problem in names.dns_label(namespace)]
-    return errors
+def _ports(document: Document, now: float) -> str:
+    return "80, 443" if at(document, "spec", "tls") else "80"
 
 
-_is_http_path = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+").fullmatch
-_HTTP_PATH_TEXT: Final = (
-    r"must be a valid HTTP path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')"
-)
-
-
-def domain_prefixed_path(path: str, value: str) -> Errors:
-    """A domain and a path: `example.com/controller`."""
-    host, _, rest = value.partition("/")
-    if not host or not rest:
-        return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    errors = [invalid(path, host, problem) for problem in names.dns_subdomain(host)]
-    return errors if _is_http_path(rest) else [*errors, invalid(path, rest, _HTTP_PATH_TEXT)]
+def prepare_ingress_create(document: Document) -> None:
+    document["status"] = {"loadBalancer": {}}

@@ -6,10 +6,35 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.field_errors import forbidden, invalid, not_supported, required
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta import table
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, cidr, items, label_selector, port_name, port_number, setting
+from apiserver.validation.checks import cidr, port_name, port_number
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at, items
+from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "networking.",
+        "v1",
+        "networkpolicies",
+        "NetworkPolicy",
+        "io.k8s.api.networking.v1.NetworkPolicy",
+        short_names=("netpol",),
+        defaults=DEFAULTS,
+        strategy=Strategy(validate=validate_network_policy, has_generation=True),
+        columns=columns(
+            Column("Pod-Selector", _pod_selector, description="The labels of the pods that it is about."),
+            AGE,
+        ),
+    )
+
 
 _PACKAGE: Final = "io.k8s.api.networking.v1."
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
@@ -17,7 +42,7 @@ _TYPES: Final = ("Ingress", "Egress")
 
 
 def _complete(document: Document) -> None:
-    """Who says nothing of directions means ingress, and egress if there are rules for it."""
+    """Sets the policy types: Ingress, and Egress if there are rules for it."""
     spec = document.get("spec", {})
     if not spec.get("policyTypes"):
         spec["policyTypes"] = list(_TYPES) if spec.get("egress") else ["Ingress"]
@@ -105,3 +130,10 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 def _is_strict_subset(inner: _Network, outer: _Network) -> bool:
     return inner.network_address in outer and inner.prefixlen > outer.prefixlen
+
+
+# ---- columns
+
+
+def _pod_selector(document: Document, now: float) -> str:
+    return table.selector_text(at(document, "spec", "podSelector"))

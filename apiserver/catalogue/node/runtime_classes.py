@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs import resource_requirements
-from apiserver.catalogue.pod_specs.scheduling import tolerations
-from apiserver.field_errors import invalid
+from apiserver.catalogue.pod_specs.scheduling import validate_tolerations
+from apiserver.field_errors import Errors, invalid
 from apiserver.meta import names, object_meta
-from apiserver.validation.checks import Errors, immutable
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import immutable
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "node.",
+        "v1",
+        "runtimeclasses",
+        "RuntimeClass",
+        "io.k8s.api.node.v1.RuntimeClass",
+        is_namespaced=False,
+        strategy=Strategy(
+            validate_create=validate_runtime_class_create,
+            update=UpdateStrategy(validate=validate_runtime_class_update),
+        ),
+        columns=columns(
+            Column("Handler", field_cell("handler"), description="What nodes call the runtime."), AGE
+        ),
+    )
 
 
 def validate_runtime_class_create(document: Document) -> Errors:
     handler = document.get("handler", "")
     errors = [invalid("handler", handler, problem) for problem in names.dns_label(handler)]
     if overhead := document.get("overhead"):
-        errors += resource_requirements.overhead("overhead", overhead.get("podFixed") or {})
+        errors += resource_requirements.validate_overhead("overhead", overhead.get("podFixed") or {})
     if scheduling := document.get("scheduling"):
         errors += object_meta.validate_labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
-        errors += tolerations("scheduling.tolerations", scheduling.get("tolerations") or ())
+        errors += validate_tolerations("scheduling.tolerations", scheduling.get("tolerations") or ())
     return errors
 
 

@@ -1,4 +1,4 @@
-"""Containers of pods: the regular ones, those that run first, and those that are added to look inside.
+"""Containers of pods: regular, init and ephemeral containers.
 
 Source: pkg/apis/core/validation, validateContainers, validateInitContainers, validateEphemeralContainers.
 """
@@ -21,9 +21,10 @@ from apiserver.catalogue.pod_specs.volumes import (
     validate_descending_path,
     validate_no_backsteps,
 )
-from apiserver.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_found, not_supported, required
 from apiserver.meta import names
-from apiserver.validation.checks import PORT_MAX, Errors, at, items, named, one_of, port_name, port_number
+from apiserver.validation.checks import PORT_MAX, named, one_of, port_name, port_number
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
@@ -31,7 +32,7 @@ _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 
 
 class PodContext(NamedTuple):
-    """What of its pod a container's rules depend on.
+    """What a container's rules need to know of its pod.
 
     volumes: those that are valid, by name. claims: the names of its resource claims.
     """
@@ -47,7 +48,7 @@ class PodContext(NamedTuple):
 
 
 def validate_containers(path: str, spec: Document, pod: PodContext) -> Errors:
-    """path: of the pod spec."""
+    """Checks the regular containers. path: of the pod spec."""
     if not spec.get("containers"):
         return [required(f"{path}.containers")]
     errors: Errors = []
@@ -125,7 +126,7 @@ def validate_ephemeral_containers(path: str, spec: Document, pod: PodContext) ->
 
 
 def validate_pod_image(path: str, container: Document) -> Errors:
-    """Of pods, and not of templates."""
+    """Checks the image of a container of a pod; one in a template may be absent."""
     image = container.get("image", "")
     if image == image.strip():
         return []
@@ -164,7 +165,7 @@ def _container(path: str, container: Document, pod: PodContext) -> Errors:
     if (policy := container.get("imagePullPolicy")) not in PULL_POLICIES:
         errors += one_of(f"{path}.imagePullPolicy", policy, PULL_POLICIES, required_text="")
     if resources := container["resources"]:
-        errors += resource_requirements.requirements(f"{path}.resources", resources, pod.claims)
+        errors += resource_requirements.validate_requirements(f"{path}.resources", resources, pod.claims)
     if "resizePolicy" in container:
         errors += _resize_policy(path, container, pod)
     if "securityContext" in container:
@@ -231,34 +232,13 @@ def _resize_policy(path: str, container: Document, pod: PodContext) -> Errors:
 # ---- environment
 
 _is_env_name = re.compile(r"[ -<>-~]*").fullmatch
-_is_key = re.compile(r"[-._a-zA-Z0-9]+").fullmatch
-_KEY_LENGTH_MAX: Final = 253
 _ENV_TEXT: Final = (
     "a valid environment variable name must consist only of printable ASCII characters other than '='"
-)
-_KEY_TEXT: Final = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
-    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 _ENV_FIELDS: Final = (
     *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
     *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
 )
-
-
-@names.cached
-def data_key(key: str) -> list[str]:
-    """A key in a ConfigMap or a Secret: what is wrong with it. Source: validation.IsConfigMapKey."""
-    problems = []
-    if len(key) > _KEY_LENGTH_MAX:
-        problems.append(f"must be no more than {_KEY_LENGTH_MAX} characters")
-    if not _is_key(key):
-        problems.append(_KEY_TEXT)
-    if key in (".", ".."):
-        problems.append(f"must not be '{key}'")
-    elif key.startswith(".."):
-        problems.append("must not start with '..'")
-    return problems
 
 
 def _env(path: str, container: Document, pod: PodContext) -> Errors:
@@ -286,8 +266,8 @@ def _value_from(path: str, source: Document, value: str) -> Errors:
             name, key = reference.get("name", ""), reference.get("key", "")
             if problems := names.dns_subdomain(name):
                 errors += [invalid(f"{path}.{field}.name", name, text) for text in problems]
-            if data_key(key):
-                errors += named(f"{path}.{field}.key", key, data_key)
+            if names.config_map_key(key):
+                errors += named(f"{path}.{field}.key", key, names.config_map_key)
     if not source:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
         errors.append(invalid(path, "", text))
@@ -319,7 +299,7 @@ def _env_from(path: str, container: Document, pod: PodContext) -> Errors:
 
 
 def _prefix(name: str) -> list[str]:
-    """A name, or the beginning of one: a dash may stand at its end."""
+    """Returns what is wrong with a name, or the beginning of one, which may end with a dash."""
     return names.dns_subdomain(name[:-1] + "a" if len(name) > 1 and name.endswith("-") else name)
 
 
@@ -435,7 +415,7 @@ def _devices(path: str, container: Document, pod: PodContext) -> Errors:
     return errors
 
 
-# What is checked of a container where it has something of that kind, in order.
+# The checks of fields that a container may have, in order.
 _LISTS: Final[Mapping[str, Callable[[str, Document, PodContext], Errors]]] = {
     "ports": _ports,
     "env": _env,

@@ -1,7 +1,7 @@
 """The defaults of pods and of everything inside a pod's spec.
 
 Source: pkg/apis/core/v1/defaults.go, the +default markers of k8s.io/api/core/v1, and what conversion to the
-internal version and back does to fields that are told twice.
+internal version and back does to fields that stand twice.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
+from apiserver.catalogue.builtin_type import CORE
 from apiserver.catalogue.pod_specs import resource_requirements
 from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import CORE, setting
+from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document
 
 # ---- Images
@@ -35,7 +36,7 @@ _IMAGE: Final = re.compile(
 
 
 def pull_policy(image: str) -> str:
-    """How an image is pulled if nobody says: only `latest` means another one tomorrow."""
+    """Returns how an image is pulled by default: only the tag `latest` may mean another image tomorrow."""
     return "Always" if len(image) <= _IMAGE_LENGTH_MAX and _is_latest(image) else "IfNotPresent"
 
 
@@ -56,7 +57,7 @@ def _container(container: Document) -> None:
 
 
 def _round_up(quantities: Document) -> None:
-    """Nothing finer than a thousandth is kept of resources."""
+    """Rounds amounts of resources up to thousandths."""
     for name, text in quantities.items():
         if text[-1] in "nu" or "e-" in text:
             quantity = parse_quantity(text)
@@ -104,7 +105,7 @@ def _pod_spec(spec: Document) -> None:
 
 
 def _pod_status(status: Document) -> None:
-    """The first of the addresses, and the address that stands alone, are the same."""
+    """Makes the single address and the first of the list the same."""
     alone, addresses = status.get("podIP"), status.get("podIPs") or [{}]
     if not alone:
         alone = addresses[0].get("ip")
@@ -115,7 +116,7 @@ def _pod_status(status: Document) -> None:
 
 
 def _pod(pod: Document) -> None:
-    """What is set in pods, and not in templates of pods."""
+    """Sets the defaults of pods that templates do not have."""
     spec = pod["spec"]
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     for container in containers:
@@ -132,7 +133,7 @@ def _pod(pod: Document) -> None:
 
 
 def _pod_level_resources(spec: Document) -> None:
-    """What a pod asks for as a whole follows from its containers, or from its own limits."""
+    """Derives what a pod asks for as a whole from its containers, or from its own limits."""
     resources = spec.get("resources")
     if not resources or not (resources.get("limits") or resources.get("requests")):
         return

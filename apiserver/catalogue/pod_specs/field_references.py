@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from apiserver.field_errors import invalid, not_supported, required
+from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
-from apiserver.validation.checks import Errors, quantity_of
+from apiserver.validation.checks import quantity_of
 from apiserver.vocabulary import Document
 
 _POD_FIELDS: Final = frozenset(
@@ -23,7 +23,7 @@ _POD_FIELDS: Final = frozenset(
 
 
 def validate_field_selector(path: str, reference: Document, supported: Collection[str]) -> Errors:
-    """An ObjectFieldSelector. supported: the fields without a subscript, in order."""
+    """Checks an ObjectFieldSelector. supported: the fields without a subscript, in order."""
     version, field = reference.get("apiVersion", ""), reference.get("fieldPath", "")
     if version == "v1" and field in supported and field in _POD_FIELDS:
         return []
@@ -50,7 +50,7 @@ def validate_field_selector(path: str, reference: Document, supported: Collectio
 
 
 def _subscripted(field: str) -> tuple[str, str]:
-    """`metadata.labels['app']`: the field and the key; empty texts if there is no key."""
+    """Splits `metadata.labels['app']` into the field and the key; both are empty if there is no key."""
     owner, _, subscript = field.removesuffix("']").partition("['")
     return (owner, subscript) if field.endswith("']") and "['" in field[:-2] else ("", "")
 
@@ -68,7 +68,7 @@ _NAMES_OF_BYTES: Final = {
 
 
 def validate_resource_field_selector(path: str, reference: Document, *, needs_container: bool) -> Errors:
-    """A ResourceFieldSelector."""
+    """Checks a ResourceFieldSelector."""
     resource = reference.get("resource", "")
     errors: Errors = []
     if needs_container and not reference.get("containerName"):

@@ -11,10 +11,10 @@ from typing import Final
 
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
 from apiserver.catalogue.pod_specs.volumes import validate_descending_path
-from apiserver.field_errors import forbidden, invalid, too_long
+from apiserver.field_errors import Errors, forbidden, invalid, too_long
 from apiserver.meta import names
 from apiserver.meta.object_meta import ANNOTATIONS_BYTES_MAX, ERRORS_MAX
-from apiserver.validation.checks import Errors, at
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 MIRROR: Final = "kubernetes.io/config.mirror"
@@ -28,7 +28,7 @@ _is_cost = re.compile(r"-?\d{1,10}", re.ASCII).fullmatch
 
 
 def validate_keys(path: str, annotations: Mapping[str, str]) -> Errors:
-    """The rules for annotations of all objects, elsewhere than in an object's own metadata."""
+    """Checks annotations elsewhere than in an object's own metadata, by the rules for all objects."""
     errors: Errors = []
     for key in annotations:
         errors += [invalid(path, key, problem) for problem in names.qualified_name(key.lower())]
@@ -83,12 +83,12 @@ def _seccomp(path: str, profile: str) -> Errors:
 
 
 def mentions(annotations: Iterable[str], prefixes: str | tuple[str, ...]) -> bool:
-    """Whether the keys of some annotations begin like that, or like one of these."""
+    """Tells whether a key of the annotations begins with a prefix, or with one of several."""
     return any(key.startswith(prefixes) for key in annotations)
 
 
 def validate_changes(path: str, new: Mapping[str, str], old: Mapping[str, str]) -> Errors:
-    """Those that kubelets rely on stay as they are."""
+    """Checks that the annotations that kubelets rely on do not change."""
     errors: Errors = []
     for key in [*old, *(key for key in new if key not in old)]:
         if new.get(key) == old.get(key):
@@ -102,7 +102,7 @@ def validate_changes(path: str, new: Mapping[str, str], old: Mapping[str, str]) 
 
 
 def validate_seccomp_fields(annotations: Mapping[str, str], path: str, spec: Document) -> Errors:
-    """Where an annotation and its field are both there they agree. path: of the spec."""
+    """Checks that an annotation and its field agree where both are there. path: of the spec."""
     if not mentions(annotations, SECCOMP_CONTAINER) and SECCOMP_POD not in annotations:
         return []
     errors = _agree("seccomp", path, spec, annotations.get(SECCOMP_POD))
@@ -149,7 +149,7 @@ def _agree(what: str, path: str, owner: Document, annotation: str | None) -> Err
 
 
 def app_armor_profile(annotation: str) -> Document | None:
-    """The field that an annotation stands for; None if it stands for none."""
+    """Returns the field that an annotation stands for; None if it stands for none."""
     match annotation:
         case "unconfined":
             return {"type": "Unconfined"}

@@ -1,4 +1,4 @@
-"""How kubelets ask containers, and what they tell them: probes and lifecycle handlers.
+"""Probes and lifecycle handlers of containers.
 
 Source: pkg/apis/core/validation, validateProbe, validateLifecycle and validateHandler.
 """
@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from apiserver.field_errors import forbidden, invalid, required
-from apiserver.validation.checks import Errors, in_range, non_negative, one_of, port_number_or_name
+from apiserver.field_errors import Errors, forbidden, invalid, required
+from apiserver.validation.checks import in_range, non_negative, one_of, port_number_or_name
 from apiserver.vocabulary import Document
 
 _ActionCheck: TypeAlias = Callable[[str, Document, int | None], Errors]
@@ -27,7 +27,7 @@ _NUMBERS: Final = (
 
 
 def validate_probes(path: str, container: Document, grace_s: int | None) -> Errors:
-    """The probes of a container. grace_s: the pod's."""
+    """Checks the probes of a container. grace_s: the pod's."""
     errors: Errors = []
     for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
         if kind in container:
@@ -62,7 +62,7 @@ def validate_lifecycle(path: str, lifecycle: Document, grace_s: int | None) -> E
 
 
 def _handler(path: str, handler: Document, grace_s: int | None) -> Errors:
-    """Exactly one action."""
+    """Checks that there is exactly one action."""
     errors: Errors | None = None
     for field, check in _ACTIONS.items():
         if field in handler:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from apiserver.field_errors import (
+    Errors,
     duplicate,
     forbidden,
     invalid,
@@ -21,15 +22,16 @@ from apiserver.field_errors import (
 )
 from apiserver.meta import names
 from apiserver.meta.quantity import InvalidQuantity, Quantity, parse_quantity
-from apiserver.validation.checks import Errors, items, quantity_of
+from apiserver.validation.checks import quantity_of
+from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
 _NameCheck: TypeAlias = Callable[[str, str], Errors]
 
 _HUGE_PAGES: Final = "hugepages-"
-# Of a pod's claims, in an answer to who asks for another one.
+# How many of a pod's claims an error lists.
 _CLAIMS_LISTED_MAX: Final = 32
-# What containers and pods alike may ask for, in fractions, and more of than there is.
+# Resources that containers and pods may ask for, in fractions, and that may be overcommitted.
 _OF_ALL: Final = frozenset({"cpu", "memory"})
 _OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 # Counted, not measured.
@@ -56,12 +58,12 @@ def is_huge_page_resource(name: str) -> bool:
 
 
 def is_native_resource(name: str) -> bool:
-    """One of Kubernetes' own."""
+    """Tells whether a resource is one of Kubernetes' own."""
     return "/" not in name or "kubernetes.io/" in name
 
 
-def is_extended(name: str) -> bool:
-    """One that somebody else has defined, as `example.com/gpu`."""
+def is_extended_resource(name: str) -> bool:
+    """Tells whether a resource has been defined by somebody else, as `example.com/gpu`."""
     return (
         not is_native_resource(name)
         and not name.startswith("requests.")
@@ -69,9 +71,9 @@ def is_extended(name: str) -> bool:
     )
 
 
-def is_whole(name: str) -> bool:
-    """It comes in whole numbers only."""
-    return name not in _OF_CONTAINERS and (name in _OBJECTS or is_extended(name))
+def is_integer_resource(name: str) -> bool:
+    """Tells whether a resource comes in whole numbers only."""
+    return name not in _OF_CONTAINERS and (name in _OBJECTS or is_extended_resource(name))
 
 
 def may_be_overcommitted(name: str) -> bool:
@@ -79,12 +81,12 @@ def may_be_overcommitted(name: str) -> bool:
 
 
 def is_pod_level_resource(name: str) -> bool:
-    """A pod as a whole can ask for it."""
+    """Tells whether a pod as a whole can ask for a resource."""
     return name in _OF_ALL or is_huge_page_resource(name)
 
 
 def validate_resource_name(path: str, name: str) -> Errors:
-    """A name of any resource."""
+    """Checks the name of any resource."""
     errors = [invalid(path, name, problem) for problem in names.qualified_name(name)]
     if errors or "/" in name or name in _STANDARD or name.removeprefix("requests.").startswith(_HUGE_PAGES):
         return errors
@@ -98,7 +100,7 @@ def validate_container_resource_name(path: str, name: str) -> Errors:
     if "/" not in name:
         if name not in _OF_CONTAINERS and not is_huge_page_resource(name):
             errors.append(invalid(path, name, "must be a standard resource for containers"))
-    elif not is_native_resource(name) and not is_extended(name):
+    elif not is_native_resource(name) and not is_extended_resource(name):
         errors.append(invalid(path, name, "doesn't follow extended resource name standard"))
     return errors
 
@@ -113,13 +115,13 @@ def _pod_resource_name(path: str, name: str) -> Errors:
 # ---- amounts
 
 
-def amount(path: str, name: str, value: Any) -> Errors:
-    """An amount of a resource."""
+def validate_amount(path: str, name: str, value: Any) -> Errors:
+    """Checks an amount of a resource."""
     quantity = quantity_of(value)
     errors = []
     if quantity.value < 0:
         errors.append(invalid(path, value, "must be greater than or equal to 0"))
-    if is_whole(name) and _fraction(quantity):
+    if is_integer_resource(name) and _fraction(quantity):
         errors.append(invalid(path, value, "must be an integer"))
     return errors
 
@@ -141,12 +143,12 @@ def _huge_pages_amount(path: str, name: str, value: Any) -> Errors:
 # ---- requirements
 
 
-def requirements(path: str, value: Document, claims: Collection[str] = ()) -> Errors:
-    """A container's ResourceRequirements; claims: the names of those that its pod has."""
+def validate_requirements(path: str, value: Document, claims: Collection[str] = ()) -> Errors:
+    """Checks a container's ResourceRequirements. claims: the names of those that its pod has."""
     return _requirements(path, value, claims, validate_container_resource_name)
 
 
-def overhead(path: str, value: Document) -> Errors:
+def validate_overhead(path: str, value: Document) -> Errors:
     return _requirements(path, {"limits": value}, (), validate_container_resource_name)
 
 
@@ -161,7 +163,7 @@ def _requirements(path: str, value: Document, claims: Collection[str], name_chec
                 continue
             where = f"{path}.{field}[{name}]"
             errors += name_check(where, name)
-            errors += amount(where, name, each)
+            errors += validate_amount(where, name, each)
             if field == "requests":
                 errors += _fits(path, name, each, limits)
             if is_huge_page_resource(name):
@@ -177,13 +179,13 @@ def _requirements(path: str, value: Document, claims: Collection[str], name_chec
 # Amounts are as `quantity.canonical_quantity` writes them, and come again with each pod of a workload.
 @lru_cache(maxsize=names.CACHED_MAX)
 def _is_within(value: str, limit: str | None) -> bool:
-    """An amount is not less than nothing, and not more than its limit if there is one."""
+    """Tells whether an amount is not negative, and not more than its limit if there is one."""
     number = quantity_of(value).value
     return number >= 0 and (limit is None or number <= quantity_of(limit).value)
 
 
 def _fits(path: str, name: str, request: Any, limits: Mapping[str, Any]) -> Errors:
-    """A request does not exceed its limit; where nothing can be overcommitted it is its limit."""
+    """Checks that a request does not exceed its limit; without overcommitment it equals the limit."""
     limit = limits.get(name)
     if limit is None:
         if may_be_overcommitted(name):
@@ -240,8 +242,8 @@ def _listed(names_of_claims: Collection[str]) -> str:
 # ---- pods as a whole
 
 
-def of_pod(path: str, spec: Document, claims: Collection[str]) -> Errors:
-    """The resources of a pod spec as a whole, which its containers fit into."""
+def validate_pod_resources(path: str, spec: Document, claims: Collection[str]) -> Errors:
+    """Checks the resources of a pod as a whole, which must cover those of its containers."""
     resources = spec.get("resources")
     if resources is None:
         return []

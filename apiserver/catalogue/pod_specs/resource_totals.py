@@ -1,7 +1,4 @@
-"""How much pods ask for, as numbers.
-
-Source: component-helpers, resource.PodRequests.
-"""
+"""The resources that pods request, as numbers. Source: component-helpers, resource.PodRequests."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ def quantities(texts: Mapping[str, object] | None) -> dict[str, Quantity]:
     return {name: parse_quantity(str(text)) for name, text in (texts or {}).items()}
 
 
-def plus(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """The sum of each resource, in the form in which `one` has it."""
+def sum_of(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """Returns the sum of each resource, in the form in which `one` has it."""
     total = dict(one)
     for name, added in other.items():
         there = total.get(name)
@@ -27,7 +24,7 @@ def plus(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str
     return total
 
 
-def of_pod(spec: Document, field: str) -> dict[str, Quantity]:
+def total_of_pod(spec: Document, field: str) -> dict[str, Quantity]:
     """What a pod needs, without what its runtime does: what it says of itself, else what its containers say.
 
     field: `requests` or `limits`.

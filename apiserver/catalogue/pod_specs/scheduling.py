@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.meta import names
-from apiserver.validation.checks import Errors, items, label_selector, one_of
+from apiserver.validation.checks import one_of
+from apiserver.validation.documents import items
+from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
 
 TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -25,7 +27,7 @@ def _label_name(path: str, name: str) -> Errors:
 # ---- tolerations
 
 
-def tolerations(path: str, values: Iterable[Document]) -> Errors:
+def validate_tolerations(path: str, values: Iterable[Document]) -> Errors:
     errors: Errors = []
     for index, toleration in enumerate(values):
         errors += _toleration(f"{path}[{index}]", toleration)
@@ -60,7 +62,7 @@ def _toleration(path: str, toleration: Document) -> Errors:
 # ---- affinity
 
 
-def affinity(path: str, value: Document) -> Errors:
+def validate_affinity(path: str, value: Document) -> Errors:
     errors: Errors = []
     if "nodeAffinity" in value:
         errors += _node_affinity(f"{path}.nodeAffinity", value["nodeAffinity"])
@@ -90,7 +92,7 @@ def _weight(path: str, value: Document) -> Errors:
 
 
 def validate_node_selector(path: str, selector: Document) -> Errors:
-    """A NodeSelector: terms of which one has to match."""
+    """Checks a NodeSelector: terms of which one has to match."""
     if not selector.get("nodeSelectorTerms"):
         return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
     errors: Errors = []
@@ -169,7 +171,7 @@ def _pod_term(path: str, term: Document) -> Errors:
 
 
 def _label_keys(path: str, term: Document, selector: Document | None) -> Errors:
-    """Labels of the pod itself whose values the selected pods share, or do not share."""
+    """Checks keys of labels of the pod itself whose values the selected pods share, or do not share."""
     errors: Errors = []
     for field in ("matchLabelKeys", "mismatchLabelKeys"):
         if term.get(field) and selector is None:
@@ -200,7 +202,10 @@ _SPREAD_ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 
 
 def validate_topology_spread(path: str, constraints: list[Document], *, are_keys_merged: bool) -> Errors:
-    """are_keys_merged: what matchLabelKeys select has been put into the selectors: this is a pod."""
+    """Checks TopologySpreadConstraints.
+
+    are_keys_merged: matchLabelKeys are part of the selectors already, as in pods.
+    """
     errors: Errors = []
     last: dict[tuple[str, str], int] = {}
     if len(constraints) > 1:
@@ -264,7 +269,7 @@ def _spread_keys(path: str, constraint: Document, are_keys_merged: bool) -> Erro
 
 
 def merge_label_keys(spec: Document, labels: Document) -> None:
-    """A new pod: what keys of its labels mean becomes part of the selectors.
+    """Adds to the selectors of a new pod what matchLabelKeys and mismatchLabelKeys mean for its labels.
 
     Source: pkg/registry/core/pod, mutatePodAffinity and mutateTopologySpreadConstraints.
     """

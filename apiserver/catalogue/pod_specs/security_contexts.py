@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from apiserver.catalogue.pod_specs.volumes import validate_descending_path
 from apiserver.field_errors import (
+    Errors,
     duplicate,
     forbidden,
     invalid,
@@ -19,7 +20,8 @@ from apiserver.field_errors import (
     too_long,
 )
 from apiserver.meta import names
-from apiserver.validation.checks import Errors, at, in_range, one_of
+from apiserver.validation.checks import in_range, one_of
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
@@ -27,14 +29,14 @@ _ID_MAX: Final = (1 << 31) - 1
 
 
 def all_containers(path: str, spec: Document) -> Iterator[tuple[str, Document]]:
-    """The containers of a pod spec, each with its path, in the order in which Kubernetes visits them."""
+    """Yields the containers of a pod spec with their paths, in Kubernetes' order."""
     for field in CONTAINER_LISTS:
         for index, container in enumerate(spec.get(field) or ()):
             yield f"{path}.{field}[{index}]", container
 
 
 def _id(path: str, value: int | None) -> Errors:
-    """A user or a group."""
+    """Checks the id of a user or a group."""
     return in_range(path, value, 0, _ID_MAX)
 
 
@@ -42,7 +44,7 @@ def _id(path: str, value: int | None) -> Errors:
 
 
 def validate_pod_security_context(path: str, spec: Document) -> Errors:
-    """path: of the pod spec."""
+    """Checks the security context of the pod. path: of the pod spec."""
     context = spec.get("securityContext") or {}
     where = f"{path}.securityContext"
     errors: Errors = []
@@ -100,13 +102,13 @@ def _sysctls(path: str, sysctls: Any, spec: Document) -> Errors:
 
 
 def _dotted(name: str) -> str:
-    """Names may be written with slashes, and dots for slashes, if a slash comes first."""
+    """Returns the name of a sysctl with dots for slashes, if a slash comes first."""
     separator = re.search(r"[./]", name)
     return name.translate({46: 47, 47: 46}) if separator and separator[0] == "/" else name
 
 
 def validate_host_users(path: str, spec: Document) -> Errors:
-    """A pod with users of its own shares no other namespace with its host."""
+    """Checks that a pod with users of its own shares no other namespace with its host."""
     if spec.get("hostUsers", True):
         return []
     return [
@@ -227,7 +229,7 @@ def _windows_options(path: str, options: Document | None) -> Errors:
 
 
 def _user_problems(name: str) -> list[str]:
-    r"""`DOMAIN\USER`, or a user alone."""
+    """Returns what is wrong with a Windows user name: `DOMAIN\\USER`, or a user alone."""
     if not name:
         return [" cannot be an empty string"]
     if _has_control(name):
@@ -248,7 +250,7 @@ def _user_problems(name: str) -> list[str]:
 
 
 def validate_host_process(path: str, spec: Document) -> Errors:
-    """Windows: processes of the host, in all containers or in none."""
+    """Checks, for Windows, that all containers are host processes or none is."""
     of_pod = at(spec, "securityContext", "windowsOptions", "hostProcess")
     errors: Errors = []
     if not of_pod and not any(
@@ -291,7 +293,7 @@ _NOT_FOR_WINDOWS_CONTAINERS: Final = (
 
 
 def validate_operating_system(path: str, spec: Document) -> Errors:
-    """What a pod asks for exists where it says that it runs."""
+    """Checks that the fields that a pod sets exist on its operating system."""
     if "os" not in spec:
         return []
     name = spec["os"].get("name", "")

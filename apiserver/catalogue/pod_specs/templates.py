@@ -1,4 +1,4 @@
-"""What types that run pods have in common."""
+"""Pod templates: their validation, their warnings, and the columns of the kinds that have one."""
 
 from __future__ import annotations
 
@@ -8,25 +8,15 @@ from typing import Final
 from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.validation import validate_spec
 from apiserver.catalogue.pod_specs.warnings import pod_warnings
-from apiserver.field_errors import forbidden
+from apiserver.field_errors import Errors, forbidden
 from apiserver.meta import object_meta, table
 from apiserver.meta.table import Column
-from apiserver.validation.checks import Errors, at, join
+from apiserver.validation.documents import at, join
 from apiserver.vocabulary import Document
 
 
-def clear_status(document: Document) -> None:
-    """Create: whoever runs the pods will say how they are."""
-    document["status"] = {}
-
-
-def status_count(field: str) -> Callable[[Document, float], int]:
-    """A cell that shows a number of the status; nobody has counted yet if it is not there."""
-    return lambda document, now: int(document.get("status", {}).get(field) or 0)
-
-
 def validate_template(path: str, template: Document) -> Errors:
-    """A PodTemplateSpec: labels, annotations and the spec of pods to be made.
+    """Checks a PodTemplateSpec: labels, annotations and the spec of pods to be made.
 
     Source: pkg/apis/core/validation, ValidatePodTemplateSpec.
     """
@@ -45,32 +35,50 @@ def validate_template(path: str, template: Document) -> Errors:
 
 
 def warn_template(path: str, template: Document) -> list[str]:
-    """What is allowed in a template, and still not wise.
+    """Warns of what is allowed in a template, and still not wise.
 
     Source: pkg/api/pod, GetWarningsForPodTemplate.
     """
     return pod_warnings(path, template)
 
 
+# ---- columns
+
+
 def pod_template_columns(*template: str, has_selector: bool = True) -> tuple[Column, ...]:
-    """Wide columns about the pods.
+    """Returns the wide columns that tell about the pods of a kind.
 
     template: the path of the template; the selector, if there is one, stands beside it.
     """
 
-    def containers(field: str) -> Callable[[Document, float], str]:
-        return lambda document, now: table.joined(at(document, *template, "spec", "containers") or (), field)
-
     def selector(document: Document, now: float) -> str:
         return table.selector_text(at(document, *template[:-1], "selector"))
 
-    found = "The labels by which the pods are found."
+    if not has_selector:
+        return container_columns(*template)
+    text = "The labels by which the pods are found."
+    return (*container_columns(*template), Column("Selector", selector, priority=1, description=text))
+
+
+def container_columns(*template: str, priority: int = 1) -> tuple[Column, ...]:
+    """Returns the columns that tell about the containers in a template; it is at this path."""
+
+    def joined(field: str) -> Callable[[Document, float], str]:
+        return lambda document, now: table.joined(at(document, *template, "spec", "containers") or (), field)
+
     return (
         Column(
-            "Containers", containers("name"), priority=1, description="The containers of each pod, by name."
+            "Containers",
+            joined("name"),
+            priority=priority,
+            description="The containers of each pod, by name.",
         ),
-        Column("Images", containers("image"), priority=1, description="The images that the containers run."),
-        *((Column("Selector", selector, priority=1, description=found),) if has_selector else ()),
+        Column(
+            "Images",
+            joined("image"),
+            priority=priority,
+            description="The images that the containers run.",
+        ),
     )
 
 
@@ -80,16 +88,16 @@ POD_TEMPLATE_COLUMNS: Final = pod_template_columns("spec", "template")
 def with_template_warnings(
     *template: str, warn: Callable[[Document, Document | None], list[str]] | None = None
 ) -> Callable[[Document, Document | None], list[str]]:
-    """Warnings of a kind, and those about its template wherever that is new.
+    """Returns the warnings of a kind, followed by those about its template wherever that is new.
 
-    template: its path.
+    template: its path. warn: what else clients of the kind are warned of.
     """
     path = ".".join(template)
 
     def warnings(new: Document, old: Document | None) -> list[str]:
         found = warn(new, old) if warn is not None else []
         pods = at(new, *template)
-        if old is None or pods != at(old, *template):
+        if pods is not None and (old is None or pods != at(old, *template)):
             found += warn_template(path, pods)
         return found
 

@@ -1,7 +1,7 @@
-"""Pod specs that have been found sound, known again by what is written in them.
+"""A memo of pod specs that have been found valid, by digests of what is written in them.
 
 The pods of one workload have the same spec but for the name of the volume that holds their account's token; a
-workload's template is looked at each time that anything of it is written. What was sound is so again.
+workload's template is checked each time that anything of it is written. What was valid is so again.
 """
 
 from __future__ import annotations
@@ -14,32 +14,36 @@ import orjson
 
 from apiserver.vocabulary import Document
 
-# Digests that are kept; when there are more, all are forgotten.
-REMEMBERED_MAX: Final = 8_192
+# How many digests are kept; when there are more, all are forgotten.
+DIGESTS_MAX: Final = 8_192
 _DIGEST_BYTES: Final = 16
-# As the plugin ServiceAccount names it.
+# The name that the plugin ServiceAccount gives it.
 _is_token_volume = re.compile(r"kube-api-access-[a-z0-9]{5}").fullmatch
-# Stands for it: text in JSON has no such character.
+# Stands for any such name: text in JSON has no such character.
 _ANY_TOKEN_VOLUME: Final = b'"\x00"'
 
 
 class ValidSpecs:
-    """Those of one kind: of pods, or of templates."""
+    """Digests of specs that follow the rules of pods, or those of templates."""
 
-    def __init__(self) -> None:
+    def __init__(self, digests_max: int = DIGESTS_MAX) -> None:
+        self._digests_max = digests_max
         self._known: set[bytes] = set()
 
     def __contains__(self, digest: bytes) -> bool:
         return digest in self._known
 
     def add(self, digest: bytes) -> None:
-        if len(self._known) >= REMEMBERED_MAX:
+        if len(self._known) >= self._digests_max:
             self._known.clear()
         self._known.add(digest)
 
 
 def digest_of(spec: Document) -> bytes | None:
-    """The same for specs of which the same rules hold; None if more than the spec counts."""
+    """Returns a digest that is the same for specs that are valid together.
+
+    None if validity depends on more than the spec.
+    """
     token_volumes = []
     for volume in spec.get("volumes") or ():
         if "ephemeral" in volume:

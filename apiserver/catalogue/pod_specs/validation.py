@@ -1,7 +1,4 @@
-"""Pod specs, of pods and of templates.
-
-Source: pkg/apis/core/validation, ValidatePodSpec.
-"""
+"""Validation of pod specs, in pods and in templates. Source: pkg/apis/core/validation, ValidatePodSpec."""
 
 from __future__ import annotations
 
@@ -17,9 +14,10 @@ from apiserver.catalogue.pod_specs.containers import (
 )
 from apiserver.catalogue.pod_specs.valid_specs import ValidSpecs, digest_of
 from apiserver.catalogue.pod_specs.volumes import validate_volumes
-from apiserver.field_errors import duplicate, invalid, required
+from apiserver.field_errors import Errors, duplicate, invalid, required
 from apiserver.meta import names, object_meta
-from apiserver.validation.checks import Errors, in_range, ip_address, items, named, one_of
+from apiserver.validation.checks import in_range, ip_address, named, one_of
+from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
@@ -27,23 +25,27 @@ _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "N
 _SECONDS_MAX: Final = (1 << 31) - 1
 
 
-_sound_pods: Final = ValidSpecs()
-_sound_templates: Final = ValidSpecs()
+# Memos, like lru_cache: they hold nothing that the rules do not say of the same spec again.
+_VALID_PODS: Final = ValidSpecs()
+_VALID_TEMPLATES: Final = ValidSpecs()
 
 
 def validate_spec(path: str, spec: Document, *, pod_name: str = "", is_pod: bool = False) -> Errors:
-    """pod_name: if there is one yet. is_pod: the spec is that of a pod, which knows more than a template."""
-    sound, digest = _sound_pods if is_pod else _sound_templates, digest_of(spec)
-    if digest is not None and digest in sound:
+    """Checks a spec, unless one like it is known to be valid.
+
+    pod_name: if there is one yet. is_pod: the spec is that of a pod, which knows more than a template.
+    """
+    valid_specs, digest = _VALID_PODS if is_pod else _VALID_TEMPLATES, digest_of(spec)
+    if digest is not None and digest in valid_specs:
         return []
     errors = spec_errors(path, spec, pod_name, is_pod)
     if digest is not None and not errors:
-        sound.add(digest)
+        valid_specs.add(digest)
     return errors
 
 
 def spec_errors(path: str, spec: Document, pod_name: str, is_pod: bool) -> Errors:
-    """What is wrong with a spec, looked at whatever is known of it."""
+    """Returns what is wrong with a spec, without asking the memo."""
     volumes, errors = validate_volumes(path, spec, pod_name, is_pod=is_pod)
     pod = PodContext(
         volumes=volumes,
@@ -58,7 +60,7 @@ def spec_errors(path: str, spec: Document, pod_name: str, is_pod: bool) -> Error
     errors += validate_init_containers(path, spec, pod)
     errors += validate_ephemeral_containers(path, spec, pod)
     if "resources" in spec:
-        errors += resource_requirements.of_pod(f"{path}.resources", spec, pod.claims)
+        errors += resource_requirements.validate_pod_resources(f"{path}.resources", spec, pod.claims)
     if spec.get("hostNetwork"):
         errors += _host_network_ports(path, spec, is_pod)
     if pod.restart_policy not in RESTART_POLICIES:
@@ -79,7 +81,7 @@ def spec_errors(path: str, spec: Document, pod_name: str, is_pod: bool) -> Error
         if field in spec:
             errors += named(f"{path}.{field}", spec[field], names.dns_label, is_required=False)
     if "tolerations" in spec:
-        errors += scheduling.tolerations(f"{path}.tolerations", spec["tolerations"] or ())
+        errors += scheduling.validate_tolerations(f"{path}.tolerations", spec["tolerations"] or ())
     if "hostAliases" in spec:
         errors += _host_aliases(path, spec)
     errors += _names(path, spec, ("priorityClassName",))
@@ -90,7 +92,7 @@ def spec_errors(path: str, spec: Document, pod_name: str, is_pod: bool) -> Error
         policies = ("PreemptLowerPriority", "Never")
         errors += one_of(f"{path}.preemptionPolicy", spec["preemptionPolicy"], policies, required_text="")
     if "overhead" in spec:
-        errors += resource_requirements.overhead(f"{path}.overhead", spec["overhead"] or {})
+        errors += resource_requirements.validate_overhead(f"{path}.overhead", spec["overhead"] or {})
     return errors + security_contexts.validate_operating_system(path, spec)
 
 
@@ -105,7 +107,7 @@ def _names(path: str, spec: Document, fields: tuple[str, ...]) -> Errors:
 def _scheduling(path: str, spec: Document, is_pod: bool) -> Errors:
     errors: Errors = []
     if "affinity" in spec:
-        errors += scheduling.affinity(f"{path}.affinity", spec["affinity"] or {})
+        errors += scheduling.validate_affinity(f"{path}.affinity", spec["affinity"] or {})
     errors += _dns_config(f"{path}.dnsConfig", spec)
     if gates := spec.get("readinessGates"):
         errors += scheduling.validate_readiness_gates(f"{path}.readinessGates", gates)
@@ -142,7 +144,7 @@ def _resource_claims(path: str, spec: Document) -> Errors:
 
 
 def _host_network_ports(path: str, spec: Document, is_pod: bool) -> Errors:
-    """On its host's network a container's port is its host's. Templates may leave the latter to the pod."""
+    """Checks that host ports equal container ports on the host's network. Templates may omit host ports."""
     errors: Errors = []
     for place, container in items(spec, "containers", path):
         for where, port in items(container, "ports", place):
@@ -170,7 +172,7 @@ _is_domain = re.compile(_DOMAIN).fullmatch
 
 
 def _search_domain(name: str) -> list[str]:
-    """A DNS subdomain in which underscores are allowed."""
+    """Returns what is wrong with a DNS subdomain in which underscores are allowed."""
     if len(name) > _DOMAIN_LENGTH_MAX:
         return [f"must be no more than {_DOMAIN_LENGTH_MAX} characters"]
     if _is_domain(name):

@@ -1,4 +1,4 @@
-"""Volumes of pods: each has one source, and each source its rules.
+"""Volumes of pods: each has one source, and each source has its rules.
 
 Source: pkg/apis/core/validation, ValidateVolumes and validateVolumeSource.
 """
@@ -14,6 +14,7 @@ from apiserver.catalogue.pod_specs.field_references import (
     validate_resource_field_selector,
 )
 from apiserver.field_errors import (
+    Errors,
     duplicate,
     forbidden,
     invalid,
@@ -22,16 +23,9 @@ from apiserver.field_errors import (
     too_long,
 )
 from apiserver.meta import names, object_meta
-from apiserver.validation.checks import (
-    Errors,
-    at,
-    in_range,
-    items,
-    label_selector,
-    named,
-    one_of,
-    quantity_of,
-)
+from apiserver.validation.checks import in_range, named, one_of, quantity_of
+from apiserver.validation.documents import at, items
+from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
 
 _Check: TypeAlias = Callable[[str, Document], Errors]
@@ -57,7 +51,7 @@ _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
 def validate_volumes(
     path: str, spec: Document, pod_name: str, *, is_pod: bool
 ) -> tuple[dict[str, Document], Errors]:
-    """The volumes that can be mounted, by name, and what is wrong with all.
+    """Returns the valid volumes by name, and what is wrong with all.
 
     path: of the pod spec. pod_name: empty where there is no pod yet, but a template.
     """
@@ -108,8 +102,8 @@ def _source(path: str, volume: Document, pod_name: str, is_pod: bool) -> Errors:
 # ---- checks that sources share
 
 
-def needs(*fields: str) -> _Check:
-    """These texts or lists are there."""
+def required_fields(*fields: str) -> _Check:
+    """Returns a check that these texts or lists are there."""
 
     def check(path: str, source: Document) -> Errors:
         errors: Errors = []
@@ -158,13 +152,13 @@ def validate_no_backsteps(path: str, value: str) -> Errors:
 
 
 def validate_descending_path(path: str, value: str) -> Errors:
-    """A relative path that never leaves where it begins."""
+    """Checks a relative path that never leaves where it begins."""
     errors = [invalid(path, value, "must be a relative path")] if value.startswith("/") else []
     return errors + validate_no_backsteps(path, value)
 
 
 def validate_local_path(path: str, value: str) -> Errors:
-    """Like `validate_descending_path`, and does not begin like what kubelets keep for themselves."""
+    """Checks a descending path that does not begin like what kubelets keep for themselves."""
     errors = validate_descending_path(path, value)
     if value.startswith("..") and not value.startswith("../"):
         errors.append(invalid(path, value, "must not start with '..'"))
@@ -180,7 +174,7 @@ def _empty_dir(path: str, source: Document) -> Errors:
     return []
 
 
-def host_path(path: str, source: Document) -> Errors:
+def validate_host_path(path: str, source: Document) -> Errors:
     if not source.get("path"):
         return [required(f"{path}.path")]
     errors = validate_no_backsteps(f"{path}.path", source["path"])
@@ -190,7 +184,7 @@ def host_path(path: str, source: Document) -> Errors:
 
 
 def _git_repo(path: str, source: Document) -> Errors:
-    return needs("repository")(path, source) + validate_descending_path(
+    return required_fields("repository")(path, source) + validate_descending_path(
         f"{path}.directory", source.get("directory", "")
     )
 
@@ -202,7 +196,7 @@ def _keys(path: str, source: Document) -> Errors:
     return errors
 
 
-_needs_key_and_path: Final = needs("key", "path")
+_needs_key_and_path: Final = required_fields("key", "path")
 
 
 def _key_to_path(path: str, item: Document) -> Errors:
@@ -212,14 +206,14 @@ def _key_to_path(path: str, item: Document) -> Errors:
 
 
 def validate_nfs(path: str, source: Document) -> Errors:
-    errors = needs("server", "path")(path, source)
+    errors = required_fields("server", "path")(path, source)
     if not source.get("path", "").startswith("/"):
         errors.append(invalid(f"{path}.path", source.get("path", ""), "must be an absolute path"))
     return errors
 
 
 def validate_iscsi(path: str, source: Document) -> Errors:
-    errors = needs("targetPortal", "iqn")(path, source)
+    errors = required_fields("targetPortal", "iqn")(path, source)
     if source.get("iqn"):
         errors += _iscsi_name(f"{path}.iqn", source["iqn"])
     errors += in_range(f"{path}.lun", source.get("lun"), 0, 255)
@@ -290,11 +284,11 @@ def validate_quobyte(path: str, source: Document) -> Errors:
         )
     elif not all(re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*):[^:\[\]]*", pair) for pair in registry.split(",")):
         errors.append(invalid(f"{path}.registry", registry, _PAIRS_TEXT))
-    return errors + needs("volume")(path, source)
+    return errors + required_fields("volume")(path, source)
 
 
 def validate_flex_volume(path: str, source: Document) -> Errors:
-    errors = needs("driver")(path, source)
+    errors = required_fields("driver")(path, source)
     for key in source.get("options") or ():
         owner = f".{key.partition('/')[0].lower()}"
         if owner.endswith((".kubernetes.io", ".k8s.io")):
@@ -304,7 +298,7 @@ def validate_flex_volume(path: str, source: Document) -> Errors:
 
 
 def validate_azure_disk(path: str, source: Document) -> Errors:
-    errors = needs("diskName", "diskURI")(path, source)
+    errors = required_fields("diskName", "diskURI")(path, source)
     kind, uri = source.get("kind"), source.get("diskURI", "")
     if "cachingMode" in source:
         errors += one_of(f"{path}.cachingMode", source["cachingMode"], _CACHING_MODES)
@@ -355,7 +349,7 @@ _DOWNWARD_FIELDS: Final = (
 
 
 def _downward_file(path: str, item: Document) -> Errors:
-    errors = needs("path")(path, item) + validate_local_path(f"{path}.path", item.get("path", ""))
+    errors = required_fields("path")(path, item) + validate_local_path(f"{path}.path", item.get("path", ""))
     if "fieldRef" in item:
         errors += validate_field_selector(f"{path}.fieldRef", item["fieldRef"], _DOWNWARD_FIELDS)
         if "resourceFieldRef" in item:
@@ -388,7 +382,7 @@ def _projected(path: str, source: Document) -> Errors:
     for where, projection in items(source, "sources", path):
         for field in ("secret", "configMap"):
             if (keys := projection.get(field)) is not None:
-                errors += needs("name")(f"{where}.{field}", keys)
+                errors += required_fields("name")(f"{where}.{field}", keys)
                 for place, item in items(keys, "items", f"{where}.{field}"):
                     errors += _key_to_path(place, item)
                     if item.get("path"):
@@ -437,7 +431,11 @@ def _trust_bundle(path: str, bundle: Document) -> Errors:
         errors += label_selector(f"{path}.labelSelector", selector)
     else:
         errors.append(required(path, "either name or signerName must be specified"))
-    return errors + needs("path")(path, bundle) + validate_local_path(f"{path}.path", bundle.get("path", ""))
+    return (
+        errors
+        + required_fields("path")(path, bundle)
+        + validate_local_path(f"{path}.path", bundle.get("path", ""))
+    )
 
 
 # ---- claims made from a template
@@ -468,7 +466,7 @@ _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadW
 
 
 def _claim_spec(path: str, spec: Document) -> Errors:
-    """Source: ValidatePersistentVolumeClaimSpec, without data sources."""
+    """Checks the spec of a claim, without data sources. Source: ValidatePersistentVolumeClaimSpec."""
     modes = spec.get("accessModes") or ()
     errors: Errors = []
     if not modes:
@@ -491,7 +489,7 @@ def _claim_spec(path: str, spec: Document) -> Errors:
 
 
 def _claim_name(path: str, name: str, pod_name: str) -> Errors:
-    """The claim is called after the pod and the volume."""
+    """Checks the name of the claim, which is that of the pod and the volume."""
     if not pod_name or not name:
         return []
     claim = f"{pod_name}-{name}"
@@ -504,32 +502,32 @@ def _claim_name(path: str, name: str, pod_name: str) -> Errors:
 # In the order in which Kubernetes looks for them: the first is the volume's source, others are too many.
 _SOURCES: Final[Mapping[str, _Check]] = {
     "emptyDir": _empty_dir,
-    "hostPath": host_path,
+    "hostPath": validate_host_path,
     "gitRepo": _git_repo,
-    "gcePersistentDisk": _all_of(needs("pdName"), _partition),
-    "awsElasticBlockStore": _all_of(needs("volumeID"), _partition),
-    "secret": _all_of(needs("secretName"), _keys),
+    "gcePersistentDisk": _all_of(required_fields("pdName"), _partition),
+    "awsElasticBlockStore": _all_of(required_fields("volumeID"), _partition),
+    "secret": _all_of(required_fields("secretName"), _keys),
     "nfs": validate_nfs,
     "iscsi": validate_iscsi,
-    "glusterfs": needs("endpoints", "path"),
+    "glusterfs": required_fields("endpoints", "path"),
     "flocker": validate_flocker,
-    "persistentVolumeClaim": needs("claimName"),
-    "rbd": needs("monitors", "image"),
-    "cinder": _all_of(needs("volumeID"), _secret_name),
-    "cephfs": needs("monitors"),
+    "persistentVolumeClaim": required_fields("claimName"),
+    "rbd": required_fields("monitors", "image"),
+    "cinder": _all_of(required_fields("volumeID"), _secret_name),
+    "cephfs": required_fields("monitors"),
     "quobyte": validate_quobyte,
     "downwardAPI": _downward_api,
     "fc": validate_fc,
     "flexVolume": validate_flex_volume,
-    "configMap": _all_of(needs("name"), _keys),
-    "azureFile": needs("secretName", "shareName"),
-    "vsphereVolume": needs("volumePath"),
-    "photonPersistentDisk": needs("pdID"),
-    "portworxVolume": needs("volumeID"),
+    "configMap": _all_of(required_fields("name"), _keys),
+    "azureFile": required_fields("secretName", "shareName"),
+    "vsphereVolume": required_fields("volumePath"),
+    "photonPersistentDisk": required_fields("pdID"),
+    "portworxVolume": required_fields("volumeID"),
     "azureDisk": validate_azure_disk,
     "storageos": _storage_os,
     "projected": _projected,
-    "scaleIO": needs("gateway", "system", "volumeName"),
+    "scaleIO": required_fields("gateway", "system", "volumeName"),
     "csi": _csi,
     "ephemeral": _ephemeral,
     "image": lambda path, source: [],  # what is checked depends on where the volume stands

@@ -1,4 +1,4 @@
-"""What is allowed in pods and templates, and still not wise.
+"""Warnings about pods and pod templates.
 
 Source: pkg/api/pod, warnings.go.
 """
@@ -19,10 +19,11 @@ from apiserver.catalogue.pod_specs.pod_annotations import (
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
 from apiserver.field_errors import quote
 from apiserver.meta import names
-from apiserver.validation.checks import at, items, join, quantity_of
+from apiserver.validation.checks import quantity_of
+from apiserver.validation.documents import at, items, join
 from apiserver.vocabulary import Document
 
-# Of ports that look alike; a container that opens one port often is told of the first few.
+# How many warnings there are about ports that look alike.
 _PORTS_COMPARED_MAX: Final = 8
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -46,7 +47,7 @@ _DEPRECATED_ANNOTATIONS: Final = {
         'non-functional in v1.11+; use the "sysctls" field instead'
     ),
 }
-# In the order in which they are told of one volume.
+# In the order of the warnings about one volume.
 _DEPRECATED_VOLUMES: Final = {
     "photonPersistentDisk": ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     "gitRepo": ("gitRepo", "deprecated in v1.11"),
@@ -63,7 +64,10 @@ _NULL_SELECTOR_TEXT: Final = "a null labelSelector results in matching no pod"
 
 
 def pod_warnings(path: str, pod: Document) -> list[str]:
-    """path: of the template; empty for a pod."""
+    """Warns of what is allowed in pods and templates, and still not wise.
+
+    path: of the template; empty for a pod.
+    """
     spec, annotations = pod.get("spec") or {}, at(pod, "metadata", "annotations") or {}
     where = join(path, "spec")
     containers = [*all_containers(where, spec)]
@@ -158,7 +162,7 @@ _COUNTED_IN_BYTES: Final = ("memory", "ephemeral-storage")
 
 
 def _fractions(path: str, owner: Document, *fields: str) -> list[str]:
-    """Of the amounts in these fields."""
+    """Warns of fractions in the amounts of these fields."""
     found: list[str] = []
     for field in fields:
         amounts = owner.get(field) or {}
@@ -169,7 +173,7 @@ def _fractions(path: str, owner: Document, *fields: str) -> list[str]:
     return found
 
 
-# As of amounts in `resource_requirements`, the last few are remembered.
+# Cached, like the amounts in `resource_requirements`.
 @lru_cache(maxsize=names.CACHED_MAX)
 def _is_whole(value: str) -> bool:
     number = quantity_of(value).value
@@ -177,7 +181,7 @@ def _is_whole(value: str) -> bool:
 
 
 def _profiles(path: str, annotations: Mapping[str, str], spec: Document) -> Iterator[str]:
-    """Annotations that have become fields, without the fields."""
+    """Warns of annotations that have become fields, where the fields are absent."""
     where = join(path, "metadata.annotations")
     if SECCOMP_POD in annotations and at(spec, "securityContext", "seccompProfile") is None:
         yield f"{where}[{SECCOMP_POD}]: {_SECCOMP_TEXT}"
@@ -210,7 +214,7 @@ def _containers(containers: Iterable[tuple[str, Document]]) -> Iterator[str]:
 
 
 def _hides(variable: Document, name: str) -> bool:
-    """The new value does not contain the old one."""
+    """Tells whether the new value does not contain the old one."""
     value, reference = variable.get("value", ""), f"$({name})"
     return "valueFrom" in variable or value == reference or reference not in value
 

@@ -2,10 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
-from apiserver.field_errors import invalid
-from apiserver.validation.checks import Errors, label_selector, one_of
+from apiserver.catalogue.common.columns import status_column
+from apiserver.field_errors import Errors, invalid
+from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import one_of
+from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "policy",
+        "v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        "io.k8s.api.policy.v1.PodDisruptionBudget",
+        short_names=("pdb",),
+        strategy=Strategy(
+            name_rule=names.path_segment,
+            prepare_create=prepare_disruption_budget_create,
+            validate=validate_disruption_budget,
+            update=UpdateStrategy(prepare=keep_status),
+            has_generation=True,
+        ),
+        subresources=(status_subresource(validate_disruption_budget_status_update),),
+        columns=columns(
+            Column("Min Available", _bound("minAvailable"), description="How many pods must be available."),
+            Column("Max Unavailable", _bound("maxUnavailable"), description="How many pods may be missing."),
+            status_column("Allowed Disruptions", "disruptionsAllowed", "How many pods may be disturbed now."),
+            AGE,
+        ),
+    )
+
 
 _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
@@ -38,3 +72,11 @@ def validate_disruption_budget(document: Document) -> Errors:
 
 def validate_disruption_budget_status_update(new: Document, old: Document) -> Errors:
     return workloads.validate_counts(new.get("status") or {}, _COUNTS)
+
+
+# ---- columns
+
+
+def _bound(field: str) -> Callable[[Document, float], str]:
+    bound = field_cell("spec", field, default="N/A")
+    return lambda document, now: str(bound(document, now))

@@ -1,23 +1,73 @@
-"""Roles and bindings. Source: pkg/apis/rbac/validation, pkg/apis/rbac/v1/defaults.go.
+"""RoleBindings and ClusterRoleBindings. Source: pkg/apis/rbac/validation, pkg/apis/rbac/v1/defaults.go.
 
 group: RBAC's own API group, whose domain is the deployment's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
-from apiserver.field_errors import invalid, not_supported, required
+from apiserver.brand import Brand
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.rbac.roles import GROUP
+from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, items, label_selector, named
+from apiserver.validation.checks import named
+from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
+
+
+def builtin_types(brand: Brand) -> tuple[BuiltinType, BuiltinType]:
+    """Returns the types ClusterRoleBinding and RoleBinding."""
+    group = brand.group(GROUP)
+    completions = defaults(group)
+    update = UpdateStrategy(validate=validate_binding_update)
+    return (
+        BuiltinType(
+            f"{GROUP}.",
+            "v1",
+            "clusterrolebindings",
+            "ClusterRoleBinding",
+            f"{_PACKAGE}ClusterRoleBinding",
+            is_namespaced=False,
+            defaults=completions,
+            strategy=Strategy(
+                name_rule=names.path_segment,
+                validate=partial(validate_cluster_role_binding, group),
+                update=update,
+                allows_create_on_update=True,
+            ),
+            columns=_COLUMNS,
+        ),
+        BuiltinType(
+            f"{GROUP}.",
+            "v1",
+            "rolebindings",
+            "RoleBinding",
+            f"{_PACKAGE}RoleBinding",
+            defaults=completions,
+            strategy=Strategy(
+                name_rule=names.path_segment,
+                validate=partial(validate_role_binding, group),
+                update=update,
+                allows_create_on_update=True,
+            ),
+            columns=_COLUMNS,
+        ),
+    )
+
 
 _PACKAGE: Final = "io.k8s.api.rbac.v1."
 
 
 def defaults(group: str) -> Mapping[str, Default]:
+    """Returns the defaults of references to roles, users and groups: they are in RBAC's group."""
+
     def complete_role_ref(role_ref: Document) -> None:
         role_ref["apiGroup"] = role_ref.get("apiGroup") or group
 
@@ -26,55 +76,6 @@ def defaults(group: str) -> Mapping[str, Default]:
             subject["apiGroup"] = group
 
     return {f"{_PACKAGE}RoleRef": complete_role_ref, f"{_PACKAGE}Subject": complete_subject}
-
-
-# ---- roles
-
-
-def validate_role(document: Document) -> Errors:
-    return _rules(document, is_namespaced=True)
-
-
-def validate_cluster_role(document: Document) -> Errors:
-    errors = _rules(document, is_namespaced=False)
-    if (aggregation := document.get("aggregationRule")) is not None:
-        path = "aggregationRule.clusterRoleSelectors"
-        if not aggregation.get("clusterRoleSelectors"):
-            text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
-            errors.append(required(path, text))
-        for where, selector in items(aggregation, "clusterRoleSelectors", "aggregationRule"):
-            errors += label_selector(where, selector)
-    return errors
-
-
-def _rules(document: Document, *, is_namespaced: bool) -> Errors:
-    return [
-        error
-        for where, rule in items(document, "rules", "")
-        for error in _rule(where, rule, is_namespaced=is_namespaced)
-    ]
-
-
-def _rule(path: str, rule: Document, *, is_namespaced: bool) -> Errors:
-    errors: Errors = []
-    if not rule.get("verbs"):
-        errors.append(required(f"{path}.verbs", "verbs must contain at least one value"))
-    if urls := rule.get("nonResourceURLs"):
-        where = f"{path}.nonResourceURLs"
-        if is_namespaced:
-            errors.append(invalid(where, urls, "namespaced rules cannot apply to non-resource URLs"))
-        if any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
-            text = "rules cannot apply to both regular resources and non-resource URLs"
-            errors.append(invalid(where, urls, text))
-        return errors
-    if not rule.get("apiGroups"):
-        errors.append(required(f"{path}.apiGroups", "resource rules must supply at least one api group"))
-    if not rule.get("resources"):
-        errors.append(required(f"{path}.resources", "resource rules must supply at least one resource"))
-    return errors
-
-
-# ---- bindings
 
 
 def validate_role_binding(group: str, document: Document) -> Errors:
@@ -86,7 +87,7 @@ def validate_cluster_role_binding(group: str, document: Document) -> Errors:
 
 
 def validate_binding_update(new: Document, old: Document) -> Errors:
-    """What a binding grants is never exchanged: its subjects were chosen for this role."""
+    """Checks that a binding keeps its role: its subjects were chosen for it."""
     role_ref = new.get("roleRef", {})
     if role_ref == old.get("roleRef", {}):
         return []
@@ -129,3 +130,42 @@ def _subject(group: str, path: str, subject: Document, *, is_namespaced: bool) -
     if found != group:
         errors.append(not_supported(f"{path}.apiGroup", found, (group,)))
     return errors
+
+
+# ---- columns
+
+
+def _role(document: Document, now: float) -> str:
+    role_ref = document.get("roleRef", {})
+    return f"{role_ref.get('kind', '')}/{role_ref.get('name', '')}"
+
+
+def _subjects_cell(kind: str) -> Callable[[Document, float], Any]:
+    def cell(document: Document, now: float) -> str:
+        return ", ".join(
+            f"{subject.get('namespace', '')}/{subject.get('name', '')}"
+            if kind == "ServiceAccount"
+            else subject.get("name", "")
+            for subject in document.get("subjects") or ()
+            if subject.get("kind") == kind
+        )
+
+    return cell
+
+
+_COLUMNS: Final = columns(
+    Column("Role", _role, description="The role that is granted."),
+    AGE,
+    Column(
+        "Users", _subjects_cell("User"), priority=1, description="The users that have it by this binding."
+    ),
+    Column(
+        "Groups", _subjects_cell("Group"), priority=1, description="The groups that have it by this binding."
+    ),
+    Column(
+        "ServiceAccounts",
+        _subjects_cell("ServiceAccount"),
+        priority=1,
+        description="The service accounts that have it by this binding.",
+    ),
+)

@@ -1,4 +1,4 @@
-"""Claims of devices, templates of claims, and classes of devices.
+"""What claims ask for: devices, constraints on them and their configuration.
 
 Source: pkg/apis/resource/validation, pkg/apis/resource/v1/defaults.go. Expressions are checked for their
 length only.
@@ -10,20 +10,19 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from apiserver.catalogue.pod_specs.resource_requirements import is_extended
-from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
-from apiserver.catalogue.rules.lengths import byte_length
-from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long, too_many
-from apiserver.meta import names, object_meta
+from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_long, too_many
+from apiserver.meta import names
+from apiserver.meta.names import byte_length
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, immutable, in_turn, items, named, one_of, setting
+from apiserver.validation.checks import named, one_of
+from apiserver.validation.defaults import in_turn, setting
+from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.resource.v1."
 LIST_MAX: Final = 32
 _ALTERNATIVES_MAX: Final = 8
-_CONSUMERS_MAX: Final = 256
 _EXPRESSION_BYTES_MAX: Final = 10 * 1024
 _MODES: Final = ("All", "ExactCount")
 
@@ -40,58 +39,20 @@ DEFAULTS: Final[Mapping[str, Default]] = {
     f"{_PACKAGE}DeviceToleration": in_turn(setting(operator="Equal")),
 }
 
-
-# ---- the three kinds
-
-
-def validate_claim_create(document: Document) -> Errors:
-    return _claim_spec("spec", document.get("spec", {}))
-
-
-def validate_claim_update(new: Document, old: Document) -> Errors:
-    return immutable("spec", new.get("spec"), old.get("spec"))
-
-
-def validate_template_create(document: Document) -> Errors:
-    template = document.get("spec", {})
-    meta = template.get("metadata") or {}
-    errors = object_meta.validate_labels(meta.get("labels"), "spec.metadata.labels")
-    errors += [
-        invalid("spec.metadata.annotations", key, problem)
-        for key in meta.get("annotations") or ()
-        for problem in names.qualified_name(key.lower())
-    ]
-    return errors + _claim_spec("spec.spec", template.get("spec", {}))
-
-
-def validate_template_update(new: Document, old: Document) -> Errors:
-    return immutable("spec", new.get("spec"), old.get("spec"))
-
-
-def validate_device_class(document: Document) -> Errors:
-    spec = document.get("spec", {})
-    errors = _selectors("spec", spec)
-    errors += _each("spec", spec, "config", LIST_MAX, _configuration)
-    if (name := spec.get("extendedResourceName")) is not None and not is_extended(name):
-        text = "must be a valid extended resource name"
-        errors.append(invalid("spec.extendedResourceName", name, text))
-    return errors
-
-
-# ---- what a claim asks for
-
-# The names of requests, and those of their alternatives.
+# The names of requests, each with the names of its alternatives.
 RequestNames = Mapping[str, frozenset[str]]
 
 
-def _claim_spec(path: str, spec: Document) -> Errors:
+def validate_claim_spec(path: str, spec: Document) -> Errors:
     devices, where = spec.get("devices", {}), f"{path}.devices"
     known = request_names(devices)
     return [
-        *_each(where, devices, "requests", LIST_MAX, _request),
-        *_duplicates(where, devices, "requests", lambda request: request.get("name", "")),
-        *_each(where, devices, "constraints", LIST_MAX, lambda at, each: _constraint(at, each, known)),
-        *_each(
+        *validate_items(where, devices, "requests", LIST_MAX, _request),
+        *validate_unique(where, devices, "requests", lambda request: request.get("name", "")),
+        *validate_items(
+            where, devices, "constraints", LIST_MAX, lambda at, each: _constraint(at, each, known)
+        ),
+        *validate_items(
             where, devices, "config", LIST_MAX, lambda at, each: validate_claim_configuration(at, each, known)
         ),
     ]
@@ -107,7 +68,7 @@ def request_names(devices: Document) -> RequestNames:
 
 
 def _request(path: str, request: Document) -> Errors:
-    errors = label(f"{path}.name", request.get("name", ""))
+    errors = validate_label(f"{path}.name", request.get("name", ""))
     alternatives, exactly = request.get("firstAvailable") or [], request.get("exactly")
     if not alternatives and exactly is None:
         text = "exactly one of `exactly` or `firstAvailable` is required"
@@ -118,19 +79,19 @@ def _request(path: str, request: Document) -> Errors:
     elif exactly is not None:
         errors += _devices(f"{path}.exactly", exactly)
     else:
-        errors += _each(path, request, "firstAvailable", _ALTERNATIVES_MAX, _alternative)
-        errors += _duplicates(path, request, "firstAvailable", lambda each: each.get("name", ""))
+        errors += validate_items(path, request, "firstAvailable", _ALTERNATIVES_MAX, _alternative)
+        errors += validate_unique(path, request, "firstAvailable", lambda each: each.get("name", ""))
     return errors
 
 
 def _alternative(path: str, request: Document) -> Errors:
-    return label(f"{path}.name", request.get("name", "")) + _devices(path, request)
+    return validate_label(f"{path}.name", request.get("name", "")) + _devices(path, request)
 
 
 def _devices(path: str, request: Document) -> Errors:
-    """Which devices, and how many."""
+    """Checks which devices are asked for, and how many."""
     errors = named(f"{path}.deviceClassName", request.get("deviceClassName"), names.dns_subdomain)
-    errors += _selectors(path, request)
+    errors += validate_selectors(path, request)
     mode, count = request.get("allocationMode", ""), request.get("count", 0)
     if mode not in _MODES:
         errors.append(not_supported(f"{path}.allocationMode", mode, _MODES))
@@ -163,8 +124,8 @@ def _toleration(path: str, toleration: Document) -> Errors:
     return errors + (one_of(f"{path}.effect", effect, _EFFECTS) if effect else [])
 
 
-def _selectors(path: str, value: Document) -> Errors:
-    return _each(path, value, "selectors", LIST_MAX, _selector)
+def validate_selectors(path: str, value: Document) -> Errors:
+    return validate_items(path, value, "selectors", LIST_MAX, _selector)
 
 
 def _selector(path: str, selector: Document) -> Errors:
@@ -192,25 +153,27 @@ _REFERENCE_TEXT: Final = (
 
 
 def _references(path: str, value: Document, known: RequestNames) -> Errors:
-    errors = _each(path, value, "requests", LIST_MAX, lambda at, name: _reference(at, name, known))
-    return errors + _duplicates(path, value, "requests", lambda name: name)
+    errors = validate_items(
+        path, value, "requests", LIST_MAX, lambda at, name: validate_request_reference(at, name, known)
+    )
+    return errors + validate_unique(path, value, "requests", lambda name: name)
 
 
-def _reference(path: str, name: str, known: RequestNames) -> Errors:
+def validate_request_reference(path: str, name: str, known: RequestNames) -> Errors:
     request, slash, alternative = name.partition("/")
     if "/" in alternative:
         return [invalid(path, name, _REFERENCE_TEXT)]
-    errors = label(path, request) + (label(path, alternative) if slash else [])
+    errors = validate_label(path, request) + (validate_label(path, alternative) if slash else [])
     if request not in known or (slash and alternative not in known[request]):
         errors.append(invalid(path, name, _REFERENCE_TEXT))
     return errors
 
 
 def validate_claim_configuration(path: str, value: Document, known: RequestNames) -> Errors:
-    return _references(path, value, known) + _configuration(path, value)
+    return _references(path, value, known) + validate_configuration(path, value)
 
 
-def _configuration(path: str, value: Document) -> Errors:
+def validate_configuration(path: str, value: Document) -> Errors:
     opaque = value.get("opaque")
     if opaque is None:
         return [required(f"{path}.opaque")]
@@ -218,60 +181,6 @@ def _configuration(path: str, value: Document) -> Errors:
     if opaque.get("parameters") is None:
         errors.append(required(f"{path}.opaque.parameters"))
     return errors
-
-
-# ---- the status of a claim
-
-
-def validate_claim_status_update(new: Document, old: Document) -> Errors:
-    status, before = new.get("status") or {}, old.get("status") or {}
-    allocation, consumers = status.get("allocation"), status.get("reservedFor") or []
-    path = "status.reservedFor"
-    errors = _each("status", status, "reservedFor", _CONSUMERS_MAX, _consumer)
-    errors += _duplicates("status", status, "reservedFor", lambda consumer: consumer.get("uid", ""))
-    if consumers and allocation is None:
-        errors.append(forbidden(path, "may not be specified when `allocated` is not set"))
-    elif "deletionTimestamp" in new["metadata"] and any(
-        consumer not in (before.get("reservedFor") or []) for consumer in consumers[:_CONSUMERS_MAX]
-    ):
-        text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-        errors.append(forbidden(path, text))
-    if allocation is not None and before.get("allocation") is not None:
-        errors += immutable("status.allocation", allocation, before["allocation"])
-    elif allocation is not None:
-        known = request_names(new.get("spec", {}).get("devices", {}))
-        errors += _allocation("status.allocation", allocation, known)
-    return errors
-
-
-def _consumer(path: str, consumer: Document) -> Errors:
-    return [required(f"{path}.{field}") for field in ("resource", "name", "uid") if not consumer.get(field)]
-
-
-_CONFIG_SOURCES: Final = ("FromClaim", "FromClass")
-
-
-def _allocation(path: str, allocation: Document, known: RequestNames) -> Errors:
-    devices, where = allocation.get("devices", {}), f"{path}.devices"
-    errors = _each(where, devices, "results", LIST_MAX, lambda at, each: _result(at, each, known))
-    errors += _each(where, devices, "config", 2 * LIST_MAX, lambda at, each: _allocated(at, each, known))
-    if (selector := allocation.get("nodeSelector")) is not None:
-        errors += validate_node_selector(f"{path}.nodeSelector", selector)
-    return errors
-
-
-def _result(path: str, result: Document, known: RequestNames) -> Errors:
-    return [
-        *_reference(f"{path}.request", result.get("request", ""), known),
-        *validate_csi_driver_name(f"{path}.driver", result.get("driver", "")),
-        *validate_pool_name(f"{path}.pool", result.get("pool", "")),
-        *label(f"{path}.device", result.get("device", "")),
-    ]
-
-
-def _allocated(path: str, value: Document, known: RequestNames) -> Errors:
-    source = one_of(f"{path}.source", value.get("source"), _CONFIG_SOURCES, required_text="")
-    return source + validate_claim_configuration(path, value, known)
 
 
 # ---- names
@@ -286,7 +195,7 @@ _C_IDENTIFIER_TEXT: Final = (
 )
 
 
-def label(path: str, name: str) -> Errors:
+def validate_label(path: str, name: str) -> Errors:
     return [invalid(path, name, problem) for problem in names.dns_label(name)]
 
 
@@ -302,7 +211,7 @@ def validate_pool_name(path: str, name: str) -> Errors:
 
 
 def validate_attribute_name(path: str, name: str) -> Errors:
-    """`identifier` or `domain/identifier`."""
+    """Checks a name like `identifier` or `domain/identifier`."""
     domain, slash, identifier = name.rpartition("/")
     errors: Errors = []
     if slash and not domain:
@@ -329,15 +238,17 @@ def _full_attribute_name(path: str, name: str) -> Errors:
 # ---- lists
 
 
-def _each(path: str, value: Document, field: str, limit: int, check: Callable[[str, Any], Errors]) -> Errors:
-    """All items; or, if there are too many, nothing but that."""
+def validate_items(
+    path: str, value: Document, field: str, limit: int, check: Callable[[str, Any], Errors]
+) -> Errors:
+    """Checks all items of a list; if there are more than `limit`, the answer is only that."""
     count = len(value.get(field) or ())
     if count > limit:
         return [too_many(f"{path}.{field}", count, limit)]
     return [error for where, item in items(value, field, path) for error in check(where, item)]
 
 
-def _duplicates(path: str, value: Document, field: str, key: Callable[[Any], str]) -> Errors:
+def validate_unique(path: str, value: Document, field: str, key: Callable[[Any], str]) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for where, item in items(value, field, path):

@@ -6,14 +6,46 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from apiserver.catalogue.builtin_type import BuiltinType, field_texts
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
-from apiserver.catalogue.resource.device_requests import label, validate_attribute_name, validate_pool_name
-from apiserver.catalogue.rules.lengths import byte_length
-from apiserver.field_errors import duplicate, invalid, required, too_long, too_many
+from apiserver.catalogue.resource.device_requests import (
+    validate_attribute_name,
+    validate_label,
+    validate_pool_name,
+)
+from apiserver.field_errors import Errors, duplicate, invalid, required, too_long, too_many
 from apiserver.meta import names
-from apiserver.validation.checks import Errors, at, immutable, items
+from apiserver.meta.names import byte_length
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import immutable
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "resource.",
+        "v1",
+        "resourceslices",
+        "ResourceSlice",
+        "io.k8s.api.resource.v1.ResourceSlice",
+        is_namespaced=False,
+        strategy=Strategy(
+            validate=validate_slice,
+            update=UpdateStrategy(validate=validate_slice_update),
+            has_generation=True,
+        ),
+        columns=columns(
+            Column("Node", field_cell("spec", "nodeName", default="<unset>"), description="Whose devices."),
+            Column("Driver", field_cell("spec", "driver"), description="The driver that has them."),
+            Column("Pool", field_cell("spec", "pool", "name"), description="The pool that they belong to."),
+            AGE,
+        ),
+        selectable_fields=field_texts("spec.nodeName", "spec.driver"),
+    )
+
 
 _DEVICES_MAX: Final = 128
 _ATTRIBUTES_MAX: Final = 32
@@ -82,7 +114,7 @@ def _devices(spec: Document) -> Errors:
     seen: set[str] = set()
     for where, device in items(spec, "devices", "spec"):
         name = device.get("name", "")
-        errors += label(f"{where}.name", name) + _features(where, device)
+        errors += validate_label(f"{where}.name", name) + _features(where, device)
         if name in seen:
             errors.append(duplicate(where, name))
         seen.add(name)

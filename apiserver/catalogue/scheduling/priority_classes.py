@@ -5,10 +5,53 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.field_errors import forbidden
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.field_errors import Errors, forbidden
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, immutable, one_of, setting
+from apiserver.validation.checks import immutable, one_of
+from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "scheduling.",
+        "v1",
+        "priorityclasses",
+        "PriorityClass",
+        "io.k8s.api.scheduling.v1.PriorityClass",
+        is_namespaced=False,
+        short_names=("pc",),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=prepare_priority_class_create,
+            validate_create=validate_priority_class_create,
+            update=UpdateStrategy(validate=validate_priority_class_update),
+        ),
+        columns=columns(
+            Column(
+                "Value",
+                field_cell("value", default=0),
+                type="integer",
+                description="The priority of pods of this class; the higher goes first.",
+            ),
+            Column(
+                "Global-Default",
+                field_cell("globalDefault", default=False),
+                type="boolean",
+                description="Whether pods that name no class are of this one.",
+            ),
+            AGE,
+            Column(
+                "PreemptionPolicy",
+                field_cell("preemptionPolicy"),
+                description="Whether such pods make room for themselves by removing others.",
+            ),
+        ),
+    )
+
 
 _USER_VALUE_MAX: Final = 1_000_000_000
 _SYSTEM_PREFIX: Final = "system-"
@@ -25,7 +68,7 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 
 
 def prepare_priority_class_create(document: Document) -> None:
-    """What a class says never changes, so this is its only generation."""
+    """Sets the generation, which never changes, as the class does not."""
     document["metadata"]["generation"] = 1
 
 
@@ -54,7 +97,7 @@ def validate_priority_class_update(new: Document, old: Document) -> Errors:
 
 
 def _system_class_problem(document: Document, name: str, value: int) -> str:
-    """Why it is not one of the system's own classes; empty if it is."""
+    """Returns why a class is not one of the system's own; empty if it is."""
     expected = SYSTEM_CLASSES.get(name)
     if expected is None:
         return f"{name} is not a known system priority class"

@@ -1,16 +1,62 @@
-"""StorageClasses and VolumeAttributesClasses. Source: pkg/apis/storage/validation, pkg/apis/storage/v1."""
+"""StorageClasses. Source: pkg/apis/storage/{validation,v1}, ValidateStorageClass."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.catalogue.rules.lengths import byte_length
-from apiserver.field_errors import duplicate, forbidden, invalid, required, too_long
-from apiserver.meta import names
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required, too_long
+from apiserver.meta import names, table
+from apiserver.meta.names import byte_length
+from apiserver.meta.table import AGE, Column, Columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, immutable, items, one_of, setting
+from apiserver.validation.checks import immutable, one_of
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "storage.",
+        "v1",
+        "storageclasses",
+        "StorageClass",
+        "io.k8s.api.storage.v1.StorageClass",
+        is_namespaced=False,
+        short_names=("sc",),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            validate_create=validate_storage_class_create,
+            update=UpdateStrategy(validate=validate_storage_class_update),
+        ),
+        columns=Columns(
+            (
+                Column("Name", _name_cell, format="name", description=table.NAME.description),
+                Column("Provisioner", field_cell("provisioner"), description="Who makes the volumes."),
+                Column(
+                    "ReclaimPolicy",
+                    field_cell("reclaimPolicy", default="Delete"),
+                    description="What happens to a volume that nobody claims any longer: Delete or Retain.",
+                ),
+                Column(
+                    "VolumeBindingMode",
+                    field_cell("volumeBindingMode", default="<unset>"),
+                    description="Whether volumes are made at once or when the first pod needs them.",
+                ),
+                Column(
+                    "AllowVolumeExpansion",
+                    field_cell("allowVolumeExpansion", default=False),
+                    type="string",
+                    description="Whether volumes may grow.",
+                ),
+                AGE,
+            )
+        ),
+    )
+
 
 _POLICIES: Final = ("Delete", "Retain")
 _MODES: Final = ("Immediate", "WaitForFirstConsumer")
@@ -22,23 +68,11 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 }
 
 
-# ---- StorageClass
-
-_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
-
-
-def storage_class_of(claim: Document) -> str | None:
-    """The class that a claim asks for; empty for none, None if it does not say."""
-    annotations = claim["metadata"].get("annotations") or {}
-    named: str | None = annotations.get(_CLASS_ANNOTATION, claim["spec"].get("storageClassName"))
-    return named
-
-
 def validate_storage_class_create(document: Document) -> Errors:
     policy, mode = document.get("reclaimPolicy"), document.get("volumeBindingMode")
     return [
         *validate_provisioner("provisioner", document.get("provisioner", "")),
-        *_parameters(document.get("parameters") or {}),
+        *validate_parameters(document.get("parameters") or {}),
         *(one_of("reclaimPolicy", policy, _POLICIES) if policy else ()),
         *one_of("volumeBindingMode", mode, _MODES),
         *_topologies(document),
@@ -47,9 +81,9 @@ def validate_storage_class_create(document: Document) -> Errors:
 
 def validate_storage_class_update(new: Document, old: Document) -> Errors:
     errors = [
-        *_unchanged(new, old, "parameters"),
-        *_unchanged(new, old, "provisioner"),
-        *_unchanged(new, old, "reclaimPolicy"),
+        *validate_unchanged(new, old, "parameters"),
+        *validate_unchanged(new, old, "provisioner"),
+        *validate_unchanged(new, old, "reclaimPolicy"),
         *immutable("volumeBindingMode", new.get("volumeBindingMode"), old.get("volumeBindingMode")),
     ]
     if (new.get("allowedTopologies") or []) != (old.get("allowedTopologies") or []):
@@ -58,7 +92,7 @@ def validate_storage_class_update(new: Document, old: Document) -> Errors:
 
 
 def _topologies(document: Document) -> Errors:
-    """Terms that each demand some label's value; no two of them the same."""
+    """Checks terms that each require values of labels; no two of them may be the same."""
     errors: Errors = []
     seen: set[frozenset[tuple[str, frozenset[str]]]] = set()
     for where, term in items(document, "allowedTopologies", ""):
@@ -90,22 +124,7 @@ def _repeated(path: str, values: list[str]) -> Errors:
     return errors
 
 
-# ---- VolumeAttributesClass
-
-
-def validate_volume_attributes_class(document: Document) -> Errors:
-    parameters = document.get("parameters") or {}
-    errors = validate_provisioner("driverName", document.get("driverName", "")) + _parameters(parameters)
-    if not parameters:
-        errors.append(required("parameters", "must contain at least one key/value pair"))
-    return errors
-
-
-def validate_volume_attributes_class_update(new: Document, old: Document) -> Errors:
-    return _unchanged(new, old, "driverName") + _unchanged(new, old, "parameters")
-
-
-# ---- both
+# ---- what VolumeAttributesClasses have, too
 
 
 def validate_provisioner(path: str, name: str) -> Errors:
@@ -114,7 +133,7 @@ def validate_provisioner(path: str, name: str) -> Errors:
     return [invalid(path, name.lower(), problem) for problem in names.qualified_name(name.lower())]
 
 
-def _parameters(parameters: Mapping[str, str]) -> Errors:
+def validate_parameters(parameters: Mapping[str, str]) -> Errors:
     if len(parameters) > _PARAMETERS_MAX:
         return [too_long("parameters", _PARAMETERS_MAX)]
     errors: Errors = []
@@ -128,7 +147,22 @@ def _parameters(parameters: Mapping[str, str]) -> Errors:
     return errors
 
 
-def _unchanged(new: Document, old: Document, field: str) -> Errors:
+def validate_unchanged(new: Document, old: Document, field: str) -> Errors:
     if (new.get(field) or None) == (old.get(field) or None):
         return []
     return [forbidden(field, f"updates to {field} are forbidden.")]
+
+
+# ---- columns
+
+_DEFAULT_ANNOTATIONS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+
+
+def _name_cell(document: Document, now: float) -> str:
+    """Shows the name, and whether the class is the default."""
+    annotations = document["metadata"].get("annotations") or {}
+    is_default = any(annotations.get(each) == "true" for each in _DEFAULT_ANNOTATIONS)
+    return f"{table.name_of(document, now)} (default)" if is_default else table.name_of(document, now)

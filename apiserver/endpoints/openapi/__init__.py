@@ -1,17 +1,17 @@
-"""What is served, told in OpenAPI: v3 in a document for each group version, v2 in one for all. Row I20.
+"""OpenAPI documents of the API: v3 has one for each group version, v2 one for everything. Row I20.
 
-kubectl reads them to learn what fields mean (`explain`), what the server can check (`create`, `apply`) and
-how lists merge. One way leads to all forms:
+kubectl reads them for the descriptions of fields (`explain`), for what the server can validate (`create`,
+`apply`) and for how lists merge. All documents are built in the same steps:
 
-    schemas     the definitions of kinds, as components of OpenAPI v3
-    operations  the paths of a resource and the operations on them
-    documents   both together: the document of a group version; and v2, made from those of v3
-    gnostic     documents as protobuf messages, which some clients ask for
-    publisher   makes documents when they are first asked for, in a thread, and keeps them compressed
-    answers     HTTP: negotiation, hashes, conditional requests
+    schemas         the definitions of kinds, as components of OpenAPI v3
+    operations      the paths of a resource and the operations on them
+    documents       both together: the document of a group version; v2 is derived from v3
+    gnostic         documents as protobuf messages, for clients that ask for them
+    document_cache  builds documents on first use, in a thread, and caches them compressed
+    endpoint        HTTP: negotiation, hashes, conditional requests
 
-What is left out: documents of discovery itself (`/openapi/v3/apis/apps`), which no client is known to read;
-enumerations and defaults that only Kubernetes' Go sources know of.
+Left out: documents of discovery itself (`/openapi/v3/apis/apps`), which no client is known to read;
+enumerations and defaults that are only in Kubernetes' Go sources.
 """
 
 from apiserver.endpoints.openapi.endpoint import OpenApi

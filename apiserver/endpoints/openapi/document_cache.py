@@ -1,15 +1,14 @@
-"""Documents as bytes: made when they are first asked for, kept until what they tell of changes.
+"""Caches encoded documents: each is built on first use, and again when the resources in it have changed.
 
-Making all takes up to seconds of CPU: it is done in a thread, by one at a time. What is kept is compressed,
-which makes it a tenth; nearly all clients take it so. A document is kept for each version that is served and
-one for all, each with the resources that it was made of: tables change, but versions that keep theirs keep
-their documents.
+Building all of them takes up to seconds of CPU: it is done in a thread, by one request at a time. They are
+cached compressed, at a tenth of their size; nearly all clients accept gzip. There is a document of v3 for
+each group version and one of v2, each with the resources that it was built from: when the table of resources
+is replaced, versions whose resources are the same keep their documents.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gzip
 import hashlib
 import zlib
 from collections.abc import Callable, Mapping
@@ -20,47 +19,47 @@ from typing import Final
 import orjson
 
 from apiserver.brand import Brand
+from apiserver.endpoints.compression import GzipBytes, compress, decompress
 from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.documents import Documents, V2Part, v2_frame, version_key
-from apiserver.endpoints.openapi.operations import JSON, Operations
+from apiserver.endpoints.openapi.operations import Operations
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document, GroupVersion
+from apiserver.wire.media_types import JSON
 
-# The level from which more time saves little.
-_LEVEL: Final = 6
-# Of parts, which are taken apart for each new document.
+# The level of parts, which are decompressed for each new document.
 _PART_LEVEL: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class CompressedDocument:
-    """A document as bytes.
+    """An encoded document.
 
-    digest: of its JSON, whatever the form: the hash of its URL. compressed: by gzip.
+    digest: of its JSON, whatever the form: the hash in its URL.
     """
 
     digest: str
-    compressed: bytes
-
-    def plain(self) -> bytes:
-        return gzip.decompress(self.compressed)
+    compressed: GzipBytes
 
 
 @dataclass(slots=True)
 class _CachedDocument:
-    """source: what the document was made of. forms: compressed, by media type."""
+    """A document in all the forms that were asked for.
+
+    source: what the document was built from. forms: compressed by gzip, by media type.
+    """
 
     source: object
     digest: str
-    forms: dict[str, bytes] = field(default_factory=dict)
+    forms: dict[str, GzipBytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _CachedPart:
-    """A part of the document of v2: what stands between braces there, compressed.
+    """A part of the document of v2: the members of its `paths` and its `definitions`, compressed.
 
-    source: what it was made of.
+    source: what it was built from.
     """
 
     source: object
@@ -84,41 +83,39 @@ class DocumentCache:
         self._schemas = schemas
         self._operations = operations
         self._versions: dict[GroupVersion, _CachedDocument] = {}
-        self._all: _CachedDocument | None = None
-        # Of the document of v2; None has all that is not custom.
+        self._v2: _CachedDocument | None = None
+        # Parts of the document of v2: one for each version of custom resources; None has all the others.
         self._parts: dict[GroupVersion | None, _CachedPart] = {}
         self._building = asyncio.Lock()
 
     async def digests(self, table: ResourceTable) -> Mapping[str, str]:
-        """The digest of every version's document, by its name."""
+        """Returns the digest of the v3 document of each group version, by its name (`apis/apps/v1`)."""
         if not self._is_current(table):
             async with self._building:
                 await asyncio.to_thread(self._build_versions, table)
         return {version_key(each): self._versions[each].digest for each in table.group_versions}
 
-    async def version(
-        self, table: ResourceTable, group_version: GroupVersion, form: str
-    ) -> CompressedDocument:
-        """OpenAPI v3 of one version that the table serves. form: a media type."""
+    async def v3(self, table: ResourceTable, group_version: GroupVersion, form: str) -> CompressedDocument:
+        """Returns the document of a group version that the table serves. form: a media type."""
         resources = table.group_versions[group_version]
         async with self._building:
-            kept = self._versions.get(group_version)
-            if kept is None or kept.source != resources:
-                kept = await asyncio.to_thread(self._build_version, group_version, resources)
-            return await _in_form(kept, form, gnostic.to_v3)
+            cached = self._versions.get(group_version)
+            if cached is None or cached.source != resources:
+                cached = await asyncio.to_thread(self._build_version, group_version, resources)
+            return await _in_form(cached, form, gnostic.to_v3)
 
-    async def everything(self, table: ResourceTable, form: str) -> CompressedDocument:
-        """OpenAPI v2 of all versions. form: a media type."""
+    async def v2(self, table: ResourceTable, form: str) -> CompressedDocument:
+        """Returns the document of all group versions. form: a media type."""
         async with self._building:
-            if self._all is None or self._all.source is not table:
-                self._all = None  # Never two of them.
-                self._all = await asyncio.to_thread(self._build_v2, table)
-            return await _in_form(self._all, form, gnostic.to_v2)
+            if self._v2 is None or self._v2.source is not table:
+                self._v2 = None  # frees the old one before the new one is built
+                self._v2 = await asyncio.to_thread(self._build_v2, table)
+            return await _in_form(self._v2, form, gnostic.to_v2)
 
     def _is_current(self, table: ResourceTable) -> bool:
         versions = table.group_versions
         return self._versions.keys() == versions.keys() and all(
-            kept.source == versions[each] for each, kept in self._versions.items()
+            cached.source == versions[each] for each, cached in self._versions.items()
         )
 
     # ---- in a thread
@@ -130,30 +127,30 @@ class DocumentCache:
         for gone in self._versions.keys() - table.group_versions.keys():
             del self._versions[gone]
         for group_version, resources in table.group_versions.items():
-            kept = self._versions.get(group_version)
-            if kept is None or kept.source != resources:
+            cached = self._versions.get(group_version)
+            if cached is None or cached.source != resources:
                 self._build_version(group_version, resources)
 
     def _build_version(
         self, group_version: GroupVersion, resources: tuple[ServedResource, ...]
     ) -> _CachedDocument:
-        kept = _keep(resources, self._documents().v3(group_version, resources))
-        self._versions[group_version] = kept
-        return kept
+        cached = _encoded(resources, self._documents().v3(group_version, resources))
+        self._versions[group_version] = cached
+        return cached
 
     def _build_v2(self, table: ResourceTable) -> _CachedDocument:
-        """Put together from parts: those of custom versions change alone."""
+        """Joins the parts; only those of custom resources that have changed are built anew."""
         fixed: dict[GroupVersion, tuple[ServedResource, ...]] = {}
         custom: dict[GroupVersion, tuple[ServedResource, ...]] = {}
         for group_version, resources in table.group_versions.items():
-            is_custom = all(each.keeping is not None for each in resources)
+            is_custom = all(each.is_custom for each in resources)
             (custom if is_custom else fixed)[group_version] = resources
         for gone in self._parts.keys() - custom.keys() - {None}:
             del self._parts[gone]
         parts = [self._part(None, tuple(fixed.items()), lambda documents: documents.v2_part(fixed))]
         for group_version, resources in custom.items():
-            make = partial(_custom_part, group_version, resources)
-            parts.append(self._part(group_version, resources, make))
+            build = partial(_custom_part, group_version, resources)
+            parts.append(self._part(group_version, resources, build))
         before, after = v2_frame()
         text = b"".join(
             (
@@ -166,15 +163,15 @@ class DocumentCache:
                 orjson.dumps(after)[1:],
             )
         )
-        return _keep_text(table, text)
+        return _compressed(table, text)
 
     def _part(
-        self, key: GroupVersion | None, source: object, make: Callable[[Documents], V2Part]
+        self, key: GroupVersion | None, source: object, build: Callable[[Documents], V2Part]
     ) -> _CachedPart:
-        kept = self._parts.get(key)
-        if kept is None or kept.source != source:
-            kept = self._parts[key] = _CachedPart.of(source, make(self._documents()))
-        return kept
+        cached = self._parts.get(key)
+        if cached is None or cached.source != source:
+            cached = self._parts[key] = _CachedPart.of(source, build(self._documents()))
+        return cached
 
 
 def _custom_part(
@@ -183,23 +180,23 @@ def _custom_part(
     return documents.v2_custom_part(group_version, resources)
 
 
-def _keep(source: object, document: Document) -> _CachedDocument:
-    return _keep_text(source, orjson.dumps(document))
+def _encoded(source: object, document: Document) -> _CachedDocument:
+    return _compressed(source, orjson.dumps(document))
 
 
-def _keep_text(source: object, text: bytes) -> _CachedDocument:
+def _compressed(source: object, text: bytes) -> _CachedDocument:
     digest = hashlib.sha256(text).hexdigest().upper()
-    return _CachedDocument(source, digest, {JSON: gzip.compress(text, _LEVEL, mtime=0)})
+    return _CachedDocument(source, digest, {JSON: compress(text)})
 
 
 async def _in_form(
-    kept: _CachedDocument, form: str, to_protobuf: Callable[[Document], bytes]
+    cached: _CachedDocument, form: str, to_protobuf: Callable[[Document], bytes]
 ) -> CompressedDocument:
-    if form not in kept.forms:
-        kept.forms[form] = await asyncio.to_thread(_protobuf, kept.forms[JSON], to_protobuf)
-    return CompressedDocument(kept.digest, kept.forms[form])
+    if form not in cached.forms:
+        cached.forms[form] = await asyncio.to_thread(_protobuf, cached.forms[JSON], to_protobuf)
+    return CompressedDocument(cached.digest, cached.forms[form])
 
 
-def _protobuf(compressed: bytes, to_protobuf: Callable[[Document], bytes]) -> bytes:
-    document = orjson.loads(gzip.decompress(compressed))
-    return gzip.compress(to_protobuf(document), _LEVEL, mtime=0)
+def _protobuf(compressed: GzipBytes, to_protobuf: Callable[[Document], bytes]) -> GzipBytes:
+    document = orjson.loads(decompress(compressed))
+    return compress(to_protobuf(document))

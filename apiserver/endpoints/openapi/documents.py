@@ -1,4 +1,4 @@
-"""Documents: OpenAPI v3 of one group version, and parts of the one of v2, made from those."""
+"""Builds OpenAPI documents: v3 of one group version, and the parts of v2, which are derived from v3."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from apiserver.vocabulary import Document, GroupVersion
 
 log = logging.getLogger(__name__)
 
-# What clients are told of in every group.
+# Definitions that the document of every group version has.
 _ALWAYS: Final = tuple(f"{META}{name}" for name in ("APIResourceList", "DeleteOptions", "Patch", "Status"))
 _META_V1: Final = GroupVersion("", "v1")
-# Clients use it to tell how they can say who they are.
+# How clients can authenticate.
 _SECURITY: Final = {
     "BearerToken": {"description": "Bearer token", "in": "header", "name": "authorization", "type": "apiKey"}
 }
@@ -30,7 +30,7 @@ class V2Part(NamedTuple):
 
 
 def v2_frame() -> tuple[Document, Document]:
-    """What stands before and after the parts in a document of v2."""
+    """Returns what precedes and what follows the parts in a document of v2."""
     return {"swagger": "2.0", "info": _info()}, {
         "securityDefinitions": _SECURITY,
         "security": [{"BearerToken": []}],
@@ -38,12 +38,12 @@ def v2_frame() -> tuple[Document, Document]:
 
 
 def version_key(group_version: GroupVersion) -> str:
-    """`apis/apps/v1`: what the document of a version is called."""
+    """Returns the name of a group version's document, like `apis/apps/v1`."""
     return root(group_version)[1:]
 
 
 class Documents:
-    """Makes documents of OpenAPI, and parts of them, from resources and definitions."""
+    """Builds documents, and parts of them, from resources and definitions."""
 
     def __init__(self, definitions: Mapping[str, Any], brand: Brand, operations: Operations) -> None:
         self._definitions = definitions
@@ -56,13 +56,13 @@ class Documents:
         resources: Iterable[ServedResource],
         others: Iterable[GroupVersion] = (),
     ) -> Document:
-        """The document of one version. others: further versions that kinds like DeleteOptions have."""
+        """Returns the document of a group version. others: further versions of kinds like DeleteOptions."""
         resources = tuple(resources)
         served = frozenset({_META_V1, group_version, *others})
-        schemas = Components(self._definitions, self._brand).schemas(_wanted(resources), served)
+        schemas = Components(self._definitions, self._brand).schemas(_definition_names(resources), served)
         for resource in resources:
             if definition_name(resource) not in self._definitions:
-                schemas |= self._own(resource, is_v2=False)
+                schemas |= self._undefined_kind(resource, is_v2=False)
         return {
             "openapi": "3.0.0",
             "info": _info(),
@@ -71,7 +71,7 @@ class Documents:
         }
 
     def v2_part(self, versions: Mapping[GroupVersion, Iterable[ServedResource]]) -> V2Part:
-        """What some versions are in a document of v2, with all that their schemas refer to."""
+        """Returns the part of some group versions in v2, with all that their schemas refer to."""
         paths: Document = {}
         definitions: Document = {}
         for group_version, each in versions.items():
@@ -81,17 +81,17 @@ class Documents:
             schemas = document["components"]["schemas"]
             for resource in resources:
                 if definition_name(resource) not in self._definitions:
-                    schemas |= self._own(resource, is_v2=True)
+                    schemas |= self._undefined_kind(resource, is_v2=True)
             definitions |= {
                 name: _schema_v2(schema) for name, schema in schemas.items() if name not in definitions
             }
         return V2Part(paths, definitions)
 
     def v2_custom_part(self, group_version: GroupVersion, resources: Iterable[ServedResource]) -> V2Part:
-        """What a version of custom resources is; all that its schemas refer to others have, too."""
+        """Returns the part of custom resources. What their schemas refer to is in the other parts."""
         resources = tuple(resources)
         paths = dict(self._paths(group_version, resources))
-        own = [each for resource in resources for each in self._own(resource, is_v2=True).items()]
+        own = [each for resource in resources for each in self._undefined_kind(resource, is_v2=True).items()]
         return V2Part(
             {path: _path_v2(item) for path, item in paths.items()},
             {name: _schema_v2(schema) for name, schema in own},
@@ -104,10 +104,11 @@ class Documents:
         for resource in resources:
             yield from self._operations.of_resource(resource)
 
-    def _own(self, resource: ServedResource, *, is_v2: bool) -> dict[str, Document]:
-        """An object that is not among the definitions, and a list of them.
+    def _undefined_kind(self, resource: ServedResource, *, is_v2: bool) -> dict[str, Document]:
+        """Returns the schemas of a kind that is not among the definitions, and of its list.
 
-        Where it brings no schema that can be told, no more is known of it than what all have.
+        If the resource has no schema of its own, or one that cannot be published, they hold only what all
+        kinds have.
         """
         name = definition_name(resource)
         extension = self._brand.extension
@@ -132,8 +133,8 @@ class Documents:
             try:
                 schema = resource.openapi(is_v2)
             except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-                # Somebody wrote it past all checks; the others' schemas are told all the same.
-                log.exception("the schema of %s cannot be told", resource.group_resource)
+                # A definition that was stored without validation. Others are published all the same.
+                log.exception("the schema of %s cannot be published", resource.group_resource)
         return {
             name: schema,
             f"{name}List": {**kind(resource.list_kind), "properties": listed, "required": ["items"]},
@@ -145,7 +146,7 @@ def _info() -> Document:
     return {"title": "Resource API", "version": f"v{major}.{minor}.0+python.{__version__}"}
 
 
-def _wanted(resources: Iterable[ServedResource]) -> Iterable[str]:
+def _definition_names(resources: Iterable[ServedResource]) -> Iterable[str]:
     yield from _ALWAYS
     for resource in resources:
         name = definition_name(resource)
@@ -200,11 +201,11 @@ def _response_v2(answer: Document) -> Document:
 
 
 def _schema_of(content: Document) -> Document:
-    """One of a body that has several media types, and the same schema in each."""
+    """Returns the schema of a body, which is the same for all its media types."""
     return _schema_v2(next(iter(content.values()))["schema"])
 
 
-# What v2 has no words for.
+# Keywords that v2 does not have.
 _NOT_IN_V2: Final = frozenset({"default", "oneOf", "anyOf", "not", "nullable"})
 
 
@@ -216,7 +217,7 @@ def _schema_v2(schema: Document) -> Document:
         if key == "$ref":
             converted[key] = value.replace(REFERENCE, "#/definitions/")
         elif key == "allOf" and len(value) == 1 and "$ref" in value[0]:
-            # In v2 other words may stand beside a reference.
+            # In v2 other keywords may stand beside a reference.
             converted |= _schema_v2(value[0])
         elif key == "properties":
             converted[key] = {name: _schema_v2(each) for name, each in value.items()}
@@ -231,6 +232,6 @@ def _schema_v2(schema: Document) -> Document:
         and "type" not in schema
         and any(each.get("type") == "string" for each in schema["oneOf"])
     ):
-        # A number or a text, which clients of v2 know as a text.
+        # A number or a string, which v2 can only describe as a string.
         converted["type"] = "string"
     return converted

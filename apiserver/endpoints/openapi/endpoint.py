@@ -1,7 +1,7 @@
-"""/openapi/v3, what is below it, and /openapi/v2.
+"""Serves /openapi/v3, the documents below it, and /openapi/v2.
 
-Documents are asked for by their hash, which makes them immutable to caches. As in Kubernetes the hash is
-also the ETag, of whatever form. Source: k8s.io/kube-openapi, pkg/handler3 and pkg/handler.
+URLs of documents hold a hash, so that caches may keep them for good. As in Kubernetes the hash is also the
+ETag, of every form. Source: k8s.io/kube-openapi, pkg/handler3 and pkg/handler.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from email.utils import formatdate
 from typing import Final
 from urllib.parse import quote
@@ -18,20 +18,21 @@ import orjson
 from aiohttp import hdrs
 
 from apiserver.brand import Brand
-from apiserver.endpoints.api_call import Call
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.compression import CONTENT_ENCODING, accepts_gzip, decompress
 from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.document_cache import CompressedDocument, DocumentCache
 from apiserver.endpoints.openapi.documents import version_key
-from apiserver.endpoints.openapi.operations import JSON, Operations
-from apiserver.endpoints.responses import TEXT, accepts_gzip, send
-from apiserver.registry.served_resource import ResourceTable
+from apiserver.endpoints.openapi.operations import Operations
+from apiserver.endpoints.responses import TEXT, send
+from apiserver.registry.served_resource import ServedTable
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import GroupVersion
-from apiserver.wire.media_types import supported_media_types
+from apiserver.wire.media_types import JSON, supported_media_types
 
 PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json")
-# The names that forms are asked by, and the media types that they are sent as; the preferred one first. `@`
-# is no character of media types, but clients use it.
+# The names by which clients ask for a form, and the media type that it is sent as; the preferred one first. A
+# media type cannot contain `@`, but clients use it.
 _V2_FORMS: Final = {
     JSON: JSON,
     gnostic.V2_TYPE: gnostic.V2_TYPE,
@@ -47,86 +48,86 @@ _VARY: Final = "Accept, Accept-Encoding"
 
 
 class OpenApi:
-    """Answers from the table of the moment.
+    """Serves the documents of the current table of resources.
 
-    types: the media types of documents. patch_types: of patches. Clients choose by them.
+    types, patch_types: the media types that the documents list for objects and for patches.
     """
 
     def __init__(
         self,
         brand: Brand,
         schemas: BuiltinSchemas,
-        table: Callable[[], ResourceTable],
+        served: ServedTable,
         *,
         types: Sequence[str] = (),
         patch_types: Sequence[str] = PATCH_TYPES,
     ) -> None:
-        self._table = table
+        self._served = served
         operations = Operations(brand, types or supported_media_types(brand), patch_types)
-        self._publisher = DocumentCache(brand, schemas, operations)
+        self._documents = DocumentCache(brand, schemas, operations)
 
-    async def index(self, call: Call) -> None:
-        """/openapi/v3"""
-        digests = await self._publisher.digests(self._table())
+    async def index(self, call: ApiCall) -> None:
+        """Serve /openapi/v3."""
+        digests = await self._documents.digests(self._served.current)
         paths = {name: {"serverRelativeURL": _url(name, digest)} for name, digest in digests.items()}
         body = orjson.dumps({"paths": paths})
         etag = _quoted(hashlib.sha256(body).hexdigest().upper())
-        if _has(call, etag):
+        if _is_cached_by_client(call, etag):
             await send(call, 304, b"", TEXT, {"ETag": etag})
         else:
-            # kube-apiserver leaves the type to guessing, and it is guessed as text.
+            # kube-apiserver sets no type; Go's HTTP server detects it as text.
             await send(call, 200, body, TEXT, {"ETag": etag})
 
-    async def group_version(self, call: Call, key: str) -> bool:
-        """/openapi/v3/{api/v1 or apis/group/version}; False if no such version is served."""
-        table = self._table()
-        group_version = _named(key, table.group_versions)
+    async def group_version(self, call: ApiCall, key: str) -> bool:
+        """Serve /openapi/v3/{api/v1 or apis/group/version}; False if there is no such version."""
+        table = self._served.current
+        group_version = _find_version(key, table.group_versions)
         if group_version is None:
             return False
         form = _negotiated(call, _V3_FORMS)
         if form is None:
             await _not_acceptable(call)
             return True
-        published = await self._publisher.version(table, group_version, form)
-        asked = call.query.get("hash", [""])[0]
-        if asked and asked != published.digest:
-            headers = {"Location": _url(key, published.digest), "Vary": _VARY}
+        document = await self._documents.v3(table, group_version, form)
+        requested_hash = call.query.get("hash", [""])[0]
+        if requested_hash and requested_hash != document.digest:
+            headers = {"Location": _url(key, document.digest), "Vary": _VARY}
             await send(call, 301, b"", form, headers)
             return True
         caching = {}
-        if asked:
+        if requested_hash:
             expires = formatdate(int(time.time()) + _YEAR_S, usegmt=True)
             caching = {"Cache-Control": "public, immutable", "Expires": expires}
-        await _send(call, published, form, caching)
+        await _send(call, document, form, caching)
         return True
 
-    async def everything(self, call: Call) -> None:
-        """/openapi/v2"""
+    async def v2(self, call: ApiCall) -> None:
+        """Serve /openapi/v2."""
         form = _negotiated(call, _V2_FORMS)
         if form is None:
             await _not_acceptable(call)
         else:
-            await _send(call, await self._publisher.everything(self._table(), form), form)
+            await _send(call, await self._documents.v2(self._served.current, form), form)
 
 
 async def _send(
-    call: Call, published: CompressedDocument, form: str, caching: Mapping[str, str] | None = None
+    call: ApiCall, document: CompressedDocument, form: str, caching: Mapping[str, str] | None = None
 ) -> None:
-    etag = _quoted(published.digest)
+    etag = _quoted(document.digest)
     headers = {"ETag": etag, "Vary": _VARY, **(caching or {})}
-    if _has(call, etag):
+    if _is_cached_by_client(call, etag):
         await send(call, 304, b"", form, headers)
-    elif accepts_gzip(call):
-        await send(call, 200, published.compressed, form, {**headers, "Content-Encoding": "gzip"})
+    elif accepts_gzip(call.request.headers.get(hdrs.ACCEPT_ENCODING)):
+        await send(call, 200, document.compressed, form, {**headers, **CONTENT_ENCODING})
     else:
-        await send(call, 200, await asyncio.to_thread(published.plain), form, headers)
+        await send(call, 200, await asyncio.to_thread(decompress, document.compressed), form, headers)
 
 
-async def _not_acceptable(call: Call) -> None:
+async def _not_acceptable(call: ApiCall) -> None:
     await send(call, 406, b"", "", {"Vary": _VARY})
 
 
-def _named(key: str, versions: Iterable[GroupVersion]) -> GroupVersion | None:
+def _find_version(key: str, versions: Iterable[GroupVersion]) -> GroupVersion | None:
     return next((each for each in versions if version_key(each) == key), None)
 
 
@@ -138,14 +139,14 @@ def _quoted(digest: str) -> str:
     return f'"{digest}"'
 
 
-def _has(call: Call, etag: str) -> bool:
-    """Whether the client has it already (RFC 9110, 13.1.2)."""
+def _is_cached_by_client(call: ApiCall, etag: str) -> bool:
+    """Whether the client has the document already (RFC 9110, 13.1.2)."""
     asked = call.request.headers.get(hdrs.IF_NONE_MATCH, "")
     return asked == "*" or etag in (each.strip().removeprefix("W/") for each in asked.split(","))
 
 
-def _negotiated(call: Call, forms: Mapping[str, str]) -> str | None:
-    """The media type to send, of those that can be asked for."""
+def _negotiated(call: ApiCall, forms: Mapping[str, str]) -> str | None:
+    """Returns the media type to send, or None if the client accepts none of `forms`."""
     accept = call.request.headers.get(hdrs.ACCEPT, "") or "*/*"
     for asked in _by_preference(accept):
         kind, _, subtype = asked.partition("/")
@@ -156,7 +157,7 @@ def _negotiated(call: Call, forms: Mapping[str, str]) -> str | None:
 
 
 def _by_preference(header: str) -> list[str]:
-    """The values of a header with weights, the best first, without refused ones (RFC 9110, 12.4.2)."""
+    """Returns the values of a weighted header, the best first, without refused ones (RFC 9110, 12.4.2)."""
     weighed = []
     for text in header.lower().split(","):
         name, *parameters = (piece.strip() for piece in text.split(";"))

@@ -1,8 +1,8 @@
-"""Documents of OpenAPI as protobuf messages, of which kubectl and client-go ask for v2 and v3.
+"""Encodes OpenAPI documents as protobuf messages, which kubectl and client-go ask for.
 
-Only what our documents have is known here. Values of any form (extensions, enumerations, defaults in v2)
-are YAML in a string; JSON is YAML. Source of the numbers: google/gnostic-models, openapiv2/OpenAPIv2.proto
-and openapiv3/OpenAPIv3.proto.
+Only what our own documents contain is supported. Values of any type (extensions, enumerations, defaults in
+v2) are YAML in a string; JSON is YAML. Source of the numbers: google/gnostic-models,
+openapiv2/OpenAPIv2.proto and openapiv3/OpenAPIv3.proto.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from apiserver.wire.protobuf.wire_format import BYTES, FIXED64, VARINT, delimite
 V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 V3_TYPE: Final = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 
-# Writes a value as the field with a number, its key included.
+# Encodes a value as the field with a number, including the key.
 Write: TypeAlias = Callable[[int, Any], bytes]
 
 
@@ -39,29 +39,29 @@ def double(number: int, value: float) -> bytes:
     return key(number, FIXED64) + struct.pack("<d", value)
 
 
-def anything(number: int, value: Any) -> bytes:
+def any_value(number: int, value: Any) -> bytes:
     return delimited(key(number, BYTES), text(2, orjson.dumps(value).decode()))
 
 
-def each(write: Write) -> Write:
-    """A repeated field."""
+def repeated(write: Write) -> Write:
+    """Returns the encoder of a repeated field."""
     return lambda number, values: b"".join(write(number, value) for value in values)
 
 
 def named(write: Write) -> Write:
-    """A repeated field of pairs, for a map."""
+    """Returns the encoder of a repeated field of name and value pairs, for a map."""
     return lambda number, values: b"".join(
         delimited(key(number, BYTES), text(1, name) + write(2, value)) for name, value in values.items()
     )
 
 
-def inside(inner: int, write: Write) -> Write:
-    """A message with one field."""
+def wrapped(inner: int, write: Write) -> Write:
+    """Returns the encoder of a message with one field."""
     return lambda number, value: delimited(key(number, BYTES), write(inner, value))
 
 
-def choice(choose: Callable[[Any], tuple[int, Write]]) -> Write:
-    """A message with one field out of several, by the value."""
+def one_of(choose: Callable[[Any], tuple[int, Write]]) -> Write:
+    """Returns the encoder of a message with one of several fields, chosen by the value."""
 
     def write(number: int, value: Any) -> bytes:
         inner, chosen = choose(value)
@@ -70,18 +70,18 @@ def choice(choose: Callable[[Any], tuple[int, Write]]) -> Write:
     return write
 
 
-class Message:
-    """A message with a field for each key of a JSON object.
+class GnosticMessage:
+    """Encodes a JSON object as a message with a field for each key.
 
-    extensions: number of the field that has all keys beginning with `x-`.
+    extensions: the number of the field that holds all keys beginning with `x-`.
     """
 
     def __init__(self, *, extensions: int = 0) -> None:
         self._extensions = extensions
         self._fields: Mapping[str, tuple[int, Write]] = {}
 
-    def has(self, fields: Mapping[str, tuple[int, Write]]) -> Message:
-        """Set later, for messages that hold themselves."""
+    def has(self, fields: Mapping[str, tuple[int, Write]]) -> GnosticMessage:
+        """Sets the fields, which for recursive messages is not possible in the constructor."""
         self._fields = fields
         return self
 
@@ -89,11 +89,11 @@ class Message:
         return delimited(key(number, BYTES), self.content(value))
 
     def content(self, value: Document) -> bytes:
-        """Raises KeyError for what the message has no field for."""
+        """Returns the encoded fields. Raises KeyError for a key that has no field."""
         parts = []
         for name, each_value in value.items():
             if name.startswith("x-") and self._extensions:
-                pair = text(1, name) + anything(2, each_value)
+                pair = text(1, name) + any_value(2, each_value)
                 parts.append(delimited(key(self._extensions, BYTES), pair))
             else:
                 number, write = self._fields[name]
@@ -102,12 +102,12 @@ class Message:
 
 
 def to_v2(document: Document) -> bytes:
-    """A document of OpenAPI v2."""
+    """Encodes a document of OpenAPI v2."""
     return _V2.content(document)
 
 
 def to_v3(document: Document) -> bytes:
-    """A document of OpenAPI v3."""
+    """Encodes a document of OpenAPI v3."""
     return _V3.content(document)
 
 
@@ -118,16 +118,16 @@ def _is_reference(value: Any) -> bool:
 # ---- v2
 
 
-def _v2() -> Message:
-    schema = Message(extensions=31)
-    properties = inside(1, named(schema))
+def _v2() -> GnosticMessage:
+    schema = GnosticMessage(extensions=31)
+    properties = wrapped(1, named(schema))
     schema.has(
         {
             "$ref": (1, text),
             "format": (2, text),
             "title": (3, text),
             "description": (4, text),
-            "default": (5, anything),
+            "default": (5, any_value),
             "multipleOf": (6, double),
             "maximum": (7, double),
             "exclusiveMaximum": (8, flag),
@@ -141,21 +141,21 @@ def _v2() -> Message:
             "uniqueItems": (16, flag),
             "maxProperties": (17, integer),
             "minProperties": (18, integer),
-            "required": (19, each(text)),
-            "enum": (20, each(anything)),
+            "required": (19, repeated(text)),
+            "enum": (20, repeated(any_value)),
             "additionalProperties": (
                 21,
-                choice(lambda value: (2, flag) if isinstance(value, bool) else (1, schema)),
+                one_of(lambda value: (2, flag) if isinstance(value, bool) else (1, schema)),
             ),
-            "type": (22, inside(1, text)),
-            "items": (23, inside(1, schema)),
-            "allOf": (24, each(schema)),
+            "type": (22, wrapped(1, text)),
+            "items": (23, wrapped(1, schema)),
+            "allOf": (24, repeated(schema)),
             "properties": (25, properties),
             "readOnly": (27, flag),
-            "example": (30, anything),
+            "example": (30, any_value),
         }
     )
-    body = Message(extensions=6).has(
+    body = GnosticMessage(extensions=6).has(
         {
             "description": (1, text),
             "name": (2, text),
@@ -170,30 +170,30 @@ def _v2() -> Message:
         "description": (3, text),
         "name": (4, text),
     }
-    query = Message(extensions=23).has(
+    query = GnosticMessage(extensions=23).has(
         {**shared, "type": (6, text), "format": (7, text), "uniqueItems": (20, flag)}
     )
-    path = Message(extensions=22).has(
+    path = GnosticMessage(extensions=22).has(
         {**shared, "type": (5, text), "format": (6, text), "uniqueItems": (19, flag)}
     )
-    simple = choice(lambda value: (3, query) if value["in"] == "query" else (4, path))
-    parameter = inside(1, choice(lambda value: (1, body) if value["in"] == "body" else (2, simple)))
-    response = Message(extensions=5).has({"description": (1, text), "schema": (2, inside(1, schema))})
-    operation = Message(extensions=13).has(
+    simple = one_of(lambda value: (3, query) if value["in"] == "query" else (4, path))
+    parameter = wrapped(1, one_of(lambda value: (1, body) if value["in"] == "body" else (2, simple)))
+    response = GnosticMessage(extensions=5).has({"description": (1, text), "schema": (2, wrapped(1, schema))})
+    operation = GnosticMessage(extensions=13).has(
         {
-            "tags": (1, each(text)),
+            "tags": (1, repeated(text)),
             "summary": (2, text),
             "description": (3, text),
             "operationId": (5, text),
-            "produces": (6, each(text)),
-            "consumes": (7, each(text)),
-            "parameters": (8, each(parameter)),
-            "responses": (9, inside(1, named(inside(1, response)))),
-            "schemes": (10, each(text)),
+            "produces": (6, repeated(text)),
+            "consumes": (7, repeated(text)),
+            "parameters": (8, repeated(parameter)),
+            "responses": (9, wrapped(1, named(wrapped(1, response)))),
+            "schemes": (10, repeated(text)),
             "deprecated": (11, flag),
         }
     )
-    item = Message(extensions=10).has(
+    item = GnosticMessage(extensions=10).has(
         {
             "get": (2, operation),
             "put": (3, operation),
@@ -202,20 +202,20 @@ def _v2() -> Message:
             "options": (6, operation),
             "head": (7, operation),
             "patch": (8, operation),
-            "parameters": (9, each(parameter)),
+            "parameters": (9, repeated(parameter)),
         }
     )
-    api_key = Message(extensions=5).has(
+    api_key = GnosticMessage(extensions=5).has(
         {"type": (1, text), "name": (2, text), "in": (3, text), "description": (4, text)}
     )
-    return Message(extensions=16).has(
+    return GnosticMessage(extensions=16).has(
         {
             "swagger": (1, text),
-            "info": (2, Message(extensions=7).has({"title": (1, text), "version": (2, text)})),
-            "paths": (8, inside(2, named(item))),
+            "info": (2, GnosticMessage(extensions=7).has({"title": (1, text), "version": (2, text)})),
+            "paths": (8, wrapped(2, named(item))),
             "definitions": (9, properties),
-            "security": (12, each(inside(1, named(inside(1, each(text)))))),
-            "securityDefinitions": (13, inside(1, named(inside(2, api_key)))),
+            "security": (12, repeated(wrapped(1, named(wrapped(1, repeated(text)))))),
+            "securityDefinitions": (13, wrapped(1, named(wrapped(2, api_key)))),
         }
     )
 
@@ -224,7 +224,7 @@ def _v2() -> Message:
 
 
 def _default_v3(number: int, value: Any) -> bytes:
-    """Scalars alone have a form."""
+    """Encodes a default; only scalars can be."""
     if isinstance(value, bool):
         content = flag(2, value)
     elif isinstance(value, int | float):
@@ -236,17 +236,17 @@ def _default_v3(number: int, value: Any) -> bytes:
     return delimited(key(number, BYTES), content)
 
 
-def _v3() -> Message:
-    reference = Message().has({"$ref": (1, text), "description": (3, text)})
-    schema = Message(extensions=36)
-    schema_or_reference = choice(lambda value: (2, reference) if _is_reference(value) else (1, schema))
-    properties = inside(1, named(schema_or_reference))
+def _v3() -> GnosticMessage:
+    reference = GnosticMessage().has({"$ref": (1, text), "description": (3, text)})
+    schema = GnosticMessage(extensions=36)
+    schema_or_reference = one_of(lambda value: (2, reference) if _is_reference(value) else (1, schema))
+    properties = wrapped(1, named(schema_or_reference))
     schema.has(
         {
             "nullable": (1, flag),
             "readOnly": (3, flag),
             "writeOnly": (4, flag),
-            "example": (7, anything),
+            "example": (7, any_value),
             "deprecated": (8, flag),
             "title": (9, text),
             "multipleOf": (10, double),
@@ -262,25 +262,25 @@ def _v3() -> Message:
             "uniqueItems": (20, flag),
             "maxProperties": (21, integer),
             "minProperties": (22, integer),
-            "required": (23, each(text)),
-            "enum": (24, each(anything)),
+            "required": (23, repeated(text)),
+            "enum": (24, repeated(any_value)),
             "type": (25, text),
-            "allOf": (26, each(schema_or_reference)),
-            "oneOf": (27, each(schema_or_reference)),
-            "anyOf": (28, each(schema_or_reference)),
+            "allOf": (26, repeated(schema_or_reference)),
+            "oneOf": (27, repeated(schema_or_reference)),
+            "anyOf": (28, repeated(schema_or_reference)),
             "not": (29, schema),
-            "items": (30, inside(1, schema_or_reference)),
+            "items": (30, wrapped(1, schema_or_reference)),
             "properties": (31, properties),
             "additionalProperties": (
                 32,
-                choice(lambda value: (2, flag) if isinstance(value, bool) else (1, schema_or_reference)),
+                one_of(lambda value: (2, flag) if isinstance(value, bool) else (1, schema_or_reference)),
             ),
             "default": (33, _default_v3),
             "description": (34, text),
             "format": (35, text),
         }
     )
-    parameter = Message(extensions=14).has(
+    parameter = GnosticMessage(extensions=14).has(
         {
             "name": (1, text),
             "in": (2, text),
@@ -289,26 +289,26 @@ def _v3() -> Message:
             "schema": (10, schema_or_reference),
         }
     )
-    parameters = each(inside(1, parameter))
-    media_type = Message(extensions=5).has({"schema": (1, schema_or_reference)})
-    content = inside(1, named(media_type))
-    body = Message(extensions=4).has(
+    parameters = repeated(wrapped(1, parameter))
+    media_type = GnosticMessage(extensions=5).has({"schema": (1, schema_or_reference)})
+    content = wrapped(1, named(media_type))
+    body = GnosticMessage(extensions=4).has(
         {"description": (1, text), "content": (2, content), "required": (3, flag)}
     )
-    response = Message(extensions=5).has({"description": (1, text), "content": (3, content)})
-    operation = Message(extensions=13).has(
+    response = GnosticMessage(extensions=5).has({"description": (1, text), "content": (3, content)})
+    operation = GnosticMessage(extensions=13).has(
         {
-            "tags": (1, each(text)),
+            "tags": (1, repeated(text)),
             "summary": (2, text),
             "description": (3, text),
             "operationId": (5, text),
             "parameters": (6, parameters),
-            "requestBody": (7, inside(1, body)),
-            "responses": (8, inside(2, named(inside(1, response)))),
+            "requestBody": (7, wrapped(1, body)),
+            "responses": (8, wrapped(2, named(wrapped(1, response)))),
             "deprecated": (10, flag),
         }
     )
-    item = Message(extensions=14).has(
+    item = GnosticMessage(extensions=14).has(
         {
             "get": (4, operation),
             "put": (5, operation),
@@ -320,17 +320,17 @@ def _v3() -> Message:
             "parameters": (13, parameters),
         }
     )
-    scheme = Message(extensions=9).has(
+    scheme = GnosticMessage(extensions=9).has(
         {"type": (1, text), "description": (2, text), "name": (3, text), "in": (4, text)}
     )
-    components = Message(extensions=10).has(
-        {"schemas": (1, properties), "securitySchemes": (7, inside(1, named(inside(1, scheme))))}
+    components = GnosticMessage(extensions=10).has(
+        {"schemas": (1, properties), "securitySchemes": (7, wrapped(1, named(wrapped(1, scheme))))}
     )
-    return Message(extensions=9).has(
+    return GnosticMessage(extensions=9).has(
         {
             "openapi": (1, text),
-            "info": (2, Message(extensions=7).has({"title": (1, text), "version": (6, text)})),
-            "paths": (4, inside(1, named(item))),
+            "info": (2, GnosticMessage(extensions=7).has({"title": (1, text), "version": (6, text)})),
+            "paths": (4, wrapped(1, named(item))),
             "components": (5, components),
         }
     )

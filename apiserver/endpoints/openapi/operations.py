@@ -1,6 +1,6 @@
-"""The paths of a resource, and the operations on each, as OpenAPI v3 has them.
+"""Builds the paths of a resource, and the operations on each, for OpenAPI v3.
 
-Generators of clients make method names of the operations' ids, so these are built as Kubernetes builds them:
+Client generators derive method names from operation ids, so these are built as Kubernetes builds them:
 `createCoreV1NamespacedPod`. Source: k8s.io/apiserver, pkg/endpoints/installer.go and pkg/endpoints/openapi.
 """
 
@@ -15,11 +15,12 @@ from apiserver.endpoints.openapi.schemas import META, reference
 from apiserver.registry.served_resource import ServedResource, Subresource
 from apiserver.vocabulary import Document, GroupVersion
 
-JSON: Final = "application/json"
-
 
 class _Verb(NamedTuple):
-    """method: of HTTP. prefix: of operation ids. action: what the operation is said to do. about: words."""
+    """An operation on a path.
+
+    method: of HTTP. prefix: of operation ids. action: the verb in extensions. about: the description.
+    """
 
     method: str
     prefix: str
@@ -47,14 +48,14 @@ _METHODS: Final = {
 
 
 class Operations:
-    """Tells the paths of resources.
+    """Builds the paths of resources.
 
-    media_types: in which documents are sent and read. patch_types: in which patches are read.
+    media_types: of requests and responses. patch_types: of patches.
     """
 
     def __init__(self, brand: Brand, media_types: Sequence[str], patch_types: Sequence[str]) -> None:
         self._brand = brand
-        # Custom resources have no messages in protobuf, and nobody has said how their lists merge.
+        # Custom resources support neither protobuf nor strategic merge patches.
         self._media_types = {
             False: tuple(media_types),
             True: tuple(each for each in media_types if "protobuf" not in each),
@@ -67,17 +68,17 @@ class Operations:
         self._action = brand.extension("action")
 
     def of_version(self, group_version: GroupVersion) -> tuple[str, Document]:
-        """The path that tells the resources of a version."""
+        """Returns the path that lists the resources of a group version."""
         operation = {
             "description": "get available resources",
             "operationId": f"get{self._words(group_version)}APIResources",
             "tags": self._tags(group_version),
-            "responses": self._answers({"200": "OK"}, f"{META}APIResourceList"),
+            "responses": self._responses({"200": "OK"}, f"{META}APIResourceList"),
         }
         return f"{root(group_version)}/", {"get": operation}
 
     def of_resource(self, resource: ServedResource) -> Iterator[tuple[str, Document]]:
-        """Every path of a resource that answers something."""
+        """Yields the paths of a resource, with the operations on each."""
         for path, item in self._paths(resource):
             if item.keys() > {"parameters"}:
                 yield path, item
@@ -102,8 +103,8 @@ class Operations:
             operation = self._operation(resource, "list", _LIST, scope="")
             operation["operationId"] += "ForAllNamespaces"
             yield f"{base}/{resource.resource}", {"get": operation, "parameters": [_PRETTY]}
-        # Of custom resources they are not told.
-        if "watch" in resource.verbs and resource.keeping is None:
+        # As in Kubernetes, not for custom resources.
+        if "watch" in resource.verbs and not resource.is_custom:
             yield from self._watches(resource, base, scope, where, named)
 
     def _item(
@@ -136,7 +137,7 @@ class Operations:
         collection = "Collection" if name == "deletecollection" else ""
         below = f"{sub.name} of " if sub else ""
         definition = definition_name(resource)
-        is_custom = resource.keeping is not None
+        is_custom = resource.is_custom
         if sub and sub.definition:
             definition = sub.definition
         operation: Document = {
@@ -155,24 +156,26 @@ class Operations:
             self._action: verb.action,
             self._gvk: _kind(resource, sub),
             "parameters": list(_PARAMETERS.get(name, ())),
-            "responses": self._answers(
-                _CODES.get(name, _CODES["get"]), _answered(name, definition), is_custom=is_custom
+            "responses": self._responses(
+                _CODES.get(name, _CODES["get"]), _response_definition(name, definition), is_custom=is_custom
             ),
         }
         if not operation["parameters"]:
             del operation["parameters"]
-        if body := self._body(name, definition, is_custom=is_custom):
+        if body := self._request_body(name, definition, is_custom=is_custom):
             operation["requestBody"] = body
         return operation
 
     def _streams(
         self, path: str, resource: ServedResource, sub: Subresource, named: Sequence[Document]
     ) -> Iterator[tuple[str, Document]]:
-        """What a node answers, in whatever form: logs and connections."""
+        """Yields the paths that a node serves: logs and connections."""
         options = list(_STREAM_PARAMETERS.get(sub.kind or sub.name, ()))
         yield path, {**self._connections(resource, sub, ""), "parameters": [*named, *options]}
         if sub.has_paths:
-            rest = _parameter("path", "string", "The path on the other side.", where="path")
+            rest = _parameter(
+                "path", "string", "The path of the request to the proxied server.", where="path"
+            )
             below = self._connections(resource, sub, "WithPath")
             yield f"{path}/{{path}}", {**below, "parameters": [*named, rest, *options]}
 
@@ -210,7 +213,7 @@ class Operations:
         where: Sequence[Document],
         named: Sequence[Document],
     ) -> Iterator[tuple[str, Document]]:
-        """The old paths of watches."""
+        """Yields the deprecated paths of watches."""
         words, kind = self._words(resource.group_version), resource.kind
         spaced = "Namespaced" if resource.is_namespaced else ""
         plural = f"{base}/watch/{scope}{resource.resource}"
@@ -230,11 +233,11 @@ class Operations:
                 "tags": self._tags(resource.group_version),
                 self._action: action,
                 self._gvk: _kind(resource, None),
-                "responses": self._answers({"200": "OK"}, f"{META}WatchEvent", is_stream=True),
+                "responses": self._responses({"200": "OK"}, f"{META}WatchEvent", is_stream=True),
             }
             yield path, {"get": operation, "parameters": [*parameters, *_PARAMETERS["list"], _PRETTY]}
 
-    def _answers(
+    def _responses(
         self,
         codes: Mapping[str, str],
         definition: str,
@@ -246,11 +249,13 @@ class Operations:
         if is_stream:
             types += [f"{each};stream=watch" for each in types if each != "application/yaml"]
         content = {each: {"schema": reference(definition)} for each in types}
-        answers: Document = {code: {"description": text, "content": content} for code, text in codes.items()}
-        answers["401"] = _UNAUTHORIZED
-        return answers
+        responses: Document = {
+            code: {"description": text, "content": content} for code, text in codes.items()
+        }
+        responses["401"] = _UNAUTHORIZED
+        return responses
 
-    def _body(self, verb: str, definition: str, *, is_custom: bool) -> Document | None:
+    def _request_body(self, verb: str, definition: str, *, is_custom: bool) -> Document | None:
         if verb in ("create", "update"):
             return {"required": True, "content": {"*/*": {"schema": reference(definition)}}}
         if verb == "patch":
@@ -261,11 +266,11 @@ class Operations:
         return None
 
     def _words(self, group_version: GroupVersion) -> str:
-        """`RbacAuthorizationV1`"""
+        """Returns a group version as it is in operation ids, like `RbacAuthorizationV1`."""
         return _camel(self._short_group(group_version)) + _camel(group_version.version)
 
     def _tags(self, group_version: GroupVersion) -> list[str]:
-        """`rbacAuthorization_v1`"""
+        """Returns the tags of operations, like `rbacAuthorization_v1`."""
         group = _camel(self._short_group(group_version))
         return [f"{group[:1].lower()}{group[1:]}_{group_version.version}"]
 
@@ -274,17 +279,17 @@ class Operations:
 
 
 def root(group_version: GroupVersion) -> str:
-    """`/apis/apps/v1`"""
+    """Returns the path of a group version, like `/apis/apps/v1`."""
     return f"/apis/{group_version}" if group_version.group else f"/api/{group_version.version}"
 
 
 def definition_name(resource: ServedResource) -> str:
-    """The name of its schema; the group the other way around where it has none: `com.example.v1.Widget`."""
+    """Returns the name of a resource's schema; of custom ones like `com.example.v1.Widget`."""
     group, version = resource.group_version
     return resource.definition or ".".join((*reversed(group.split(".")), version, resource.kind))
 
 
-def _answered(verb: str, definition: str) -> str:
+def _response_definition(verb: str, definition: str) -> str:
     if verb == "list":
         return f"{definition}List"
     return f"{META}Status" if verb in ("delete", "deletecollection") else definition
@@ -310,7 +315,7 @@ def _article(kind: str) -> str:
     return "an" if kind[:1] in "AEIOU" else "a"
 
 
-# ---- parameters and answers
+# ---- parameters and responses
 
 
 def _parameter(name: str, kind: str, description: str, *, where: str = "query") -> Document:
@@ -325,38 +330,56 @@ def _name_of(resource: ServedResource) -> Document:
     return _parameter("name", "string", f"name of the {resource.kind}", where="path")
 
 
-_NAMESPACE: Final = _parameter(
-    "namespace", "string", "The namespace that the request is about.", where="path"
-)
-_PRETTY: Final = _parameter("pretty", "string", "If 'true', the answer is indented.")
+_NAMESPACE: Final = _parameter("namespace", "string", "The namespace of the object.", where="path")
+_PRETTY: Final = _parameter("pretty", "string", "If 'true', then the output is pretty printed.")
 _UNAUTHORIZED: Final = {"description": "Unauthorized"}
 
 _SELECTION: Final = (
-    _parameter("continue", "string", "The token with which to go on after a limited list."),
-    _parameter("fieldSelector", "string", "Select objects by the values of some fields."),
-    _parameter("labelSelector", "string", "Select objects by their labels."),
-    _parameter("limit", "integer", "The most objects to answer with; a token to go on comes with them."),
-    _parameter("resourceVersion", "string", "The version that is to be read, or to begin after."),
-    _parameter("resourceVersionMatch", "string", "How resourceVersion is meant: Exact or NotOlderThan."),
-    _parameter("sendInitialEvents", "boolean", "Begin a watch with the state there is."),
-    _parameter("timeoutSeconds", "integer", "How long the request may take, or the watch last."),
+    _parameter("continue", "string", "The token to continue a list that was limited."),
+    _parameter(
+        "fieldSelector", "string", "A selector to restrict the list of returned objects by their fields."
+    ),
+    _parameter(
+        "labelSelector", "string", "A selector to restrict the list of returned objects by their labels."
+    ),
+    _parameter(
+        "limit", "integer", "The maximum number of objects to return; if there are more, continue is set."
+    ),
+    _parameter(
+        "resourceVersion", "string", "The resource version that a list is served at, or a watch starts after."
+    ),
+    _parameter(
+        "resourceVersionMatch", "string", "How resourceVersion is applied to a list: Exact or NotOlderThan."
+    ),
+    _parameter("sendInitialEvents", "boolean", "Whether a watch begins with events for the current state."),
+    _parameter("timeoutSeconds", "integer", "Timeout for the list or watch call."),
 )
 _WATCHING: Final = (
-    _parameter("allowWatchBookmarks", "boolean", "Let a watch send bookmarks."),
-    _parameter("watch", "boolean", "Send changes as they happen instead of a list."),
+    _parameter("allowWatchBookmarks", "boolean", "Requests watch events with type BOOKMARK."),
+    _parameter("watch", "boolean", "Watch for changes to the described resources."),
 )
-_DRY_RUN: Final = _parameter("dryRun", "string", "With 'All' nothing is stored, and everything else is done.")
+_DRY_RUN: Final = _parameter(
+    "dryRun", "string", "If 'All', all stages are processed, but nothing is persisted."
+)
 _WRITES: Final = (
     _DRY_RUN,
-    _parameter("fieldManager", "string", "The name under which the changed fields are owned."),
-    _parameter("fieldValidation", "string", "What to do about unknown fields: Ignore, Warn or Strict."),
+    _parameter("fieldManager", "string", "The name of the actor that makes these changes."),
+    _parameter(
+        "fieldValidation", "string", "How unknown and duplicate fields are handled: Ignore, Warn or Strict."
+    ),
 )
 _DELETION: Final = (
     _DRY_RUN,
-    _parameter("gracePeriodSeconds", "integer", "How long the object may take to end; 0 means at once."),
+    _parameter(
+        "gracePeriodSeconds",
+        "integer",
+        "The duration in seconds before the object is deleted; 0 means immediately.",
+    ),
     _parameter("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
     _parameter(
-        "propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."
+        "propagationPolicy",
+        "string",
+        "How dependents are garbage collected: Orphan, Background or Foreground.",
     ),
 )
 _PARAMETERS: Final[Mapping[str, Sequence[Document]]] = MappingProxyType(
@@ -364,7 +387,10 @@ _PARAMETERS: Final[Mapping[str, Sequence[Document]]] = MappingProxyType(
         "list": (*_SELECTION, *_WATCHING),
         "create": _WRITES,
         "update": _WRITES,
-        "patch": (*_WRITES, _parameter("force", "boolean", "Take over fields that others own (apply only).")),
+        "patch": (
+            *_WRITES,
+            _parameter("force", "boolean", "Acquire conflicting fields that others own (apply only)."),
+        ),
         "delete": _DELETION,
         "deletecollection": (*_SELECTION, *_DELETION),
     }
@@ -379,11 +405,11 @@ _CODES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "deletecollection": {"200": "OK"},
     }
 )
-_CONTAINER: Final = _parameter("container", "string", "The container that is meant, if there are several.")
+_CONTAINER: Final = _parameter("container", "string", "The container; defaults to the only one of the pod.")
 _STDIO: Final = (
     _CONTAINER,
     *(
-        _parameter(name, "boolean", f"Connect {text}.")
+        _parameter(name, "boolean", f"Redirect {text}.")
         for name, text in (
             ("stderr", "the standard error"),
             ("stdin", "the standard input"),
@@ -392,26 +418,37 @@ _STDIO: Final = (
         )
     ),
 )
-_PROXY: Final = (_parameter("path", "string", "The path on the other side."),)
+_PROXY: Final = (_parameter("path", "string", "The path of the request to the proxied server."),)
 _STREAM_PARAMETERS: Final[Mapping[str, Sequence[Document]]] = MappingProxyType(
     {
         "PodAttachOptions": _STDIO,
-        "PodExecOptions": (_parameter("command", "string", "The command, a part at a time."), *_STDIO),
+        "PodExecOptions": (
+            _parameter("command", "string", "The command and its arguments; not executed within a shell."),
+            *_STDIO,
+        ),
         "PodPortForwardOptions": (_parameter("ports", "integer", "The ports to forward."),),
         "PodProxyOptions": _PROXY,
         "ServiceProxyOptions": _PROXY,
         "NodeProxyOptions": _PROXY,
         "log": (
             _CONTAINER,
-            _parameter("follow", "boolean", "Go on as the log grows."),
-            _parameter("insecureSkipTLSVerifyBackend", "boolean", "Do not check who the node is."),
-            _parameter("limitBytes", "integer", "The most bytes to answer with."),
+            _parameter("follow", "boolean", "Follow the log stream."),
+            _parameter(
+                "insecureSkipTLSVerifyBackend",
+                "boolean",
+                "Skip the verification of the kubelet's serving certificate.",
+            ),
+            _parameter(
+                "limitBytes", "integer", "The number of bytes to read before terminating the log output."
+            ),
             _PRETTY,
-            _parameter("previous", "boolean", "Of the container before it was started again."),
-            _parameter("sinceSeconds", "integer", "Only what was written in so many last seconds."),
-            _parameter("stream", "string", "Which of the container's outputs: All, Stdout or Stderr."),
-            _parameter("tailLines", "integer", "Only so many lines at the end."),
-            _parameter("timestamps", "boolean", "Begin each line with its time."),
+            _parameter("previous", "boolean", "Return the logs of previously terminated containers."),
+            _parameter(
+                "sinceSeconds", "integer", "A relative time in seconds before now from which to show logs."
+            ),
+            _parameter("stream", "string", "The container log stream to return: All, Stdout or Stderr."),
+            _parameter("tailLines", "integer", "The number of lines from the end of the logs to show."),
+            _parameter("timestamps", "boolean", "Add an RFC 3339 timestamp at the beginning of every line."),
         ),
     }
 )

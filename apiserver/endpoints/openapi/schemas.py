@@ -1,6 +1,6 @@
-"""The definitions of kinds, as OpenAPI v3 has them.
+"""Builds the schemas of kinds for OpenAPI v3.
 
-Source of the rules for defaults: kube-openapi, pkg/generators (what Go leaves at zero has zero as default).
+Source of the rules for defaults: kube-openapi, pkg/generators (Go's zero value is a default).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _EXTENSION: Final = "x-kubernetes-"
 _DOMAIN: Final = ".k8s.io"
 _CORE: Final = "io.k8s.api.core.v1."
 
-# Kinds that every group is said to have.
+# Kinds that every group has.
 _EVERYWHERE: Final = frozenset({f"{META}DeleteOptions", f"{META}WatchEvent"})
-# What the definitions at hand say less exactly than clients need.
+# Schemas that the definitions state less exactly than clients need.
 _SPECIAL: Final[Mapping[str, Document]] = MappingProxyType(
     {
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {
@@ -35,7 +35,7 @@ _ZEROS: Final[Mapping[str, Any]] = MappingProxyType(
     {"string": "", "boolean": False, "integer": 0, "number": 0}
 )
 _NAMES_OBJECT: Final[Mapping[str, Any]] = MappingProxyType({"name": ""})
-# Defaults that API types declare beside their fields; clients merge by them where fields are keys of a list.
+# Defaults that API types declare on their fields; clients need them where the fields are keys of a list.
 _DECLARED: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         f"{_CORE}AzureDiskVolumeSource": {
@@ -74,14 +74,14 @@ def reference(name: str) -> Document:
 
 
 class Components:
-    """Makes the schemas of a document from definitions in JSON Schema by name."""
+    """Builds the schemas of a document. definitions: in JSON Schema, by name."""
 
     def __init__(self, definitions: Mapping[str, Any], brand: Brand) -> None:
         self._definitions = definitions
         self._brand = brand
 
     def closure(self, names: Iterable[str]) -> list[str]:
-        """The definitions by these names that are known, and all that they refer to, sorted."""
+        """Returns those of the names that are defined, and all that they refer to, sorted."""
         found: set[str] = set()
         pending = [name for name in names if name in self._definitions]
         while pending:
@@ -92,7 +92,7 @@ class Components:
         return sorted(found)
 
     def schemas(self, names: Iterable[str], served: frozenset[GroupVersion]) -> dict[str, Document]:
-        """The closure of these names. served: the versions that kinds like DeleteOptions have."""
+        """Returns the schemas of the closure of `names`. served: the versions of kinds like DeleteOptions."""
         return {name: self._component(name, served) for name in self.closure(names)}
 
     def _component(self, name: str, served: frozenset[GroupVersion]) -> Document:
@@ -111,7 +111,7 @@ class Components:
         key = self._brand.extension("group-version-kind")
         if key in schema and name in _EVERYWHERE:
             known = [kind for kind in schema[key] if (kind["group"], kind["version"]) in served]
-            # Groups that somebody has defined have them, too.
+            # Groups of custom resources have them, too.
             others = sorted(served - {(kind["group"], kind["version"]) for kind in known})
             name_of_kind = name.rpartition(".")[2]
             schema[key] = known + [
@@ -124,7 +124,7 @@ class Components:
     ) -> Document:
         schema: Document = self._schema(node)
         if name in ("apiVersion", "kind"):
-            schema.pop("enum", None)  # an addition of the package that the definitions are from
+            schema.pop("enum", None)  # added by the package that the definitions are from
         if name in declared:
             schema["default"] = declared[name]
         elif field is not None and not field.is_pointer:
@@ -133,21 +133,21 @@ class Components:
             elif field.encodes_zero and schema.get("type") in _ZEROS and schema.get("format") != "byte":
                 schema["default"] = _ZEROS[schema["type"]]
         if "$ref" in schema and len(schema) > 1:
-            # Beside a reference nothing counts in OpenAPI 3.0.
+            # In OpenAPI 3.0 keywords beside a reference are ignored.
             return {"allOf": [{"$ref": schema.pop("$ref")}], **schema}
         return schema
 
     def _add_zero(self, schema: Document, node: Document) -> None:
-        """To a reference that Go holds as a struct: empty is its default.
+        """Add the default {} to a reference to a struct.
 
-        Kubernetes says so also of structs with required fields, which are not valid empty.
+        Kubernetes does so also for structs with required fields, of which {} is not valid.
         """
         target = self._definitions.get(_target(node), {})
         if "properties" in target and not target.get("required"):
             schema["default"] = {}
 
     def _element(self, node: Any) -> Any:
-        """The schema of list items and map values, which are never absent."""
+        """Returns the schema of list items or map values, which are never absent."""
         if not isinstance(node, dict):
             return node
         schema: Document = self._schema(node)
@@ -164,7 +164,7 @@ class Components:
             if key == "$ref":
                 schema[key] = f"{REFERENCE}{_target(node)}"
             elif key == "type" and isinstance(value, list):
-                # The package lets every field be null; the server takes that as absent.
+                # The definitions allow null everywhere; the server treats it as absent.
                 schema[key] = next(each for each in value if each != "null")
             elif key in ("items", "additionalProperties"):
                 schema[key] = self._element(value)

@@ -1,15 +1,26 @@
-"""Objects, lists and watch events in the form that was asked for, as bytes. Rows C01-C09, D01-D16, D22-D25.
+"""Encodes objects, lists and watch events in the form that the client asked for.
 
-An `Encoder` does it for one resource and one form: full objects, rows of a table or metadata alone, in JSON,
-YAML, protobuf or CBOR. In plain JSON nothing is parsed: see `registry.stored_object`. What is made with
-effort of an object is kept beside it, within one budget (`kept`), and what is made of many for a list beside
-the first of them, within another (`runs`). Lists are slices, made one after another while they are sent; an
-empty slice is a moment at which others may have their turn. Everything here is pure; who needs the time
-passes it in.
+An `Encoder` serves one resource in one form: full objects, table rows or metadata alone, in JSON, YAML,
+protobuf or CBOR. Plain JSON is copied without parsing: see `registry.stored_object`. Rows C01-C09, D01-D16,
+D22-D25.
+
+    factory           chooses the encoder for what was negotiated
+    json_forms        JSON: full objects, tables, PartialObjectMetadata
+    transcoding       the same forms, rewritten in YAML or CBOR
+    protobuf          protobuf: full objects and PartialObjectMetadata
+    status            a Status, for failures and for deletions that left no object
+    table_cells       the cells of a table row, and how long they stay valid
+    lists             the parts of a list and its slices
+    list_segments     parts of lists that are encoded once and reused
+    form_cache        bounds what is cached of objects and of segments
+    discovery_schema  the schema of aggregated discovery
+
+A list is an iterator of slices, made while it is sent. An empty slice sends nothing: it is a point at which
+the event loop may serve others. Everything here is pure; the clock is an argument.
 """
 
 from apiserver.endpoints.representation.encoder import Encoder
-from apiserver.endpoints.representation.factory import encoder_for, writer
+from apiserver.endpoints.representation.factory import document_encoder, encoder_for
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES
 from apiserver.endpoints.representation.protobuf import MetaV1Encoders
@@ -22,6 +33,6 @@ __all__ = [
     "FormCaches",
     "MetaV1Encoders",
     "StatusEncoder",
+    "document_encoder",
     "encoder_for",
-    "writer",
 ]

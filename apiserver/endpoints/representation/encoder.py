@@ -1,4 +1,4 @@
-"""What all forms have in common."""
+"""The interface of all encoders."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from apiserver.vocabulary import Document
 
 
 class Encoder(Protocol):
-    """One resource's objects in one form.
+    """Encodes the objects of one resource in one form.
 
     media_type: of objects and lists. stream_type: of watches.
-    key: tells forms apart; equal keys make equal bytes of an event.
+    key: identifies the form; encoders with equal keys encode an event to equal bytes.
     """
 
     media_type: str
     stream_type: str
     key: object
 
-    def object(self, found: StoredObject) -> bytes:
-        """A single object as the body of an answer. Raises NotAcceptable."""
+    def object(self, obj: StoredObject) -> bytes:
+        """Returns the body of a response that holds a single object. Raises NotAcceptable."""
         ...
 
-    def list(self, found: ObjectList) -> Iterator[bytes]:
-        """A collection as the body of an answer; see the package on empty slices.
+    def list(self, result: ObjectList) -> Iterator[bytes]:
+        """Returns the body of a response that holds a list, in slices (the package says what empty ones are).
 
         Raises NotAcceptable, before the first slice that is not empty.
         """
         ...
 
-    def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
-        """A watch event; `tail` is the object's, or the same at another revision (a deletion).
+    def event(self, kind: str, obj: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
+        """Returns a watch event. tail: the object's own, or the same at another revision (for a deletion).
 
         is_first: no other event was sent on this stream before.
         """
@@ -42,5 +42,5 @@ class Encoder(Protocol):
     def bookmark(self, revision: int, *, ends_initial_events: bool) -> bytes: ...
 
     def error(self, status: Document) -> bytes:
-        """The event that ends a watch which cannot go on."""
+        """Returns the event that ends a watch which cannot go on."""
         ...

@@ -1,4 +1,4 @@
-"""From what was negotiated to the encoder that makes it."""
+"""Chooses the encoder for the form that was negotiated."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from apiserver.endpoints.negotiation import Form
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.json_forms import (
+    ItemizedEncoder,
     JsonEncoder,
     PartialEncoder,
     TableEncoder,
-    TypeDef,
-    whole,
+    unchanged,
     without_managed_fields,
 )
 from apiserver.endpoints.representation.protobuf import MetaV1Encoders, ProtobufEncoder
@@ -29,16 +29,16 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
 from apiserver.wire.media_types import CBOR, YAML
 
-_WRITINGS: Final[dict[str, SerializationFormat]] = {YAML: YamlFormat(), CBOR: CborFormat()}
+_FORMATS: Final[dict[str, SerializationFormat]] = {YAML: YamlFormat(), CBOR: CborFormat()}
 
 
-def writer(kind: str, media_type: str, meta: MetaV1Encoders) -> Callable[[Document], bytes]:
-    """What writes documents of a kind that is no resource in another form than JSON.
+def document_encoder(kind: str, media_type: str, meta: MetaV1Encoders) -> Callable[[Document], bytes]:
+    """Returns a function that encodes documents which are not resources, in another form than JSON.
 
-    kind: a Status, or what discovery answers.
+    kind: Status, or one of discovery's.
     """
-    writing = _WRITINGS.get(media_type)
-    return meta.sealing(kind) if writing is None else writing.document
+    format_ = _FORMATS.get(media_type)
+    return meta.document_encoder(kind) if format_ is None else format_.document
 
 
 def encoder_for(
@@ -48,18 +48,21 @@ def encoder_for(
     *,
     include_object: str,
     now: Callable[[], float],
-    kept: FormCaches,
+    caches: FormCaches,
     meta: MetaV1Encoders,
 ) -> Encoder:
-    """include_object: what rows of a table carry of their objects: None, Metadata, Object or "".
+    """Returns the encoder of a resource for a form.
 
-    kept: where what is made of objects is kept. meta: the messages that kinds share.
+    include_object: what the rows of a table hold of their objects: None, Metadata, Object or "".
+    meta: encodes the protobuf messages that kinds share.
     Raises BadRequest.
     """
-    shown = without_managed_fields if form.drops_managed_fields else whole
+    project = without_managed_fields if form.drops_managed_fields else unchanged
     if form.media_type == brand.protobuf_media_type:
-        return ProtobufEncoder(resource, brand, form.kind, form.version, meta=meta, kept=kept, shown=shown)
-    shape: TypeDef
+        return ProtobufEncoder(
+            resource, brand, form.kind, form.version, meta=meta, cache=caches.objects, project=project
+        )
+    encoder: ItemizedEncoder
     match form.kind:
         case "Table":
             if include_object not in ("", "None", "Metadata", "Object"):
@@ -67,14 +70,22 @@ def encoder_for(
                     "Unable to convert to Table as requested: includeObject: Invalid value: "
                     f"\"{include_object}\": must be 'Metadata', 'Object', 'None', or empty"
                 )
-            shape = TableEncoder(
-                resource, brand, form.version, include_object or "Metadata", now=now, kept=kept, shown=shown
+            encoder = TableEncoder(
+                resource,
+                brand,
+                form.version,
+                include_object or "Metadata",
+                now=now,
+                caches=caches,
+                project=project,
             )
         case "PartialObjectMetadata" | "PartialObjectMetadataList":
-            shape = PartialEncoder(resource, brand, form.kind, form.version, kept=kept, shown=shown)
+            encoder = PartialEncoder(resource, brand, form.kind, form.version, caches=caches, project=project)
         case _:
-            shape = JsonEncoder(resource, brand, shown)
-    writing = _WRITINGS.get(form.media_type)
-    if writing is None:
-        return shape
-    return TranscodingEncoder(shape, writing, kept=kept, key=(resource.token, brand.meta_group))
+            encoder = JsonEncoder(resource, brand, project)
+    format_ = _FORMATS.get(form.media_type)
+    if format_ is None:
+        return encoder
+    return TranscodingEncoder(
+        encoder, format_, cache=caches.objects, key=(resource.cache_key, brand.meta_group)
+    )

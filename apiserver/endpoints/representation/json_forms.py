@@ -1,4 +1,4 @@
-"""Forms in JSON: objects as they are, as rows of a table, and their metadata alone."""
+"""Encoders for JSON: full objects, tables, and PartialObjectMetadata."""
 
 from __future__ import annotations
 
@@ -13,73 +13,73 @@ import orjson
 from apiserver.brand import Brand
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.form_cache import FormCaches
-from apiserver.endpoints.representation.list_segments import cached_segments, runs
+from apiserver.endpoints.representation.list_segments import cached_segments, segments
 from apiserver.endpoints.representation.lists import (
     BATCH_OBJECTS,
     bookmark_object,
     custom_list_metadata,
     list_metadata,
-    opening,
+    list_opening,
     require_list_kind,
     require_object_kind,
     slices_of_segments,
     slices_of_tails,
 )
-from apiserver.endpoints.representation.table_cells import EncodedCells, cells_of
+from apiserver.endpoints.representation.table_cells import EncodedCells, encode_cells
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 from apiserver.wire.media_types import JSON
 
-# What is shown of an object: the object itself, or one that lacks something.
+# What clients see of an object: the object itself, or a copy without some of its fields.
 Projection = Callable[[StoredObject], StoredObject]
 
 
-class TypeDef(Encoder, Protocol):
-    """A form whose lists can be taken apart, to be written in other ways than JSON.
+class ItemizedEncoder(Encoder, Protocol):
+    """An encoder whose lists can be taken apart, so that they can be transcoded item by item.
 
-    is_lasting: an object's item is always the same.
+    has_stable_items: the item of an object never changes.
     """
 
     has_stable_items: bool
 
-    def frame(self, found: ObjectList) -> tuple[Document, str]:
-        """A list without its items, and the name of the field that they stand in."""
+    def frame(self, result: ObjectList) -> tuple[Document, str]:
+        """Returns a list without its items, and the name of the field that holds them."""
         ...
 
     def items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
-        """The item that each object is."""
+        """Returns the encoded item of each object."""
         ...
 
 
-def whole(found: StoredObject) -> StoredObject:
-    return found
+def unchanged(obj: StoredObject) -> StoredObject:
+    return obj
 
 
-def without_managed_fields(found: StoredObject) -> StoredObject:
-    if b'"managedFields":[' not in found.tail:
-        return found
-    document = found.document()
+def without_managed_fields(obj: StoredObject) -> StoredObject:
+    if b'"managedFields":[' not in obj.tail:
+        return obj
+    document = obj.document()
     metadata = document.pop("metadata")
     metadata.pop("managedFields", None)
     rest = {name: value for name, value in document.items() if name not in ("apiVersion", "kind")}
     encoded = orjson.dumps(metadata)
     tail = encoded + (b"," + orjson.dumps(rest)[1:] if rest else b"}")
-    shown = StoredObject(found.key, found.head, tail)
-    shown.metadata_end = len(encoded)
-    return shown
+    copy = StoredObject(obj.key, obj.head, tail)
+    copy.metadata_end = len(encoded)
+    return copy
 
 
-def _metadata(objects: Sequence[StoredObject], shown: Projection) -> list[bytes]:
-    """The metadata of each."""
-    if shown is not whole:
-        return [shown(each).metadata() for each in objects]
+def _metadata(objects: Sequence[StoredObject], project: Projection) -> list[bytes]:
+    """Returns the encoded metadata of each object."""
+    if project is not unchanged:
+        return [project(each).metadata() for each in objects]
     return [each.tail[: each.metadata_end] or each.metadata() for each in objects]
 
 
-def _event_object(found: StoredObject, tail: bytes) -> StoredObject:
-    return found if tail is found.tail else StoredObject(found.key, found.head, tail)
+def _event_object(obj: StoredObject, tail: bytes) -> StoredObject:
+    return obj if tail is obj.tail else StoredObject(obj.key, obj.head, tail)
 
 
 def _event(kind: str, encoded: bytes) -> bytes:
@@ -96,45 +96,45 @@ class _JsonForm:
 
 
 class JsonEncoder(_JsonForm):
-    """Objects as they are."""
+    """Encodes full objects."""
 
-    def __init__(self, resource: ServedResource, brand: Brand, shown: Projection = whole) -> None:
-        self.key: object = ("json", shown)
+    def __init__(self, resource: ServedResource, brand: Brand, project: Projection = unchanged) -> None:
+        self.key: object = ("json", project)
         self._resource = resource
         self._brand = brand
-        self._shown = shown
-        self._list_opening = opening(resource.list_kind, resource.api_version)
+        self._project = project
+        self._list_opening = list_opening(resource.list_kind, resource.api_version)
         # Items of built-in lists do not repeat their kind, as in Kubernetes (row C09); custom ones do.
-        self._item_opening = b'{"metadata":' if resource.keeping is None else resource.head
-        self._list_metadata = list_metadata if resource.keeping is None else custom_list_metadata
+        self._item_opening = resource.head if resource.is_custom else b'{"metadata":'
+        self._list_metadata = custom_list_metadata if resource.is_custom else list_metadata
 
-    def object(self, found: StoredObject) -> bytes:
-        found = self._shown(found)
-        return found.head + found.tail + b"\n"
+    def object(self, obj: StoredObject) -> bytes:
+        obj = self._project(obj)
+        return obj.head + obj.tail + b"\n"
 
-    def list(self, found: ObjectList) -> Iterator[bytes]:
-        begun = self._list_opening + orjson.dumps(self._list_metadata(found)) + b',"items":['
-        if self._shown is whole:
-            return slices_of_tails(begun, self._item_opening, [each.tail for each in found.objects])
-        made = (b",".join(self.items(run)) for run in runs(found.objects))
-        return slices_of_segments(begun, made, b"]}\n", separator=b",")
+    def list(self, result: ObjectList) -> Iterator[bytes]:
+        head = self._list_opening + orjson.dumps(self._list_metadata(result)) + b',"items":['
+        if self._project is unchanged:
+            return slices_of_tails(head, self._item_opening, [each.tail for each in result.objects])
+        items = (b",".join(self.items(segment)) for segment in segments(result.objects))
+        return slices_of_segments(head, items, b"]}\n", separator=b",")
 
-    def frame(self, found: ObjectList) -> tuple[Document, str]:
+    def frame(self, result: ObjectList) -> tuple[Document, str]:
         resource = self._resource
         return {
             "kind": resource.list_kind,
             "apiVersion": resource.api_version,
-            "metadata": self._list_metadata(found),
+            "metadata": self._list_metadata(result),
         }, "items"
 
     def items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
-        return (self._item_opening + self._shown(each).tail for each in objects)
+        return (self._item_opening + self._project(each).tail for each in objects)
 
-    def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
-        if self._shown is not whole:
-            found = self._shown(_event_object(found, tail))
-            tail = found.tail
-        return b'{"type":"%b","object":%b%b}\n' % (kind.encode(), found.head, tail)
+    def event(self, kind: str, obj: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
+        if self._project is not unchanged:
+            obj = self._project(_event_object(obj, tail))
+            tail = obj.tail
+        return b'{"type":"%b","object":%b%b}\n' % (kind.encode(), obj.head, tail)
 
     def bookmark(self, revision: int, *, ends_initial_events: bool) -> bytes:
         type_meta = {"kind": self._resource.kind, "apiVersion": self._resource.api_version}
@@ -143,9 +143,9 @@ class JsonEncoder(_JsonForm):
 
 
 class PartialEncoder(_JsonForm):
-    """Objects reduced to their metadata.
+    """Encodes the metadata of objects as PartialObjectMetadata.
 
-    kind: what was asked for; version: of it.
+    kind, version: what the client asked for.
     """
 
     def __init__(
@@ -155,54 +155,55 @@ class PartialEncoder(_JsonForm):
         kind: str,
         version: str,
         *,
-        kept: FormCaches,
-        shown: Projection = whole,
+        caches: FormCaches,
+        project: Projection = unchanged,
     ) -> None:
-        self.key: object = ("partial", version, shown)
-        self._kept = kept
+        self.key: object = ("partial", version, project)
+        self._caches = caches
         self._resource = resource
         self._brand = brand
-        self._shown = shown
+        self._project = project
         self._kind = kind
         self._api_version = f"{brand.meta_group}/{version}"
         self._opening = partial_opening(self._api_version)
-        self._segment_key = (resource.token, self._api_version, self.key)
+        self._segment_key = (resource.cache_key, self._api_version, self.key)
 
-    def object(self, found: StoredObject) -> bytes:
+    def object(self, obj: StoredObject) -> bytes:
         require_object_kind(self._kind, self._resource)
-        return self._item(found) + b"\n"
+        return self._item(obj) + b"\n"
 
-    def list(self, found: ObjectList) -> Iterator[bytes]:
+    def list(self, result: ObjectList) -> Iterator[bytes]:
         require_list_kind(self._kind, self._resource)
-        begun = opening("PartialObjectMetadataList", self._api_version) + orjson.dumps(list_metadata(found))
-        made = cached_segments(found.objects, self._run, self._kept.runs, self._segment_key)
-        return slices_of_segments(begun + b',"items":[', made, b"]}\n", separator=b",")
+        head = list_opening("PartialObjectMetadataList", self._api_version)
+        head += orjson.dumps(list_metadata(result)) + b',"items":['
+        items = cached_segments(result.objects, self._segment, self._caches.segments, self._segment_key)
+        return slices_of_segments(head, items, b"]}\n", separator=b",")
 
-    def _run(self, objects: Sequence[StoredObject]) -> tuple[bytes, float]:
+    def _segment(self, objects: Sequence[StoredObject]) -> tuple[bytes, float]:
         between = b"}," + self._opening
-        return b"%b%b}" % (self._opening, between.join(_metadata(objects, self._shown))), math.inf
+        return b"%b%b}" % (self._opening, between.join(_metadata(objects, self._project))), math.inf
 
-    def frame(self, found: ObjectList) -> tuple[Document, str]:
+    def frame(self, result: ObjectList) -> tuple[Document, str]:
         require_list_kind(self._kind, self._resource)
         return {
             "kind": "PartialObjectMetadataList",
             "apiVersion": self._api_version,
-            "metadata": list_metadata(found),
+            "metadata": list_metadata(result),
         }, "items"
 
     def items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
         return map(self._item, objects)
 
-    def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
-        return _event(kind, self._item(_event_object(found, tail)))
+    def event(self, kind: str, obj: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
+        return _event(kind, self._item(_event_object(obj, tail)))
 
     def bookmark(self, revision: int, *, ends_initial_events: bool) -> bytes:
         type_meta = {"kind": "PartialObjectMetadata", "apiVersion": self._api_version}
         brand = self._brand if ends_initial_events else None
         return _event("BOOKMARK", orjson.dumps(bookmark_object(type_meta, revision, brand)))
 
-    def _item(self, found: StoredObject) -> bytes:
-        return self._opening + self._shown(found).metadata() + b"}"
+    def _item(self, obj: StoredObject) -> bytes:
+        return self._opening + self._project(obj).metadata() + b"}"
 
 
 def partial_opening(api_version: str) -> bytes:
@@ -210,14 +211,14 @@ def partial_opening(api_version: str) -> bytes:
 
 
 _CELLS: Final = "cells"
-# As many as a run of rows may have: a few milliseconds' worth. Types have about ten columns.
+# The cells of a segment: a few milliseconds' worth. Types have about ten columns.
 SEGMENT_CELLS_MAX: Final = 2_000
 
 
 class TableEncoder(_JsonForm):
-    """Objects as rows. Cells are kept with their objects, rows in runs.
+    """Encodes objects as the rows of a Table. Caches cells by object, and rows by segment.
 
-    include_object: what rows carry of their objects: None, Metadata or Object.
+    include_object: what rows hold of their objects: None, Metadata or Object.
     """
 
     has_stable_items = False
@@ -230,58 +231,58 @@ class TableEncoder(_JsonForm):
         include_object: str,
         *,
         now: Callable[[], float],
-        kept: FormCaches,
-        shown: Projection = whole,
+        caches: FormCaches,
+        project: Projection = unchanged,
     ) -> None:
-        self.key: object = ("table", version, include_object, shown)
+        self.key: object = ("table", version, include_object, project)
         self._resource = resource
         self._brand = brand
         self._include_object = include_object
         self._now = now
-        self._kept = kept
-        self._shown = shown
+        self._caches = caches
+        self._project = project
         self._api_version = f"{brand.meta_group}/{version}"
-        self._opening = opening("Table", self._api_version)
-        # What stands between the cells of a row and what of its object follows, and what after that.
+        self._opening = list_opening("Table", self._api_version)
+        # What separates the cells of a row from its object, and what follows the object.
         self._included_opening, self._row_end = b'],"object":', b"}"
         if include_object == "Metadata":
             self._included_opening += partial_opening(self._api_version)
             self._row_end = b"}}"
-        self._cells_key = (resource.token, _CELLS)
-        self._segment_key = (resource.token, self._api_version, self.key)
+        self._cells_key = (resource.cache_key, _CELLS)
+        self._segment_key = (resource.cache_key, self._api_version, self.key)
 
-    def object(self, found: StoredObject) -> bytes:
-        return self._table(found, has_definitions=True) + b"\n"
+    def object(self, obj: StoredObject) -> bytes:
+        return self._table(obj, has_definitions=True) + b"\n"
 
-    def list(self, found: ObjectList) -> Iterator[bytes]:
+    def list(self, result: ObjectList) -> Iterator[bytes]:
         definitions = orjson.dumps(self._resource.columns.definitions)
-        begun = self._opening + orjson.dumps(list_metadata(found))
-        begun += b',"columnDefinitions":' + definitions + b',"rows":['
+        head = self._opening + orjson.dumps(list_metadata(result))
+        head += b',"columnDefinitions":' + definitions + b',"rows":['
         now = self._now()
-        make = partial(self._run, now)
+        encode = partial(self._rows, now)
         objects_max = max(1, min(BATCH_OBJECTS, SEGMENT_CELLS_MAX // len(self._resource.columns.columns)))
-        made = cached_segments(
-            found.objects, make, self._kept.runs, self._segment_key, now, objects_max=objects_max
+        rows = cached_segments(
+            result.objects, encode, self._caches.segments, self._segment_key, now, objects_max=objects_max
         )
-        return slices_of_segments(begun, made, b"]}\n", separator=b",")
+        return slices_of_segments(head, rows, b"]}\n", separator=b",")
 
-    def frame(self, found: ObjectList) -> tuple[Document, str]:
+    def frame(self, result: ObjectList) -> tuple[Document, str]:
         return {
             "kind": "Table",
             "apiVersion": self._api_version,
-            "metadata": list_metadata(found),
+            "metadata": list_metadata(result),
             "columnDefinitions": self._resource.columns.definitions,
         }, "rows"
 
     def items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
         now = self._now()
-        return (self._run(now, [each])[0] for each in objects)
+        return (self._rows(now, [each])[0] for each in objects)
 
-    def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
-        return _event(kind, self._table(_event_object(found, tail), has_definitions=is_first))
+    def event(self, kind: str, obj: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
+        return _event(kind, self._table(_event_object(obj, tail), has_definitions=is_first))
 
     def bookmark(self, revision: int, *, ends_initial_events: bool) -> bytes:
-        """A table whose one row holds the bookmark, as kube-apiserver sends it."""
+        """Returns a table whose one row holds the bookmark, as kube-apiserver sends it."""
         document = bookmark_object(
             {"kind": self._resource.kind, "apiVersion": self._resource.api_version},
             revision,
@@ -297,44 +298,44 @@ class TableEncoder(_JsonForm):
         }
         return _event("BOOKMARK", orjson.dumps(table))
 
-    def _table(self, found: StoredObject, *, has_definitions: bool) -> bytes:
+    def _table(self, obj: StoredObject, *, has_definitions: bool) -> bytes:
         # The table's version is the object's own. What was not stored (a dry run) has none.
-        version = orjson.loads(found.metadata()).get("resourceVersion", "")
+        version = orjson.loads(obj.metadata()).get("resourceVersion", "")
         return b'%b%b,"columnDefinitions":%b,"rows":[%b]}' % (
             self._opening,
             orjson.dumps({"resourceVersion": version} if version else {}),
             orjson.dumps(self._resource.columns.definitions if has_definitions else None),
-            self._run(self._now(), [found])[0],
+            self._rows(self._now(), [obj])[0],
         )
 
-    def _run(self, now: float, objects: Sequence[StoredObject]) -> tuple[bytes, float]:
-        """The rows of one object or more, and until when they are so."""
+    def _rows(self, now: float, objects: Sequence[StoredObject]) -> tuple[bytes, float]:
+        """Encodes the rows of at least one object; returns also until when they are valid."""
         key, opening, end, until = self._cells_key, self._included_opening, self._row_end, math.inf
         between = end + b',{"cells":['
         pieces = [b'{"cells":[']
-        for found, included in zip(objects, self._included(objects), strict=False):
-            forms = found.forms
+        for obj, included in zip(objects, self._included(objects), strict=False):
+            forms = obj.forms
             cells: EncodedCells | None = forms.get(key) if forms is not None else None
             if cells is None or not cells.text_since <= now < cells.text_until:
-                cells = self._cells_at(now, found, cells)
+                cells = self._cells_at(now, obj, cells)
             until = min(until, cells.text_until)
             pieces += (cells.text, opening, included, between)
         pieces[-1] = end
         return b"".join(pieces), until
 
     def _included(self, objects: Sequence[StoredObject]) -> Iterable[bytes]:
-        """What rows carry of their objects."""
+        """Returns what rows hold of their objects."""
         match self._include_object:
             case "Metadata":
-                return _metadata(objects, self._shown)
+                return _metadata(objects, self._project)
             case "Object":
-                return [self._shown(each).json for each in objects]
+                return [self._project(each).json for each in objects]
         return repeat(b"null")
 
-    def _cells_at(self, now: float, found: StoredObject, cells: EncodedCells | None) -> EncodedCells:
-        """cells: those that are kept, if any."""
+    def _cells_at(self, now: float, obj: StoredObject, cells: EncodedCells | None) -> EncodedCells:
+        """Returns an object's cells as they are now. cells: the cached ones, if any."""
         if cells is None or now >= cells.until:
-            cells = cells_of(self._resource.columns.columns, found.document(), now)
-            self._kept.keep(found, self._cells_key, cells, 2 * (len(cells.before) + len(cells.after)))
+            cells = encode_cells(self._resource.columns.columns, obj.document(), now)
+            self._caches.objects.put(obj, self._cells_key, cells, 2 * (len(cells.before) + len(cells.after)))
         cells.at(now)
         return cells

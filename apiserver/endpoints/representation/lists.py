@@ -1,4 +1,4 @@
-"""The parts of lists, and their slices."""
+"""The parts that lists are put together from, and the slices in which they are sent."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
 
-# How much of a list is made at a time: large enough that joining is all it costs, small enough that
-# nobody waits for it.
+# How much of a list is encoded at a time: large enough that joining is all it costs, small enough that
+# other requests do not wait for it.
 SLICE_BYTES: Final = 128 * 1024
 BATCH_OBJECTS: Final = 64
 
 
-def opening(kind: str, api_version: str) -> bytes:
+def list_opening(kind: str, api_version: str) -> bytes:
     return b'{"kind":%b,"apiVersion":%b,"metadata":' % (orjson.dumps(kind), orjson.dumps(api_version))
 
 
-def list_metadata(found: ObjectList) -> Document:
-    metadata: Document = {"resourceVersion": str(found.revision)}
-    if found.continue_token:
-        metadata["continue"] = found.continue_token
-        if found.remaining is not None:
-            metadata["remainingItemCount"] = found.remaining
+def list_metadata(result: ObjectList) -> Document:
+    metadata: Document = {"resourceVersion": str(result.revision)}
+    if result.continue_token:
+        metadata["continue"] = result.continue_token
+        if result.remaining is not None:
+            metadata["remainingItemCount"] = result.remaining
     return metadata
 
 
-def custom_list_metadata(found: ObjectList) -> Document:
-    """Lists of custom resources say also that nothing follows."""
-    return {"continue": "", **list_metadata(found)}
+def custom_list_metadata(result: ObjectList) -> Document:
+    """Lists of custom resources have an empty `continue` where built-in ones have none."""
+    return {"continue": "", **list_metadata(result)}
 
 
-def slices_of_tails(begun: bytes, item_opening: bytes, tails: Sequence[bytes]) -> Iterator[bytes]:
-    """A list whose items are an opening and a tail each. Joining is all that is done with them."""
+def slices_of_tails(head: bytes, item_opening: bytes, tails: Sequence[bytes]) -> Iterator[bytes]:
+    """Returns a JSON list whose items are `item_opening` and a tail each; nothing is done but joining."""
     separator = b"," + item_opening
-    lead = begun + item_opening
+    lead = head + item_opening
     for batch in _batches(tails):
         batch[0] = lead + batch[0]
         yield separator.join(batch)
         lead = separator
-    yield b"]}\n" if tails else begun + b"]}\n"
+    yield b"]}\n" if tails else head + b"]}\n"
 
 
 def _batches(tails: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """Runs of tails that are about a slice together, however large each is."""
+    """Splits the tails into batches of about a slice each, however large the tails are."""
     start, length = 0, BATCH_OBJECTS
     while start < len(tails):
         batch = list(tails[start : start + length])
@@ -64,15 +64,15 @@ def _batches(tails: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 
 def slices_of_segments(
-    begun: bytes, made: Iterable[bytes], end: bytes, *, separator: bytes = b""
+    head: bytes, segments: Iterable[bytes], end: bytes, *, separator: bytes = b""
 ) -> Iterator[bytes]:
-    """A list whose items are made while it is sent.
+    """Returns a list that is encoded while it is sent.
 
-    made: one item at a time, or a run's. After each others may have their turn.
+    segments: the items, one or several at a time. After each others may have their turn.
     """
-    pieces: list[bytes] = [begun]
+    pieces: list[bytes] = [head]
     size, lead = 0, b""
-    for items in made:
+    for items in segments:
         pieces += (lead, items)
         lead = separator
         size += len(items)
@@ -86,7 +86,7 @@ def slices_of_segments(
 
 
 def bookmark_object(type_meta: Document, revision: int, brand: Brand | None) -> Document:
-    """brand: given if the bookmark ends the initial events, which it is to say."""
+    """Returns the object of a bookmark. brand: given if it is to say that it ends the initial events."""
     metadata: Document = {"resourceVersion": str(revision)}
     if brand is not None:
         metadata["annotations"] = {brand.initial_events_end: "true"}
@@ -94,7 +94,7 @@ def bookmark_object(type_meta: Document, revision: int, brand: Brand | None) -> 
 
 
 def require_object_kind(kind: str, resource: ServedResource) -> None:
-    """Row D16: a single object has no list's form. Raises NotAcceptable."""
+    """A single object cannot be sent as a list (row D16). Raises NotAcceptable."""
     if kind == "PartialObjectMetadataList":
         raise NotAcceptable(
             "you requested PartialObjectMetadataList, but the requested object is not a list "
@@ -103,7 +103,7 @@ def require_object_kind(kind: str, resource: ServedResource) -> None:
 
 
 def require_list_kind(kind: str, resource: ServedResource) -> None:
-    """Row D16: a list has no single object's form. Raises NotAcceptable."""
+    """A list cannot be sent as a single object (row D16). Raises NotAcceptable."""
     if kind == "PartialObjectMetadata":
         raise NotAcceptable(
             f"you requested PartialObjectMetadata, but the requested object is a list ({resource.list_kind})"

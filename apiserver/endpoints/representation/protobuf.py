@@ -1,4 +1,4 @@
-"""Forms in protobuf: objects, and their metadata alone. There are no tables (row D14)."""
+"""Encoders for protobuf: full objects and PartialObjectMetadata. There are no tables (row D14)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.endpoints.representation import discovery_schema
-from apiserver.endpoints.representation.form_cache import FormCaches
-from apiserver.endpoints.representation.json_forms import Projection, whole
-from apiserver.endpoints.representation.list_segments import runs
+from apiserver.endpoints.representation.form_cache import FormCache
+from apiserver.endpoints.representation.json_forms import Projection, unchanged
+from apiserver.endpoints.representation.list_segments import segments
 from apiserver.endpoints.representation.lists import (
     bookmark_object,
     list_metadata,
@@ -31,15 +31,15 @@ from apiserver.wire.protobuf.wire_format import BYTES, delimited, key, undelimit
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _FIRST: Final = key(1, BYTES)
 _SECOND: Final = key(2, BYTES)
-# The length of a list comes before its items. Up to here they are held while that is found out; those of
-# longer lists are made twice.
+# The length of a list comes before its items. Lists up to this size are buffered to find it out; the items
+# of longer ones are encoded twice.
 BUFFERED_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class MetaV1Encoders:
-    """The messages that are the same for all kinds, and those of documents that are no resources.
+    """Encodes the messages that all kinds share, and documents that are not resources (a Status, discovery).
 
-    They are compiled when the first one is asked for. schemas: by the name of the definition.
+    Encoders are compiled on first use. schemas: by the name of the definition.
     """
 
     def __init__(self, schemas: Callable[[str], Schema]) -> None:
@@ -54,12 +54,15 @@ class MetaV1Encoders:
     def list_meta(self) -> MessageEncoder:
         return MessageEncoder(self._schemas(f"{_META}ListMeta"))
 
-    def partial(self, document: Document) -> bytes:
-        """PartialObjectMetadata."""
+    def partial_object_metadata(self, document: Document) -> bytes:
+        """Returns an object's metadata as PartialObjectMetadata."""
         return delimited(_FIRST, self.object_meta(document["metadata"]))
 
-    def sealing(self, kind: str) -> Callable[[Document], bytes]:
-        """What puts documents of a kind in their envelopes: a Status, or what discovery answers."""
+    def document_encoder(self, kind: str) -> Callable[[Document], bytes]:
+        """Returns a function that encodes documents of a kind, in their envelopes.
+
+        kind: Status, or one of discovery's.
+        """
         encode = self._encoders.get(kind)
         if encode is None:
             is_aggregated = kind == discovery_schema.KIND
@@ -72,9 +75,9 @@ class MetaV1Encoders:
 
 
 class ProtobufEncoder:
-    """Objects as messages. Items of lists are kept with their objects.
+    """Encodes objects as messages. Caches the items of lists by object.
 
-    kind, version: what was asked for instead of the object itself, or empty.
+    kind, version: what the client asked for instead of the full object, or empty.
     """
 
     def __init__(
@@ -85,22 +88,22 @@ class ProtobufEncoder:
         version: str,
         *,
         meta: MetaV1Encoders,
-        kept: FormCaches,
-        shown: Projection = whole,
+        cache: FormCache,
+        project: Projection = unchanged,
     ) -> None:
-        """Raises LookupError for kinds without a form in protobuf."""
+        """Raises LookupError for kinds that have no form in protobuf."""
         self.media_type = brand.protobuf_media_type
         self.stream_type = f"{brand.protobuf_media_type};stream=watch"
-        self.key: object = ("protobuf", bool(kind), version, shown)
+        self.key: object = ("protobuf", bool(kind), version, project)
         self._resource = resource
         self._brand = brand
         self._requested_kind = kind
         self._meta = meta
-        self._kept = kept
-        self._shown = shown
-        self._item_key = (resource.token, "protobuf", bool(kind), shown)
+        self._cache = cache
+        self._project = project
+        self._item_key = (resource.cache_key, "protobuf", bool(kind), project)
         if kind:
-            self._encode: Callable[[Document], bytes] = meta.partial
+            self._encode: Callable[[Document], bytes] = meta.partial_object_metadata
             self._kind, self._list_kind = "PartialObjectMetadata", "PartialObjectMetadataList"
             self._api_version = f"{brand.meta_group}/{version}"
         else:
@@ -108,19 +111,19 @@ class ProtobufEncoder:
             self._kind, self._list_kind = resource.kind, resource.list_kind
             self._api_version = resource.api_version
 
-    def object(self, found: StoredObject) -> bytes:
+    def object(self, obj: StoredObject) -> bytes:
         require_object_kind(self._requested_kind, self._resource)
-        return self._enveloped(found)
+        return self._enveloped(obj)
 
-    def list(self, found: ObjectList) -> Iterator[bytes]:
+    def list(self, result: ObjectList) -> Iterator[bytes]:
         require_list_kind(self._requested_kind, self._resource)
-        return self._slices(found)
+        return self._slices(result)
 
-    def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
-        if tail is not found.tail:
-            return event_frame(kind, self._enveloped(StoredObject(found.key, found.head, tail)))
-        # As an item of a list it is kept: whoever lists or watches next will want it, too.
-        raw = undelimited(self._item(found))
+    def event(self, kind: str, obj: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
+        if tail is not obj.tail:
+            return event_frame(kind, self._enveloped(StoredObject(obj.key, obj.head, tail)))
+        # Cached as an item of a list, for the next list or watch.
+        raw = undelimited(self._item(obj))
         return event_frame(kind, seal(self._api_version, self._kind, raw))
 
     def bookmark(self, revision: int, *, ends_initial_events: bool) -> bytes:
@@ -128,39 +131,41 @@ class ProtobufEncoder:
         return event_frame("BOOKMARK", seal(self._api_version, self._kind, self._encode(document)))
 
     def error(self, status: Document) -> bytes:
-        return event_frame("ERROR", self._meta.sealing("Status")(status))
+        return event_frame("ERROR", self._meta.document_encoder("Status")(status))
 
-    def _enveloped(self, found: StoredObject) -> bytes:
-        return seal(self._api_version, self._kind, self._message(found))
+    def _enveloped(self, obj: StoredObject) -> bytes:
+        return seal(self._api_version, self._kind, self._message(obj))
 
-    def _message(self, found: StoredObject) -> bytes:
+    def _message(self, obj: StoredObject) -> bytes:
         try:
-            return self._encode(self._shown(found).document())
+            return self._encode(self._project(obj).document())
         except NotEncodable as error:
             raise NotAcceptable(f"{error}; ask for another media type") from None
 
-    def _slices(self, found: ObjectList) -> Iterator[bytes]:
-        held: list[bytes] | None = []  # the items of each run
-        metadata = delimited(_FIRST, self._meta.list_meta(list_metadata(found)))
+    def _slices(self, result: ObjectList) -> Iterator[bytes]:
+        buffered: list[bytes] | None = []  # the items of each segment
+        metadata = delimited(_FIRST, self._meta.list_meta(list_metadata(result)))
         size = len(metadata)
-        for items in self._made(found):
+        for items in self._segments(result):
             size += len(items)
-            if held is not None:
-                held.append(items)
+            if buffered is not None:
+                buffered.append(items)
                 if size > BUFFERED_BYTES_MAX:
-                    held = None
+                    buffered = None
             yield b""
-        begun = envelope_start(self._api_version, self._list_kind, size) + metadata
-        yield from slices_of_segments(begun, self._made(found) if held is None else held, ENVELOPE_END)
+        head = envelope_start(self._api_version, self._list_kind, size) + metadata
+        yield from slices_of_segments(
+            head, self._segments(result) if buffered is None else buffered, ENVELOPE_END
+        )
 
-    def _made(self, found: ObjectList) -> Iterator[bytes]:
-        return (b"".join([self._item(each) for each in run]) for run in runs(found.objects))
+    def _segments(self, result: ObjectList) -> Iterator[bytes]:
+        return (b"".join([self._item(each) for each in segment]) for segment in segments(result.objects))
 
-    def _item(self, found: StoredObject) -> bytes:
-        """An object as an item of a list."""
-        forms = found.forms
+    def _item(self, obj: StoredObject) -> bytes:
+        """Returns an object as an item of a list."""
+        forms = obj.forms
         item: bytes | None = forms.get(self._item_key) if forms is not None else None
         if item is None:
-            item = delimited(_SECOND, self._message(found))
-            self._kept.keep(found, self._item_key, item, len(item))
+            item = delimited(_SECOND, self._message(obj))
+            self._cache.put(obj, self._item_key, item, len(item))
         return item

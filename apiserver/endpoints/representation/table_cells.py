@@ -1,4 +1,8 @@
-"""How long the cells of a row stay as they are: those that tell ages change by themselves."""
+"""The cells of table rows, encoded, and how long they stay valid.
+
+Most cells change only with their object. Ages change by themselves: which cells show one, and since when it
+counts, is found out by passing the columns a clock that records how they use it.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,11 @@ from apiserver.vocabulary import Document
 
 @dataclass(slots=True)
 class EncodedCells:
-    """The cells of a row, encoded.
+    """The cells of a row, encoded as JSON.
 
-    before, after: around the age, where there is one. since: the moment from which that age counts.
-    until: the moment from which they may be others, but for the age.
-    text: all of them, as they are from `text_since` to before `text_until`.
+    before, after: the cells on either side of the age, if there is one. since: when that age begins.
+    until: when any cell but the age may change.
+    text: all cells, valid from `text_since` until before `text_until`.
     """
 
     before: bytes
@@ -48,7 +52,7 @@ def _age(seconds: int) -> bytes:
 
 
 class _TracedTime(float):
-    """The time as cells get it. It notes from what moments they reckon, and whether they do anything else."""
+    """The time as columns see it: records what they subtract from it, and whether they use it otherwise."""
 
     __slots__ = ("is_inspected", "since")
 
@@ -62,6 +66,7 @@ class _TracedTime(float):
 
 
 def _inspecting(name: str) -> Any:
+    """Returns the method of float, made to record that it was called."""
     operation = getattr(float, name)
 
     def method(self: _TracedTime, *others: Any) -> Any:
@@ -75,8 +80,8 @@ for _name in ("rsub", "add", "radd", "mul", "truediv", "mod", "lt", "le", "gt", 
     setattr(_TracedTime, f"__{_name}__", _inspecting(f"__{_name}__"))
 
 
-def cells_of(columns: Sequence[Column], document: Document, now: float) -> EncodedCells:
-    """The cells of an object's row, and how long they are good for."""
+def encode_cells(columns: Sequence[Column], document: Document, now: float) -> EncodedCells:
+    """Encodes the cells of an object's row, and finds out how long they stay valid."""
     cells: list[Any] = []
     age_at, since, until = -1, None, math.inf
     moment = _TracedTime(now)
@@ -93,18 +98,18 @@ def cells_of(columns: Sequence[Column], document: Document, now: float) -> Encod
             until = min(until, *(age_changes_at(then, now) for then in moment.since))
         moment = _TracedTime(now)
     if since is None:
-        return EncodedCells(_joined(cells), None, b"", until)
-    before, after = _joined(cells[:age_at]), _joined(cells[age_at + 1 :])
+        return EncodedCells(_joined_json(cells), None, b"", until)
+    before, after = _joined_json(cells[:age_at]), _joined_json(cells[age_at + 1 :])
     return EncodedCells(before and before + b",", since, after and b"," + after, until)
 
 
-def _joined(cells: Sequence[Any]) -> bytes:
-    """In JSON, without the brackets."""
+def _joined_json(cells: Sequence[Any]) -> bytes:
+    """Encodes the cells as a JSON array without its brackets."""
     return orjson.dumps(cells)[1:-1]
 
 
 def age_changes_at(then: float, now: float) -> float:
-    """The first moment at which the age since `then` may be told otherwise than now."""
+    """Returns the first moment at which the age since `then` is shown differently from now."""
     seconds = math.floor(now - then)
     # The smallest unit that ages of this length show.
     unit = 1 if seconds < 600 else 60 if seconds < 8 * 3600 else 3600 if seconds < 192 * 3600 else 86400

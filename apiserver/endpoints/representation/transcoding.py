@@ -1,4 +1,4 @@
-"""Forms in YAML and CBOR: what the same form is in JSON, written another way."""
+"""Encoders for YAML and CBOR: they transcode what the encoders for JSON make."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Protocol
 
 import orjson
 
-from apiserver.endpoints.representation.form_cache import FormCaches
-from apiserver.endpoints.representation.json_forms import TypeDef
+from apiserver.endpoints.representation.form_cache import FormCache
+from apiserver.endpoints.representation.json_forms import ItemizedEncoder
 from apiserver.endpoints.representation.lists import slices_of_segments
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject
@@ -18,23 +18,25 @@ from apiserver.wire.media_types import CBOR, CBOR_SEQUENCE, YAML
 
 
 class SerializationFormat(Protocol):
+    """A serialization format other than JSON."""
+
     media_type: str
     stream_type: str
 
     def document(self, document: Document) -> bytes: ...
 
     def item(self, document: Document) -> bytes:
-        """A document as it stands in a list."""
+        """Returns a document as it is inside a list."""
         ...
 
     def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
-        """A list whose items stand in the field `name`."""
+        """Returns a list, in slices. frame: the list without its items; name: the field that holds them."""
         ...
 
 
 class YamlFormat:
     media_type = YAML
-    stream_type = YAML  # never sent: negotiation knows no streams of it
+    stream_type = YAML  # unused: negotiation offers no watches in YAML
 
     def document(self, document: Document) -> bytes:
         return yaml.dump(document)
@@ -43,7 +45,7 @@ class YamlFormat:
         return yaml.dump([document])
 
     def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
-        """Fields stand in the order of their names, so that some come before the items and some after."""
+        """Fields are sorted by name, so that some come before the items and some after."""
         if not count:
             return iter([yaml.dump({**frame, name: []})])
         before = {field: value for field, value in frame.items() if field < name}
@@ -68,60 +70,60 @@ class CborFormat:
     def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
         encoded = sorted((cbor.item(field), cbor.item(value)) for field, value in frame.items())
         list_key = cbor.item(name)
-        begun = cbor.SELF_DESCRIBED + cbor.map_head(len(frame) + 1)
-        begun += b"".join(key + value for key, value in encoded if key < list_key)
+        head = cbor.SELF_DESCRIBED + cbor.map_head(len(frame) + 1)
+        head += b"".join(key + value for key, value in encoded if key < list_key)
         return slices_of_segments(
-            begun + list_key + cbor.array_head(count),
+            head + list_key + cbor.array_head(count),
             items,
             b"".join(key + value for key, value in encoded if key > list_key),
         )
 
 
 class TranscodingEncoder:
-    """One form, written another way than in JSON. Items that last are kept with their objects.
+    """Transcodes what another encoder makes in JSON. Caches items that never change.
 
-    key: tells forms of all objects apart.
+    key: identifies the form among those of all resources.
     """
 
     def __init__(
-        self, shape: TypeDef, writing: SerializationFormat, *, kept: FormCaches, key: object
+        self, encoder: ItemizedEncoder, format_: SerializationFormat, *, cache: FormCache, key: object
     ) -> None:
-        self.media_type, self.stream_type = writing.media_type, writing.stream_type
-        self.key: object = (writing.media_type, shape.key)
-        self._shape = shape
-        self._writing = writing
-        self._kept = kept
-        self._item_key = (writing.media_type, key, shape.key)
+        self.media_type, self.stream_type = format_.media_type, format_.stream_type
+        self.key: object = (format_.media_type, encoder.key)
+        self._json = encoder
+        self._format = format_
+        self._cache = cache
+        self._item_key = (format_.media_type, key, encoder.key)
 
-    def object(self, found: StoredObject) -> bytes:
-        return self._transcode(self._shape.object(found))
+    def object(self, obj: StoredObject) -> bytes:
+        return self._transcode(self._json.object(obj))
 
-    def list(self, found: ObjectList) -> Iterator[bytes]:
-        frame, name = self._shape.frame(found)
-        return self._writing.list(frame, name, self._items(found.objects), len(found.objects))
+    def list(self, result: ObjectList) -> Iterator[bytes]:
+        frame, name = self._json.frame(result)
+        return self._format.list(frame, name, self._items(result.objects), len(result.objects))
 
-    def event(self, kind: str, found: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
-        return self._transcode(self._shape.event(kind, found, tail, is_first=is_first))
+    def event(self, kind: str, obj: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
+        return self._transcode(self._json.event(kind, obj, tail, is_first=is_first))
 
     def bookmark(self, revision: int, *, ends_initial_events: bool) -> bytes:
-        return self._transcode(self._shape.bookmark(revision, ends_initial_events=ends_initial_events))
+        return self._transcode(self._json.bookmark(revision, ends_initial_events=ends_initial_events))
 
     def error(self, status: Document) -> bytes:
-        return self._transcode(self._shape.error(status))
+        return self._transcode(self._json.error(status))
 
     def _items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
-        if not self._shape.has_stable_items:
-            return (self._writing.item(orjson.loads(each)) for each in self._shape.items(objects))
+        if not self._json.has_stable_items:
+            return (self._format.item(orjson.loads(each)) for each in self._json.items(objects))
         return map(self._item, objects)
 
-    def _item(self, found: StoredObject) -> bytes:
-        forms = found.forms
+    def _item(self, obj: StoredObject) -> bytes:
+        forms = obj.forms
         item: bytes | None = forms.get(self._item_key) if forms is not None else None
         if item is None:
-            (encoded,) = self._shape.items([found])
-            item = self._writing.item(orjson.loads(encoded))
-            self._kept.keep(found, self._item_key, item, len(item))
+            (encoded,) = self._json.items([obj])
+            item = self._format.item(orjson.loads(encoded))
+            self._cache.put(obj, self._item_key, item, len(item))
         return item
 
     def _transcode(self, encoded: bytes) -> bytes:
-        return self._writing.document(orjson.loads(encoded))
+        return self._format.document(orjson.loads(encoded))

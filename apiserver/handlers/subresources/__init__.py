@@ -1,3 +1,5 @@
-"""Subresources that speak a kind of their own: a view of the object (scale), or an order (binding, eviction,
-token). What wants to be connected to a node is told that there is none.
+"""The handlers of subresources that have a kind of their own, or connect to a node.
+
+A scale is a view of its object; a binding, an eviction and a token request are orders that are carried out.
+Requests for logs, terminals, ports and proxies are refused: there is no node to connect to.
 """

@@ -1,55 +1,62 @@
-"""Putting a pod on a node, once. Source: k8s.io/kubernetes, pkg/registry/core/pod/storage, BindingREST."""
+"""Handles bindings, which assign a pod to a node, once.
+
+Source: k8s.io/kubernetes, pkg/registry/core/pod/storage, BindingREST.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.endpoints.api_call import Call, Handler
+from apiserver.catalogue.subresources import BINDING
+from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid
-from apiserver.field_errors import not_supported, required
+from apiserver.field_errors import Errors, not_supported, required
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_success
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.validation.checks import Errors
+from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document, GroupResource
 
 _PODS_BINDING = GroupResource("", "pods/binding")
-# What is set here is the server's doing: the rules for changes by clients do not apply.
-_ASSIGNED = UpdateStrategy(change_checks=0, object_checks=1)
+# The server changes the pod: the rules for changes by clients do not apply.
+_BY_SERVER = UpdateStrategy(change_checks=0, object_checks=1)
 
 
 def binding_handlers(
     registry: Registry,
-    table: Callable[[], ResourceTable],
+    served: ServedTable,
     virtual: VirtualKinds,
-    spoken: ServedResource,
     lifecycle: NamespaceLifecycle,
     clock: Callable[[], float],
 ) -> Mapping[str, Handler]:
-    """POST to pods/{name}/binding, or to the collection bindings. clock: seconds since 1970."""
+    """Returns the handlers of pods/{name}/binding and of the collection bindings, by verb.
 
-    async def create(call: Call) -> None:
+    clock: seconds since 1970.
+    """
+    kind = virtual.kinds[BINDING]
+
+    async def create(call: ApiCall) -> None:
         info = call.info
-        pods = table().find("", "v1", "pods")
+        pods = served.find("", "v1", "pods")
         assert pods is not None
-        options = virtual.options(call, "CreateOptions")
-        binding = await virtual.read(call, spoken, options)
+        options = virtual.requests.options(call, "CreateOptions")
+        binding = await virtual.read(call, kind, options)
         meta = binding["metadata"]
         name = meta.get("name", "")
         if info.name and info.name != name:
             raise BadRequest("name in URL does not match name in Binding object")
-        if errors := validate_binding(binding):
+        if errors := validate_pod_binding(binding):
             # kube-apiserver answers 500 here.
-            raise Invalid(spoken.group_kind, name, errors)
+            raise Invalid(kind.group_kind, name, errors)
         await lifecycle.check_create(pods, info.namespace, name)
         await virtual.admit(call, name, binding, options)
 
-        def assign(current: StoredObject) -> Document:
+        def assign(current: StoredObject) -> Draft:
             pod = current.document()
             _require_assignable(pod)
             if meta.get("uid") and meta["uid"] != pod["metadata"]["uid"]:
@@ -65,15 +72,18 @@ def binding_handlers(
             pod["spec"]["nodeName"] = binding["target"]["name"]
             scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
             set_condition(pod, scheduled, timestamps.to_text(clock()))
-            return pod
+            return Draft(pod)
 
-        await registry.update(pods, info.namespace, name, assign, options, strategy=_ASSIGNED)
+        request = WriteRequest(
+            resource=pods, namespace=info.namespace, name=name, options=options, update=_BY_SERVER
+        )
+        await registry.update(request, assign)
         await send_success(call)
 
     return {"create": create}
 
 
-def validate_binding(binding: Document) -> Errors:
+def validate_pod_binding(binding: Document) -> Errors:
     target = binding["target"]
     errors = []
     if target.get("kind", "") not in ("", "Node"):
@@ -84,7 +94,7 @@ def validate_binding(binding: Document) -> Errors:
 
 
 def _require_assignable(pod: Document) -> None:
-    """Raises Conflict."""
+    """Raises Conflict for a pod that cannot be assigned to a node."""
     name, spec = pod["metadata"]["name"], pod.get("spec", {})
     if "deletionTimestamp" in pod["metadata"]:
         raise _conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")

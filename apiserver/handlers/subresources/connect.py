@@ -1,14 +1,16 @@
-"""Logs, terminals, ports and proxies: a node has them, and this server has no nodes to ask."""
+"""Handles subresources that connect to a node (logs, exec, port-forward, proxy): there is none."""
 
 from __future__ import annotations
 
-from apiserver.endpoints.api_call import Call, Handler
+from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import ApiError
 from apiserver.registry.store import Registry
 from storage.interface import MOST_RECENT
 
 
 class NoNode(ApiError):
+    """Only a node could answer the request, and this server has no nodes."""
+
     code, reason = 501, "NotImplemented"
 
     def __init__(self, path: str) -> None:
@@ -19,9 +21,9 @@ class NoNode(ApiError):
 
 
 def connect_handler(registry: Registry) -> Handler:
-    """Any verb, once the object is found to be there."""
+    """Returns a handler of any verb, which refuses to connect once it has found the object."""
 
-    async def connect(call: Call) -> None:
+    async def connect(call: ApiCall) -> None:
         info = call.info
         assert call.resource is not None
         await registry.get(call.resource, info.namespace, info.name, MOST_RECENT)

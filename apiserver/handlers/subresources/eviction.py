@@ -1,4 +1,4 @@
-"""Asking for a pod to go, which its disruption budget may refuse.
+"""Handles evictions: a pod is deleted, unless its disruption budget forbids that.
 
 Source: k8s.io/kubernetes, pkg/registry/core/pod/storage/eviction.go. Row I15.
 """
@@ -10,31 +10,35 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.endpoints.api_call import Call, Handler
+from apiserver.catalogue.subresources import EVICTION
+from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import ApiError, BadRequest, Conflict, Forbidden
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_success
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import is_condition_true, set_condition
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.validation.checks import selects
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document, GroupResource
 
-# Of a pod that changes while it is looked at.
+# Attempts to delete a pod that changes meanwhile.
 ATTEMPTS_MAX: Final = 5
-# Evictions of one budget that nobody has confirmed yet.
+# Evicted pods of one budget that the disruption controller has not confirmed yet.
 DISRUPTED_PODS_MAX: Final = 2_000
 BUSY_RETRY_S: Final = 10
 _PODS: Final = GroupResource("", "pods")
 _BUDGETS: Final = GroupResource("policy", "poddisruptionbudgets")
-_MARKED: Final = UpdateStrategy(change_checks=0, object_checks=1)
+# The server changes pod and budget: the rules for changes by clients do not apply.
+_BY_SERVER: Final = UpdateStrategy(change_checks=0, object_checks=1)
 
 
 class DisruptionBudgetViolated(ApiError):
-    """The pod may go later."""
+    """The budget does not allow the eviction now."""
 
     code, reason = 429, "TooManyRequests"
 
@@ -47,13 +51,13 @@ class DisruptionBudgetViolated(ApiError):
 
     @classmethod
     def not_processed(cls, name: str) -> DisruptionBudgetViolated:
-        """Nobody has worked out yet what the budget, as it is now, allows."""
+        """Returns the refusal by a budget whose status is older than its spec."""
         why = f"The disruption budget {name} is still being processed by the server."
         return cls(why, BUSY_RETRY_S)
 
 
 class MultipleDisruptionBudgets(ApiError):
-    """kube-apiserver answers 500 here, though it is the objects that are wrong."""
+    """More than one budget selects the pod. kube-apiserver answers 500 here, though the objects are wrong."""
 
     code, reason = 422, "Invalid"
 
@@ -71,31 +75,27 @@ class MultipleDisruptionBudgets(ApiError):
 
 def eviction_handlers(
     registry: Registry,
-    table: Callable[[], ResourceTable],
+    served: ServedTable,
     virtual: VirtualKinds,
-    spoken: ServedResource,
     lifecycle: NamespaceLifecycle,
     clock: Callable[[], float],
 ) -> Mapping[str, Handler]:
-    """POST to pods/{name}/eviction. clock: seconds since 1970."""
+    """Returns the handlers of pods/{name}/eviction, by verb. clock: seconds since 1970."""
+    kind = virtual.kinds[EVICTION]
     evictions = _Evictions(registry, clock)
 
-    async def create(call: Call) -> None:
+    async def create(call: ApiCall) -> None:
         info, pods = call.info, call.resource
         assert pods is not None
-        options = virtual.options(call, "CreateOptions")
-        eviction = await virtual.read(call, spoken, options)
+        options = virtual.requests.options(call, "CreateOptions")
+        eviction = await virtual.read(call, kind, options)
         if eviction["metadata"].get("name") != info.name:
             raise BadRequest("name in URL does not match name in Eviction object")
-        deletion = DeleteOptions.from_body(
-            eviction.get("deleteOptions") or {},
-            virtual.brand.meta_group,
-            allows_empty_dry_run=virtual.deviations.empty_dry_run,
-        )
+        deletion = virtual.requests.delete_options(eviction.get("deleteOptions") or {})
         deletion = replace(deletion, dry_run=deletion.dry_run or options.dry_run)
         await lifecycle.check_create(pods, info.namespace, info.name)
         await virtual.admit(call, info.name, eviction, options)
-        budgets = table().find(*_V1_BUDGETS)
+        budgets = served.find(*_V1_BUDGETS)
         await evictions.evict(pods, budgets, info.namespace, info.name, deletion)
         await send_success(call)
 
@@ -118,15 +118,15 @@ class _Evictions:
         name: str,
         deletion: DeleteOptions,
     ) -> None:
-        """budgets: the resource, if it is served.
+        """Delete a pod, if its budget allows it. budgets: the resource, if it is served.
 
-        Raises NotFound, Conflict (preconditions), BudgetForbids, SeveralBudgets.
+        Raises NotFound, Conflict (preconditions), DisruptionBudgetViolated, MultipleDisruptionBudgets.
         """
         for attempt in range(1, ATTEMPTS_MAX + 1):
             pod = (await self.registry.get(pods, namespace, name)).document()
             if not _can_ignore_budget(pod):
                 break
-            # A pod that is pending must not have begun to run meanwhile.
+            # A pending pod must not have started to run meanwhile.
             wanted = _with_resource_version(deletion, pod) if _is_pending(pod) else deletion
             try:
                 await self._delete(pods, namespace, name, wanted)
@@ -144,54 +144,54 @@ class _Evictions:
             except Conflict:
                 if deletion.resource_version is not None:
                     raise
-                # It may have become ready, and is then the budget's business.
+                # It may have become ready, and then counts for the budget.
                 raise DisruptionBudgetViolated.not_processed(budget["metadata"]["name"]) from None
         else:
             assert budgets is not None
-            await self._take(budgets, budget, name, dry_run=deletion.dry_run)
+            await self._decrement(budgets, budget, name, dry_run=deletion.dry_run)
             await self._delete(pods, namespace, name, deletion)
 
     async def _budget(self, budgets: ServedResource | None, pod: Document) -> Document | None:
-        """The budget that the pod belongs to. Raises SeveralBudgets."""
+        """Returns the budget that selects the pod, if there is one. Raises MultipleDisruptionBudgets."""
         if budgets is None:
             return None
         everything = ListOptions.for_list({}, budgets.known_fields, "")
         found = await self.registry.list(budgets, pod["metadata"]["namespace"], everything)
         labels = pod["metadata"].get("labels") or {}
-        concerned = [
+        selecting = [
             budget
             for budget in (each.document() for each in found.objects)
             if (selector := budget.get("spec", {}).get("selector")) is not None and selects(selector, labels)
         ]
-        if len(concerned) > 1:
-            raise MultipleDisruptionBudgets([each["metadata"]["name"] for each in concerned])
-        return concerned[0] if concerned else None
+        if len(selecting) > 1:
+            raise MultipleDisruptionBudgets([each["metadata"]["name"] for each in selecting])
+        return selecting[0] if selecting else None
 
-    async def _take(self, budgets: ServedResource, budget: Document, pod: str, *, dry_run: bool) -> None:
-        """Take one disruption from the budget. Raises BudgetForbids, Forbidden."""
+    async def _decrement(self, budgets: ServedResource, budget: Document, pod: str, *, dry_run: bool) -> None:
+        """Count the eviction against its budget. Raises DisruptionBudgetViolated, Forbidden."""
         now = timestamps.to_text(self.clock())
         meta = budget["metadata"]
 
-        def take(current: StoredObject) -> Document:
+        def decrement(current: StoredObject) -> Draft:
             document = current.document()
             check_and_decrement(document, pod, now)
-            return document
+            return Draft(document)
 
         status = budgets.subresources.get("status")
-        await self.registry.update(
-            budgets,
-            meta["namespace"],
-            meta["name"],
-            take,
-            WriteOptions(dry_run=dry_run),
-            strategy=status.update if status is not None else _MARKED,
+        request = WriteRequest(
+            resource=budgets,
+            namespace=meta["namespace"],
+            name=meta["name"],
+            options=WriteOptions(dry_run=dry_run),
+            update=status.update if status is not None else _BY_SERVER,
         )
+        await self.registry.update(request, decrement)
 
     async def _delete(self, pods: ServedResource, namespace: str, name: str, deletion: DeleteOptions) -> None:
-        """Say in the pod's status why it goes, and delete it."""
+        """Set the condition DisruptionTarget of the pod, and delete it."""
         if not deletion.dry_run:
 
-            def mark(current: StoredObject) -> Document:
+            def mark(current: StoredObject) -> Draft:
                 pod = current.document()
                 _require_preconditions(pod, deletion)
                 target = {
@@ -202,16 +202,17 @@ class _Evictions:
                     "lastProbeTime": None,
                 }
                 set_condition(pod, target, timestamps.to_text(self.clock()))
-                return pod
+                return Draft(pod)
 
-            marked = await self.registry.update(pods, namespace, name, mark, WriteOptions(), strategy=_MARKED)
+            request = WriteRequest(resource=pods, namespace=namespace, name=name, update=_BY_SERVER)
+            marked = await self.registry.update(request, mark)
             if deletion.resource_version is not None:
-                deletion = replace(deletion, resource_version=marked.resource_version)
-        await self.registry.delete(pods, namespace, name, deletion)
+                deletion = replace(deletion, resource_version=marked.found.resource_version)
+        await self.registry.delete(DeleteRequest(pods, namespace, name, deletion))
 
 
 def check_and_decrement(budget: Document, pod: str, now: str) -> None:
-    """Note in the budget's status that the pod goes. Raises BudgetForbids, Forbidden."""
+    """Count a disruption in the status of the pod's budget. Raises DisruptionBudgetViolated, Forbidden."""
     meta, status = budget["metadata"], budget.setdefault("status", {})
     name, allowed = meta["name"], status.get("disruptionsAllowed", 0)
     if status.get("observedGeneration", 0) < meta.get("generation", 0):
@@ -243,7 +244,7 @@ def check_and_decrement(budget: Document, pod: str, now: str) -> None:
 
 
 def _can_ignore_budget(pod: Document) -> bool:
-    """Whether nothing is disrupted that a budget would care for."""
+    """Returns whether the pod does not count for budgets: it has ended, is pending, or is being deleted."""
     phase = pod.get("status", {}).get("phase")
     return phase in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
 
@@ -253,7 +254,7 @@ def _is_pending(pod: Document) -> bool:
 
 
 def _may_evict_unready(pod: Document, budget: Document) -> bool:
-    """Whether the pod is not ready, and its budget does not need it."""
+    """Returns whether the pod is not ready, and its budget allows its eviction for that."""
     if is_condition_true(pod, "Ready"):
         return False
     if budget.get("spec", {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
@@ -264,7 +265,7 @@ def _may_evict_unready(pod: Document, budget: Document) -> bool:
 
 
 def _with_resource_version(deletion: DeleteOptions, pod: Document) -> DeleteOptions:
-    """The deletion of the pod as it was looked at, if it names no version itself."""
+    """Returns options that delete only this version of the pod, unless they name another."""
     if deletion.resource_version is not None:
         return deletion
     return replace(deletion, resource_version=pod["metadata"]["resourceVersion"])

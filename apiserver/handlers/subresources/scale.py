@@ -1,6 +1,6 @@
-"""The scale of an object: how many pods it wants and has, in the same form whatever its type.
+"""Handles the scale subresource: how many replicas an object wants and has, in one form for all types.
 
-A scale is a view: reads make it from the object, writes put its number into the object, which is then checked
+A scale is a view: reads make it of the object, writes set the replicas of the object, which is then validated
 and stored like any other. Source: k8s.io/kubernetes, pkg/registry/apps/deployment/storage. Rows A17, I13.
 """
 
@@ -10,91 +10,85 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from apiserver import field_errors
-from apiserver.admission.chain import Operation
-from apiserver.endpoints.api_call import Call, Handler
-from apiserver.endpoints.bodies import is_large, read_body
+from apiserver.catalogue.subresources import SCALE
+from apiserver.deviations import Deviations
+from apiserver.endpoints.api_call import ApiCall, Handler
+from apiserver.endpoints.bodies import read_body
 from apiserver.errors import Conflict, Invalid
 from apiserver.handlers.apply import Applier
-from apiserver.handlers.create import write_of
-from apiserver.handlers.ownership import Ownership
-from apiserver.handlers.patch import (
-    apply_patch,
-    parse_patch,
-    patch_type,
-    require_namespace,
-    version_condition,
-)
-from apiserver.handlers.update import require_name
+from apiserver.handlers.apply_patcher import ApplyConversion
+from apiserver.handlers.decoding import Decoded, require_name, require_namespace
+from apiserver.handlers.patch import patch_type, version_condition
+from apiserver.handlers.patch_bodies import apply_patch, parse_patch
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual, virtual_object
 from apiserver.meta import names, object_meta
 from apiserver.meta.options import WriteOptions, read_at_for_get
-from apiserver.registry import offload
 from apiserver.registry.served_resource import ScaleFields, ServedResource
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft
 from apiserver.vocabulary import Document
 
 INT32_MAX: Final = (1 << 31) - 1
-# A scale has no other metadata of its object's.
+# The metadata that a scale has of its object, and that an applied scale gives to it.
 _SCALE_META: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _APPLIED_META: Final = ("name", "namespace", "resourceVersion")
 
-# The object as it is -> the scale that is wanted for it.
-MakeScale = Callable[[StoredObject], Document]
+# The current object -> the scale that is to be set.
+MakeScale = Callable[[StoredObject], Decoded]
 
 
 def scale_handlers(
-    registry: Registry, virtual: VirtualKinds, spoken: ServedResource, ownership: Ownership, applier: Applier
+    registry: Registry, virtual: VirtualKinds, applier: Applier, deviations: Deviations
 ) -> Mapping[str, Handler]:
-    """What answers each verb. spoken: Scale."""
+    """Returns the handlers of scale subresources, by verb."""
+    requests, kind = virtual.requests, virtual.kinds[SCALE]
 
-    async def get(call: Call) -> None:
+    async def get(call: ApiCall) -> None:
         resource, fields = _resource(call)
-        encoder = virtual.encoder(call, spoken)
+        encoder = virtual.encoder(call, kind)
         info = call.info
         found = await registry.get(resource, info.namespace, info.name, read_at_for_get(call.query))
-        await send_virtual(call, encoder, spoken, scale_of(found.document(), resource, fields, spoken))
+        await send_virtual(call, encoder, kind, scale_of(found.document(), resource, fields, kind))
 
-    async def update(call: Call) -> None:
-        options = virtual.options(call, "UpdateOptions")
-        scale = await virtual.read(call, spoken, options)
+    async def update(call: ApiCall) -> None:
+        options = requests.options(call, "UpdateOptions")
+        scale = await virtual.read(call, kind, options)
         require_name(scale, call.info.name)
-        await write(call, lambda current: scale, options)
+        await write(call, lambda current: Decoded(scale, ()), options, SizeClass.SMALL)
 
-    async def patch(call: Call) -> None:
+    async def patch(call: ApiCall) -> None:
         if applier.is_apply(call):
             await apply(call)
             return
         content_type = patch_type(call)
-        options = virtual.options(call, "PatchOptions")
+        options = requests.options(call, "PatchOptions")
         body = await read_body(call)
-        spoken.compile()
-        patch = await offload.run(
-            is_large(body, content_type), parse_patch, body, content_type, spoken, options
+        kind.compile()
+        parsed = await call.offload.run(
+            body.size, parse_patch, body.data, content_type, kind, options.field_validation
         )
-        condition = version_condition(call, content_type, virtual.deviations)
+        condition = version_condition(call, content_type, deviations)
         resource, fields = _resource(call)
 
-        def wanted(current: StoredObject) -> Document:
+        def patched_scale(current: StoredObject) -> Decoded:
             if condition is not None and current.resource_version != condition:
                 raise Conflict(resource.group_resource, call.info.name)
-            # As clients see it, and as they may name its parts in a patch.
-            shown = virtual_object(spoken, scale_of(current.document(), resource, fields, spoken)).document()
-            warnings: list[str] = []
-            scale = apply_patch(patch, shown, spoken, options, warnings)
-            require_name(scale, call.info.name)
-            require_namespace(scale, call.info.namespace)
-            call.warnings += [text for text in warnings if text not in call.warnings]
-            return scale
+            # With defaults, as clients see it: a JSON patch may name any part of it.
+            scale = virtual_object(kind, scale_of(current.document(), resource, fields, kind)).document()
+            patched = apply_patch(parsed, scale, kind, options.field_validation, _unchanged)
+            require_name(patched.document, call.info.name)
+            require_namespace(patched.document, call.info.namespace)
+            return patched
 
-        await write(call, wanted, options, is_large=is_large(body, content_type))
+        await write(call, patched_scale, options, body.size)
 
-    async def apply(call: Call) -> None:
+    async def apply(call: ApiCall) -> None:
         resource, fields = _resource(call)
-        encoder = virtual.encoder(call, spoken)
+        encoder = virtual.encoder(call, kind)
 
-        def part(scale: Document) -> Document:
-            """What a scale says of the object."""
+        def to_object(scale: Document) -> Document:
             meta = {key: scale["metadata"][key] for key in _APPLIED_META if key in scale["metadata"]}
             document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
             replicas = (scale.get("spec") or {}).get("replicas")
@@ -102,48 +96,38 @@ def scale_handlers(
                 _put(document, fields.replicas, replicas)
             return document
 
-        # What is written has to have a scale to answer with.
-        applied, _ = await applier.apply(
-            call,
-            speaks=spoken,
-            part=part,
-            check_object=lambda document: scale_of(document, resource, fields, spoken),
-        )
-        await send_virtual(call, encoder, spoken, scale_of(applied.document(), resource, fields, spoken))
+        def check_object(document: Document) -> None:
+            """Raises Invalid for an object without a scale, which is the answer."""
+            scale_of(document, resource, fields, kind)
 
-    async def write(call: Call, wanted: MakeScale, options: WriteOptions, *, is_large: bool = False) -> None:
+        applied, _ = await applier.apply(call, ApplyConversion(kind, to_object, check_object))
+        await send_virtual(call, encoder, kind, scale_of(applied.document(), resource, fields, kind))
+
+    async def write(call: ApiCall, make_scale: MakeScale, options: WriteOptions, size: SizeClass) -> None:
         resource, fields = _resource(call)
-        encoder = virtual.encoder(call, spoken)
-        info = call.info
+        encoder = virtual.encoder(call, kind)
 
-        def transform(current: StoredObject) -> Document:
-            scale, document = wanted(current), current.document()
-            _check(scale, document, resource, fields, spoken)
+        def transform(current: StoredObject) -> Draft:
+            (scale, warnings), document = make_scale(current), current.document()
+            _check(scale, document, resource, fields, kind)
             _put(document, fields.replicas, scale["spec"].get("replicas", 0))
-            # Who names no version scales the object as it is.
+            # Without a version the scale of the current object is set.
             if version := scale["metadata"].get("resourceVersion"):
                 document["metadata"]["resourceVersion"] = version
-            return document
+            return Draft(document, warnings)
 
-        asked = virtual.admission.of(write_of(call, Operation.UPDATE, info.name, is_dry_run=options.dry_run))
-        updated = await registry.update(
-            resource,
-            info.namespace,
-            info.name,
-            transform,
-            options,
-            warnings=call.warnings,
-            mutate=asked.mutate if asked else None,
-            admit=asked.validate if asked else None,
-            track=ownership.tracker(call, options),
-            is_large=is_large,
-        )
-        await send_virtual(call, encoder, spoken, scale_of(updated.document(), resource, fields, spoken))
+        updated = await registry.update(requests.update(call, options, size), transform)
+        call.warnings += updated.warnings
+        await send_virtual(call, encoder, kind, scale_of(updated.found.document(), resource, fields, kind))
 
     return {"get": get, "update": update, "patch": patch}
 
 
-def _resource(call: Call) -> tuple[ServedResource, ScaleFields]:
+def _unchanged(document: Document) -> None:
+    """The schema of a scale drops nothing that would be needed (see `apply_patch`)."""
+
+
+def _resource(call: ApiCall) -> tuple[ServedResource, ScaleFields]:
     assert call.resource is not None
     fields = call.resource.subresources[call.info.subresource].scale
     assert fields is not None
@@ -151,9 +135,9 @@ def _resource(call: Call) -> tuple[ServedResource, ScaleFields]:
 
 
 def scale_of(
-    document: Document, resource: ServedResource, fields: ScaleFields, spoken: ServedResource
+    document: Document, resource: ServedResource, fields: ScaleFields, kind: ServedResource
 ) -> Document:
-    """Raises Invalid for an object that has no number where its type says that it has one."""
+    """Returns the scale of an object. Raises Invalid if neither object nor type has a number of replicas."""
     meta = document["metadata"]
     replicas = _number(document, fields.replicas)
     if replicas is None:
@@ -163,8 +147,8 @@ def scale_of(
         problem = field_errors.required(f".{'.'.join(fields.replicas)}", "the object cannot be scaled")
         raise Invalid(resource.group_kind, meta["name"], [problem])
     return {
-        "kind": spoken.kind,
-        "apiVersion": spoken.api_version,
+        "kind": kind.kind,
+        "apiVersion": kind.api_version,
         "metadata": {field: meta[field] for field in _SCALE_META if field in meta},
         "spec": {"replicas": replicas},
         "status": {
@@ -179,9 +163,9 @@ def _check(
     document: Document,
     resource: ServedResource,
     fields: ScaleFields,
-    spoken: ServedResource,
+    kind: ServedResource,
 ) -> None:
-    """Is this a scale for the object? Raises Invalid, Conflict."""
+    """Require that a scale is valid, and of this object. Raises Invalid, Conflict."""
     meta, own = scale["metadata"], document["metadata"]
     if fields.checks_replicas:
         errors = object_meta.validate(
@@ -194,7 +178,7 @@ def _check(
             text = "must be greater than or equal to 0"
             errors.append(field_errors.invalid("spec.replicas", replicas, text))
         if errors:
-            raise Invalid(spoken.group_kind, own["name"], errors)
+            raise Invalid(kind.group_kind, own["name"], errors)
     if meta.get("uid") and meta["uid"] != own["uid"]:
         raise Conflict(
             resource.group_resource,
@@ -204,7 +188,7 @@ def _check(
 
 
 def _number(document: Document, path: tuple[str, ...]) -> int | None:
-    """The number at a path of a scale's; None if there is none that a scale can show."""
+    """Returns the number at a path; None if there is no 32-bit integer."""
     value: Any = document
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None

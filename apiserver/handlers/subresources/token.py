@@ -1,4 +1,6 @@
-"""A token for a service account, maybe bound to something that has to be there as long as the token is used.
+"""Handles token requests: issues a token of a service account, which may be bound to an object.
+
+A token is valid only while the object that it is bound to exists.
 
 Source: k8s.io/kubernetes, pkg/registry/core/serviceaccount/storage/token.go. Row O08.
 """
@@ -7,72 +9,80 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.authn.service_account import Claims, Reference, TokenIssuer, new_token_id
 from apiserver.catalogue.authentication.token_requests import validate_token_request
-from apiserver.endpoints.api_call import Call, Handler
+from apiserver.catalogue.subresources import TOKEN_REQUEST
+from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid, NotFound
 from apiserver.field_errors import invalid, quote
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual
 from apiserver.meta import timestamps
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.vocabulary import Document, GroupResource
 
-# What a token may be bound to, by kind: the resource, and the claim that names it.
+# What a token may be bound to, by kind: the resource, and the claim with its name.
 _BOUND: Final = {"Pod": ("pods", "pod"), "Secret": ("secrets", "secret"), "Node": ("nodes", "node")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSettings:
+    """How tokens are issued.
+
+    audiences: of tokens whose request names none.
+    expiration_max_s: the longest validity of a token; 0 for no limit.
+    """
+
+    issuer: TokenIssuer
+    audiences: Sequence[str]
+    expiration_max_s: int = 0
 
 
 def token_handlers(
     registry: Registry,
-    table: Callable[[], ResourceTable],
+    served: ServedTable,
     virtual: VirtualKinds,
-    spoken: ServedResource,
     lifecycle: NamespaceLifecycle,
-    issuer: TokenIssuer,
+    tokens: TokenSettings,
     clock: Callable[[], float],
-    *,
-    audiences: Sequence[str],
-    expiration_max_s: int = 0,
 ) -> Mapping[str, Handler]:
-    """POST to serviceaccounts/{name}/token.
+    """Returns the handlers of serviceaccounts/{name}/token, by verb. clock: seconds since 1970."""
+    kind = virtual.kinds[TOKEN_REQUEST]
+    bound_objects = _BoundObjects(registry, served)
 
-    audiences: of tokens that are asked for without. expiration_max_s: no token lives longer; 0 is no bound.
-    clock: seconds since 1970.
-    """
-    bound_objects = _BoundObjects(registry, table)
-
-    async def create(call: Call) -> None:
+    async def create(call: ApiCall) -> None:
         info, accounts = call.info, call.resource
         assert accounts is not None
-        encoder = virtual.encoder(call, spoken)
-        options = virtual.options(call, "CreateOptions")
-        request = await virtual.read(call, spoken, options)
+        encoder = virtual.encoder(call, kind)
+        options = virtual.requests.options(call, "CreateOptions")
+        request = await virtual.read(call, kind, options)
         meta, spec = request["metadata"], request["spec"]
         if meta.get("name") and meta["name"] != info.name:
             problem = invalid(
                 "metadata.name", meta["name"], "must match the service account name if specified"
             )
-            raise Invalid(spoken.group_kind, info.name, [problem])
+            raise Invalid(kind.group_kind, info.name, [problem])
         await lifecycle.check_create(accounts, info.namespace, info.name)
         account = (await registry.get(accounts, info.namespace, info.name)).document()
         if errors := validate_token_request(request):
-            raise Invalid(spoken.group_kind, "", errors)
-        spec["audiences"] = spec.get("audiences") or list(audiences)
+            raise Invalid(kind.group_kind, "", errors)
+        spec["audiences"] = spec.get("audiences") or list(tokens.audiences)
         await virtual.admit(call, info.name, request, options)
-        bound = await bound_objects.of(spec.get("boundObjectRef"), info.namespace, info.name)
-        if expiration_max_s and spec["expirationSeconds"] > expiration_max_s:
+        bound = await bound_objects.claims(spec.get("boundObjectRef"), info.namespace, info.name)
+        max_s = tokens.expiration_max_s
+        if max_s and spec["expirationSeconds"] > max_s:
             call.warnings.append(
-                f"requested expiration of {spec['expirationSeconds']} seconds shortened to "
-                f"{expiration_max_s} seconds"
+                f"requested expiration of {spec['expirationSeconds']} seconds shortened to {max_s} seconds"
             )
-            spec["expirationSeconds"] = expiration_max_s
+            spec["expirationSeconds"] = max_s
         now = int(clock())
         expires_at = now + spec["expirationSeconds"]
-        token = issuer.issue(
+        token = tokens.issuer.issue(
             Claims(
                 namespace=info.namespace,
                 account=Reference(info.name, account["metadata"]["uid"]),
@@ -92,21 +102,24 @@ def token_handlers(
             "creationTimestamp": timestamps.to_text(now),
         }
         request["status"] = {"token": token, "expirationTimestamp": timestamps.to_text(expires_at)}
-        await send_virtual(call, encoder, spoken, request, HTTPStatus.CREATED)
+        await send_virtual(call, encoder, kind, request, HTTPStatus.CREATED)
 
     return {"create": create}
 
 
 class _BoundObjects:
-    """What tokens are bound to."""
+    """Finds the objects that tokens are bound to."""
 
-    def __init__(self, registry: Registry, table: Callable[[], ResourceTable]) -> None:
-        self._registry, self._table = registry, table
+    def __init__(self, registry: Registry, served: ServedTable) -> None:
+        self._registry, self._served = registry, served
 
-    async def of(
+    async def claims(
         self, reference: Document | None, namespace: str, account: str
     ) -> tuple[tuple[str, Reference], ...]:
-        """The claims about what a request refers to. Raises BadRequest, NotFound, Conflict."""
+        """Returns the claims about the object that a token is bound to.
+
+        Raises BadRequest, NotFound, Conflict.
+        """
         if reference is None:
             return ()
         group, _, version = reference.get("apiVersion", "").rpartition("/")
@@ -134,14 +147,14 @@ class _BoundObjects:
         return (*bound, ("node", await self._node(node))) if node else bound
 
     async def _node(self, name: str) -> Reference:
-        """A pod's node, which may be gone."""
+        """Returns a reference to a pod's node, without uid if the node is gone."""
         try:
             return Reference(name, (await self._find("nodes", "", name))["metadata"]["uid"])
         except NotFound:
             return Reference(name, "")
 
     async def _find(self, resource: str, namespace: str, name: str) -> Document:
-        served = self._table().find("", "v1", resource)
+        served = self._served.find("", "v1", resource)
         if served is None or not name:
             raise NotFound(GroupResource("", resource), name)
         return (await self._registry.get(served, namespace, name)).document()

@@ -1,16 +1,16 @@
-"""Schemas of custom resources, as definitions tell them: what is kept, completed, refused.
+"""Schemas of custom resources: pruning, defaulting and validation.
 
-A definition's schema is JSON that somebody wrote. Nothing of it is compiled before an object needs it, so
-hundreds of definitions cost little more than their texts. Then:
+Nothing of a definition's schema is compiled before an object needs it, so hundreds of definitions cost little
+more than their texts. Then:
 
-- `walk` removes unknown fields, sets defaults, checks metadata: one pass over a body, compiled to closures;
-- `values` checks values, in a fast way that says only yes or no, and a slow one that says why not;
-- `correlation` tells which old value a new one replaces: an update need not mend what was wrong before;
-- `resources` finds repeated items of `set` and `map` lists, and looks at resources inside of resources;
-- `structure` is the schema for all that knows nothing of custom resources, as server-side apply.
+- `pruning` removes unknown fields, sets defaults and coerces metadata: one pass, compiled to closures;
+- `validation` validates values, with a fast test and, for invalid ones, a slow search for all errors;
+- `correlation` finds the old value that a new one replaces: an update may keep invalid values (ratcheting);
+- `list_types` finds duplicates in `set` and `map` lists, `embedded_resources` validates those;
+- `structural_builder` makes the structural schema that the rest of the server uses, apply among it.
 
-Rules in CEL are no part of this. Schemas have been accepted by the validation of definitions before, so wrong
-ones are not looked for here.
+Rules in CEL are not part of this (see `apiserver.apiextensions.schema_rules`). The validation of
+definitions has accepted the schemas before: they are not checked here.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from apiserver.field_errors import FieldError, invalid
+from apiserver.field_errors import FieldError
 from apiserver.schema.custom.correlation import Correlation
-from apiserver.schema.custom.json_schema import Extensions, everywhere
-from apiserver.schema.custom.list_types import EmbeddedResources, ListTypes
+from apiserver.schema.custom.embedded_resources import EmbeddedResources
+from apiserver.schema.custom.json_schema import all_schemas
+from apiserver.schema.custom.list_types import ListTypes
 from apiserver.schema.custom.pruning import Pruner
 from apiserver.schema.custom.structural_builder import structural_schema
-from apiserver.schema.custom.validation import NO_FIELD, Check, Errors
+from apiserver.schema.custom.validation import NO_FIELD, SchemaValidator
+from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
 
@@ -35,11 +37,11 @@ _STATUS = "status"
 
 
 class CustomSchema:
-    """The schema of one version of a definition, and all that is made of it, when it is first used.
+    """The schema of one version of a definition. Each part is compiled when it is first used.
 
     document: `openAPIV3Schema`; kept, not changed.
-    vendor: the word in the names of extensions, as in `x-kubernetes-list-type`.
-    meta: the schema of ObjectMeta, one for all.
+    vendor: as in the extension key `x-kubernetes-list-type`.
+    meta: the schema of ObjectMeta, which all custom resources share.
     """
 
     def __init__(self, document: Mapping[str, Any], *, vendor: str, meta: Schema) -> None:
@@ -47,9 +49,9 @@ class CustomSchema:
         self._vendor, self._meta = vendor, meta
 
     def compile(self) -> None:
-        """Make what the first requests would wait for. Parts of the schema still follow with their values."""
-        self.walk, self._check, self._list_types, self._embedded  # noqa: B018
-        self._check.tests  # noqa: B018
+        """Compile what the first requests would wait for; some parts still wait for their first values."""
+        self.pruner, self._validator, self._list_types, self._embedded  # noqa: B018
+        self._validator.tests  # noqa: B018
 
     @cached_property
     def extensions(self) -> Extensions:
@@ -57,37 +59,37 @@ class CustomSchema:
 
     @cached_property
     def schema(self) -> Schema:
-        """As the rest of the server knows schemas."""
+        """The structural schema that the rest of the server uses."""
         return structural_schema(self.document, self.extensions, self._meta)
 
     @cached_property
-    def walk(self) -> Pruner:
-        """Prunes and completes a body in place; returns the paths of unknown fields. Raises TypeMismatch."""
+    def pruner(self) -> Pruner:
+        """Prunes a body and sets defaults in place; returns the unknown fields. Raises TypeMismatch."""
         return Pruner(self.document, self.extensions, self._meta)
 
     @cached_property
     def has_defaults(self) -> bool:
-        """Stored objects may lack some; if not, they can be shown as they are."""
-        return any(each.get("default") is not None for each in everywhere(self.document))
+        """Does the schema have defaults, which stored objects may lack?"""
+        return any(each.get("default") is not None for each in all_schemas(self.document))
 
     def default(self, document: Document) -> bool:
         """Set defaults in a document, in place. Returns whether it has changed. Raises TypeMismatch."""
-        return self.has_defaults and self.walk.complete(document)
+        return self.has_defaults and self.pruner.default(document)
 
     def prune_and_default(self, document: Document) -> bool:
-        """Show a stored document by this schema, in place: without unknown fields, with defaults.
+        """Prune a stored document and set defaults, in place.
 
         Returns whether something has changed. Raises TypeMismatch.
         """
-        return self.walk.prune_and_default(document)
+        return self.pruner.prune_and_default(document)
 
     # ---- validation
 
     def validate(self, document: Document, old: Document | None = None) -> list[FieldError]:
-        """All that is wrong with a document.
+        """All errors of a document.
 
-        old: the object that it replaces, in the same version; what was wrong with it and has not changed is
-        not told again.
+        old: the object that it replaces, in the same version; an invalid value in it that has not changed is
+            no error.
         """
         return [
             *self.validate_values(document, old),
@@ -97,34 +99,34 @@ class CustomSchema:
 
     def validate_values(self, document: Document, old: Document | None = None) -> list[FieldError]:
         correlation = self.correlate(document, old) if old is not None else None
-        return _explained(self._check, document, correlation)
+        return self._validator.validate(document, correlation=correlation)
 
     def validate_status(self, status: Any, old: Any = None) -> list[FieldError]:
-        """What is wrong with the value of a status alone, which is told by paths inside of it."""
-        check, schema = self._status_validator, self._status_schema
+        """The errors of a status, with paths below `status`."""
+        validator, schema = self._status_validator, self._status_schema
         correlation = Correlation(status, old, schema, self.extensions) if old is not None else None
         errors = []
-        for error in _explained(check, status, correlation):
+        for error in validator.validate(status, correlation=correlation):
             field = _STATUS if error.field == NO_FIELD else f"{_STATUS}.{error.field}"
             errors.append(FieldError(field, error.reason, error.message))
         return errors
 
     def validate_embedded(self, document: Document) -> list[FieldError]:
-        """What is wrong with the types and the metadata of resources inside."""
+        """The errors in the types and the metadata of embedded resources."""
         return self._embedded.check(document)
 
     def validate_lists(self, document: Document, old: Document | None = None) -> list[FieldError]:
-        """Items that a list has twice, unless the old object had some, too."""
+        """The duplicates in lists by their types; none if the old object had some, too."""
         errors = self._list_types.check(document)
         return [] if errors and old is not None and self._list_types.check(old) else errors
 
     def correlate(self, new: Any, old: Any) -> Correlation:
-        """Which old value each new one replaces."""
+        """Correlates a new value with the old value that it replaces."""
         return Correlation(new, old, self.document, self.extensions)
 
     @cached_property
-    def _check(self) -> Check:
-        return Check(self.document, self.extensions)
+    def _validator(self) -> SchemaValidator:
+        return SchemaValidator(self.document, self.extensions)
 
     @cached_property
     def _status_schema(self) -> Mapping[str, Any]:
@@ -132,8 +134,8 @@ class CustomSchema:
         return schema if isinstance(schema, Mapping) else {}
 
     @cached_property
-    def _status_validator(self) -> Check:
-        return Check(self._status_schema, self.extensions)
+    def _status_validator(self) -> SchemaValidator:
+        return SchemaValidator(self._status_schema, self.extensions)
 
     @cached_property
     def _list_types(self) -> ListTypes:
@@ -142,12 +144,3 @@ class CustomSchema:
     @cached_property
     def _embedded(self) -> EmbeddedResources:
         return EmbeddedResources(self.document, self.extensions)
-
-
-def _explained(check: Check, value: Any, correlation: Correlation | None) -> list[FieldError]:
-    errors: Errors = {}
-    try:
-        check._explain_child(value, "", correlation, errors)
-    except RecursionError:
-        return [invalid(NO_FIELD, "", "the object is nested too deeply")]
-    return list(errors.values())

@@ -1,7 +1,7 @@
-"""Which old value a new value replaces: what ratcheting and transition rules go by.
+"""Correlates new values with the old values that they replace, for ratcheting and transition rules.
 
-Fields and keys of maps belong to each other by their names, items of `map` lists by their keys, items of
-lists that do not say their type by their places. Items of `atomic` and `set` lists belong to none.
+Fields and keys of maps are correlated by their names, items of `map` lists by their keys, items of lists
+without a type by their indexes. Items of `atomic` and `set` lists are not correlated.
 Source: k8s.io/apiserver, pkg/cel/common/equality.go and maplist.go.
 """
 
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.schema.custom.json_schema import Extensions, JSONSchema, field_schema
+from apiserver.schema.custom.json_schema import JSONSchema, field_schema
+from apiserver.schema.extensions import Extensions
 
 _SCALARS: Final = frozenset({str, int, float, bool})
 
 
 class Correlation:
-    """A new value with the old one in its place. Asked for once, what is below is remembered."""
+    """A new value and the old one that it replaces. Correlations of the values in them are kept."""
 
     __slots__ = ("_below", "_extensions", "_is_same", "_old_items", "new", "old", "schema")
 
@@ -27,20 +28,20 @@ class Correlation:
         self._old_items: dict[Any, Any] | None = None
 
     def field(self, name: str) -> Correlation | None:
-        """Of a field, or of a key of a map; None where the old value has none, or no schema knows it."""
+        """The correlation of a field or map value; None if the old object lacks it or it has no schema."""
         if name not in self._below:
             self._below[name] = self._field(name)
         return self._below[name]
 
     def item(self, index: int) -> Correlation | None:
-        """Of an item, by its index in the new list."""
+        """The correlation of an item, by its index in the new list; None if no old item corresponds to it."""
         if index not in self._below:
             self._below[index] = self._item(index)
         return self._below[index]
 
     @property
     def is_unchanged(self) -> bool:
-        """The values are equal; the order of a `map` list's items does not count."""
+        """Are the values equal? The order of a `map` list's items does not matter."""
         if self._is_same is None:
             self._is_same = self._compare()
         return self._is_same
@@ -84,7 +85,7 @@ class Correlation:
             for name in new:
                 child = self.field(name)
                 if child is None:
-                    # No schema knows it, or the old value does not have it.
+                    # It has no schema, or the old value does not have it.
                     if name not in old or not equal(new[name], old[name]):
                         return False
                 elif not child.is_unchanged:
@@ -104,7 +105,7 @@ class Correlation:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Equal to JSON: true is not 1."""
+    """Are two values equal in JSON? There true is not 1."""
     if type(one) is not type(other) or one != other:
         return False
     if type(one) is dict:
@@ -113,7 +114,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def _key_of(item: Any, keys: tuple[str, ...] | list[str]) -> tuple[Any, ...] | None:
-    """None where a key is missing, or is no scalar."""
+    """The values of the keys, with their types; None if one is missing or is not a scalar."""
     if type(item) is not dict:
         return None
     values = [item.get(name) for name in keys]

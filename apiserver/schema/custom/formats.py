@@ -1,7 +1,7 @@
-"""The formats of texts that are checked; all others say nothing.
+"""The string formats that are checked; all others are ignored.
 
-Sources: k8s.io/apiextensions-apiserver, pkg/apiserver/validation/formats.go (which ones);
-k8s.io/kube-openapi, pkg/validation/strfmt (what they mean, with all their oddities).
+Sources: k8s.io/apiextensions-apiserver, pkg/apiserver/validation/formats.go (the list of formats);
+k8s.io/kube-openapi, pkg/validation/strfmt (their definitions, with all their oddities).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Final, TypeAlias
 from apiserver.golang.urls import is_request_uri
 from apiserver.meta.quantity import InvalidQuantity, parse_quantity
 
-Format: TypeAlias = Callable[[str], object]
+FormatCheck: TypeAlias = Callable[[str], object]
 
-# Bytes, as a host name's limit is told.
+# In bytes, as the limit of host names is defined.
 _HOSTNAME_MAX: Final = 255
 _LABEL_MAX: Final = 63
 _SHORT_NAME_MAX: Final = 63
 _LONG_NAME_MAX: Final = 253
 
 
-def format_of(kind: str, name: str) -> Format | None:
-    """Tells a text that has a format from one that has not; None where the format is not checked.
+def format_of(kind: str, name: str) -> FormatCheck | None:
+    """Returns the test for a format; None if the format is not checked.
 
     kind: the schema's type, or empty. name: with or without hyphens, as `date-time`.
     """
@@ -35,7 +35,7 @@ def format_of(kind: str, name: str) -> Format | None:
 
 
 def is_recognised(kind: str, name: str) -> bool:
-    """A schema of this type may have this format; it is ignored otherwise."""
+    """Does the format apply to this type? It is ignored otherwise."""
     match kind:
         case "" | "string":
             return name.replace("-", "") in _FORMATS
@@ -47,13 +47,13 @@ def is_recognised(kind: str, name: str) -> bool:
             return False
 
 
-def _pattern(pattern: str) -> Format:
+def _pattern(pattern: str) -> FormatCheck:
     return re.compile(pattern, re.ASCII).fullmatch
 
 
 # ---- names and addresses
 
-# After all that is a letter has become `a`, all that is a symbol `0`.
+# Applied after other letters have become `a` and symbols `0`.
 _is_host = _pattern(
     r"[a-zA-Z0-9](?:-?[a-zA-Z0-9]{0,62})|(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z]{2,63}"
 )
@@ -84,7 +84,7 @@ _leading_zeros = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])|(?<=:)0+(?=[0-9]+\.)"
 
 
 def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """As Go used to read addresses: zeros may stand before the numbers of one of the old kind."""
+    """An address as old versions of Go parse it: the numbers of IPv4 addresses may have leading zeros."""
     if not text.isascii() or "%" in text or "/" in text:
         return None
     try:
@@ -139,7 +139,7 @@ def _email(text: str) -> bool:
     return _is_address(text) is not None
 
 
-# ---- numbers of books, cards and colours
+# ---- ISBN, credit cards and colours
 
 _not_digits = re.compile(r"[^0-9]+").sub
 _blanks_and_hyphens = re.compile(r"[\t\n\f\r -]+").sub
@@ -176,7 +176,7 @@ _BYTE_OF_COLOUR: Final = r"\s*(?:0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])
 _HEX: Final = "[0-9a-fA-F]"
 
 
-def _uuid(version: str, variant: str) -> Format:
+def _uuid(version: str, variant: str) -> FormatCheck:
     return _pattern(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?{version}{_HEX}{{3}}-?{variant}{_HEX}{{3}}-?{_HEX}{{12}}")
 
 
@@ -190,7 +190,7 @@ def _date(text: str) -> bool:
     if not _is_date(text):
         return False
     try:
-        # The year 0 is one to Go, and a leap year.
+        # Go has a year 0, which is a leap year.
         return date.fromisoformat(f"2000{text[4:]}" if text.startswith("0000") else text) is not None
     except ValueError:
         return False
@@ -205,15 +205,15 @@ def _datetime(text: str) -> bool:
 _is_go_duration = _pattern(
     r"[+-]?(?:0|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|[\u00b5\u03bc]s|ms|s|m|h))+)"
 )
-# A number is looked at once, from its first digit on: long ones would take for ever else.
+# Possessive, so that a long number is scanned only once.
 _scala_parts = re.compile(r"(?<!\d)(\d++)\s*+([A-Za-z\u00b5]++)", re.ASCII).findall
 _UNITS: Final = frozenset({"ns", "us", "\u00b5s", "ms", "s", "m", "h", "hr", "d", "w", "wk"})
 _UNIT_STARTS: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
-_INT64_DIGITS: Final = 18  # that always fit
+_INT64_DIGITS: Final = 18  # so many always fit
 
 
 def _duration(text: str) -> bool:
-    """As Go writes them, or as Scala does: `2 days 3 hours`."""
+    """A duration in the syntax of Go or of Scala: `2 days 3 hours`."""
     if _is_go_duration(text):
         return True
     parts = _scala_parts(text)
@@ -235,7 +235,7 @@ def _quantity(text: str) -> bool:
 _SHORT_NAME: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _is_short_name = _pattern(_SHORT_NAME)
 _is_long_name = _pattern(rf"{_SHORT_NAME}(?:\.{_SHORT_NAME})*")
-_FORMATS: Final[Mapping[str, Format]] = {
+_FORMATS: Final[Mapping[str, FormatCheck]] = {
     "bsonobjectid": _pattern(rf"{_HEX}{{24}}"),
     "uri": is_request_uri,
     "email": _email,

@@ -1,6 +1,6 @@
-"""Numbers as Go sees them: which are whole, which fit into which type, and how messages show them.
+"""Numbers by Go's rules: which are integers, which fit into which type, and their texts in messages.
 
-A whole number beyond 64 bits is a float to Go's decoder, and so it is here.
+Go's decoder takes an integer of more than 64 bits for a float, and so do these functions.
 Sources: k8s.io/kube-openapi, pkg/validation/validate/values.go; github.com/go-openapi/swag, convert.go.
 """
 
@@ -15,16 +15,16 @@ INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 _INT32_MIN: Final = -(1 << 31)
 _INT32_MAX: Final = (1 << 31) - 1
-# Greater whole numbers have neighbours that are the same float.
+# Greater integers have neighbours that are the same float.
 SAFE_MAX: Final = (1 << 53) - 1
 FLOAT_MAX: Final = sys.float_info.max
-# The least double that is rounded to no float of 32 bits.
+# The least double that does not round to a finite float of 32 bits.
 _FLOAT32_END: Final = 3.4028235677973366e38
 _EPSILON: Final = 1e-9
 
 
 def as_go(value: Any) -> Any:
-    """Whole numbers of more than 64 bits are floats to Go."""
+    """The value as Go decodes it: an integer of more than 64 bits as a float."""
     if type(value) is not int or INT64_MIN <= value <= INT64_MAX:
         return value
     try:
@@ -34,7 +34,7 @@ def as_go(value: Any) -> Any:
 
 
 def is_integral(value: float) -> bool:
-    """A float that counts as a whole number, but for an error of calculation."""
+    """Is a float an integer, apart from a rounding error?"""
     if not -SAFE_MAX <= value <= SAFE_MAX:
         return False
     rounded = math.trunc(value)
@@ -44,7 +44,7 @@ def is_integral(value: float) -> bool:
 
 
 def fits(value: float, kind: str, text_format: str) -> bool:
-    """A number can be held by a type: `integer` or `number`, with its format. kind: may be empty."""
+    """Does a number fit into the type `kind` with a format? kind: `integer`, `number` or empty."""
     if kind == "integer":
         low, high = (_INT32_MIN, _INT32_MAX) if text_format == "int32" else (INT64_MIN, INT64_MAX)
         return low <= value <= high and value == int(value)
@@ -52,7 +52,7 @@ def fits(value: float, kind: str, text_format: str) -> bool:
 
 
 def is_multiple(value: float, factor: float) -> bool:
-    """Of a whole number or a fraction. Nothing is a multiple of 0 or less."""
+    """Is a number a multiple of another? There is no multiple of 0 or less."""
     if factor <= 0:
         return False
     if isinstance(value, int) and isinstance(factor, int):
@@ -60,12 +60,12 @@ def is_multiple(value: float, factor: float) -> bool:
     return is_integral(1 / factor * value if factor < 1 else value / factor)
 
 
-def shown(value: float) -> str:
-    """Go's %v, which soon writes floats with an exponent: 1000000.0 -> `1e+06`."""
+def format_number(value: float) -> str:
+    """The number as Go's %v prints it: floats from a million on have an exponent, as `1e+06`."""
     if isinstance(value, int):
         return str(value)
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
-    assert isinstance(exponent, int)  # JSON has neither infinities nor what is not a number
+    assert isinstance(exponent, int)  # JSON has neither infinities nor NaN
     text = "".join(map(str, digits)).lstrip("0")
     power = len(text) + exponent - 1
     text = text.rstrip("0") or "0"

@@ -1,4 +1,4 @@
-"""Where a value stands in a document, and how messages write it."""
+"""Paths of values in documents, and their texts in messages."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import TypeAlias
 
 
 class Key(str):
-    """A step to a value of a map, as against a step to a field."""
+    """The step to a map's value; the step to a field is a plain str."""
 
     __slots__ = ()
 
 
-# The way from the root as links, so that a step costs nothing until it is told: names of fields, `Key`s, and
-# indexes of lists.
+# The parent's path and the last step: a field's name, a `Key`, or a list's index. None is the path of the
+# root. Linked, so that a step costs little where no message needs it.
 Path: TypeAlias = "tuple[Path | None, str | int]"
 
 
 def plain(path: Path | None) -> str:
-    """`spec.limits.cpu[0]`: keys are written as fields are."""
+    """The path with the keys of maps written as fields: `spec.limits.cpu[0]`."""
     return _text(path, keys_in_brackets=False)
 
 
 def bracketed(path: Path | None) -> str:
-    """`spec.limits[cpu][0]`: keys are told from fields."""
+    """The path with the keys of maps in brackets: `spec.limits[cpu][0]`."""
     return _text(path, keys_in_brackets=True)
 
 

@@ -1,7 +1,7 @@
-"""One walk over a custom resource: removes unknown fields, sets defaults, looks after the metadata in it.
+"""Prunes unknown fields of custom resources, sets defaults and coerces metadata, in one pass.
 
-It goes by the shapes of values, not by the types that the schema tells: what is of a wrong type is told
-later, by `values`, with all the rest. Each part is compiled when a value first gets there.
+It goes by the Python types of values, not by the types in the schema: `validation` reports wrong types later,
+with all other errors. Each part of a schema is compiled when the first value of it comes.
 
 Sources: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/{pruning,defaulting,objectmeta}.
 """
@@ -15,66 +15,64 @@ from typing import Any, Final, Protocol, TypeAlias
 import orjson
 
 from apiserver.field_errors import invalid, quote
-from apiserver.schema.compile import UNKNOWN_FIELDS_MAX, TypeMismatch, Walk
+from apiserver.golang.formatting import go_type
+from apiserver.schema.compile import UNKNOWN_FIELDS_MAX, CompiledSchema, TypeMismatch, compile_schema
 from apiserver.schema.custom import numbers
-from apiserver.schema.custom.json_schema import Extensions, JSONSchema
+from apiserver.schema.custom.json_schema import JSONSchema
 from apiserver.schema.custom.paths import Key, Path, bracketed, plain
+from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
 
-# `[{}, {}, …]` may become much longer by its defaults than anything that can be stored.
+# By its defaults `[{}, {}, …]` may become much longer than any object that can be stored.
 DEFAULTS_BYTES_MAX: Final = 8 * 1024 * 1024
 _META_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 _TOO_DEEP: Final = "json: exceeded max depth"
-# Of what no schema is told: it has no fields, but may be null.
-_NOTHING: Final = {"nullable": True}
-_GO_TYPES: Final[Mapping[type, str]] = {
-    int: "int64",
-    float: "float64",
-    bool: "bool",
-    list: "[]interface {}",
-    dict: "map[string]interface {}",
-    type(None): "<nil>",
-}
+# The schema of values without one: they have no fields, but may be null.
+_NO_SCHEMA: Final = {"nullable": True}
 _Visit: TypeAlias = "Callable[[Any, Path | None, _Report], None]"
 
 
 class Pruner:
-    """Completes documents of one schema, in place.
+    """Prunes documents of one schema and sets defaults in them, in place.
 
-    meta: the schema of metadata; what is compiled for one serves all.
+    meta: the schema of metadata, which all custom resources share.
     """
 
     def __init__(self, schema: JSONSchema, extensions: Extensions, meta: Schema) -> None:
         self._meta = meta
-        self._root = _Field({**schema, extensions.embedded_resource: True}, _Parts(extensions, meta))
+        self._root = _Field({**schema, extensions.embedded_resource: True}, _Context(extensions, meta))
 
     def __call__(self, document: Document) -> list[str]:
-        """The paths of the fields that were unknown and have been removed.
+        """Returns the paths of the unknown fields, which it removed.
 
-        Wrong types are told by `Check`, but those in metadata. Raises TypeMismatch.
+        Raises TypeMismatch for wrong types in metadata, and of apiVersion and kind; `SchemaValidator` reports
+        all others.
         """
         for name in ("apiVersion", "kind"):
             if name in document and type(document[name]) is not str:
-                found = f"{quote(document[name])} is of the type {_GO_TYPES[type(document[name])]}"
-                raise TypeMismatch(f".{name} accessor error: {found}, expected string")
+                value = document[name]
+                actual = "<nil>" if value is None else go_type(value)
+                raise TypeMismatch(
+                    f".{name} accessor error: {quote(value)} is of the type {actual}, expected string"
+                )
         report = _Report(prunes=True, coerces=True)
         in_metadata = []
         if "metadata" in document:
             if document["metadata"] is None:
                 document["metadata"] = {}
-            in_metadata = [f"metadata.{path}" for path in _walk_of(self._meta)(document["metadata"])]
+            in_metadata = [f"metadata.{path}" for path in _compiled(self._meta)(document["metadata"])]
         self._run(document, report)
         return in_metadata + sorted(report.unknown) + sorted(report.in_metadata)
 
-    def complete(self, document: Document) -> bool:
-        """Set defaults alone. Returns whether there was something to do. Raises TypeMismatch."""
+    def default(self, document: Document) -> bool:
+        """Only set defaults. Returns whether something has changed. Raises TypeMismatch."""
         return self._run(document, _Report(prunes=False, coerces=False))
 
     def prune_and_default(self, document: Document) -> bool:
-        """A stored object by the schema as it is now: pruned, with defaults; metadata stays as it is.
+        """Prune a stored object and set defaults by the schema as it is now; metadata stays as it is.
 
-        Returns whether there was something to do. Raises TypeMismatch.
+        Returns whether something has changed. Raises TypeMismatch.
         """
         return self._run(document, _Report(prunes=True, coerces=False))
 
@@ -87,7 +85,7 @@ class Pruner:
 
 
 class _Report:
-    """What a walk is to do, and what it finds.
+    """The options and the report of one pass over a document.
 
     prunes: it removes unknown fields. coerces: it checks the metadata of embedded resources.
     """
@@ -102,8 +100,8 @@ class _Report:
         self.set_bytes = 0
 
 
-class _Parts:
-    """What the fields of one schema share."""
+class _Context:
+    """The arguments that the fields of one schema share."""
 
     __slots__ = ("extensions", "meta")
 
@@ -112,15 +110,15 @@ class _Parts:
 
 
 class _Field:
-    """A place for a value: what is done with null there, and with what an object or a list there contains.
+    """A field, item or additional property: its default, and the visits of objects and of lists in it.
 
-    The visits are compiled when they are first asked for: most fields have no use for one.
+    The visits are compiled at their first use: most fields need none.
     """
 
     __slots__ = (
+        "_context",
         "_default_bytes",
         "_keeps_unknown",
-        "_parts",
         "_schema",
         "default",
         "is_nullable",
@@ -130,19 +128,19 @@ class _Field:
     visit_list: _Visit
     visit_object: _Visit
 
-    def __init__(self, schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool = False) -> None:
-        self._schema, self._parts, self._keeps_unknown = schema, parts, keeps_unknown
+    def __init__(self, schema: JSONSchema, context: _Context, *, keeps_unknown: bool = False) -> None:
+        self._schema, self._context, self._keeps_unknown = schema, context, keeps_unknown
         self.default = schema.get("default")
         self.is_nullable = bool(schema.get("nullable"))
         self._default_bytes = 0
 
     def __getattr__(self, name: str) -> _Visit:
-        compiled = _COMPILERS[name](self._schema, self._parts, keeps_unknown=self._keeps_unknown)
+        compiled = _COMPILERS[name](self._schema, self._context, keeps_unknown=self._keeps_unknown)
         setattr(self, name, compiled)
         return compiled
 
     def new_default(self, report: _Report) -> Any:
-        """A copy, since it will be changed. Raises TypeMismatch."""
+        """A copy of the default, since the caller changes it. Raises TypeMismatch."""
         try:
             self._default_bytes = self._default_bytes or len(orjson.dumps(self.default))
         except TypeError:
@@ -151,23 +149,23 @@ class _Field:
         if report.set_bytes > DEFAULTS_BYTES_MAX:
             raise TypeMismatch(f"the defaults of the object have more than {DEFAULTS_BYTES_MAX} bytes")
         report.has_changed = True
-        return _copied(self.default)
+        return _deep_copy(self.default)
 
 
-def _object_visit(schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> _Visit:
-    keeps_unknown = keeps_unknown or bool(schema.get(parts.extensions.preserve_unknown_fields))
-    is_resource = bool(schema.get(parts.extensions.embedded_resource))
+def _object_visit(schema: JSONSchema, context: _Context, *, keeps_unknown: bool) -> _Visit:
+    keeps_unknown = keeps_unknown or bool(schema.get(context.extensions.preserve_unknown_fields))
+    is_resource = bool(schema.get(context.extensions.embedded_resource))
     fields = {
-        name: _Field(each, parts, keeps_unknown=is_resource and name in _META_FIELDS)
+        name: _Field(each, context, keeps_unknown=is_resource and name in _META_FIELDS)
         for name, each in (schema.get("properties") or {}).items()
     }
-    other = _additional_field(schema.get("additionalProperties"), parts)
+    other = _additional_field(schema.get("additionalProperties"), context)
     defaults = [(name, field) for name, field in fields.items() if field.default is not None]
     known = fields.get
 
     def visit(value: Document, path: Path | None, report: _Report) -> None:
         if is_resource and report.coerces and path is not None:
-            _coerce(value, path, fields, parts.meta, report)
+            _coerce(value, path, fields, context.meta, report)
         for name, field in defaults:
             if name not in value:
                 value[name] = field.new_default(report)
@@ -184,7 +182,7 @@ def _object_visit(schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> 
                         if len(report.unknown) < UNKNOWN_FIELDS_MAX:
                             report.unknown.append(plain((path, name)))
                     elif type(child) is float:
-                        value[name] = _written(child, report)
+                        value[name] = _normal_number(child, report)
                     elif type(child) is dict or type(child) is list:
                         _normalise_numbers(child, report)
                     continue
@@ -202,7 +200,7 @@ def _object_visit(schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> 
             elif kind is list:
                 place.visit_list(child, (path, Key(name) if place is other else name), report)
             elif kind is float:
-                value[name] = _written(child, report)
+                value[name] = _normal_number(child, report)
         for name in removed:
             del value[name]
             report.has_changed = True
@@ -210,14 +208,14 @@ def _object_visit(schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> 
     return visit
 
 
-def _list_visit(schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> _Visit:
-    keeps_unknown = keeps_unknown or bool(schema.get(parts.extensions.preserve_unknown_fields))
+def _list_visit(schema: JSONSchema, context: _Context, *, keeps_unknown: bool) -> _Visit:
+    keeps_unknown = keeps_unknown or bool(schema.get(context.extensions.preserve_unknown_fields))
     items = schema.get("items")
     if not isinstance(items, Mapping):
         if keeps_unknown:
             return lambda value, path, report: _normalise_numbers(value, report)
-        items = _NOTHING
-    place = _Field(items, parts, keeps_unknown=keeps_unknown)
+        items = _NO_SCHEMA
+    place = _Field(items, context, keeps_unknown=keeps_unknown)
 
     def visit(value: list[Any], path: Path | None, report: _Report) -> None:
         for index, child in enumerate(value):
@@ -232,42 +230,42 @@ def _list_visit(schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> _V
             elif kind is list:
                 place.visit_list(child, (path, index), report)
             elif kind is float:
-                value[index] = _written(child, report)
+                value[index] = _normal_number(child, report)
 
     return visit
 
 
 class _Compiler(Protocol):
-    def __call__(self, schema: JSONSchema, parts: _Parts, *, keeps_unknown: bool) -> _Visit: ...
+    def __call__(self, schema: JSONSchema, context: _Context, *, keeps_unknown: bool) -> _Visit: ...
 
 
 _COMPILERS: Final[Mapping[str, _Compiler]] = {"visit_object": _object_visit, "visit_list": _list_visit}
 
 
-def _additional_field(schema: Any, parts: _Parts) -> _Field | None:
-    """Of the fields that an object does not name."""
+def _additional_field(schema: Any, context: _Context) -> _Field | None:
+    """The field for additional properties; None if they are not allowed."""
     if isinstance(schema, Mapping):
-        return _Field(schema, parts)
-    return _Field(_NOTHING, parts) if schema is True else None
+        return _Field(schema, context)
+    return _Field(_NO_SCHEMA, context) if schema is True else None
 
 
 def _coerce(
     resource: Document, path: Path, fields: Mapping[str, _Field], meta: Schema, report: _Report
 ) -> None:
-    """Check what says of an embedded resource which one it is. Raises TypeMismatch."""
+    """Check apiVersion, kind and metadata of an embedded resource. Raises TypeMismatch."""
 
-    def stays(name: str) -> bool:
+    def is_kept(name: str) -> bool:
         return name in resource and not (resource[name] is None and name in fields)
 
     for name in ("apiVersion", "kind"):
-        if stays(name) and type(resource[name]) is not str:
+        if is_kept(name) and type(resource[name]) is not str:
             raise TypeMismatch(str(invalid(bracketed((path, name)), resource[name], "must be a string")))
-    if not stays("metadata"):
+    if not is_kept("metadata"):
         return
     if resource["metadata"] is None:
         resource["metadata"] = {}
     try:
-        unknown = _walk_of(meta)(resource["metadata"])
+        unknown = _compiled(meta)(resource["metadata"])
     except TypeMismatch as mismatch:
         where = bracketed((path, "metadata"))
         raise TypeMismatch(str(invalid(where, resource["metadata"], str(mismatch)))) from None
@@ -276,8 +274,8 @@ def _coerce(
         report.in_metadata += [f"{where}.metadata.{each}" for each in unknown]
 
 
-def _written(value: float, report: _Report) -> float:
-    """Whole numbers are written without a point, and so are whole ones when they are read again."""
+def _normal_number(value: float, report: _Report) -> float:
+    """An integral float as an integer: JSON has it without a fraction, and so it is an integer when read."""
     if value.is_integer() and -numbers.SAFE_MAX <= value <= numbers.SAFE_MAX:
         report.has_changed = True
         return int(value)
@@ -285,24 +283,24 @@ def _written(value: float, report: _Report) -> float:
 
 
 def _normalise_numbers(value: Document | list[Any], report: _Report) -> None:
-    """The same for all numbers in what no schema knows."""
+    """Replace all integral floats in a value without a schema."""
     todo: list[Any] = [value]
     while todo:
         each = todo.pop()
         for name, child in each.items() if type(each) is dict else enumerate(each):
             kind = type(child)
             if kind is float:
-                each[name] = _written(child, report)
+                each[name] = _normal_number(child, report)
             elif kind is dict or kind is list:
                 todo.append(child)
 
 
-def _copied(value: Any) -> Any:
+def _deep_copy(value: Any) -> Any:
     if type(value) is dict:
-        return {name: _copied(child) for name, child in value.items()}
-    return [_copied(child) for child in value] if type(value) is list else value
+        return {name: _deep_copy(child) for name, child in value.items()}
+    return [_deep_copy(child) for child in value] if type(value) is list else value
 
 
 @lru_cache(maxsize=8)
-def _walk_of(meta: Schema) -> Walk:
-    return Walk(meta)
+def _compiled(meta: Schema) -> CompiledSchema:
+    return compile_schema(meta)

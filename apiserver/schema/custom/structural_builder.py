@@ -1,11 +1,12 @@
-"""A custom resource's schema as the rest of the server knows schemas."""
+"""Makes the structural schema of a custom resource, as the rest of the server uses it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from apiserver.schema.custom.json_schema import Extensions, JSONSchema
+from apiserver.schema.custom.json_schema import JSONSchema
+from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Kind, Schema
 
 _SCALARS: Final[Mapping[str, tuple[Kind, str]]] = {
@@ -19,8 +20,8 @@ _SCALARS: Final[Mapping[str, tuple[Kind, str]]] = {
 def structural_schema(document: JSONSchema, extensions: Extensions, meta: Schema) -> Schema:
     """The schema of whole objects, with their metadata.
 
-    Objects that keep what they do not know are STRUCTs with an `element` of ANY; those of which nothing is
-    known are ANY_OBJECT, or ANY without a type.
+    Objects that preserve unknown fields are STRUCTs with an `element` of ANY; objects without a schema are
+    ANY_OBJECT, and values without a type ANY.
     """
     root = {"type": "object", **document, extensions.embedded_resource: True}
     schema = _shell(root, extensions)
@@ -33,7 +34,7 @@ def structural_schema(document: JSONSchema, extensions: Extensions, meta: Schema
 
 
 def _shell(source: JSONSchema, extensions: Extensions) -> Schema:
-    """A schema without what is below it."""
+    """The structural schema of one JSON schema, without those in it."""
     if source.get(extensions.int_or_string):
         return Schema(Kind.INT_OR_STRING, "intstr.IntOrString", default=source.get("default"))
     match source.get("type"):
@@ -64,7 +65,7 @@ def _object_kind(source: JSONSchema, extensions: Extensions) -> Kind:
 def _fill(
     schema: Schema, source: JSONSchema, extensions: Extensions, meta: Schema
 ) -> Iterator[tuple[Schema, JSONSchema]]:
-    """Add what is directly below; yields what is still to be filled."""
+    """Add the schemas directly in a schema; yields them, with their sources, to be filled."""
 
     def child(child_source: Any) -> tuple[Schema, JSONSchema]:
         source = child_source if isinstance(child_source, Mapping) else {}

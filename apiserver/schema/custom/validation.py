@@ -1,36 +1,39 @@
-"""Whether values are what their schema asks for; and if not, every reason, as Kubernetes tells it.
+"""Validates values by their JSON schema, with the errors of Kubernetes.
 
-Two steps, since nearly all values are fine: `Check.holds` is closures chosen by the types of Python, and
-builds nothing; only of a value that fails, `Check.explain` asks the same tests one by one, with paths and
-texts. Each is compiled when a value first gets there, so a schema costs what is used of it.
+It has two steps, since nearly all values are valid. `SchemaValidator.is_valid` calls closures chosen by the
+Python types of values, and builds nothing. Only for a value that fails, `SchemaValidator.validate` repeats
+the tests one by one, with paths and messages. Each part is compiled when the first value of it comes, so an
+unused part of a schema costs nothing.
 
-Sources: k8s.io/kube-openapi, pkg/validation/validate (what is checked, in which order);
-k8s.io/apiextensions-apiserver, pkg/apiserver/validation (texts, and what an old value excuses).
+Sources: k8s.io/kube-openapi, pkg/validation/validate (the checks and their order);
+k8s.io/apiextensions-apiserver, pkg/apiserver/validation (messages, and ratcheting).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from apiserver.field_errors import FieldError, not_supported, quote, required, too_long, too_many
+from apiserver.field_errors import FieldError, invalid, not_supported, quote, required, too_long, too_many
 from apiserver.golang.quoting import go_quote
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.schema.custom import numbers
 from apiserver.schema.custom.correlation import Correlation, equal
 from apiserver.schema.custom.formats import format_of, is_recognised
-from apiserver.schema.custom.json_schema import Extensions, JSONSchema
+from apiserver.schema.custom.json_schema import JSONSchema
+from apiserver.schema.extensions import Extensions
 
 Test: TypeAlias = Callable[[Any], object]
-# What is wrong, by its whole sentence: the same is told once.
-Errors: TypeAlias = dict[str, FieldError]
+# Errors by their messages: each is reported once.
+ErrorsByMessage: TypeAlias = dict[str, FieldError]
 _Finding: TypeAlias = tuple[str, FieldError]
 
-# More are not looked for: the answer has to end somewhere.
+# More are not looked for: the response has to end somewhere.
 ERRORS_MAX: Final = 1_000
-# Alternatives in alternatives, when the best one is looked for: each level costs all that are below it.
+# Levels of alternatives in alternatives that are searched for the best match: each costs all below it.
 LEVELS_MAX: Final = 8
-# Of an error that names no field.
+# The field of an error that names none.
 NO_FIELD: Final = "<nil>"
 # The JSON type and the format that Go's decoder gives a value.
 _GO_TYPES: Final[Mapping[type, tuple[str, str]]] = {
@@ -45,16 +48,16 @@ _NULL: Final = type(None)
 
 
 class _Rule(NamedTuple):
-    """One thing asked of values of one type. finding: of a value that fails, at a path."""
+    """One rule for values of one type. finding: makes the error of a value that fails, at a path."""
 
-    holds: Test
+    is_valid: Test
     finding: Callable[[Any, str], _Finding]
 
 
-class Check:
-    """One schema's. Without an old value, `explain` finds something if and only if `holds` does not hold.
+class SchemaValidator:
+    """Validates values by one schema. The values are decoded JSON: they have no other types.
 
-    Values are what JSON has: no other types.
+    Without an old value, `validate` returns errors if and only if `is_valid` is false.
     """
 
     __slots__ = (
@@ -80,10 +83,10 @@ class Check:
 
     @property
     def tests(self) -> Mapping[type, Test]:
-        """Of values, by their type."""
+        """The test of values of each type."""
         return self._tests or self._compile()
 
-    def holds(self, value: Any) -> bool:
+    def is_valid(self, value: Any) -> bool:
         return bool(self.tests[type(value)](value))
 
     # ---- compiling
@@ -98,13 +101,14 @@ class Check:
         single = self._types[0] if len(self._types) == 1 else ""
         self._format = name if is_recognised(single, name) else ""
         self._all_of, self._any_of, self._one_of = (
-            tuple(Check(each, self._extensions) for each in schema.get(name) or ())
+            tuple(SchemaValidator(each, self._extensions) for each in schema.get(name) or ())
             for name in ("allOf", "anyOf", "oneOf")
         )
         self._not, self._items = self._child("not"), self._child("items")
         self._additional = self._child("additionalProperties")
         self._properties = {
-            name: Check(each, self._extensions) for name, each in (schema.get("properties") or {}).items()
+            name: SchemaValidator(each, self._extensions)
+            for name, each in (schema.get("properties") or {}).items()
         }
         self._text_format = _format_rule(self._format, single)
         self._enum = _enum_rule(schema["enum"]) if schema.get("enum") else None
@@ -113,12 +117,12 @@ class Check:
         tests[_NULL] = _accept if is_null_fine else _refuse
         if (whole := tests[int]) is not _refuse and not (whole is _accept and tests[float] is _accept):
             tests[int] = _beyond_64_bits(whole, tests[float])
-        # Most of them refuse and accept what many do.
+        # Most of them are equal to those of other schemas.
         self._tests = _shared(tests)
         return self._tests
 
     def _rules(self, kind: type) -> list[_Rule]:
-        """Of values of one type, in the order in which they are told. Made anew: few are told."""
+        """The rules for values of one type, in the order of their errors. Not kept: few values fail."""
         schema = self._schema
         if kind is str:
             return _text_rules(schema)
@@ -128,9 +132,9 @@ class Check:
             return _size_rules(schema, "Items", "items")
         return _size_rules(schema, "Properties", "properties") if kind is dict else []
 
-    def _child(self, name: str) -> Check | None:
+    def _child(self, name: str) -> SchemaValidator | None:
         schema = self._schema.get(name)
-        return Check(schema, self._extensions) if isinstance(schema, Mapping) else None
+        return SchemaValidator(schema, self._extensions) if isinstance(schema, Mapping) else None
 
     def _test(self, kind: type) -> Test:
         tests: list[Test] = []
@@ -141,11 +145,11 @@ class Check:
                 return _refuse
         elif self._type_problem(kind()):
             return _refuse
-        tests += [rule.holds for rule in self._rules(kind)]
+        tests += [rule.is_valid for rule in self._rules(kind)]
         if kind is str and self._text_format:
-            tests.append(self._text_format.holds)
+            tests.append(self._text_format.is_valid)
         if self._enum:
-            tests.append(self._enum.holds)
+            tests.append(self._enum.is_valid)
         if kind is dict:
             tests += self._object_tests()
         elif kind is list and self._items:
@@ -162,35 +166,51 @@ class Check:
 
     def _logic_tests(self) -> Iterable[Test]:
         if any_of := self._any_of:
-            yield lambda value: any(each.holds(value) for each in any_of)
+            yield lambda value: any(each.is_valid(value) for each in any_of)
         if one_of := self._one_of:
-            yield lambda value: sum(each.holds(value) for each in one_of) == 1
-        yield from (each.holds for each in self._all_of)
+            yield lambda value: sum(each.is_valid(value) for each in one_of) == 1
+        yield from (each.is_valid for each in self._all_of)
         if negated := self._not:
-            yield lambda value: not negated.holds(value)
+            yield lambda value: not negated.is_valid(value)
 
     def _type_problem(self, value: Any) -> tuple[str, str] | None:
-        """The types asked for and the one that is found, if they do not agree; of any value but null."""
+        """The expected types and the actual one if they do not agree; the value is not null."""
         types, text_format = self._types, self._format
-        found, actual_format = _GO_TYPES[type(value)]
+        actual, actual_format = _GO_TYPES[type(value)]
         is_fine = (
-            found in types
-            or (found == "integer" and "number" in types)
-            or (found == "number" and "integer" in types and numbers.is_integral(value))
+            actual in types
+            or (actual == "integer" and "number" in types)
+            or (actual == "number" and "integer" in types and numbers.is_integral(value))
         )
         if is_fine or not (types or text_format):
             return None
-        if text_format and found not in ("string", "array"):
+        if text_format and actual not in ("string", "array"):
             return None if actual_format == text_format else (text_format, actual_format)
         if text_format and not {"number", "integer"} & set(types):
-            return None  # A list, too: nothing that has a format is asked for its type.
-        return ",".join(types), found
+            return None  # Kubernetes does not check the type of a list, either, if there is a format.
+        return ",".join(types), actual
 
-    # ---- explaining
+    # ---- errors
 
-    def explain(self, value: Any, path: str, correlation: Correlation | None, errors: Errors) -> None:
-        """Add what is wrong with a value at a path. correlation: with the one it replaces, if any."""
-        if self.holds(value):
+    def validate(
+        self, value: Any, path: str = "", correlation: Correlation | None = None
+    ) -> list[FieldError]:
+        """All errors of a value at a path.
+
+        correlation: the value with the one that it replaces, if any; an unchanged value has no errors.
+        """
+        errors: ErrorsByMessage = {}
+        try:
+            self._explain_child(value, path, correlation, errors)
+        except RecursionError:
+            return [invalid(NO_FIELD, "", "the object is nested too deeply")]
+        return list(errors.values())
+
+    def _explain(
+        self, value: Any, path: str, correlation: Correlation | None, errors: ErrorsByMessage
+    ) -> None:
+        """Add the errors of a value at a path. correlation: the value with the one it replaces, if any."""
+        if self.is_valid(value):
             return
         if value is None:
             if self._types and not self._schema.get("nullable"):
@@ -209,41 +229,45 @@ class Check:
                 self._items._explain_child(child, f"{path}[{index}]", below, errors)
                 if len(errors) >= ERRORS_MAX:
                     break
-        broken = [rule for rule in self._rules(kind) if not rule.holds(value)]
+        broken = [rule for rule in self._rules(kind) if not rule.is_valid(value)]
         if kind is not dict:
-            # Of texts, one thing at a time is told.
+            # Only the first broken rule of a string is reported.
             _add(errors, *(rule.finding(value, path) for rule in (broken[:1] if kind is str else broken)))
-        if kind is str and self._text_format and not self._text_format.holds(value):
+        if kind is str and self._text_format and not self._text_format.is_valid(value):
             _add(errors, self._text_format.finding(value, path))
-        if self._enum and not self._enum.holds(value):
+        if self._enum and not self._enum.is_valid(value):
             _add(errors, self._enum.finding(value, path))
         if broken and kind is dict:
             _add(errors, broken[0].finding(value, path))
         elif kind is dict:
             self._explain_fields(value, path, correlation, errors)
 
-    def _explain_child(self, value: Any, path: str, correlation: Correlation | None, errors: Errors) -> None:
-        found: Errors = {}
-        self.explain(value, path, correlation, found)
-        if found and not (correlation and correlation.is_unchanged):
-            for text, error in found.items():
+    def _explain_child(
+        self, value: Any, path: str, correlation: Correlation | None, errors: ErrorsByMessage
+    ) -> None:
+        own_errors: ErrorsByMessage = {}
+        self._explain(value, path, correlation, own_errors)
+        if own_errors and not (correlation and correlation.is_unchanged):
+            for text, error in own_errors.items():
                 errors.setdefault(text, error)
 
     def _explain_fields(
-        self, value: Mapping[str, Any], path: str, correlation: Correlation | None, errors: Errors
+        self, value: Mapping[str, Any], path: str, correlation: Correlation | None, errors: ErrorsByMessage
     ) -> None:
-        known = [(name, value[name], check) for name, check in self._properties.items() if name in value]
+        known = [
+            (name, value[name], validator) for name, validator in self._properties.items() if name in value
+        ]
         others = []
         if additional := self._additional:
             others = [
                 (name, child, additional) for name, child in value.items() if name not in self._properties
             ]
         for children, prefix in ((others, f"{path}."), (known, f"{path}." if path else "")):
-            for name, child, check in children:
-                # Both are converted to the version that is asked for, so changes of it cannot be seen.
+            for name, child, validator in children:
+                # Both objects are converted to the requested version, so a change of it cannot be seen.
                 is_type = not path and name in ("apiVersion", "kind")
                 below = correlation.field(name) if correlation and not is_type else None
-                check._explain_child(child, f"{prefix}{name}", below, errors)
+                validator._explain_child(child, f"{prefix}{name}", below, errors)
                 if len(errors) >= ERRORS_MAX:
                     return
         for name in self._schema.get("required") or ():
@@ -251,49 +275,54 @@ class Check:
                 at = f"{path}.{name}"
                 _add(errors, (f"{at} in body is required", required(_field(at))))
 
-    def _explain_logic(self, value: Any, path: str, correlation: Correlation | None, errors: Errors) -> None:
-        def explained(check: Check) -> Errors:
-            found: Errors = {}
-            check.explain(value, path, correlation, found)
-            return found
+    def _explain_logic(
+        self, value: Any, path: str, correlation: Correlation | None, errors: ErrorsByMessage
+    ) -> None:
+        def explained(validator: SchemaValidator) -> ErrorsByMessage:
+            own_errors: ErrorsByMessage = {}
+            validator._explain(value, path, correlation, own_errors)
+            return own_errors
 
-        def alternatives(checks: Sequence[Check]) -> tuple[int, Errors]:
-            """How many are fine; if none is, what is wrong with the best. Each is explained once at most."""
+        def alternatives(validators: Sequence[SchemaValidator]) -> tuple[int, ErrorsByMessage]:
+            """The number of valid alternatives; if there is none, also the errors of the best match.
+
+            Each alternative is explained at most once.
+            """
             if correlation is None:
-                valid = sum(check.holds(value) for check in checks)
-                return valid, {} if valid else explained(checks[_best(checks, value)])
-            results = list(map(explained, checks))
+                valid = sum(validator.is_valid(value) for validator in validators)
+                return valid, {} if valid else explained(validators[_best(validators, value)])
+            results = list(map(explained, validators))
             valid = results.count({})
-            return valid, {} if valid else results[_best(checks, value)]
+            return valid, {} if valid else results[_best(validators, value)]
 
         where = go_quote(path)
         if self._any_of:
-            valid, found = alternatives(self._any_of)
+            valid, best_errors = alternatives(self._any_of)
             if not valid:
                 _add(errors, _general(f"{where} must validate at least one schema (anyOf)"))
-                errors |= found
+                errors |= best_errors
         if self._one_of:
-            valid, found = alternatives(self._one_of)
+            valid, best_errors = alternatives(self._one_of)
             if valid != 1:
                 how_many = f"Found {valid} valid alternatives" if valid else "Found none valid"
                 problem = f"{where} must validate one and only one schema (oneOf). {how_many}"
                 _add(errors, _general(problem))
-                errors |= found
+                errors |= best_errors
         all_of = list(map(explained, self._all_of))
         for result in all_of:
             errors |= result
         if any(all_of):
             how_many = ". None validated" if all(all_of) else ""
             _add(errors, _general(f"{where} must validate all the schemas (allOf){how_many}"))
-        if self._not and (not explained(self._not) if correlation else self._not.holds(value)):
+        if self._not and (not explained(self._not) if correlation else self._not.is_valid(value)):
             _add(errors, _general(f"{where} must not validate the schema (not)"))
 
-    # ---- which of several alternatives is the nearest
+    # ---- the best match among alternatives
 
     def matches(self, value: Any, levels: int = LEVELS_MAX) -> int:
-        """How much of a schema fits a value, as Kubernetes counts it: it tells the errors of the best one.
+        """How well the schema matches a value; Kubernetes reports the errors of the best match.
 
-        levels: of alternatives in alternatives that are still looked at.
+        levels: the levels of alternatives in alternatives that are still searched.
         """
         self.tests  # noqa: B018  compiled
         if value is None:
@@ -313,31 +342,35 @@ class Check:
                 count += sum(self._items.matches(child, levels) for child in value)
         elif kind is dict:
             count += 1
-            if all(rule.holds(value) for rule in self._rules(dict)):
+            if all(rule.is_valid(value) for rule in self._rules(dict)):
                 for name, child in value.items():
-                    check = self._properties.get(name, self._additional)
-                    count += check.matches(child, levels) if check else 0
+                    validator = self._properties.get(name, self._additional)
+                    count += validator.matches(child, levels) if validator else 0
         return count
 
     def _logic_matches(self, value: Any, levels: int) -> int:
         if not levels:
             return 0
         count = sum(each.matches(value, levels) for each in self._all_of)
-        for checks, is_one in ((self._any_of, False), (self._one_of, True)):
-            valid = [each for each in checks if each.holds(value)]
+        for validators, is_one in ((self._any_of, False), (self._one_of, True)):
+            valid = [each for each in validators if each.is_valid(value)]
             if not valid:
-                count += max((each.matches(value, levels) for each in checks), default=0)
+                count += max((each.matches(value, levels) for each in validators), default=0)
             elif len(valid) == 1 or not is_one:
                 count += valid[0].matches(value, levels)
         return count
 
 
-def _best(checks: Sequence[Check], value: Any) -> int:
-    """The index of the first of those that fit best."""
-    return 0 if len(checks) == 1 else max(range(len(checks)), key=lambda index: checks[index].matches(value))
+def _best(validators: Sequence[SchemaValidator], value: Any) -> int:
+    """The index of the first best match."""
+    return (
+        0
+        if len(validators) == 1
+        else max(range(len(validators)), key=lambda index: validators[index].matches(value))
+    )
 
 
-# ---- tests of the fast way
+# ---- the tests of `is_valid`
 
 
 def _accept(_: Any) -> bool:
@@ -351,14 +384,16 @@ def _refuse(_: Any) -> bool:
 _ANYTHING: Final[Mapping[type, Test]] = dict.fromkeys((*_GO_TYPES, _NULL), _accept)
 
 
-_plain_tests: Final[dict[tuple[Test, ...], Mapping[type, Test]]] = {}
-
-
-def _shared(tests: Mapping[type, Test]) -> Mapping[type, Test]:
-    """One for all schemas that only ask for types, of which there are few."""
+def _shared(tests: dict[type, Test]) -> Mapping[type, Test]:
+    """The tests; schemas that only check types share theirs, of which there are few."""
     if all(test is _accept or test is _refuse for test in tests.values()):
-        return _plain_tests.setdefault(tuple(tests.values()), tests)
+        return _type_tests(tuple(tests.items()))
     return tests
+
+
+@cache
+def _type_tests(tests: tuple[tuple[type, Test], ...]) -> Mapping[type, Test]:
+    return dict(tests)
 
 
 def _all(tests: list[Test]) -> Test:
@@ -371,13 +406,13 @@ def _all(tests: list[Test]) -> Test:
         first, second = tests
         return lambda value: first(value) and second(value)
 
-    def holds(value: Any) -> bool:
+    def is_valid(value: Any) -> bool:
         for test in tests:  # noqa: SIM110  a generator costs more than all the rest
             if not test(value):
                 return False
         return True
 
-    return holds
+    return is_valid
 
 
 def _beyond_64_bits(whole: Test, fraction: Test) -> Test:
@@ -388,40 +423,40 @@ def _beyond_64_bits(whole: Test, fraction: Test) -> Test:
 
 
 class _Fields(dict[str, Mapping[type, Test]]):
-    """The tests of an object's fields; each is compiled when it is first seen."""
+    """The tests of an object's fields; each is compiled when the first value of it comes."""
 
     __slots__ = ("_other", "_validators")
 
-    def __init__(self, checks: Mapping[str, Check], other: Check | None) -> None:
-        self._validators, self._other = checks, other
+    def __init__(self, validators: Mapping[str, SchemaValidator], other: SchemaValidator | None) -> None:
+        self._validators, self._other = validators, other
 
     def __missing__(self, name: str) -> Mapping[type, Test]:
-        check = self._validators.get(name)
-        if check is None:
+        validator = self._validators.get(name)
+        if validator is None:
             return self._other.tests if self._other else _ANYTHING
-        self[name] = check.tests
-        return check.tests
+        self[name] = validator.tests
+        return validator.tests
 
 
 def _each_field(fields: _Fields) -> Test:
-    def holds(value: Mapping[str, Any]) -> bool:
+    def is_valid(value: Mapping[str, Any]) -> bool:
         for name, child in value.items():
             test = fields[name][type(child)]
             if test is not _accept and not test(child):
                 return False
         return True
 
-    return holds
+    return is_valid
 
 
-def _each_value(check: Check) -> Test:
-    each_item = _each_item(check)
+def _each_value(validator: SchemaValidator) -> Test:
+    each_item = _each_item(validator)
     return lambda value: each_item(value.values())
 
 
-def _each_item(check: Check) -> Test:
-    def holds(values: Iterable[Any]) -> bool:
-        tests = check.tests
+def _each_item(validator: SchemaValidator) -> Test:
+    def is_valid(values: Iterable[Any]) -> bool:
+        tests = validator.tests
         if all(tests[kind] is _accept for kind in set(map(type, values))):
             return True
         for child in values:  # noqa: SIM110
@@ -429,24 +464,24 @@ def _each_item(check: Check) -> Test:
                 return False
         return True
 
-    return holds
+    return is_valid
 
 
 def _has_fields(names: tuple[str, ...]) -> Test:
-    def holds(value: Mapping[str, Any]) -> bool:
+    def is_valid(value: Mapping[str, Any]) -> bool:
         for name in names:  # noqa: SIM110
             if name not in value:
                 return False
         return True
 
-    return holds
+    return is_valid
 
 
 # ---- rules
 
 
 def _text_rules(schema: JSONSchema) -> list[_Rule]:
-    """In characters, not in bytes, whatever the text of the error says."""
+    """Lengths are in characters, although one of the messages says bytes."""
     rules = []
     if (most := schema.get("maxLength")) is not None:
         rules.append(
@@ -473,17 +508,19 @@ def _text_rules(schema: JSONSchema) -> list[_Rule]:
 
 
 def _pattern_rule(pattern: str) -> _Rule:
-    shown = pattern
+    description = pattern
     try:
         search: Test = compile_pattern(pattern).search
     except InvalidPattern as error:
-        search, shown = _refuse, f"{pattern}, but pattern is invalid: {error}"
-    return _Rule(search, lambda text, path: _invalid(path, text, f"{path} in body should match '{shown}'"))
+        search, description = _refuse, f"{pattern}, but pattern is invalid: {error}"
+    return _Rule(
+        search, lambda text, path: _invalid(path, text, f"{path} in body should match '{description}'")
+    )
 
 
 def _format_rule(name: str, kind: str) -> _Rule | None:
-    holds = format_of(kind, name)
-    return holds and _Rule(holds, lambda text, path: _wrong_type(path, name, text))
+    is_valid = format_of(kind, name)
+    return is_valid and _Rule(is_valid, lambda text, path: _wrong_type(path, name, text))
 
 
 def _enum_rule(values: Sequence[Any]) -> _Rule:
@@ -493,21 +530,21 @@ def _enum_rule(values: Sequence[Any]) -> _Rule:
     others = [each for each in values if type(each) in (dict, list)]
     allowed = [each if type(each) is str else quote(each) for each in values]
 
-    def holds(value: Any) -> bool:
+    def is_valid(value: Any) -> bool:
         if type(value) in (dict, list):
             return any(equal(value, each) for each in others)
-        # Null is none of them, even if it is listed.
+        # Null is not allowed, even if it is listed.
         return value is not None and (type(value) is bool, value) in scalars
 
     def finding(value: Any, path: str) -> _Finding:
         values = " ".join(allowed)
         return f"{path} in body should be one of [{values}]", not_supported(_field(path), value, allowed)
 
-    return _Rule(holds, finding)
+    return _Rule(is_valid, finding)
 
 
 def _size_rules(schema: JSONSchema, name: str, noun: str) -> list[_Rule]:
-    """Of lists and of objects."""
+    """The rules for the sizes of lists and of objects."""
     rules = []
     if (least := schema.get(f"min{name}")) is not None:
         rules.append(
@@ -532,13 +569,13 @@ def _size_rules(schema: JSONSchema, name: str, noun: str) -> list[_Rule]:
 
 
 def _number_rules(schema: JSONSchema, kind: str, text_format: str, values: type) -> list[_Rule]:
-    """Of whole numbers or of fractions, as `values` says. kind: the schema's, if it has a single one."""
+    """The rules for integers or for floats, as `values` says. kind: the schema's type, if it has only one."""
     rules = []
     typed = kind if kind == "integer" else "number"
 
-    def misfit(what: str) -> Callable[[Any, str], _Finding]:
+    def misfit(subject: str) -> Callable[[Any, str], _Finding]:
         described = f"{kind} with format {text_format}" if text_format else f"{kind} (default format)"
-        return lambda value, path: _general(f"{what} value must be of type {described} in {path}")
+        return lambda value, path: _general(f"{subject} value must be of type {described} in {path}")
 
     if text_format == "int32" or (values is float and (kind == "integer" or text_format == "float")):
         rules.append(_Rule(lambda value: numbers.fits(value, typed, text_format), misfit("Checked")))
@@ -551,10 +588,10 @@ def _number_rules(schema: JSONSchema, kind: str, text_format: str, values: type)
             continue
         limit = float(limit)
         if not numbers.fits(limit, typed, text_format):
-            # Kubernetes does not look at the schema for this, and so refuses every value.
+            # Definitions are not validated for this, so Kubernetes refuses every value.
             rules.append(_Rule(_refuse, misfit(label)))
         elif values is int:
-            # Whole numbers are compared with whole numbers; a factor below 1 has none (and stops Kubernetes).
+            # Integers are compared with integers; a factor below 1 is none (and crashes Kubernetes).
             limit = int(limit) or (limit if name == "multipleOf" else 0)
         rules.append(make(limit, bool(schema.get(f"exclusive{name.capitalize()}"))))
     return rules
@@ -563,9 +600,11 @@ def _number_rules(schema: JSONSchema, kind: str, text_format: str, values: type)
 def _multiple_rule(factor: float, _: bool) -> _Rule:
     def finding(value: float, path: str) -> _Finding:
         if factor < 0:
-            text = f"factor MultipleOf declared for {path} must be positive: {numbers.shown(factor)}"
+            text = f"factor MultipleOf declared for {path} must be positive: {numbers.format_number(factor)}"
             return _invalid(path, factor, text)
-        return _invalid(path, value, f"{path} in body should be a multiple of {numbers.shown(factor)}")
+        return _invalid(
+            path, value, f"{path} in body should be a multiple of {numbers.format_number(factor)}"
+        )
 
     return _Rule(lambda value: numbers.is_multiple(value, factor), finding)
 
@@ -584,7 +623,7 @@ def _maximum_rule(most: float, is_exclusive: bool) -> _Rule:
 
 def _out_of_range(relation: str, limit: float) -> Callable[[float, str], _Finding]:
     return lambda value, path: _invalid(
-        path, value, f"{path} in body should be {relation} {numbers.shown(limit)}"
+        path, value, f"{path} in body should be {relation} {numbers.format_number(limit)}"
     )
 
 
@@ -595,21 +634,21 @@ def _field(path: str) -> str:
     return path.removeprefix(".") or NO_FIELD
 
 
-def _add(errors: Errors, *findings: _Finding) -> None:
+def _add(errors: ErrorsByMessage, *findings: _Finding) -> None:
     for text, error in findings:
         errors.setdefault(text, error)
 
 
 def _invalid(path: str, value: Any, text: str) -> _Finding:
-    shown = numbers.shown(value) if type(value) in (int, float) else quote(value)
-    return text, FieldError(_field(path), "FieldValueInvalid", f"Invalid value: {shown}: {text}")
+    value_text = numbers.format_number(value) if type(value) in (int, float) else quote(value)
+    return text, FieldError(_field(path), "FieldValueInvalid", f"Invalid value: {value_text}: {text}")
 
 
-def _wrong_type(path: str, wanted: str, found: str) -> _Finding:
-    text = f"{path} in body must be of type {wanted}: {go_quote(found)}"
-    return text, FieldError(_field(path), "FieldValueTypeInvalid", f"Invalid value: {quote(found)}: {text}")
+def _wrong_type(path: str, expected: str, actual: str) -> _Finding:
+    text = f"{path} in body must be of type {expected}: {go_quote(actual)}"
+    return text, FieldError(_field(path), "FieldValueTypeInvalid", f"Invalid value: {quote(actual)}: {text}")
 
 
 def _general(text: str) -> _Finding:
-    """Of no field in particular, though the text tells one."""
+    """An error without a field, though its message may name one."""
     return text, FieldError(NO_FIELD, "FieldValueInvalid", f'Invalid value: "": {text}')

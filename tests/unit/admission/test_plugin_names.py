@@ -1,14 +1,54 @@
-"""Which admission plugins are on, and how they are named."""
+"""Which admission plugins are implemented, which are enabled, and how they are named."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final
 
 import pytest
 
-from apiserver.admission.plugin_names import IMPLEMENTED
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.plugin_names import ALWAYS_ON, IMPLEMENTED, KNOWN, NOT_IMPLEMENTED
+from apiserver.admission.plugins import builtin_plugins
+from apiserver.authz.authorizer_modes import RBAC, build_authorizers
+from apiserver.brand import Brand
 from apiserver.cli.command_line import parse
 from apiserver.cli.flags import UsageError
+from apiserver.registry.offload import Offload
+from apiserver.registry.served_resource import ServedTable
+from storage.embedded import EmbeddedStore
+from tests.support.in_process import TABLE, server
+
+
+async def test_those_listed_as_implemented_are_those_that_are_built(store: EmbeddedStore) -> None:
+    async with server(store) as registry:
+
+        def built(*names: str, modes: Sequence[str] = ()) -> list[str]:
+            authorizers = build_authorizers(modes, "rbac.authorization.k8s.io", lambda: True)
+            plugins = builtin_plugins(
+                registry, ServedTable(TABLE), Brand(), authorizers, Offload(), names.__contains__
+            )
+            return [plugin.name for plugin in plugins]
+
+        assert set(built(*KNOWN)) == IMPLEMENTED
+        assert len(built(*KNOWN)) == len(IMPLEMENTED), "each once"
+        assert built("Priority", "PodSecurity") == ["PodSecurity", "Priority"], "in their own order"
+        assert built() == []
+        assert built("Priority", modes=[RBAC]) == ["Priority", ""], "then the check for privilege escalation"
+
+
+def test_a_name_is_in_one_list() -> None:
+    assert len(KNOWN) == len(IMPLEMENTED) + len(ALWAYS_ON) + len(NOT_IMPLEMENTED)
+    assert NamespaceLifecycle.__name__ in ALWAYS_ON
+
+
+def test_help_names_those_that_are_implemented(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+    words = set(re.findall(r"\w+", capsys.readouterr().out))
+    assert words >= IMPLEMENTED
+    assert words & NOT_IMPLEMENTED <= {"AlwaysDeny"}, "a mode of authorization, too"
 
 
 def test_implemented_plugins_are_enabled_by_default() -> None:
@@ -37,11 +77,18 @@ def test_to_name_one_that_is_on_changes_nothing() -> None:
 
 
 WARNED: Final = {
-    "one that is not here": (
+    "one that is not implemented": (
         "--enable-admission-plugins=NodeRestriction",
-        "NodeRestriction is not implemented",
+        "NodeRestriction is not implemented by this server: enabling it has no effect yet",
     ),
-    "one that stays": ("--disable-admission-plugins=NamespaceLifecycle", "NamespaceLifecycle"),
+    "one that kube-apiserver enables by default": (
+        "--enable-admission-plugins=ValidatingAdmissionWebhook,Priority,ValidatingAdmissionWebhook",
+        "ValidatingAdmissionWebhook is not implemented by this server: enabling it has no effect yet",
+    ),
+    "one that cannot be disabled": (
+        "--disable-admission-plugins=NamespaceLifecycle",
+        "NamespaceLifecycle is always on: disabling it has no effect",
+    ),
 }
 
 
@@ -49,7 +96,11 @@ WARNED: Final = {
 def test_what_is_warned_about(flag: str, text: str) -> None:
     """A start script can swap the binaries."""
     (warning,) = parse([flag]).warnings
-    assert warning.startswith(f"admission plugin {text}")
+    assert warning == f"admission plugin {text}"
+
+
+def test_to_disable_one_that_is_not_implemented_is_no_reason_to_warn() -> None:
+    assert parse(["--disable-admission-plugins=ValidatingAdmissionWebhook"]).warnings == ()
 
 
 REFUSED: Final = {

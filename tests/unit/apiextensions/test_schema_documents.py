@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apiextensions.schema_paths import InvalidPath, find_field
+from apiserver.apiextensions.schema_paths import InvalidSchemaPath, find_field
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import TypeMismatch, Walk
+from apiserver.schema.compile import TypeMismatch, compile_schema
 from apiserver.wire.protobuf import MessageDecoder, MessageEncoder
 
 KIND: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
-COMPILED: Final = Walk(BuiltinSchemas((1, 34)).get(KIND))
+COMPILED: Final = compile_schema(BuiltinSchemas((1, 34)).get(KIND))
 
 
 def definition(schema: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def everything(vendor: str = "kubernetes") -> dict[str, Any]:
 def test_nothing_that_a_schema_says_is_lost(vendor: str) -> None:
     """Neither in JSON nor in protobuf, whatever the extensions are called."""
     schema = BuiltinSchemas((1, 34), vendor).get(KIND)
-    walk = Walk(schema)
+    walk = compile_schema(schema)
     document = definition(everything(vendor))
     wanted = copy.deepcopy(document)
     assert walk(document) == []
@@ -205,5 +205,5 @@ NOT_FOUND: Final = {
 
 @pytest.mark.parametrize(("path", "message"), NOT_FOUND.values(), ids=NOT_FOUND)
 def test_paths_that_lead_nowhere(path: str, message: str) -> None:
-    with pytest.raises(InvalidPath, match=message):
+    with pytest.raises(InvalidSchemaPath, match=message):
         find_field(path, FIELDS)

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apiextensions.definition_conditions import condition, set_condition
-from apiserver.apiextensions.status import Taken, updated
+from apiserver.apiextensions.definition_conditions import set_definition_condition
+from apiserver.apiextensions.status import NamesInUse, with_status
 from apiserver.brand import Brand
+from apiserver.meta.conditions import find_condition
 
 NOW: Final = "2026-01-01T00:00:00Z"
 LATER: Final = "2026-01-02T00:00:00Z"
@@ -26,11 +27,11 @@ def _definition(
     }
 
 
-def _taken(*names: dict[str, Any]) -> Taken:
-    taken = Taken()
+def _in_use(*names: dict[str, Any]) -> NamesInUse:
+    in_use = NamesInUse()
     for each in names:
-        taken.add(each)
-    return taken
+        in_use.add(each)
+    return in_use
 
 
 # What others have; the condition's reason and message; names that are accepted all the same.
@@ -64,13 +65,13 @@ def test_names_that_others_have(
     others: dict[str, Any], reason: str, message: str, had: dict[str, str]
 ) -> None:
     before = _definition(shortNames=["w", "x"])
-    after = updated(before, _taken(others), NOW, brand=Brand())
-    accepted = condition(after, "NamesAccepted")
+    after = with_status(before, _in_use(others), NOW, brand=Brand())
+    accepted = find_condition(after, "NamesAccepted")
     assert accepted is not None
     assert (accepted["reason"], accepted["message"]) == (reason, message)
     is_fine = reason == "NoConflicts"
     assert accepted["status"] == ("True" if is_fine else "False")
-    established = condition(after, "Established")
+    established = find_condition(after, "Established")
     assert established is not None
     assert established["reason"] == ("InitialNamesAccepted" if is_fine else "NotAccepted")
     assert had.items() <= after["status"]["acceptedNames"].items()
@@ -79,21 +80,21 @@ def test_names_that_others_have(
 
 def test_what_is_worked_out_again_is_the_same() -> None:
     """Several servers write it: who comes second changes nothing."""
-    once = updated(_definition(), _taken(), NOW, brand=Brand())
+    once = with_status(_definition(), _in_use(), NOW, brand=Brand())
     names = once["status"]["acceptedNames"]
-    assert updated(once, _taken(names), LATER, brand=Brand()) == once
+    assert with_status(once, _in_use(names), LATER, brand=Brand()) == once
 
 
 def test_who_has_a_name_keeps_it_and_stays_established() -> None:
-    had = updated(_definition(), _taken(), NOW, brand=Brand())
+    had = with_status(_definition(), _in_use(), NOW, brand=Brand())
     wanting = copy.deepcopy(had)
     wanting["spec"]["names"] |= {"shortNames": ["w"], "singular": "other"}
-    after = updated(
-        wanting, _taken(had["status"]["acceptedNames"], {"shortNames": ["other"]}), LATER, brand=Brand()
+    after = with_status(
+        wanting, _in_use(had["status"]["acceptedNames"], {"shortNames": ["other"]}), LATER, brand=Brand()
     )
     names = after["status"]["acceptedNames"]
     assert (names["singular"], names["shortNames"]) == ("widget", ["w"])
-    accepted, established = condition(after, "NamesAccepted"), condition(after, "Established")
+    accepted, established = find_condition(after, "NamesAccepted"), find_condition(after, "Established")
     assert accepted is not None
     assert established is not None
     assert (accepted["status"], accepted["lastTransitionTime"]) == ("False", LATER)
@@ -101,12 +102,12 @@ def test_who_has_a_name_keeps_it_and_stays_established() -> None:
 
 
 def test_names_that_are_let_go_are_free() -> None:
-    taken = _taken({"plural": "a", "kind": "K"}, {"plural": "a", "kind": "L"})
-    taken.remove({"plural": "a", "kind": "K"})
-    assert "a" in taken.resources
-    taken.remove({"plural": "a", "kind": "L"})
-    assert not taken.resources.keys() & {"a"}
-    assert not taken.kinds.keys() & {"K", "L"}
+    in_use = _in_use({"plural": "a", "kind": "K"}, {"plural": "a", "kind": "L"})
+    in_use.remove({"plural": "a", "kind": "K"})
+    assert "a" in in_use.resources
+    in_use.remove({"plural": "a", "kind": "L"})
+    assert not in_use.resources.keys() & {"a"}
+    assert not in_use.kinds.keys() & {"K", "L"}
 
 
 APPROVALS: dict[str, tuple[str, str | None, str | None]] = {
@@ -125,8 +126,8 @@ def test_approval_of_the_community(group: str, said: str | None, reason: str | N
     document = _definition(group)
     if said is not None:
         document["metadata"]["annotations"] = {"api-approved.kubernetes.io": said}
-    after = updated(document, _taken(), NOW, brand=Brand())
-    found = condition(after, "KubernetesAPIApprovalPolicyConformant")
+    after = with_status(document, _in_use(), NOW, brand=Brand())
+    found = find_condition(after, "KubernetesAPIApprovalPolicyConformant")
     assert (found or {}).get("reason") == reason
 
 
@@ -134,24 +135,24 @@ def test_a_definition_that_keeps_unknown_fields_everywhere() -> None:
     """Only another server can have let it in."""
     document = _definition()
     document["spec"]["preserveUnknownFields"] = True
-    found = condition(updated(document, _taken(), NOW, brand=Brand()), "NonStructuralSchema")
+    found = find_condition(with_status(document, _in_use(), NOW, brand=Brand()), "NonStructuralSchema")
     assert found is not None
     assert (found["status"], found["reason"]) == ("True", "Violations")
     document["spec"]["preserveUnknownFields"] = False
-    assert condition(updated(document, _taken(), NOW, brand=Brand()), "NonStructuralSchema") is None
+    assert find_condition(with_status(document, _in_use(), NOW, brand=Brand()), "NonStructuralSchema") is None
 
 
 def test_a_new_storage_version_joins_those_that_were() -> None:
     document = _definition()
     document["spec"]["versions"] = [{"name": "v1"}, {"name": "v2", "storage": True}]
-    assert updated(document, _taken(), NOW, brand=Brand())["status"]["storedVersions"] == ["v1", "v2"]
+    assert with_status(document, _in_use(), NOW, brand=Brand())["status"]["storedVersions"] == ["v1", "v2"]
 
 
 def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     document: dict[str, Any] = {"metadata": {}}
     new = {"type": "T", "status": "True", "reason": "A", "message": "m"}
-    set_condition(document, new, NOW)
-    set_condition(document, {**new, "reason": "B"}, LATER)
+    set_definition_condition(document, new, NOW)
+    set_definition_condition(document, {**new, "reason": "B"}, LATER)
     assert document["status"]["conditions"] == [{**new, "reason": "B", "lastTransitionTime": NOW}]
-    set_condition(document, {**new, "status": "False"}, LATER)
+    set_definition_condition(document, {**new, "status": "False"}, LATER)
     assert document["status"]["conditions"][0]["lastTransitionTime"] == LATER

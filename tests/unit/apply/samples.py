@@ -1,11 +1,11 @@
-"""A small schema with every kind of list, map and struct, and its shape."""
+"""A small schema with every kind of list, map and struct, and its type definition."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from apiserver.apply.type_defs import TypeDef, TypeDefs
-from apiserver.apply.updater import KeyVersion
+from apiserver.apply.updater import TypeVersion
 from apiserver.schema.structural import Kind, Schema
 
 STRING: Final = Schema(Kind.STRING, "string")
@@ -62,7 +62,7 @@ OBJECT: Final = Schema(
     },
 )
 TYPE_DEF: Final[TypeDef] = TypeDefs({"Item": {"proto": "TCP"}}).of_object(OBJECT)
-VERSION: Final = KeyVersion("v1", TYPE_DEF, {"apiVersion": "v1", "kind": "Thing", "metadata": {}})
+VERSION: Final = TypeVersion("v1", TYPE_DEF, {"apiVersion": "v1", "kind": "Thing", "metadata": {}})
 
 
 def thing_of(**fields: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apiserver.apply import field_set
 from apiserver.apply.field_set import FieldSet, InvalidFieldSet, difference, intersection, union
-from apiserver.apply.typed_value import SchemaMismatch, TooDeep, UnknownField, compare, stated
+from apiserver.apply.typed_value import DocumentTooDeep, SchemaMismatch, UnknownField, compare, to_field_set
 from tests.unit.apply.samples import TYPE_DEF, thing_of
 
 Path = tuple[str, ...]
@@ -49,12 +49,6 @@ def test_no_operation_changes_its_sets_and_nothing_to_take_away_gives_the_set_it
 @given(SETS)
 def test_encoded_sets_are_parsed_as_the_same(a: frozenset[Path]) -> None:
     assert field_set.parse(orjson.loads(orjson.dumps(field_set.ordered(trie(a))))) == trie(a)
-
-
-@given(SETS)
-def test_leaves_have_nothing_below_them(a: frozenset[Path]) -> None:
-    expected = {p for p in a if not any(q[: len(p)] == p and q != p for q in a)}
-    assert field_set.leaves(trie(a)) == trie(frozenset(expected))
 
 
 def test_the_order_is_itself_fields_keys_values_indexes_and_numbers_before_texts() -> None:
@@ -147,13 +141,13 @@ STATED: dict[str, tuple[dict[str, Any], FieldSet]] = {
 
 @pytest.mark.parametrize(("spec", "expected"), STATED.values(), ids=STATED.keys())
 def test_a_document_states(spec: dict[str, Any], expected: FieldSet) -> None:
-    assert stated(thing_of(spec=spec), TYPE_DEF) == ({"f:spec": expected} if expected else {})
+    assert to_field_set(thing_of(spec=spec), TYPE_DEF) == ({"f:spec": expected} if expected else {})
 
 
 def test_an_empty_struct_is_in_the_set_and_the_servers_metadata_is_not() -> None:
     meta = {"name": "a", "uid": "u", "resourceVersion": "1", "labels": {"l": "1"}}
     document = thing_of(spec={}) | {"metadata": meta}
-    assert stated(document, TYPE_DEF) == {"f:spec": {}, "f:metadata": {"f:labels": {"f:l": {}}}}
+    assert to_field_set(document, TYPE_DEF) == {"f:spec": {}, "f:metadata": {"f:labels": {"f:l": {}}}}
 
 
 MISFITS: dict[str, tuple[dict[str, Any], str]] = {
@@ -188,7 +182,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("spec", "text"), MISFITS.values(), ids=MISFITS.keys())
 def test_a_document_that_does_not_fit_is_refused_by_path(spec: dict[str, Any], text: str) -> None:
     with pytest.raises(SchemaMismatch) as refused:
-        stated(thing_of(spec=spec), TYPE_DEF)
+        to_field_set(thing_of(spec=spec), TYPE_DEF)
     assert str(refused.value) == text
 
 
@@ -196,7 +190,7 @@ def test_unknown_fields_are_distinguished_from_wrong_values() -> None:
     with pytest.raises(
         UnknownField, match=r"^\.spec\.items\[name=\"x\",proto=\"TCP\"\]\.bogus: field not declared"
     ):
-        stated(thing_of(spec={"items": [{"name": "x", "bogus": 1}]}), TYPE_DEF)
+        to_field_set(thing_of(spec={"items": [{"name": "x", "bogus": 1}]}), TYPE_DEF)
 
 
 def nested(levels: int, leaf: Any = 1) -> Any:
@@ -207,13 +201,13 @@ def nested(levels: int, leaf: Any = 1) -> Any:
 
 
 def test_deep_documents_end_in_a_whole_value_or_are_refused() -> None:
-    fields = stated(thing_of(spec={"free": nested(200)}), TYPE_DEF)
-    assert fields == stated(thing_of(spec={"free": nested(150)}), TYPE_DEF)
+    fields = to_field_set(thing_of(spec={"free": nested(200)}), TYPE_DEF)
+    assert fields == to_field_set(thing_of(spec={"free": nested(150)}), TYPE_DEF)
     assert compare(
         thing_of(spec={"free": nested(200)}), thing_of(spec={"free": nested(200, 2)}), TYPE_DEF
     ).changed
-    with pytest.raises(TooDeep):
-        stated(thing_of(spec={"free": nested(5000)}), TYPE_DEF)
+    with pytest.raises(DocumentTooDeep):
+        to_field_set(thing_of(spec={"free": nested(5000)}), TYPE_DEF)
 
 
 # ---- in what documents differ

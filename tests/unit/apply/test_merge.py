@@ -1,4 +1,4 @@
-"""What is applied, merged into an object and taken out of it. Row F29."""
+"""Merging an applied document into an object, and pruning it. Row F29."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.apply.field_set import FieldSet
-from apiserver.apply.merge import add_back_owned, extract, merge, prune, reconcile
-from apiserver.apply.type_defs import TypeDefs
-from apiserver.apply.typed_value import TooDeep, stated
+from apiserver.apply.field_set import ITSELF, FieldSet
+from apiserver.apply.merge import add_back_owned, merge, prune, reconcile_with_schema
+from apiserver.apply.type_defs import TypeDef, TypeDefs, path_element
+from apiserver.apply.typed_value import DocumentTooDeep, to_field_set
 from apiserver.schema.structural import Kind, Schema
+from apiserver.vocabulary import Document
 from tests.unit.apply.samples import TYPE_DEF, thing_of
 
 
@@ -82,12 +83,38 @@ def test_merging_the_same_again_changes_nothing(live: Any, applied: Any) -> None
     assert merge(once, thing_of(spec=applied), TYPE_DEF) == once
 
 
+def extract(document: Document, fields: FieldSet, type_def: TypeDef) -> Document:
+    """The part of a document that is in a field set."""
+    part = _extract(document, fields, type_def)
+    return part if isinstance(part, dict) else {}
+
+
+def _extract(value: Any, fields: FieldSet, type_def: TypeDef) -> Any:
+    if not value or type_def.is_atomic or not fields.keys() - {ITSELF}:
+        return value
+    if isinstance(value, dict) and type_def.kind in ("struct", "map", "untyped"):
+        part: Document = {}
+        for name, each in value.items():
+            below = fields.get(f"f:{name}")
+            if below is not None:
+                known = type_def.fields.get(name)
+                part[name] = _extract(each, below, known[1] if known else type_def.element)
+        return part
+    if isinstance(value, list) and type_def.kind in ("map_list", "set_list"):
+        return [
+            _extract(each, below, type_def.element)
+            for each in value
+            if (below := fields.get(path_element(each, type_def))) is not None
+        ]
+    return value
+
+
 @given(SPECS, SPECS.filter(bool))
 def test_all_that_is_applied_is_in_the_result_and_can_be_extracted(live: Any, applied: Any) -> None:
     patch = thing_of(spec=applied)
     merged = merge(thing_of(spec=live), patch, TYPE_DEF)
-    part = extract(merged, stated(patch, TYPE_DEF), TYPE_DEF)
-    assert stated(thing_of(spec=part.get("spec", {})), TYPE_DEF) == stated(patch, TYPE_DEF)
+    part = extract(merged, to_field_set(patch, TYPE_DEF), TYPE_DEF)
+    assert to_field_set(thing_of(spec=part.get("spec", {})), TYPE_DEF) == to_field_set(patch, TYPE_DEF)
     order = [each for each in merged["spec"].get("tags", []) if each in applied.get("tags", [])]
     assert order == applied.get("tags", [])
 
@@ -104,7 +131,7 @@ def test_too_deep_documents_are_refused() -> None:
     deep: Any = {}
     for _ in range(3000):
         deep = {"a": deep}
-    with pytest.raises(TooDeep):
+    with pytest.raises(DocumentTooDeep):
         merge({"a": {}}, deep, TypeDefs().of(schema))
 
 
@@ -190,6 +217,8 @@ def test_owned_fields_are_added_back(left: Any, owned: FieldSet, expected: Any) 
 def test_owners_of_parts_of_a_now_atomic_value_own_all_of_it() -> None:
     """Rows F19, F20."""
     before: FieldSet = {"f:spec": {"f:list": {"i:0": {}}, "f:atom": {"f:a": {}}, "f:items": {}, "f:a": {}}}
-    assert reconcile(before, TYPE_DEF) == {"f:spec": {"f:list": {}, "f:atom": {}, "f:items": {}, "f:a": {}}}
+    assert reconcile_with_schema(before, TYPE_DEF) == {
+        "f:spec": {"f:list": {}, "f:atom": {}, "f:items": {}, "f:a": {}}
+    }
     same = {"f:spec": {"f:tags": {'v:"a"': {}}, "f:free": {"f:x": {"f:y": {}}}, "f:gone": {"f:x": {}}}}
-    assert reconcile(same, TYPE_DEF) is same
+    assert reconcile_with_schema(same, TYPE_DEF) is same

@@ -1,4 +1,4 @@
-"""Many managers apply, update and release at random: object and ownership are those of a slow, plain model.
+"""Many managers apply, update and release at random, and a slow, simple model does the same.
 
 The model knows an object as the set of all its paths, each with its value, and an owner as a set of paths.
 """
@@ -11,17 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.apply.field_set import FieldSet
-from apiserver.apply.updater import (
-    APPLY,
-    UPDATE,
-    ApplyConflict,
-    FieldManager,
-    ManagedFields,
-    apply,
-    read,
-    update,
-    write,
-)
+from apiserver.apply.managed_fields import APPLY, UPDATE, FieldManager, ManagedFields, decode, encode
+from apiserver.apply.updater import FieldConflicts, Updater
 from tests.unit.apply.samples import VERSION, thing_of
 
 Path = tuple[str, ...]
@@ -105,7 +96,7 @@ class Model:
         self.owners: dict[tuple[str, str], frozenset[Path]] = {}
 
     def settle(self) -> None:
-        """What has lost everything in it is gone."""
+        """Remove what has lost everything in it."""
         inner = {path for path in self.flat if path in STRUCT_FIELDS}
         for path in sorted(inner, key=len, reverse=True):
             if not any(len(other) > len(path) and other[: len(path)] == path for other in self.flat):
@@ -167,7 +158,7 @@ def fields_of(document: dict[str, Any]) -> dict[str, Any]:
 @settings(max_examples=400, deadline=None)
 @given(STEPS)
 def test_object_and_ownership_are_the_models(steps: list[tuple[str, str, dict[str, Any]]]) -> None:
-    model, owners = Model(), ManagedFields()
+    model, managed = Model(), ManagedFields()
     document = thing_of()
     for number, (name, how, fields) in enumerate(steps):
         now = f"2030-01-01T00:00:{number:02}Z"
@@ -177,7 +168,7 @@ def test_object_and_ownership_are_the_models(steps: list[tuple[str, str, dict[st
             new = {k: v for k, v in kept.items() if k not in fields} if how == "remove" else kept | fields
             model.update(name, flatten(new))
             body = thing_of(**new)
-            owners = update(document, body, owners, FieldManager(name, UPDATE, "v1"), VERSION, now)
+            managed = Updater(VERSION, FieldManager(name, UPDATE, "v1"), now).update(document, body, managed)
             document = body
         else:
             try:
@@ -187,21 +178,20 @@ def test_object_and_ownership_are_the_models(steps: list[tuple[str, str, dict[st
             else:
                 expected = False
             try:
-                result = apply(
-                    document, thing_of(**fields), owners, FieldManager(name, APPLY, "v1"), VERSION, now,
-                    force=how == "force",
-                )  # fmt: skip
-            except ApplyConflict:
+                result = Updater(VERSION, FieldManager(name, APPLY, "v1"), now).apply(
+                    document, thing_of(**fields), managed, force=how == "force"
+                )
+            except FieldConflicts:
                 assert expected
                 # Who is told to wait may still have been taken for granted as an owner.
-                model.owners.pop(("before-first-apply", UPDATE), None) if not owners else None
+                model.owners.pop(("before-first-apply", UPDATE), None) if not managed else None
                 continue
             assert not expected
-            document, owners = settled(result.document), result.owners
+            document, managed = settled(result.document), result.managed
         model.settle()
-        owners = read(write(owners), is_own=True)
+        managed = decode(encode(managed), is_own=True)
         assert flatten(fields_of(document)) == model.flat
         assert {
             (owner.manager.name, owner.manager.operation): flatten_set(owner.fields)
-            for owner in owners.values()
+            for owner in managed.values()
         } == model.owners

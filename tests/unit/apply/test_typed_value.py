@@ -1,4 +1,4 @@
-"""What belongs to somebody because it appears, or goes, as a whole. Rows F02, F16."""
+"""The field sets of values that are added or removed as a whole. Rows F02, F16."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet
 from apiserver.apply.type_defs import OUTLINE_NAMES_MAX, OUTLINE_TEXT_MAX, OUTLINES_MAX, TypeDef, TypeDefs
-from apiserver.apply.typed_value import Comparison, compare, everything
+from apiserver.apply.typed_value import Comparison, compare, whole_field_set
 from apiserver.schema.structural import Kind, Schema
 from tests.unit.apply.samples import STRING, TYPE_DEF
 
@@ -27,7 +27,7 @@ def named(element: Schema = ITEM) -> TypeDef:
 
 def test_all_paths_are_in_the_set_and_in_order() -> None:
     items = [{"v": "1", "name": "b"}, {"name": "a", "labels": {"y": "1", "x": "2"}}]
-    fields = everything(items, named())
+    fields = whole_field_set(items, named())
     assert fields == {
         ITSELF: LEAF,
         'k:{"name":"a"}': {
@@ -62,12 +62,12 @@ LISTS: Final[dict[str, tuple[Any, list[str]]]] = {
 
 @pytest.mark.parametrize(("items", "expected"), LISTS.values(), ids=LISTS.keys())
 def test_items_come_in_the_order_of_their_keys(items: Any, expected: list[str]) -> None:
-    assert [element for element in everything(items, named()) if element != ITSELF] == expected
+    assert [element for element in whole_field_set(items, named()) if element != ITSELF] == expected
 
 
 def test_items_with_one_key_are_owned_together_as_a_whole() -> None:
     items = [{"name": "a", "v": "1"}, {"name": "a"}, {"name": "b"}]
-    assert everything(items, named()) == {
+    assert whole_field_set(items, named()) == {
         ITSELF: LEAF,
         'k:{"name":"a"}': LEAF,
         'k:{"name":"b"}': {ITSELF: LEAF, "f:name": LEAF},
@@ -76,17 +76,17 @@ def test_items_with_one_key_are_owned_together_as_a_whole() -> None:
 
 def test_keys_that_python_takes_for_equal_are_distinguished() -> None:
     for key, text in ((1, "1"), (True, "true"), (1.0, "1.0"), ("1", '"1"'), (1, "1")):
-        assert everything([{"name": key}], named()).keys() == {ITSELF, f'k:{{"name":{text}}}'}
+        assert whole_field_set([{"name": key}], named()).keys() == {ITSELF, f'k:{{"name":{text}}}'}
 
 
 def test_atomic_items_are_owned_as_a_whole() -> None:
     atomic = Schema(Kind.STRUCT, "v1.Item", fields={"name": STRING}, map_type="atomic")
-    assert everything([{"name": "a"}], named(atomic)) == {ITSELF: LEAF, 'k:{"name":"a"}': LEAF}
+    assert whole_field_set([{"name": "a"}], named(atomic)) == {ITSELF: LEAF, 'k:{"name":"a"}': LEAF}
 
 
 def test_objects_with_the_same_names_have_what_is_in_them() -> None:
     """What objects have in common is worked out once; what they have in these places is their own."""
-    shape = named().element
+    type_def = named().element
     itself = {ITSELF: LEAF, "f:name": LEAF}
     values: list[tuple[Any, FieldSet]] = [
         ({"x": "1"}, {ITSELF: LEAF, "f:x": LEAF}),
@@ -96,20 +96,20 @@ def test_objects_with_the_same_names_have_what_is_in_them() -> None:
         (["no map"], LEAF),
     ]
     for value, expected in values + values[::-1]:
-        assert everything({"name": "a", "labels": value}, shape) == itself | {"f:labels": expected}
+        assert whole_field_set({"name": "a", "labels": value}, type_def) == itself | {"f:labels": expected}
 
 
 def test_little_is_kept_of_names_that_never_come_again() -> None:
-    shape = TypeDefs().of(Schema(Kind.MAP, "map[string]string", element=STRING))
+    type_def = TypeDefs().of(Schema(Kind.MAP, "map[string]string", element=STRING))
     for n in range(OUTLINES_MAX + 1):
-        everything({f"name-{n}": "v"}, shape)
-    assert len(shape.alike) <= OUTLINES_MAX
+        whole_field_set({f"name-{n}": "v"}, type_def)
+    assert len(type_def.outlines) <= OUTLINES_MAX
     long = "x" * OUTLINE_TEXT_MAX + "x"
-    assert everything({long: "v"}, shape) == {ITSELF: LEAF, f"f:{long}": LEAF}
-    assert (long,) not in shape.alike
+    assert whole_field_set({long: "v"}, type_def) == {ITSELF: LEAF, f"f:{long}": LEAF}
+    assert (long,) not in type_def.outlines
     many = {chr(0x4E00 + n): "v" for n in range(OUTLINE_NAMES_MAX + 1)}
-    assert len(everything(many, shape)) == len(many) + 1  # and itself
-    assert tuple(many) not in shape.alike
+    assert len(whole_field_set(many, type_def)) == len(many) + 1  # and itself
+    assert tuple(many) not in type_def.outlines
 
 
 # Nothing was there, or is: what appears is owned by its parts, though the list or object was there itself.
@@ -124,11 +124,11 @@ FROM_NOTHING: Final[dict[str, tuple[Any, Any, FieldSet]]] = {
 
 @pytest.mark.parametrize(("empty", "filled", "fields"), FROM_NOTHING.values(), ids=FROM_NOTHING.keys())
 def test_what_was_empty_is_not_owned_itself(empty: Any, filled: Any, fields: FieldSet) -> None:
-    shape = TypeDef("struct")
-    shape.fields = {"items": ("f:items", named())}
-    assert compare({"items": empty}, {"items": filled}, shape) == Comparison(fields, {})
+    type_def = TypeDef("struct")
+    type_def.fields = {"items": ("f:items", named())}
+    assert compare({"items": empty}, {"items": filled}, type_def) == Comparison(fields, {})
     if filled:
-        assert compare({"items": filled}, {"items": empty}, shape) == Comparison({}, fields)
+        assert compare({"items": filled}, {"items": empty}, type_def) == Comparison({}, fields)
 
 
 def test_an_object_that_was_empty_is_not_owned_itself() -> None:

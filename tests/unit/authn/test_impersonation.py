@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.authn.impersonation import (
-    SHOWN_LENGTH_MAX,
     impersonated,
     is_impersonating,
     service_account_of,
     wanted_user,
 )
 from apiserver.errors import BadRequest
+from apiserver.field_errors import VALUE_LENGTH_MAX
 from apiserver.golang.quoting import go_quote
 from apiserver.vocabulary import UserInfo
 
@@ -142,7 +142,7 @@ def test_what_without_who_is_refused(sent: Headers, rest: str, uid: str) -> None
 def test_little_is_shown_of_much() -> None:
     with pytest.raises(BadRequest, match=r"\.\.\. without impersonating a user name") as refused:
         wanted_user([(b"Impersonate-Group", b"g" * 60_000)] * 50)
-    assert len(refused.value.message) < SHOWN_LENGTH_MAX + 100
+    assert len(refused.value.message) < VALUE_LENGTH_MAX + 100
 
 
 @pytest.mark.parametrize("name", [b"Impersonate-User", b"Impersonate-Group", b"Impersonate-Extra-a"])
@@ -199,7 +199,7 @@ ACCOUNTS: Final[dict[str, tuple[str, str] | None]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "account"), ACCOUNTS.items())
+@pytest.mark.parametrize(("name", "account"), ACCOUNTS.items(), ids=ACCOUNTS)
 def test_which_users_are_accounts(name: str, account: tuple[str, str] | None) -> None:
     assert service_account_of(name) == account
 

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from apiserver.authn.chain import AuthenticationChain, Credentials
 from apiserver.authn.service_account import (
     LEEWAY_S,
+    AcceptedTokens,
     Claims,
     PrivateKey,
     Reference,
@@ -79,15 +80,9 @@ def objects() -> Objects:
 
 
 def believer(objects: Objects, now: float = NOW, **more: Any) -> ServiceAccountAuthenticator:
-    return ServiceAccountAuthenticator(
-        more.pop("keys", [KEY.public_key()]),
-        issuers=(ISSUER,),
-        audiences=(AUDIENCE,),
-        claim=CLAIM,
-        extra_prefix="authentication.kubernetes.io",
-        find=objects.find,
-        clock=lambda: now,
-    )
+    keys = more.pop("keys", [KEY.public_key()])
+    accepted = AcceptedTokens(keys, (ISSUER,), (AUDIENCE,), CLAIM, "authentication.kubernetes.io")
+    return ServiceAccountAuthenticator(accepted, objects.find, lambda: now)
 
 
 def issued(claims: Claims = ACCOUNT, key: PrivateKey = KEY, issuer: str = ISSUER) -> str:
@@ -270,15 +265,8 @@ async def test_a_token_has_its_time(objects: Objects, now: float, is_good: bool)
 
 async def test_a_token_that_was_believed_once_still_ends(objects: Objects) -> None:
     now = [float(NOW)]
-    asked = ServiceAccountAuthenticator(
-        [KEY.public_key()],
-        issuers=(ISSUER,),
-        audiences=(AUDIENCE,),
-        claim=CLAIM,
-        extra_prefix="x",
-        find=objects.find,
-        clock=lambda: now[0],
-    )
+    accepted = AcceptedTokens([KEY.public_key()], (ISSUER,), (AUDIENCE,), CLAIM, "x")
+    asked = ServiceAccountAuthenticator(accepted, objects.find, lambda: now[0])
     assert await shown(asked, issued()) is not None
     now[0] = NOW + 7200
     with pytest.raises(Unauthorized):

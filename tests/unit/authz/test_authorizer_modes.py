@@ -1,4 +1,4 @@
-"""Who may do what, as far as it is fixed; and how the answers of several are put together. Row O03."""
+"""The authorizers of the modes, those that are always there, and how their answers are joined. Row O03."""
 
 from __future__ import annotations
 
@@ -15,8 +15,15 @@ from apiserver.authz.attributes import (
     Verdict,
     forbidden,
 )
-from apiserver.authz.authorizer_modes import ALWAYS_ALLOW, ALWAYS_DENY, NODE, RBAC, authorization
-from apiserver.authz.fixed import authorize_health, authorize_masters
+from apiserver.authz.authorizer_modes import (
+    ALWAYS_ALLOW,
+    ALWAYS_DENY,
+    NODE,
+    RBAC,
+    authorize_health,
+    authorize_masters,
+    build_authorizers,
+)
 from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleSet, all_rules
 from apiserver.errors import Forbidden
 from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo
@@ -52,16 +59,16 @@ def test_masters_may_do_everything(user: UserInfo, decision: Decision) -> None:
         assert authorize_masters(attributes).decision is decision
 
 
-# ---- probes, before there are rules
+# ---- health, before the default roles are stored
 
 
 @pytest.mark.parametrize("where", ["/healthz", "/livez", "/readyz"])
 def test_everybody_may_read_health_until_the_default_roles_are_stored(where: str) -> None:
-    begun = False
-    ask = authorize_health(lambda: begun)
+    has_roles = False
+    ask = authorize_health(lambda: has_roles)
     assert ask(path(NOBODY, where)).decision is Decision.ALLOW
     assert ask(path(NOBODY, where, "post")) is NO_OPINION
-    begun = True
+    has_roles = True
     assert ask(path(NOBODY, where)) is NO_OPINION
 
 
@@ -86,15 +93,17 @@ MODE_DECISIONS: Final = {
 
 @pytest.mark.parametrize(("modes", "verdict"), MODE_DECISIONS.values(), ids=MODE_DECISIONS)
 def test_modes(modes: list[str], verdict: Verdict) -> None:
-    made = authorization(modes, "rbac.authorization.k8s.io", lambda: True)
-    assert made.chain(configmaps(BOB)) == verdict
-    assert made.chain(configmaps(ADMIN)) == ALLOW, "masters may whatever the modes are"
+    authorizers = build_authorizers(modes, "rbac.authorization.k8s.io", lambda: True)
+    assert authorizers.chain(configmaps(BOB)) == verdict
+    assert authorizers.chain(configmaps(ADMIN)) == ALLOW, "masters may whatever the modes are"
 
 
 def test_modes_know_their_rules() -> None:
     group = "rbac.authorization.k8s.io"
-    assert authorization([RBAC], group, lambda: True).rules(BOB, "default") == RuleSet([], [], False, [])
-    everything = authorization([ALWAYS_ALLOW], group, lambda: True).rules(BOB, "default")
+    assert build_authorizers([RBAC], group, lambda: True).rule_resolver(BOB, "default") == RuleSet(
+        [], [], False, []
+    )
+    everything = build_authorizers([ALWAYS_ALLOW], group, lambda: True).rule_resolver(BOB, "default")
     assert everything.resource_rules == [ResourceRule(("*",), ("*",), ("*",))]
     assert everything.non_resource_rules == [NonResourceRule(("*",), ("*",))]
 

@@ -1,7 +1,7 @@
 """The built-in types as data: that each entry is whole, and that together they make sense.
 
 Names, scopes, short names and categories are those of Kubernetes' own discovery (release 1.34); rows A01,
-C07, I18. What the rules of each type say is told in `tests/unit/rules`.
+C07, I18. What the rules of each type say is told in the tests beside it.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def checked(resource: ServedResource) -> dict[str, Any]:
 
 def ruled(resource: ServedResource) -> dict[str, Any]:
     """The least document as the rules see it: of the stored version, and with its identity."""
-    document = resource.to_stored(checked(resource))
+    document = resource.codec.to_hub(checked(resource))
     document["metadata"] |= {"uid": UID, "creationTimestamp": "2026-01-01T00:00:00Z"}
     return document
 
@@ -290,7 +290,7 @@ def test_selectable_fields_are_fields(resource: ServedResource) -> None:
     """Row I18. Every one of them is a field of the stored form, and absent ones are texts too."""
     always = {"metadata.name", "metadata.namespace"} if resource.is_namespaced else {"metadata.name"}
     assert resource.known_fields == always | set(resource.selectable_fields)
-    stored = next(r for r in TABLE.resources if not r.conversion and is_stored_as(resource, r))
+    stored = next(r for r in TABLE.resources if not r.codec.converts_hub and is_stored_as(resource, r))
     for name, get in resource.selectable_fields.items():
         path = READ_AS.get(name, name.replace("regarding.", "involvedObject.")).split(".")
         assert leads_somewhere(stored.schema(), path), name
@@ -341,7 +341,7 @@ def test_hooks_take_the_least_object(resource: ServedResource) -> None:
         assert strategy.grace_period_s(document, None) >= 0
     if strategy.mark_deleted is not None:
         strategy.mark_deleted(document, "2026-01-01T00:00:00Z")
-    shown = resource.from_stored(document)
+    shown = resource.codec.from_hub(document)
     assert resource.check(shown) == []
 
 
@@ -445,7 +445,7 @@ def written(manifest: Manifest, *, has_status: bool) -> tuple[ServedResource, di
         del document["status"]
     resource.check(document)
     document["metadata"]["uid"] = UID
-    return resource, resource.to_stored(document)
+    return resource, resource.codec.to_hub(document)
 
 
 @pytest.mark.parametrize("manifest", WITH_STATUS, ids=lambda each: each.id)

@@ -320,7 +320,7 @@ def shown(resource: ServedResource, document: Document) -> None:
 def created(resource: ServedResource, document: Document) -> Document:
     """As it would be stored, after all that is done with a new object."""
     strategy = resource.strategy
-    document = resource.to_stored(copy.deepcopy(document))
+    document = resource.codec.to_hub(copy.deepcopy(document))
     strategy.prepare_create(document)
     if strategy.stamp_create is not None:
         strategy.stamp_create(STAMP, document)
@@ -337,7 +337,7 @@ def updates(resource: ServedResource) -> list[UpdateStrategy]:
 
 
 def updated(resource: ServedResource, rules: UpdateStrategy, new: Document, old: Document) -> None:
-    new, old = resource.to_stored(copy.deepcopy(new)), copy.deepcopy(old)
+    new, old = resource.codec.to_hub(copy.deepcopy(new)), copy.deepcopy(old)
     object_meta.prepare_update(new["metadata"], old["metadata"])
     rules.prepare(new, old)
     if rules.stamp is not None:
@@ -378,10 +378,10 @@ def test_rules_answer_whatever_passes_the_schema(resource: ServedResource, seed:
     shown(resource, new)
     before = created(resource, new)
     stored(resource, before)
-    again = resource.from_stored(copy.deepcopy(before))
+    again = resource.codec.from_hub(copy.deepcopy(before))
     resource.check(again)
     shown(resource, again)
     if old is not None:
-        before = resource.to_stored(copy.deepcopy(old))
+        before = resource.codec.to_hub(copy.deepcopy(old))
     for rules in updates(resource):
         updated(resource, rules, new, before)

@@ -11,10 +11,12 @@ import pytest
 
 from apiserver import EMULATED_VERSION
 from apiserver.brand import Brand
-from apiserver.catalogue.subresources import _SCALE, SCALE, SCALE_SUBRESOURCE, text_at
+from apiserver.catalogue.common.workloads import SCALE_SUBRESOURCE
+from apiserver.catalogue.core.replication_controllers import _SCALE
+from apiserver.catalogue.subresources import SCALE, text_at
 from apiserver.errors import Invalid
 from apiserver.handlers.subresources.scale import scale_of
-from apiserver.handlers.virtual_kinds import spoken_types
+from apiserver.handlers.virtual_kinds import virtual_kinds
 from apiserver.registry.served_resource import ScaleFields, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Kind, Schema
@@ -63,7 +65,7 @@ SHOWN: Final[dict[str, tuple[ScaleFields, dict[str, Any], dict[str, Any], tuple[
 
 @pytest.fixture(scope="module")
 def scale() -> ServedResource:
-    return spoken_types(BuiltinSchemas(EMULATED_VERSION), Brand())[SCALE]
+    return virtual_kinds(BuiltinSchemas(EMULATED_VERSION), Brand())[SCALE]
 
 
 WIDGETS: Final = ServedResource(

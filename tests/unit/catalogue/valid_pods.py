@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
-from apiserver.catalogue.core.pods.validation import DEFAULTS
+from apiserver.catalogue.pod_specs.defaults import DEFAULTS
 from apiserver.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import SchemaCompiler, Walk
+from apiserver.schema.compile import CompiledSchema, SchemaCompiler
 
 Document: TypeAlias = dict[str, Any]
 # Field, reason without `FieldValue`, and a part of the message.
@@ -20,8 +20,8 @@ RELEASE = (1, 34)
 
 
 @cache
-def _walk(kind: str) -> Walk:
-    return SchemaCompiler(DEFAULTS).of(BuiltinSchemas(RELEASE).get(f"io.k8s.api.core.v1.{kind}"))
+def _walk(kind: str) -> CompiledSchema:
+    return SchemaCompiler(DEFAULTS).compile(BuiltinSchemas(RELEASE).get(f"io.k8s.api.core.v1.{kind}"))
 
 
 def decoded(document: Document, kind: str = "Pod") -> Document:

@@ -16,13 +16,14 @@ from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.comprehensions import BINDINGS
 from apiserver.cel.library.kubernetes import KUBERNETES
+from apiserver.schema.extensions import Extensions
 
 Schema = dict[str, Any]
 UNLIMITED: Final = None
 
 
 def worst_cost(schema: Schema, rule: str) -> int:
-    type_ = SchemaTypes("kubernetes").of(schema, "self")
+    type_ = SchemaTypes(Extensions("kubernetes")).of(schema, "self")
     assert type_ is not None
     environment = Environment({"self": type_, "oldSelf": type_}, (*KUBERNETES, BINDINGS))
     return estimate(environment.check(rule).node, type_).high

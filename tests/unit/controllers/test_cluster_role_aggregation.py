@@ -14,7 +14,8 @@ import pytest
 from apiserver.authz.rbac.rules import PolicyRule
 from apiserver.brand import Brand
 from apiserver.controllers.cluster_role_aggregation import ClusterRole, ClusterRoleAggregation, aggregated
-from apiserver.meta.options import WriteOptions
+from apiserver.registry.served_resource import ServedTable
+from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore
 from storage.interface import VALUE_BYTES_MAX
 from tests.support.eventually import eventually
@@ -140,14 +141,14 @@ async def test_neither_damage_nor_size_stops_the_others(store: EmbeddedStore) ->
                 document["rules"] = [rule(name[0] * size).document()]
             if selector:
                 document["aggregationRule"] = {"clusterRoleSelectors": [of(selector)]}
-            await registry.create(roles, "", document, WriteOptions())
+            await registry.create(WriteRequest(resource=roles, namespace=""), Draft(document))
 
         await create("a", "all", size=VALUE_BYTES_MAX // 2)
         await create("b", "all", size=VALUE_BYTES_MAX // 2)
         await create("c", "some")
         await create("all-of-them", selector="all")
         await create("some-of-them", selector="some")
-        running = asyncio.create_task(ClusterRoleAggregation(registry, lambda: TABLE, Brand()).run())
+        running = asyncio.create_task(ClusterRoleAggregation(registry, ServedTable(TABLE), Brand()).run())
 
         def is_aggregated() -> bool:
             found = registry.cache.get_cached(registry.key(roles, "", "some-of-them"))

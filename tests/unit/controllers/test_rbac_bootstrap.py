@@ -1,4 +1,4 @@
-"""The default roles and bindings are made in a store: by several servers at once, and in spite of damage.
+"""The default roles and bindings are created and reconciled: by several servers at once, and despite damage.
 
 Source: k8s.io/kubernetes, pkg/registry/rbac/rest/storage_rbac.go.
 """
@@ -13,8 +13,8 @@ import pytest
 from apiserver.authz.rbac.defaults import default_documents
 from apiserver.brand import Brand
 from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
-from apiserver.meta.options import WriteOptions
 from apiserver.registry.store import Registry
+from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from storage.interface import VALUE_BYTES_MAX
@@ -27,7 +27,7 @@ NAME: Final = "system:basic-user"
 ROLES: Final = resource("clusterroles")
 
 
-def beginning() -> RbacBootstrapHook:
+def hook() -> RbacBootstrapHook:
     (found,) = rbac_bootstrap_hooks(TABLE, Brand())
     return found
 
@@ -38,7 +38,7 @@ async def role(registry: Registry, name: str = NAME) -> Document:
 
 async def test_what_they_need_is_made_with_them(store: EmbeddedStore) -> None:
     async with server(store) as registry:
-        await beginning().make(registry)
+        await hook().run(registry)
         await registry.get(resource("namespaces", ""), "", "kube-public")
         await registry.get(resource("roles"), "kube-public", "system:controller:bootstrap-signer")
         assert await store.count(prefix_range(f"{PREFIX}/")) == len(default_documents(Brand())) + 2
@@ -46,24 +46,27 @@ async def test_what_they_need_is_made_with_them(store: EmbeddedStore) -> None:
 
 async def test_what_is_as_it_should_be_is_not_written(store: EmbeddedStore) -> None:
     async with server(store) as registry:
-        await beginning().make(registry)
+        await hook().run(registry)
         revision = await store.current_revision()
-        await beginning().make(registry)
+        await hook().run(registry)
         assert await store.current_revision() == revision
 
 
 async def test_several_servers_make_them_at_once(store: EmbeddedStore) -> None:
     async with server(store) as one, server(store) as other, server(store) as third:
-        await asyncio.gather(*(beginning().make(each) for each in (one, other, third)))
+        await asyncio.gather(*(hook().run(each) for each in (one, other, third)))
         assert await store.current_revision() == len(default_documents(Brand())) + 2 + 1
 
 
 async def test_several_servers_add_what_is_missing_once(store: EmbeddedStore) -> None:
     async with server(store) as one, server(store) as other:
-        await beginning().make(one)
+        await hook().run(one)
         rules = (await role(one))["rules"]
-        await one.update(ROLES, "", NAME, lambda found: {**found.document(), "rules": []}, WriteOptions())
-        await asyncio.gather(*(beginning().make(each) for each in (one, other)))
+        await one.update(
+            WriteRequest(resource=ROLES, namespace="", name=NAME),
+            lambda found: Draft({**found.document(), "rules": []}),
+        )
+        await asyncio.gather(*(hook().run(each) for each in (one, other)))
         found = (await role(other))["rules"]
         assert len(found) == sum(len(rule["resources"]) for rule in rules)
 
@@ -71,20 +74,16 @@ async def test_several_servers_add_what_is_missing_once(store: EmbeddedStore) ->
 async def test_several_servers_remake_a_binding_at_once(store: EmbeddedStore) -> None:
     bindings = resource("clusterrolebindings")
     async with server(store) as one, server(store) as other:
+        role_ref = {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "cluster-admin",
+        }
         await one.create(
-            bindings,
-            "",
-            {
-                "metadata": {"name": NAME},
-                "roleRef": {
-                    "apiGroup": "rbac.authorization.k8s.io",
-                    "kind": "ClusterRole",
-                    "name": "cluster-admin",
-                },
-            },
-            WriteOptions(),
+            WriteRequest(resource=bindings, namespace=""),
+            Draft({"metadata": {"name": NAME}, "roleRef": role_ref}),
         )
-        await asyncio.gather(*(beginning().make(each) for each in (one, other)))
+        await asyncio.gather(*(hook().run(each) for each in (one, other)))
         assert (await other.get(bindings, "", NAME)).document()["roleRef"]["name"] == NAME
 
 
@@ -102,9 +101,9 @@ async def test_a_damaged_one_keeps_nothing_else_from_being_made(
 ) -> None:
     await store.create(f"{PREFIX}/rbac.authorization.k8s.io/clusterroles/{NAME}", value)
     async with server(store) as registry:
-        await beginning().make(registry)
+        await hook().run(registry)
         assert (await role(registry, "system:discovery"))["rules"]
-    assert f"ClusterRole/{NAME} cannot be set right" in caplog.text
+    assert f"ClusterRole/{NAME} cannot be reconciled" in caplog.text
 
 
 async def test_one_without_room_for_more_is_left(
@@ -112,7 +111,9 @@ async def test_one_without_room_for_more_is_left(
 ) -> None:
     async with server(store) as registry:
         rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["x" * (VALUE_BYTES_MAX - 400)]}
-        await registry.create(ROLES, "", {"metadata": {"name": NAME}, "rules": [rule]}, WriteOptions())
-        await asyncio.wait_for(beginning().make(registry), 10)
+        await registry.create(
+            WriteRequest(resource=ROLES, namespace=""), Draft({"metadata": {"name": NAME}, "rules": [rule]})
+        )
+        await asyncio.wait_for(hook().run(registry), 10)
         assert (await role(registry))["rules"] == [rule]
-    assert f"ClusterRole/{NAME} cannot be set right" in caplog.text
+    assert f"ClusterRole/{NAME} cannot be reconciled" in caplog.text

@@ -12,7 +12,7 @@ import pytest
 
 from apiserver.authz.attributes import Attributes, Decision
 from apiserver.authz.rbac.authorizer import RbacAuthorizer
-from apiserver.authz.rbac.policy import Policy
+from apiserver.authz.rbac.policy import RbacPolicy
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.vocabulary import Document, UserInfo
 from storage.embedded import EmbeddedStore
@@ -72,7 +72,7 @@ JUNK: Final[dict[str, tuple[str, object]]] = {
 async def test_what_is_no_role_or_binding_gives_nobody_anything_and_stops_nothing(
     store: EmbeddedStore, caplog: pytest.LogCaptureFixture, place: str, document: object
 ) -> None:
-    policy = Policy(GROUP)
+    policy = RbacPolicy(GROUP)
     authorize = RbacAuthorizer(policy)
     await put(store, "clusterroles/reader", named("reader", rules=[RULE]))
     await put(
@@ -82,9 +82,9 @@ async def test_what_is_no_role_or_binding_gives_nobody_anything_and_stops_nothin
     )
     await put(store, place, document)  # there when it begins
     async with server(store) as registry:
-        follower = RbacPolicyInformer(registry, TABLE, GROUP, policy)
-        running = asyncio.create_task(follower.run())
-        await asyncio.wait_for(follower.wait_until_complete(), 10)
+        informer = RbacPolicyInformer(registry, TABLE, GROUP, policy)
+        running = asyncio.create_task(informer.run())
+        await asyncio.wait_for(informer.wait_until_complete(), 10)
         await put(store, place + "-later", document)
         # Of the same kind, so that it comes later.
         kind, _, rest = place.partition("/")
@@ -107,7 +107,7 @@ async def test_what_is_no_role_or_binding_gives_nobody_anything_and_stops_nothin
 
 
 async def test_a_role_that_is_damaged_gives_nothing_any_more(store: EmbeddedStore) -> None:
-    policy = Policy(GROUP)
+    policy = RbacPolicy(GROUP)
     authorize = RbacAuthorizer(policy)
     revision = await put(store, "clusterroles/reader", named("reader", rules=[RULE]))
     await put(store, "clusterrolebindings/x", named("x", TO, ALICE))

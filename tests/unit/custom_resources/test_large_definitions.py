@@ -1,4 +1,4 @@
-"""Definitions of thousands of columns or hundreds of versions: what takes long is done aside, or in parts.
+"""Definitions of thousands of columns or hundreds of versions: long work is done in a thread, or in parts.
 
 Rows D10, S02. Kubernetes has no bound but the size of a definition.
 """
@@ -13,7 +13,7 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.custom_resources.columns import COMPILED_INLINE_MAX
-from apiserver.custom_resources.resources import CustomResourceFactory, ServedKind, served
+from apiserver.custom_resources.resources import CustomResourceFactory, DefinedResources
 from apiserver.custom_resources.schemas import DefinitionSource
 from apiserver.custom_resources.version_codec import DefinitionReader
 from apiserver.endpoints.representation.form_cache import FormCaches
@@ -33,18 +33,18 @@ def _stored(document: dict[str, Any], revision: int = 7) -> StoredObject:
     return StoredObject.of(Stored("/registry/definition", encode(document, HEAD), revision, revision))
 
 
-def _with_columns(count: int) -> ServedKind:
+def _with_columns(count: int) -> DefinedResources:
     columns = [{"name": f"C{n}", "type": "integer", "jsonPath": f".spec.n{n}"} for n in range(count)]
     document = definition("example.com", version(additionalPrinterColumns=columns))
     document["status"] = {"acceptedNames": document["spec"]["names"]}
-    workshop = CustomResourceFactory(
-        Brand(),
+    factory = CustomResourceFactory(
+        brand=Brand(),
         meta=lambda: cast(Schema, None),
         definitions=cast(DefinitionReader, None),
-        room=FormCaches(),
+        view_cache=FormCaches().objects,
         webhook=lambda described: pytest.fail("there is none"),
     )
-    return served(_stored(document), document, workshop)
+    return factory.create(_stored(document), document)
 
 
 def test_thousands_of_paths_are_compiled_by_a_preparation_and_not_before_it_runs() -> None:
@@ -69,7 +69,7 @@ def test_thousands_of_paths_are_compiled_by_a_preparation_and_not_before_it_runs
 def test_rows_of_thousands_of_cells_are_encoded_a_few_at_a_time(columns: int, objects_at_once: int) -> None:
     """Others have their turns between two slices, be they empty."""
     resource = _with_columns(columns - 1).stored
-    encoder = TableEncoder(resource, Brand(), "v1", "", now=lambda: 0.0, kept=FormCaches())
+    encoder = TableEncoder(resource, Brand(), "v1", "", now=lambda: 0.0, caches=FormCaches())
     documents = [{"metadata": {"name": f"o{n}"}, "spec": {"n1": n}} for n in range(8)]
     objects = [
         StoredObject.of(Stored(f"/registry/o{n}", encode(each, ROW_HEAD), 7, 7))
@@ -88,8 +88,8 @@ def _many_versions() -> dict[str, Any]:
 
 
 FORMS: Final = {
-    "as we write it": lambda document: encode(document, HEAD),
-    "as somebody else does": lambda document: (
+    "as our encoder writes it": lambda document: encode(document, HEAD),
+    "as another encoder does": lambda document: (
         HEAD
         + orjson.dumps(document["metadata"])
         + b","
@@ -106,7 +106,7 @@ def test_each_of_many_versions_is_read_in_any_encoding(form: str) -> None:
         assert source.version(each["name"]) == (each, False)
     # Another text that says the same, in which all stand elsewhere.
     document["metadata"]["annotations"] = {"a": orjson.dumps(document["spec"]["versions"][5]).decode()}
-    source.found = StoredObject.of(Stored("/registry/definition", FORMS[form](document), 8, 8))
+    source.stored = StoredObject.of(Stored("/registry/definition", FORMS[form](document), 8, 8))
     for each in document["spec"]["versions"][:20]:
         assert source.version(each["name"]) == (each, False)
 

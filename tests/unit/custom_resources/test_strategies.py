@@ -1,32 +1,36 @@
-"""Rules of custom resources that take long: others need not wait for them. Rows R33, R34."""
+"""Rules of custom resources that take long are evaluated in a thread. Rows R33, R34."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import time
 from typing import Any, Final
 
 import pytest
 
-from apiserver.apiextensions.schema_rules.validator import Rules
+from apiserver.apiextensions.schema_rules.validator import RuleValidator
 from apiserver.custom_resources.strategies import CustomResourceStrategies
-from apiserver.registry import offload
-from apiserver.registry.strategy import Strategy, TakesLong, others_wait
+from apiserver.registry.findings import TakesLong
+from apiserver.registry.offload import Offload
+from apiserver.registry.size_class import SizeClass
+from apiserver.registry.strategy import Strategy
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.custom import CustomSchema
 from tests.unit.apiextensions.schema_rules.schemas import INT, Schema, array_of, object_of, ruled
 
 META: Final = BuiltinSchemas((1, 34)).get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
-EASY: Final = ruled(array_of(INT), "self.all(x, x > 0)")
-DEAR: Final = array_of(ruled(array_of(INT), "self.all(x, self.all(y, x <= y || y <= x))"))
+CHEAP: Final = ruled(array_of(INT), "self.all(x, x > 0)")
+EXPENSIVE: Final = array_of(ruled(array_of(INT), "self.all(x, self.all(y, x <= y || y <= x))"))
 
 
 def strategy(spec: Schema) -> Strategy:
     schema = object_of(spec=spec)
     custom = CustomSchema(schema, vendor="kubernetes", meta=META)
-    rules = Rules(schema, vendor="kubernetes")
-    made = CustomResourceStrategies(lambda: custom, lambda: rules, has_status=False, scale=None)
-    return made.strategy(takes_long=False)
+    rules = RuleValidator(schema, vendor="kubernetes")
+    strategies = CustomResourceStrategies(lambda: custom, lambda: rules, has_status=False, scale=None)
+    return strategies.of_resource(is_costly=False)
 
 
 def document(spec: Any) -> dict[str, Any]:
@@ -34,7 +38,7 @@ def document(spec: Any) -> dict[str, Any]:
 
 
 async def longest_wait_s(work: asyncio.Task[Any]) -> float:
-    """The longest time, of this process, that others had to wait for their turn while `work` was done."""
+    """The longest time, of this process's CPU, that the event loop was blocked while `work` was done."""
     longest, last = 0.0, time.process_time()
     while not work.done():
         await asyncio.sleep(0.001)
@@ -45,32 +49,65 @@ async def longest_wait_s(work: asyncio.Task[Any]) -> float:
 
 async def test_rules_that_take_long_are_evaluated_in_the_thread() -> None:
     new = document([list(range(250))] * 30)
+    evaluate = strategy(EXPENSIVE).expressions
+    assert evaluate is not None
     started = time.process_time()
-    work = asyncio.create_task(offload.run(False, strategy(DEAR).validate_create, new))
+    bounded = Offload().run_bounded(SizeClass.SMALL, lambda is_bounded: evaluate(new, None, (), is_bounded))
+    work = asyncio.create_task(bounded)
     waited_s = await longest_wait_s(work)
-    errors = work.result()
-    assert "running out of cost budget" in errors[-1].message
+    assert "running out of cost budget" in work.result().errors[-1].message
     assert waited_s < (time.process_time() - started) / 3
 
 
 async def test_an_update_is_validated_the_same_in_the_thread() -> None:
     new, old = document([list(range(250)), [1]]), document([[1]])
-    validate = strategy(array_of(ruled(array_of(INT), "self.all(x, self.all(y, x == y))"))).update.validate
-    assert [str(error) for error in await offload.run(False, validate, new, old)] == [
+    evaluate = strategy(array_of(ruled(array_of(INT), "self.all(x, self.all(y, x == y))"))).update.expressions
+    assert evaluate is not None
+    found = await Offload().run_bounded(
+        SizeClass.SMALL, lambda is_bounded: evaluate(new, old, (), is_bounded)
+    )
+    assert [str(error) for error in found.errors] == [
         "spec[0]: Invalid value: failed rule: self.all(x, self.all(y, x == y))"
     ]
 
 
-@pytest.mark.parametrize(("spec", "takes_long"), [(EASY, False), (DEAR, True)])
+@pytest.mark.parametrize(
+    ("spec", "takes_long"), [(CHEAP, False), (EXPENSIVE, True)], ids=["cheap rules", "expensive rules"]
+)
 def test_bounded_evaluation_raises_if_it_takes_long(spec: Schema, takes_long: bool) -> None:
-    validate, new = strategy(spec).validate_create, document([0] if spec is EASY else [list(range(250))] * 30)
-    before = others_wait.set(True)
-    try:
-        if takes_long:
-            with pytest.raises(TakesLong):
-                validate(new)
-        else:
-            assert len(validate(new)) == 1
-    finally:
-        others_wait.reset(before)
-    assert validate(new)
+    evaluate, new = strategy(spec).expressions, document([0] if spec is CHEAP else [list(range(250))] * 30)
+    assert evaluate is not None
+    if takes_long:
+        with pytest.raises(TakesLong):
+            evaluate(new, None, (), True)
+    else:
+        assert len(evaluate(new, None, (), True).errors) == 1
+    assert evaluate(new, None, (), False).errors
+
+
+REFUSED: Final = 100_000
+BLOCKS_MAX: Final = 1_000
+
+
+def test_refused_updates_leave_nothing_in_memory() -> None:
+    """Warnings are of rules that an update leaves broken as they were; a refused one keeps none of them."""
+    spec = object_of(stale=ruled(INT, "self > 0"), fresh=INT)
+    update = strategy(spec).update
+    assert update.expressions is not None
+    old = document({"stale": 0, "fresh": 1})
+
+    def refuse() -> None:
+        new = document({"stale": 0, "fresh": 2})
+        assert update.expressions is not None
+        findings = update.expressions(new, old, update.validate(new, old), True)
+        assert not findings.errors
+        assert len(findings.warnings) == 1
+
+    for _ in range(1_000):
+        refuse()
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(REFUSED):
+        refuse()
+    gc.collect()
+    assert sys.getallocatedblocks() - before < BLOCKS_MAX

@@ -1,4 +1,4 @@
-"""Custom resources as they are stored, and shown: pruned, complete, in any version, mostly copied."""
+"""Custom resources as they are stored and as they are shown: pruned, defaulted, converted, mostly copied."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.custom_resources.version_codec import CustomResourceCodec, Family
+from apiserver.custom_resources.version_codec import CreationGuards, CustomResourceCodec, DefinitionVersions
 from apiserver.errors import Forbidden, NoSuchEndpoint
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.compile import TypeMismatch
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, GroupResource
 from storage.interface import Stored
 from storage.watch_cache import KeyVersion
 
 GROUP: Final = "example.com"
+WIDGETS: Final = GroupResource(GROUP, "widgets")
 KEY: Final = "/registry/example.com/widgets/default/a"
 
 
 def _schema(fields: set[str], defaults: dict[str, Any]) -> Callable[[Document], bool]:
-    """What prunes and completes documents that have these fields in their spec."""
+    """Returns what prunes and defaults documents that have these fields in their spec."""
 
     def prune_and_default(document: Document) -> bool:
         spec = document.setdefault("spec", {})
@@ -43,19 +44,19 @@ class _ViewCache:
     def __init__(self, *, is_full: bool = False) -> None:
         self.is_full = is_full
 
-    def keep(self, found: StoredObject, key: object, form: Any, size: int) -> None:
+    def put(self, obj: StoredObject, key: object, form: Any, size: int) -> None:
         if not self.is_full:
-            found.forms = {**(found.forms or {}), key: form}
+            obj.forms = {**(obj.forms or {}), key: form}
 
 
 class _Webhook:
-    """Turns `spec.a` into `spec.b`. asked: about how many objects, each time."""
+    """Turns `spec.a` into `spec.b`. requested: how many objects, each time."""
 
     def __init__(self) -> None:
-        self.asked: list[int] = []
+        self.requested: list[int] = []
 
     async def convert(self, objects: Sequence[Document], desired: str) -> list[Document]:
-        self.asked.append(len(objects))
+        self.requested.append(len(objects))
         return [
             {**each, "apiVersion": desired, "spec": {"b": each["spec"].get("a", each["spec"].get("b"))}}
             for each in objects
@@ -63,7 +64,7 @@ class _Webhook:
 
 
 class _Cache:
-    """Where the definition is looked for: what is cached, and what is stored."""
+    """The definition as it is cached, and as it is stored."""
 
     def __init__(
         self, cached: KeyVersion[StoredObject] | None, stored: KeyVersion[StoredObject] | None
@@ -77,25 +78,26 @@ class _Cache:
         return self._stored
 
 
-def _family(
+def _versions(
     *,
     stored: str = "v1",
     webhook: _Webhook | None = None,
-    room: _ViewCache | None = None,
-    cache: _Cache | None = None,
+    view_cache: _ViewCache | None = None,
     v1: Callable[[Document], bool] | None = None,
-) -> Family:
-    return Family(
-        GROUP,
-        "Widget",
-        "widgets",
-        {"v1": v1 or _schema({"a", "both"}, {}), "v2": _schema({"b", "both"}, {"b": "late"})},
-        stored=stored,
+) -> DefinitionVersions:
+    return DefinitionVersions(
+        group_resource=WIDGETS,
+        kind="Widget",
+        schemas={"v1": v1 or _schema({"a", "both"}, {}), "v2": _schema({"b", "both"}, {"b": "late"})},
+        storage_version=stored,
         webhook=webhook,
-        key="/registry/definition",
-        definitions=cache or _Cache(None, None),
-        room=room or _ViewCache(),
+        view_cache=view_cache or _ViewCache(),
+        guards=_guards(_Cache(None, None)),
     )
+
+
+def _guards(cache: _Cache) -> CreationGuards:
+    return CreationGuards(WIDGETS, "/registry/definition", cache)
 
 
 def _found(version: str, **spec: Any) -> StoredObject:
@@ -104,14 +106,14 @@ def _found(version: str, **spec: Any) -> StoredObject:
     return StoredObject.of(Stored(KEY, encode(document, head), 7, 7))
 
 
-def _now(keeping: CustomResourceCodec, found: StoredObject) -> StoredObject:
-    shown = keeping.shown(found)
-    assert shown is not None
-    return shown
+def _cached_view(codec: CustomResourceCodec, found: StoredObject) -> StoredObject:
+    view = codec.cached_view(found)
+    assert view is not None
+    return view
 
 
 def test_an_object_that_conforms_is_its_own_view() -> None:
-    """Issue 6: reads copy bytes, as of built-in types; it is looked at once."""
+    """Reads copy bytes, as those of built-in types do; the object is examined once."""
     examined = 0
 
     def counting(document: Document) -> bool:
@@ -119,10 +121,10 @@ def test_an_object_that_conforms_is_its_own_view() -> None:
         examined += 1
         return False
 
-    keeping = CustomResourceCodec(_family(v1=counting), "v1")
+    codec = CustomResourceCodec(_versions(v1=counting), "v1")
     found = _found("v1", a="x")
-    assert _now(keeping, found) is found
-    assert _now(keeping, found) is found
+    assert _cached_view(codec, found) is found
+    assert _cached_view(codec, found) is found
     assert examined == 1
 
 
@@ -135,11 +137,11 @@ def test_an_object_that_conforms_is_its_own_view() -> None:
 def test_a_view_conforms_to_the_schema_of_its_version(
     spec: dict[str, str], stored_in: str, version: str, is_full: bool
 ) -> None:
-    """By the stored version's first, then by the version's own; v0 is one that is gone."""
-    keeping = CustomResourceCodec(_family(room=_ViewCache(is_full=is_full)), version)
+    """The schema of the stored version applies first, then the view's own; v0 has been removed."""
+    codec = CustomResourceCodec(_versions(view_cache=_ViewCache(is_full=is_full)), version)
     found = _found(stored_in, **spec)
-    shown = _now(keeping, found)
-    document = shown.document()
+    view = _cached_view(codec, found)
+    document = view.document()
     fields = {"v1": {"a", "both"}, "v2": {"b", "both"}}
     kept = set(spec) & fields[version] & fields.get(stored_in, set(spec))
     expected = {name: spec[name] for name in kept}
@@ -148,43 +150,44 @@ def test_a_view_conforms_to_the_schema_of_its_version(
     assert document["spec"] == expected
     assert (document["apiVersion"], document["kind"]) == (f"{GROUP}/{version}", "Widget")
     assert document["metadata"] == {"resourceVersion": "7", "name": "a", "uid": "u"}
-    assert _now(keeping, shown) is shown
-    assert _now(keeping, found).json == shown.json
-    assert (_now(keeping, found) is shown) or is_full
+    assert _cached_view(codec, view) is view
+    assert _cached_view(codec, found).json == view.json
+    assert (_cached_view(codec, found) is view) or is_full
 
 
 async def test_a_webhook_converts_all_objects_at_once_and_each_once() -> None:
     webhook = _Webhook()
-    keeping = CustomResourceCodec(_family(webhook=webhook), "v2")
+    codec = CustomResourceCodec(_versions(webhook=webhook), "v2")
     objects = [_found("v1", a="1"), _found("v2", b="2"), _found("v1", a="3")]
-    assert keeping.shown(objects[0]) is None
-    shown = await keeping.show(objects)
-    assert [each.document()["spec"] for each in shown] == [{"b": "1"}, {"b": "2"}, {"b": "3"}]
-    assert webhook.asked == [2]
-    assert [each.json for each in await keeping.show(objects)] == [each.json for each in shown]
-    assert _now(keeping, objects[0]) is shown[0]
-    assert webhook.asked == [2]
+    assert codec.cached_view(objects[0]) is None
+    views = await codec.views(objects)
+    assert [each.document()["spec"] for each in views] == [{"b": "1"}, {"b": "2"}, {"b": "3"}]
+    assert webhook.requested == [2]
+    assert [each.json for each in await codec.views(objects)] == [each.json for each in views]
+    assert _cached_view(codec, objects[0]) is views[0]
+    assert webhook.requested == [2]
 
 
 async def test_objects_are_encoded_in_the_storage_version() -> None:
     document = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"a": "x"}}
     before = orjson.dumps(document)
-    assert await CustomResourceCodec(_family(), "v1").to_stored(document) is document
-    renamed = await CustomResourceCodec(_family(stored="v2"), "v1").to_stored(document)
+    assert orjson.loads(await CustomResourceCodec(_versions(), "v1").encode(document)) == document
+    renamed = orjson.loads(await CustomResourceCodec(_versions(stored="v2"), "v1").encode(document))
     assert (renamed["apiVersion"], renamed["spec"]) == (f"{GROUP}/v2", {"b": "late"})
-    converted = await CustomResourceCodec(_family(stored="v2", webhook=_Webhook()), "v1").to_stored(document)
+    by_webhook = CustomResourceCodec(_versions(stored="v2", webhook=_Webhook()), "v1")
+    converted = orjson.loads(await by_webhook.encode(document))
     assert (converted["apiVersion"], converted["spec"]) == (f"{GROUP}/v2", {"b": "x"})
     assert orjson.dumps(document) == before
 
 
 def test_an_object_of_other_types_than_the_schema_has_is_its_own_view() -> None:
-    """It was let in when less was checked: a read must not fail for it."""
+    """It was stored when less was checked: a read must not fail for it."""
 
     def refuse(document: Document) -> bool:
         raise TypeMismatch("no")
 
     found = _found("v1", a="x")
-    assert _now(CustomResourceCodec(_family(v1=refuse), "v1"), found) is found
+    assert _cached_view(CustomResourceCodec(_versions(v1=refuse), "v1"), found) is found
 
 
 # ---- what must hold when an object is created
@@ -197,7 +200,7 @@ def _definition(revision: int, **meta: str) -> KeyVersion[StoredObject]:
 
 
 async def test_a_create_depends_on_the_definition_as_it_was_seen() -> None:
-    guard = await _family(cache=_Cache(_definition(5), _definition(6))).guard("a")
+    guard = await _guards(_Cache(_definition(5), _definition(6))).create("a")
     assert (guard.condition.key, guard.condition.mod_revision) == ("/registry/definition", 5)
     assert (await guard.renew()).mod_revision == 6
 
@@ -205,9 +208,9 @@ async def test_a_create_depends_on_the_definition_as_it_was_seen() -> None:
 async def test_a_create_is_refused_while_the_definition_goes_and_after() -> None:
     going = _definition(5, deletionTimestamp="2026-01-01T00:00:00Z")
     with pytest.raises(Forbidden, match="while custom resource definition is terminating"):
-        await _family(cache=_Cache(going, going)).guard("a")
+        await _guards(_Cache(going, going)).create("a")
     with pytest.raises(NoSuchEndpoint):
-        await _family(cache=_Cache(None, None)).guard("a")
-    guard = await _family(cache=_Cache(_definition(4), going)).guard("a")
+        await _guards(_Cache(None, None)).create("a")
+    guard = await _guards(_Cache(_definition(4), going)).create("a")
     with pytest.raises(Forbidden):
         await guard.renew()

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Final, cast
 
 import pytest
 from aiohttp import web
 
 from apiserver.endpoints.connection import SENT, Connection, Server
+from tests.support.eventually import eventually
+from tests.unit.endpoints.connections import WITHIN_S, connected
 
 IDLE_TIMEOUT_S: Final = 0.2
-WITHIN_S: Final = 5.0
 GET: Final = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 ANSWER: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -36,39 +34,22 @@ async def answer_never(request: web.BaseRequest) -> web.StreamResponse:
     return SENT
 
 
-@asynccontextmanager
-async def connected(
-    server: Server,
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
-    try:
-        async with asyncio.timeout(WITHIN_S):
-            yield reader, writer
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-        listener.close()
-        await server.drain(WITHIN_S)
+# What the client has sent, and what it gets before the connection is closed.
+IDLE: Final = {
+    "nothing": (b"", b""),
+    "half a request line": (b"GET / HT", b""),
+    "half its headers": (b"GET / HTTP/1.1\r\nHost: x\r\nX: ", b""),
+    "nothing after an answer": (GET, ANSWER),
+    "half a second request": (GET + b"GET / HTTP/1.1\r\nHo", ANSWER),
+}
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"GET / HT", id="half a request line"),
-        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\nX: ", id="half its headers"),
-        pytest.param(GET, id="nothing after an answer"),
-        pytest.param(GET + b"GET / HTTP/1.1\r\nHo", id="half a second request"),
-    ],
-)
-async def test_an_idle_connection_is_closed(sent: bytes) -> None:
+@pytest.mark.parametrize(("sent", "answered"), IDLE.values(), ids=IDLE)
+async def test_an_idle_connection_is_closed(sent: bytes, answered: bytes) -> None:
     async with connected(Server(answer, idle_timeout_s=IDLE_TIMEOUT_S)) as (reader, writer):
         began = asyncio.get_running_loop().time()
         writer.write(sent)
-        answered = await reader.read()
-        assert answered in (b"", ANSWER)
+        assert await reader.read() == answered
         assert asyncio.get_running_loop().time() - began >= IDLE_TIMEOUT_S * 0.9
 
 
@@ -91,9 +72,8 @@ async def test_a_connection_with_a_request_in_flight_is_not_idle() -> None:
         assert await reader.readexactly(len(ANSWER)) == ANSWER
 
 
-async def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_does_not_read_is_disconnected() -> None:
     """Whatever is answered, also before anybody knows who asks."""
-    monkeypatch.setattr("apiserver.endpoints.connection.STALLED_S", 0.2)
     ended: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     async def answer_at_length(request: web.BaseRequest) -> web.StreamResponse:
@@ -106,17 +86,20 @@ async def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.M
             ended.set_result(error)
             raise
 
-    async with connected(Server(answer_at_length)) as (_, writer):
+    async with connected(Server(answer_at_length, stalled_s=0.2)) as (_, writer):
         writer.write(GET)
-        assert str(await ended) == "the client takes nothing"
+        assert str(await ended) == "the client does not read"
+
+
+def is_answering(server: Server) -> bool:
+    return any(getattr(each, "is_answering", False) for each in server.connections)
 
 
 async def test_draining_waits_for_responses_only() -> None:
     server = Server(answer_late)
     async with connected(server) as (reader, writer):
         writer.write(GET)
-        while not any(getattr(each, "is_answering", False) for each in server.connections):
-            await asyncio.sleep(0.001)
+        await eventually(lambda: is_answering(server))
         await server.drain(WITHIN_S)
         assert await reader.read() == ANSWER
 
@@ -125,7 +108,6 @@ async def test_draining_has_a_timeout() -> None:
     server = Server(answer_never)
     async with connected(server) as (reader, writer):
         writer.write(GET)
-        while not any(getattr(each, "is_answering", False) for each in server.connections):
-            await asyncio.sleep(0.001)
+        await eventually(lambda: is_answering(server))
         await server.drain(0.01)
         assert await reader.read() == b""

@@ -16,13 +16,13 @@ from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import (
     ACCEPTED_TYPES_MAX,
     FULL,
-    JSON,
     Form,
     Negotiator,
     base_type,
     object_targets,
 )
 from apiserver.errors import NotAcceptable
+from apiserver.wire.media_types import JSON
 
 BRAND: Final = Brand("example.com", "acme")
 YAML: Final = "application/yaml"

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from apiserver.brand import Brand
-from apiserver.endpoints.negotiation import JSON, Form
+from apiserver.endpoints.negotiation import Form
 from apiserver.endpoints.representation import (
     BATCH_OBJECTS,
     SLICE_BYTES,
@@ -26,9 +26,9 @@ from apiserver.endpoints.representation import (
     encoder_for,
 )
 from apiserver.endpoints.representation.form_cache import ENTRY_OVERHEAD_BYTES
-from apiserver.endpoints.representation.list_segments import runs
+from apiserver.endpoints.representation.list_segments import segments
 from apiserver.endpoints.representation.protobuf import BUFFERED_BYTES_MAX
-from apiserver.endpoints.representation.table_cells import age_changes_at, cells_of
+from apiserver.endpoints.representation.table_cells import age_changes_at, encode_cells
 from apiserver.errors import BadRequest, NotAcceptable, NotFound
 from apiserver.meta.table import AGE, Column, columns, duration
 from apiserver.registry.results import ObjectList
@@ -38,7 +38,7 @@ from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.wire import cbor, yaml
-from apiserver.wire.media_types import CBOR, YAML
+from apiserver.wire.media_types import CBOR, JSON, YAML
 from apiserver.wire.protobuf import MessageDecoder, open_envelope
 from storage.interface import Stored
 
@@ -96,7 +96,7 @@ def encoder(
     version: str = "v1",
     drops_managed_fields: bool = False,
     now: float = NOW,
-    kept: FormCaches | None = None,
+    caches: FormCaches | None = None,
     brand: Brand = BRAND,
 ) -> Encoder:
     return encoder_for(
@@ -105,7 +105,7 @@ def encoder(
         brand,
         include_object=include_object,
         now=lambda: now,
-        kept=kept or FormCaches(),
+        caches=caches or FormCaches(),
         meta=MESSAGES,
     )
 
@@ -423,7 +423,7 @@ def test_a_list_too_long_to_be_buffered() -> None:
     """Row D25: its items are made once for their length, and again for sending."""
     objects = [pod(f"n{n}", n + 1, status={"message": "x" * 1_000_000}) for n in range(18)]
     assert sum(len(each.tail) for each in objects) > BUFFERED_BYTES_MAX
-    one = encoder(resource=PODS, media_type=PROTOBUF, kept=FormCaches(bytes_max=0))
+    one = encoder(resource=PODS, media_type=PROTOBUF, caches=FormCaches(objects_bytes_max=0))
     raw = opened(b"".join(one.list(ObjectList(objects, 99))))[2]
     items = message("io.k8s.api.core.v1.PodList", raw)["items"]
     assert [each["metadata"]["name"] for each in items] == [f"n{n}" for n in range(18)]
@@ -494,7 +494,7 @@ def test_what_protobuf_cannot_encode_is_refused() -> None:
     assert not b"".join(sent)
 
 
-# ---- what is kept beside objects
+# ---- cached forms
 
 
 @pytest.mark.parametrize("form", ["Table", "PartialObjectMetadataList", ""])
@@ -502,8 +502,8 @@ def test_what_protobuf_cannot_encode_is_refused() -> None:
 def test_a_cached_form_equals_a_fresh_one(form: str, media_type: str) -> None:
     if (form, media_type) == ("Table", PROTOBUF):
         return
-    found, kept = ObjectList([pod("a"), pod("b", 8)], 9), FormCaches()
-    one = encoder(form, resource=PODS, media_type=media_type, kept=kept)
+    found, caches = ObjectList([pod("a"), pod("b", 8)], 9), FormCaches()
+    one = encoder(form, resource=PODS, media_type=media_type, caches=caches)
     first = b"".join(one.list(found))
     assert b"".join(one.list(found)) == first
     fresh = encoder(form, resource=PODS, media_type=media_type)
@@ -511,28 +511,31 @@ def test_a_cached_form_equals_a_fresh_one(form: str, media_type: str) -> None:
 
 
 def test_the_oldest_forms_are_evicted_first() -> None:
-    objects, kept = [pod(f"n{n}") for n in range(3)], FormCaches(bytes_max=2 * (100 + ENTRY_OVERHEAD_BYTES))
+    objects, caches = (
+        [pod(f"n{n}") for n in range(3)],
+        FormCaches(objects_bytes_max=2 * (100 + ENTRY_OVERHEAD_BYTES)),
+    )
     for each in objects:
-        kept.keep(each, "form", b"x", 100)
+        caches.objects.put(each, "form", b"x", 100)
     assert [bool(each.forms) for each in objects] == [False, True, True]
-    kept.keep(objects[2], "form", b"y", 100)
+    caches.objects.put(objects[2], "form", b"y", 100)
     assert objects[1].forms == {"form": b"x"}, "the same form anew takes no more room"
     assert objects[2].forms == {"form": b"y"}
 
 
 def test_cached_forms_are_freed_with_their_object() -> None:
-    kept = FormCaches(bytes_max=10 * (100 + ENTRY_OVERHEAD_BYTES))
+    caches = FormCaches(objects_bytes_max=10 * (100 + ENTRY_OVERHEAD_BYTES))
     for number in range(50):
-        kept.keep(pod(f"n{number}"), "form", b"x" * 100, 100)
+        caches.objects.put(pod(f"n{number}"), "form", b"x" * 100, 100)
     gc.collect()
-    assert kept.bytes <= 10 * (100 + ENTRY_OVERHEAD_BYTES)
+    assert caches.objects.bytes <= 10 * (100 + ENTRY_OVERHEAD_BYTES)
 
 
 def test_ages_in_cached_rows_advance() -> None:
-    kept, found = FormCaches(), pod("a")
+    caches, found = FormCaches(), pod("a")
     ages = []
     for now in (NOW, NOW + 1, NOW + 7 * 60, NOW + 3 * 86400):
-        one = encoder("Table", "None", resource=PODS, now=now, kept=kept)
+        one = encoder("Table", "None", resource=PODS, now=now, caches=caches)
         ages.append(json.loads(one.object(found))["rows"][0]["cells"][1])
     assert ages == ["5m", "5m1s", "12m", "3d"]
 
@@ -588,8 +591,8 @@ def numbered(number: int, revision: int) -> StoredObject:
 @example([("an object changes", BATCH_OBJECTS + 1, 0.0)], 10**7)
 @settings(max_examples=15, deadline=None)
 def test_cached_lists_are_never_out_of_date(steps: list[tuple[str, int, float]], room: int) -> None:
-    """Whatever changes between two lists, the time included, they are as if nothing had been kept."""
-    kept = FormCaches(room, segments_bytes_max=room)
+    """Whatever changes between two lists, the time included, they are as if nothing had been cached."""
+    caches = FormCaches(room, segments_bytes_max=room)
     now, found = NOW, [(number, 7) for number in range(2 * BATCH_OBJECTS + 10)]
     objects: dict[tuple[int, int], StoredObject] = {}
     for change, at, later in [("nothing happens", 0, 0.0), *steps]:
@@ -599,14 +602,14 @@ def test_cached_lists_are_never_out_of_date(steps: list[tuple[str, int, float]],
         listed = ObjectList([objects.setdefault(each, numbered(*each)) for each in found], 9)
         fresh = ObjectList([numbered(*each) for each in found], 9)
         for options in KEEPING:
-            body = b"".join(encoder(**options, now=now, kept=kept).list(listed))
+            body = b"".join(encoder(**options, now=now, caches=caches).list(listed))
             assert body == b"".join(encoder(**options, now=now).list(fresh))
-    assert kept.bytes <= room
-    assert kept.runs.bytes <= room
+    assert caches.objects.bytes <= room
+    assert caches.segments.bytes <= room
 
 
 def test_rows_are_encoded_once() -> None:
-    """What `cells` look at has not changed: nobody asks for them again, but for one run of the list."""
+    """Cells of unchanged objects are not computed again, and rows only in the segment that changed."""
     asked: list[str] = []
 
     def cell(document: Document, now: float) -> str:
@@ -614,12 +617,12 @@ def test_rows_are_encoded_once() -> None:
         return "x"
 
     resource = replace(WIDGETS, columns=columns(Column("Asked", cell)))
-    objects, kept = [numbered(number, 7) for number in range(3 * BATCH_OBJECTS)], FormCaches()
+    objects, caches = [numbered(number, 7) for number in range(3 * BATCH_OBJECTS)], FormCaches()
     for _ in range(2):
-        list(encoder("Table", resource=resource, kept=kept).list(ObjectList(objects, 9)))
+        list(encoder("Table", resource=resource, caches=caches).list(ObjectList(objects, 9)))
     assert len(asked) == len(objects)
     objects[BATCH_OBJECTS + 1] = numbered(BATCH_OBJECTS + 1, 8)
-    list(encoder("Table", resource=resource, kept=kept).list(ObjectList(objects, 9)))
+    list(encoder("Table", resource=resource, caches=caches).list(ObjectList(objects, 9)))
     assert asked[3 * BATCH_OBJECTS :] == [f"n{BATCH_OBJECTS + 1}"]
 
 
@@ -632,13 +635,13 @@ def test_a_page_does_not_break_up_cached_segments() -> None:
 
 
 def test_cached_segments_keep_no_object_alive() -> None:
-    """They go at once: nothing that is kept beside them leads back to them."""
+    """Objects are freed at once: no segment that is stored on them refers back to them."""
     objects = [numbered(number, 7) for number in range(2 * BATCH_OBJECTS)]
-    kept, alive = FormCaches(), [ref(each) for each in objects]
+    caches, alive = FormCaches(), [ref(each) for each in objects]
     for form in ("Table", "PartialObjectMetadataList"):
-        list(encoder(form, kept=kept).list(ObjectList(objects, 9)))
-        list(encoder(form, kept=kept).list(ObjectList(objects[5:], 9)))
-    assert kept.runs.bytes
+        list(encoder(form, caches=caches).list(ObjectList(objects, 9)))
+        list(encoder(form, caches=caches).list(ObjectList(objects[5:], 9)))
+    assert caches.segments.bytes
     gc.disable()
     try:
         objects.clear()
@@ -652,7 +655,7 @@ def test_cached_segments_keep_no_object_alive() -> None:
 def test_the_size_of_a_segment_is_bounded(sizes: list[int]) -> None:
     """Row D25: so many objects, or so many bytes, or one object alone."""
     objects = [StoredObject(f"/{n}", WIDGETS.head, b"x" * size) for n, size in enumerate(sizes)]
-    found = list(runs(objects))
+    found = list(segments(objects))
     assert [each for run in found for each in run] == objects
     for run in found:
         assert len(run) <= BATCH_OBJECTS
@@ -670,19 +673,19 @@ ROW: Final = {"metadata": {"name": "a", "creationTimestamp": "1970-01-01T00:08:2
 
 @given(st.integers(1_000, 10**9), st.integers(0, 10**6) | st.floats(0, 700))
 def test_cells_are_valid_until_they_say(made_at: int, later: float) -> None:
-    cells = cells_of(COLUMNS.columns, ROW, float(made_at))
+    cells = encode_cells(COLUMNS.columns, ROW, float(made_at))
     now = made_at + later
     if now < cells.until:
         assert json.loads(b"[%b]" % cells.at(now)) == COLUMNS.cells(ROW, now)
 
 
 def test_cells_without_ages_do_not_expire() -> None:
-    assert cells_of(columns().columns, ROW, NOW).until == math.inf
+    assert encode_cells(columns().columns, ROW, NOW).until == math.inf
 
 
 def test_cells_that_inspect_the_time_are_never_cached() -> None:
     looking = columns(Column("Late", lambda document, now: "late" if now > 2_000 else "early"))
-    assert cells_of(looking.columns, ROW, NOW).until <= NOW
+    assert encode_cells(looking.columns, ROW, NOW).until <= NOW
 
 
 @given(st.integers(0, 10**9), st.floats(0, 1, exclude_max=True))
@@ -742,16 +745,16 @@ TELLINGS: Final = {
 @pytest.mark.parametrize(("accept", "media_type"), TELLINGS.items(), ids=map(repr, TELLINGS))
 def test_the_media_type_of_a_status(accept: str, media_type: str) -> None:
     """Row P04."""
-    statuses = StatusEncoder(BRAND, MESSAGES, has_cbor=True)
+    status_encoder = StatusEncoder(BRAND, MESSAGES, has_cbor=True)
     status = NotFound(GroupResource("", "pods"), "zz").status()
-    assert statuses.media_type(accept) == media_type
+    assert status_encoder.media_type(accept) == media_type
     if media_type == PROTOBUF:
-        version, kind, raw = opened(statuses.encode(status, media_type))
+        version, kind, raw = opened(status_encoder.encode(status, media_type))
         assert (version, kind) == ("v1", "Status")
         found = message(f"{_META}Status", raw)
         assert {"kind": "Status", "apiVersion": "v1", **found} == status
     elif media_type != JSON:
-        assert read(media_type, statuses.encode(status, media_type)) == status
+        assert read(media_type, status_encoder.encode(status, media_type)) == status
 
 
 def test_without_its_feature_gate_there_is_no_cbor() -> None:

@@ -190,7 +190,7 @@ QUERIES: Final = {
 
 
 @pytest.mark.parametrize(("raw", "parameters"), QUERIES.values(), ids=QUERIES)
-def test_what_a_query_says(raw: str, parameters: dict[str, list[str]]) -> None:
+def test_query_parameters(raw: str, parameters: dict[str, list[str]]) -> None:
     assert dict(parse_query(raw)) == parameters
 
 

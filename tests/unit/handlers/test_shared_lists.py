@@ -1,4 +1,4 @@
-"""Identical lists at the same time cost the making of one; what is held for that has a bound."""
+"""Identical lists at the same time are read and encoded once; the memory for that is bounded."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 
 from apiserver.brand import Brand
-from apiserver.endpoints.negotiation import JSON, Form
+from apiserver.endpoints.compression import BodySlices
+from apiserver.endpoints.negotiation import Form
 from apiserver.endpoints.representation import FormCaches, MetaV1Encoders, encoder_for
-from apiserver.endpoints.responses import QuickSlices
 from apiserver.errors import Expired, NotAcceptable
 from apiserver.handlers.shared_lists import ALL_SHARED_BYTES_MAX, SHARED_BYTES_MAX, SharedBody, SharedLists
 from apiserver.meta.table import AGE, columns
@@ -22,6 +22,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import GroupVersion
+from apiserver.wire.media_types import JSON
 from storage.errors import StorageUnavailable
 
 
@@ -40,25 +41,25 @@ WIDGETS: Final = ServedResource(
 
 
 class Work:
-    """Finds a list when told to, and counts what was done."""
+    """Reads a list once its gate is open, and counts reads and encoded slices."""
 
     def __init__(self, size_bytes: int = 1_000) -> None:
-        self.found = 0
+        self.reads = 0
         self.encoded = 0
         self.gate = asyncio.Event()
         self.fails: Exception | None = None
         self._tail = b"x" * size_bytes
 
     async def find(self) -> ObjectList:
-        self.found += 1
+        self.reads += 1
         await self.gate.wait()
         if self.fails is not None:
             failure, self.fails = self.fails, None
             raise failure
         return ObjectList([StoredObject("k", b"{", self._tail)], 7)
 
-    def encode(self, found: ObjectList) -> QuickSlices:
-        return QuickSlices(self._encode())
+    def encode(self, found: ObjectList) -> BodySlices:
+        return BodySlices(self._encode())
 
     def _encode(self) -> Iterator[bytes]:
         for part in (b"a", b"b", b"c"):
@@ -67,12 +68,12 @@ class Work:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Give the tasks that can go on their turns, however many that takes."""
+    """Let tasks run until the condition holds."""
     for _ in range(100):
         if is_so():
             return
         await asyncio.sleep(0)
-    raise AssertionError("nobody goes on")
+    raise AssertionError("the condition does not hold")
 
 
 async def test_concurrent_calls_share_one_read_and_one_body() -> None:
@@ -81,14 +82,14 @@ async def test_concurrent_calls_share_one_read_and_one_body() -> None:
     await asyncio.sleep(0)
     work.gate.set()
     bodies = await asyncio.gather(*crowd)
-    # Whoever is slower finds what the quicker ones have made.
+    # Slower readers get the slices that faster ones have encoded.
     readers = [iter(body) for body in bodies]
     for part in (b"a", b"b", b"c"):
         assert {next(reader) for reader in readers} == {part}
-    assert (work.found, work.encoded) == (1, 3)
+    assert (work.reads, work.encoded) == (1, 3)
     late = await shared.body("key", work.find, work.encode)
     assert b"".join(late) == b"abc"
-    assert work.found == 1, "as long as somebody has it"
+    assert work.reads == 1, "the body lives as long as somebody holds it"
 
 
 async def test_a_body_is_dropped_when_nobody_sends_it() -> None:
@@ -99,7 +100,7 @@ async def test_a_body_is_dropped_when_nobody_sends_it() -> None:
     del body
     gc.collect()
     await shared.body("key", work.find, work.encode)
-    assert work.found == 2
+    assert work.reads == 2
 
 
 async def test_lists_with_other_keys_are_not_shared() -> None:
@@ -111,41 +112,40 @@ async def test_lists_with_other_keys_are_not_shared() -> None:
 
 
 async def test_when_the_first_call_is_cancelled_another_one_reads_for_all() -> None:
-    """Its client's going away is its own: one of the others takes its place, for all of them."""
     shared, work = SharedLists(), Work()
     gone, *stay = (asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(100))
     await asyncio.sleep(0)
     gone.cancel()
-    await until(lambda: work.found == 2)
+    await until(lambda: work.reads == 2)
     work.gate.set()
     assert len(set(await asyncio.gather(*stay))) == 1
     assert gone.cancelled()
-    assert work.found == 2
+    assert work.reads == 2
 
 
 FAILURES = {
-    "the revision is gone": Expired("too old"),
-    "the store is away": StorageUnavailable("etcd ended"),
+    "the revision is compacted": Expired("too old"),
+    "the store is unavailable": StorageUnavailable("etcd ended"),
     "a bug": LookupError("no such thing"),
 }
 
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 async def test_an_error_of_the_first_call_is_raised_to_all_that_wait(failure: Exception) -> None:
-    """They asked for the same at the same revision: a thousand would be told it one after another."""
+    """They want the same at the same revision: a thousand would get the same error one after another."""
     shared, work = SharedLists(), Work()
     work.fails = failure
     crowd = [asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(100)]
     await asyncio.sleep(0)
     work.gate.set()
     assert set(await asyncio.gather(*crowd, return_exceptions=True)) == {failure}
-    assert work.found == 1
-    # It says nothing about whoever asks later.
+    assert work.reads == 1
+    # Later calls read anew.
     assert b"".join(await shared.body("key", work.find, work.encode)) == b"abc"
 
 
 async def test_an_error_that_nobody_waits_for_is_raised_once(caplog: pytest.LogCaptureFixture) -> None:
-    """asyncio would log it a second time, as one that was never looked at."""
+    """asyncio would log it, too, as an exception that was never retrieved."""
     shared, work = SharedLists(), Work()
     work.fails = LookupError("no such thing")
     work.gate.set()
@@ -164,19 +164,19 @@ async def test_a_form_that_lists_do_not_have_is_refused_before_anything_is_sent(
         Brand("example.com", "acme"),
         include_object="",
         now=lambda: 0.0,
-        kept=FormCaches(),
+        caches=FormCaches(),
         meta=MetaV1Encoders(BuiltinSchemas((1, 34)).get),
     )
     shared, work = SharedLists(), Work()
 
-    def encode(found: ObjectList) -> QuickSlices:
-        return QuickSlices(encoder.list(found))
+    def encode(found: ObjectList) -> BodySlices:
+        return BodySlices(encoder.list(found))
 
     crowd = [asyncio.create_task(shared.body("key", work.find, encode)) for _ in range(2)]
     await asyncio.sleep(0)
     work.gate.set()
-    told = await asyncio.gather(*crowd, return_exceptions=True)
-    assert [type(each) for each in told] == [NotAcceptable, NotAcceptable]
+    answers = await asyncio.gather(*crowd, return_exceptions=True)
+    assert [type(each) for each in answers] == [NotAcceptable, NotAcceptable]
 
 
 async def test_when_a_waiting_call_is_cancelled_the_first_goes_on() -> None:
@@ -189,7 +189,7 @@ async def test_when_a_waiting_call_is_cancelled_the_first_goes_on() -> None:
 
 
 async def test_an_error_of_encoding_is_raised_to_every_reader() -> None:
-    """Not for the first alone, while the others take a body that is cut off for a whole one."""
+    """Were it raised to the first one alone, the others would take a truncated body for a whole one."""
     shared, work = SharedLists(), Work()
     work.gate.set()
 
@@ -197,7 +197,7 @@ async def test_an_error_of_encoding_is_raised_to_every_reader() -> None:
         yield b"a"
         raise LookupError("no more")
 
-    body = await shared.body("key", work.find, lambda _: QuickSlices(parts()))
+    body = await shared.body("key", work.find, lambda _: BodySlices(parts()))
     for reader in (iter(body), iter(body), iter(body)):
         assert next(reader) == b"a"
         with pytest.raises(LookupError):
@@ -213,18 +213,18 @@ async def test_large_bodies_are_not_shared() -> None:
 
 
 async def test_calls_that_wait_for_a_body_that_is_too_large_wait_once() -> None:
-    """All of them make their own at once, not one after another."""
+    """All of them read at the same time, not one after another."""
     shared, work = SharedLists(), Work(SHARED_BYTES_MAX + 1)
     crowd = [asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(100)]
     await asyncio.sleep(0)
-    assert work.found == 1
+    assert work.reads == 1
     work.gate.set()
     await crowd[0]
     work.gate.clear()
-    await until(lambda: work.found == 100)
+    await until(lambda: work.reads == 100)
     work.gate.set()
     assert {b"".join(body) for body in await asyncio.gather(*crowd)} == {b"abc"}
-    assert work.found == 100
+    assert work.reads == 100
 
 
 async def test_the_size_of_all_shared_bodies_is_bounded() -> None:

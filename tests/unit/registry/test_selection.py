@@ -1,16 +1,16 @@
-"""What lists and watches of custom resources select by: what clients of a version see. Rows I18, S02."""
+"""Lists and watches of custom resources select by their views in the client's version. Rows I18, S02."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import pytest
 
 from apiserver.meta.selectors import parse_field_selector, parse_label_selector
 from apiserver.registry.selection import Selection, select
-from apiserver.registry.served_resource import ServedResource, VersionCodec
+from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, head_of
+from apiserver.registry.version_codec import VersionCodec
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document, GroupVersion
 from storage.interface import Stored
@@ -25,18 +25,15 @@ class _Codec:
     def __init__(self) -> None:
         self.views: dict[StoredObject, StoredObject] = {}
 
-    def shown(self, found: StoredObject) -> StoredObject | None:
+    def cached_view(self, found: StoredObject) -> StoredObject | None:
         return self.views.get(found) if found.document()["apiVersion"].endswith("v2") else found
-
-    async def show(self, objects: Sequence[StoredObject]) -> list[StoredObject]:
-        raise NotImplementedError
 
 
 def _size(document: Document) -> str:
     return str(document.get("spec", {}).get("size", ""))
 
 
-def _resource(keeping: _Codec | None) -> ServedResource:
+def _resource(codec: _Codec | None) -> ServedResource:
     return ServedResource(
         GroupVersion("example.com", "v1"),
         "widgets",
@@ -44,12 +41,13 @@ def _resource(keeping: _Codec | None) -> ServedResource:
         is_namespaced=True,
         schema=lambda: cast(Schema, None),
         selectable_fields={"spec.size": _size},
-        keeping=cast(VersionCodec, keeping) if keeping is not None else None,
+        version_codec=cast(VersionCodec, codec) if codec is not None else None,
+        is_custom=codec is not None,
     )
 
 
-def _selection(keeping: _Codec | None, fields: str = "", labels: str = "") -> Selection:
-    resource = _resource(keeping)
+def _selection(codec: _Codec | None, fields: str = "", labels: str = "") -> Selection:
+    resource = _resource(codec)
     return select(
         resource,
         PREFIX,
@@ -78,15 +76,15 @@ SELECTORS = {
 
 @pytest.mark.parametrize(("fields", "labels", "is_selected"), SELECTORS.values(), ids=SELECTORS)
 def test_objects_are_selected_by_their_views(fields: str, labels: str, is_selected: bool) -> None:
-    """Until that is known each of them may be meant, whatever is stored."""
-    keeping = _Codec()
-    selection = _selection(keeping, fields, labels)
+    """Until the view is known each object may be selected, whatever is stored."""
+    codec = _Codec()
+    selection = _selection(codec, fields, labels)
     assert selection.is_of_views
     assert selection.predicate is not None
     assert selection.predicate(_found(size=1)) is is_selected
     unknown = _found(head_of("example.com/v2", "Widget"), size=99)
     assert selection.predicate(unknown)
-    keeping.views[unknown] = _found(size=1)
+    codec.views[unknown] = _found(size=1)
     assert selection.predicate(unknown) is is_selected
 
 
@@ -110,7 +108,7 @@ CORRUPT = {
 @pytest.mark.parametrize(("value", "fields", "labels"), CORRUPT.values(), ids=CORRUPT)
 @pytest.mark.parametrize("is_custom", [False, True])
 def test_corrupt_objects_pass_the_selection(value: bytes, fields: str, labels: str, is_custom: bool) -> None:
-    """The cache offers every change to all who watch: one that they cannot judge must not stop it."""
+    """The cache offers every change to all watchers: one that cannot be decoded must not stop it."""
     found = StoredObject.of(Stored(f"{PREFIX}default/a", value, 7, 7))
     predicate = _selection(_Codec() if is_custom else None, fields, labels).predicate
     assert predicate is not None

@@ -1,32 +1,30 @@
-"""The table of what is served: a changed one is what a new one would be."""
+"""The table of served resources: a changed one equals a new one of the same resources."""
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.registry.served_resource import ResourceTable, ServedResource, VersionCodec
+from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import GroupVersion
 
 _SCHEMA: Final = Schema(Kind.ANY_OBJECT, "map")
-# Only that there is one counts here.
-_KEEPING: Final = cast(VersionCodec, object())
 
 
-def _served(group: str, version: str, name: str, keeping: VersionCodec | None = _KEEPING) -> ServedResource:
+def _served(group: str, version: str, name: str, *, is_custom: bool = True) -> ServedResource:
     return ServedResource(
-        GroupVersion(group, version), name, name.title(), True, lambda: _SCHEMA, keeping=keeping
+        GroupVersion(group, version), name, name.title(), True, lambda: _SCHEMA, is_custom=is_custom
     )
 
 
 FIRST: Final = ResourceTable(
     [
-        _served("", "v1", "pods", None),
-        _served("apps", "v1", "sets", None),
-        _served("apps", "v1beta1", "sets", None),
+        _served("", "v1", "pods", is_custom=False),
+        _served("apps", "v1", "sets", is_custom=False),
+        _served("apps", "v1beta1", "sets", is_custom=False),
     ]
 )
 POOL: Final = [

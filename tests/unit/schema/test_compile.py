@@ -1,4 +1,4 @@
-"""What a document may contain: types, unknown fields, and the one way everything is written afterwards."""
+"""Compiled schemas: types, unknown fields, defaults, and the normal form of documents."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import (
     STRUCTS_MAX,
     UNKNOWN_FIELDS_MAX,
+    CompiledSchema,
     Default,
     SchemaCompiler,
     TypeMismatch,
-    Walk,
-    json_type,
+    compile_schema,
 )
 from apiserver.schema.structural import Kind, Schema
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
 
 
-def walk_of(definition: str) -> Walk:
-    return Walk(SCHEMAS.get(f"io.k8s.{definition}"))
+def walk_of(definition: str) -> CompiledSchema:
+    return compile_schema(SCHEMAS.get(f"io.k8s.{definition}"))
 
 
 POD: Final = walk_of("api.core.v1.Pod")
@@ -34,8 +34,8 @@ LEASE: Final = walk_of("api.coordination.v1.Lease")
 CRD: Final = walk_of("apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition")
 
 
-def completed(walk: Walk, document: dict[str, Any]) -> dict[str, Any]:
-    """With what Go shows of every struct though nobody has set it: see `test_zero_values_that_go_encodes`."""
+def completed(walk: CompiledSchema, document: dict[str, Any]) -> dict[str, Any]:
+    """With what Go shows of every struct though nobody has set it: see `test_what_go_shows_of_nothing`."""
     document = copy.deepcopy(document)
     assert walk(document) == []
     return document
@@ -199,7 +199,7 @@ def test_a_wrong_type_names_the_field(document: dict[str, Any], message: str) ->
 
 
 def test_a_document_that_is_no_struct_has_no_field_to_name() -> None:
-    scalar = Walk(Schema(Kind.LIST, "[]string", element=Schema(Kind.STRING, "string")))
+    scalar = compile_schema(Schema(Kind.LIST, "[]string", element=Schema(Kind.STRING, "string")))
     with pytest.raises(
         TypeMismatch, match=r"^json: cannot unmarshal object into Go value of type \[\]string$"
     ):
@@ -284,9 +284,9 @@ def test_defaults_are_set_from_the_inside_out() -> None:
 
     core = "io.k8s.api.core.v1."
     kinds = ("PodSpec", "Container", "ContainerPort")
-    schema_compiler = SchemaCompiler({core + kind: default(kind) for kind in kinds})
+    compiler = SchemaCompiler({core + kind: default(kind) for kind in kinds})
     document = container(ports=[{}, {"name": "own"}])
-    assert schema_compiler.of(SCHEMAS.get(core + "Pod"))(document) == []
+    assert compiler.compile(SCHEMAS.get(core + "Pod"))(document) == []
     assert seen == ["ContainerPort", "ContainerPort", "Container", "PodSpec"]
     ports = document["spec"]["containers"][0]["ports"]
     assert [port["name"] for port in ports] == ["by ContainerPort", "own"]
@@ -325,7 +325,7 @@ def test_a_recursive_type_is_checked_at_every_level() -> None:
 
 # ---- one way to write everything
 
-NORMAL: Final[dict[str, tuple[Walk, dict[str, Any], dict[str, Any]]]] = {
+NORMAL: Final[dict[str, tuple[CompiledSchema, dict[str, Any], dict[str, Any]]]] = {
     "null is absent": (POD, {"spec": None, "metadata": {"name": None}}, {"metadata": {}}),
     "an empty map or list is left out": (
         POD,
@@ -376,7 +376,9 @@ NORMAL: Final[dict[str, tuple[Walk, dict[str, Any], dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("walk", "document", "normal"), NORMAL.values(), ids=NORMAL)
-def test_documents_are_normalised(walk: Walk, document: dict[str, Any], normal: dict[str, Any]) -> None:
+def test_documents_are_normalised(
+    walk: CompiledSchema, document: dict[str, Any], normal: dict[str, Any]
+) -> None:
     document = copy.deepcopy(document)
     walk(document)
     assert document == completed(walk, normal)
@@ -524,7 +526,7 @@ def test_bytes_and_quantities_as_values() -> None:
 
 def test_every_definition_can_be_compiled() -> None:
     for definition in SCHEMAS.definitions():
-        Walk(SCHEMAS.get(definition))
+        compile_schema(SCHEMAS.get(definition))
 
 
 def test_definitions_that_are_not_there() -> None:
@@ -532,11 +534,3 @@ def test_definitions_that_are_not_there() -> None:
         SCHEMAS.get("io.k8s.api.core.v1.Nothing")
     with pytest.raises(LookupError, match=r"v1\.1\.0"):
         BuiltinSchemas((1, 1)).get("io.k8s.api.core.v1.Pod")
-
-
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [({}, "object"), ([], "array"), ("", "string"), (1, "number"), (1.5, "number"), (True, "bool")],
-)
-def test_kinds_of_values_as_go_names_them(value: object, name: str) -> None:
-    assert json_type(value) == name

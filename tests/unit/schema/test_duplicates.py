@@ -1,4 +1,4 @@
-"""Repeated members of JSON objects are found, wherever they are and however they are written. Row E04."""
+"""Duplicate members of JSON objects are found, wherever they are and however they are escaped. Row E04."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of Kubernetes' Go types: numbers on the wire, and which empty values mean something."""
+"""The facts about Kubernetes' Go types: protobuf field numbers, and which zero values are encoded."""
 
 from __future__ import annotations
 

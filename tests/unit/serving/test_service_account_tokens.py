@@ -14,7 +14,7 @@ from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.serving import pki
 from apiserver.serving.listening import CannotStart
-from apiserver.serving.service_account_tokens import ServiceAccountTokens, service_accounts
+from apiserver.serving.service_account_tokens import ServiceAccountTokens, service_account_tokens
 from apiserver.vocabulary import Document
 
 NOW: Final = 1_700_000_000.0
@@ -26,7 +26,7 @@ async def find(resource: str, namespace: str, name: str, is_fresh: bool) -> Docu
 
 def accounts(directory: Path, *flags: str) -> ServiceAccountTokens:
     """As a server on a directory of its own has them."""
-    return service_accounts(parse(flags), pki.ensure(directory, ()), find, lambda: NOW)
+    return service_account_tokens(parse(flags), pki.ensure(directory, ()), find, lambda: NOW)
 
 
 def token_of(issuing: ServiceAccountTokens) -> str:

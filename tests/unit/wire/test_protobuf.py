@@ -1,4 +1,4 @@
-"""Bodies in protobuf: what a message becomes, and that nothing a client sends does harm. Rows D03-D05."""
+"""Documents in protobuf: decoding, encoding, and harmless answers to hostile bodies. Rows D03-D05."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.compile import TypeMismatch, Walk
+from apiserver.schema.compile import TypeMismatch, compile_schema
 from apiserver.schema.go_fields import fields_of
 from apiserver.schema.structural import Kind, Schema
 from apiserver.wire.protobuf import (
@@ -203,11 +203,11 @@ BAD: Final[dict[str, tuple[bytes, str]]] = {
     "half a surrogate": (field(1, field(1, b"\xed\xa0\x80")), "UTF-8"),
     "a key that is no UTF-8": (field(1, field(11, field(1, b"\xff"))), "UTF-8"),
     "a map's entry that is a number": (field(1, field(11, 5)), "bytes were expected"),
-    "a moment after all calendars": (field(1, field(8, pb.time(2**62))), "is no time"),
-    "a moment before all calendars": (field(1, field(8, pb.time(-(2**63)))), "is no time"),
-    "the year 10000": (field(1, field(8, pb.time(253_402_300_800))), "is no time"),
-    "an embedded document that is no JSON": (field(1, field(17, field(7, field(1, "{")))), "no JSON"),
-    "one that nests without end": (field(1, field(17, field(7, field(1, "[" * 100_000)))), "no JSON"),
+    "a moment after all calendars": (field(1, field(8, pb.time(2**62))), "is not a valid time"),
+    "a moment before all calendars": (field(1, field(8, pb.time(-(2**63)))), "is not a valid time"),
+    "the year 10000": (field(1, field(8, pb.time(253_402_300_800))), "is not a valid time"),
+    "an embedded document that is no JSON": (field(1, field(17, field(7, field(1, "{")))), "not valid JSON"),
+    "one that nests without end": (field(1, field(17, field(7, field(1, "[" * 100_000)))), "not valid JSON"),
     "a group, which nobody writes any more": (key(1, 3) + key(1, 4), "wire type 3"),
     "wire types there are none of": (key(1, 7), "wire type 7"),
     "a length beyond the end": (key(1, 2) + varint(1), "unexpected end"),
@@ -271,7 +271,7 @@ def test_a_list_that_is_a_message_of_its_own() -> None:
 
 
 def test_a_kind_without_a_form_in_protobuf() -> None:
-    with pytest.raises(LookupError, match="Nothing has no form in protobuf here"):
+    with pytest.raises(LookupError, match="Nothing has no known protobuf fields"):
         MessageDecoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
 
 
@@ -341,7 +341,7 @@ UNWRITABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "a field without a number": ({"spec": {"zz": 1}}, "field zz of v1.PodSpec is not known in protobuf here"),
     "one at the top": ({"zz": 1}, "field zz of v1.Pod is not known"),
     "one in an inlined struct": ({"spec": {"volumes": [{"zz": {}}]}}, "field zz of v1.Volume is not known"),
-    "a text for a number": ({"spec": {"activeDeadlineSeconds": "1"}}, "no whole number"),
+    "a text for a number": ({"spec": {"activeDeadlineSeconds": "1"}}, "not an integer"),
     "a number for a text": ({"metadata": {"name": 1}}, "cannot be encoded"),
     "a text for a struct": ({"spec": "x"}, "cannot be encoded"),
     "a number for a list": ({"spec": {"containers": 1}}, "cannot be encoded"),
@@ -358,7 +358,7 @@ def test_fields_that_cannot_be_encoded_are_refused_and_never_dropped(
 
 
 def test_a_kind_that_cannot_be_written() -> None:
-    with pytest.raises(LookupError, match="Nothing has no form in protobuf here"):
+    with pytest.raises(LookupError, match="Nothing has no known protobuf fields"):
         MessageEncoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
 
 
@@ -441,10 +441,10 @@ ROUND_TRIPS: Final = (
 @pytest.mark.parametrize("kind", ROUND_TRIPS)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
-def test_what_we_write_we_read(kind: str, data: st.DataObject) -> None:
+def test_encoded_documents_are_decoded_as_the_same(kind: str, data: st.DataObject) -> None:
     """Row S01: JSON and protobuf have the same schema."""
     schema = SCHEMAS.get(f"io.k8s.{kind}")
-    check, document = Walk(schema), data.draw(values(schema, 5))
+    check, document = compile_schema(schema), data.draw(values(schema, 5))
     check(document)
     again = MessageDecoder(schema)(MessageEncoder(schema)(document))
     check(again)
@@ -495,7 +495,7 @@ def as_json(document: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=100, deadline=None)
 @given(_CONFIG_MAPS)
-def test_what_is_written_is_read(document: dict[str, Any]) -> None:
+def test_messages_of_another_encoder_are_decoded(document: dict[str, Any]) -> None:
     envelope = open_envelope(pb.envelope(written(document)))
     assert CONFIG_MAP(envelope.raw) == as_json(document)
 
@@ -518,7 +518,7 @@ def test_a_message_that_is_cut_is_refused_or_lacks_its_end(
 
 
 WALKS: Final = {
-    kind: (decoder(kind), Walk(SCHEMAS.get(f"io.k8s.api.{kind}")))
+    kind: (decoder(kind), compile_schema(SCHEMAS.get(f"io.k8s.api.{kind}")))
     for kind in ("core.v1.Pod", "core.v1.Event", "apps.v1.Deployment", "coordination.v1.Lease")
 }
 # Fields as they might be: numbers that exist, contents that are messages themselves.

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.workers.metrics import combined, counted, exposition, parse
+from apiserver.workers.metrics import cumulative, merge, parse_exposition, render_exposition
 
 
 def text(name: str, kind: str, *samples: str) -> bytes:
@@ -62,16 +62,16 @@ CASES: Final = {
 
 @pytest.mark.parametrize(("texts", "expected"), CASES.values(), ids=CASES)
 def test_expositions_are_merged(texts: list[bytes], expected: bytes) -> None:
-    assert exposition(combined(map(parse, texts))) == expected
+    assert render_exposition(merge(map(parse_exposition, texts))) == expected
 
 
 def test_counters_and_histograms_outlive_their_worker() -> None:
     """What it did, not what it had."""
     kept = text("a_total", "counter", "a_total 1") + text("h", "histogram", "h_count 1")
-    assert exposition(counted(parse(kept + text("g", "gauge", "g 1")))) == kept
+    assert render_exposition(cumulative(parse_exposition(kept + text("g", "gauge", "g 1")))) == kept
 
 
 def test_sources_are_not_changed() -> None:
     """They are used again for the next scrape."""
-    sources = [parse(text("a_total", "counter", "a_total 1")) for _ in range(2)]
-    assert exposition(combined(sources)) == exposition(combined(sources))
+    sources = [parse_exposition(text("a_total", "counter", "a_total 1")) for _ in range(2)]
+    assert render_exposition(merge(sources)) == render_exposition(merge(sources))

@@ -1,8 +1,8 @@
-"""The roles and bindings that every cluster has from the start, as Kubernetes 1.34 makes them by default.
+"""The default roles and bindings of Kubernetes 1.34, which every cluster has from the start.
 
-Each role is a table of rules, in words (`spelling`); `documents` writes them out for a deployment. Rules of
-features that are off by default in 1.34 are left out, and so are the steps from before 1.9 and 1.14, when
-`admin`, `edit`, `view` and `system:discovery` held other rules.
+Each role is a table of rules in a short notation (`notation`); `documents` builds the objects for a brand.
+Rules of features that are off by default in 1.34 are left out, and so are the steps from before 1.9 and 1.14,
+when `admin`, `edit`, `view` and `system:discovery` held other rules.
 Source: k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy.
 """
 

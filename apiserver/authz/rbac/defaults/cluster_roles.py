@@ -1,4 +1,4 @@
-"""What users, and parts of a cluster other than its controllers, may do everywhere. Source: policy.go."""
+"""The default cluster roles of users, and of components other than controllers. Source: policy.go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controllers of a cluster may do everywhere, each by a service account of its own.
+"""The default cluster roles of controllers, each of which has a service account of its own.
 
 Source: controller_policy.go.
 """

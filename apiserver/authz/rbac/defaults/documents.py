@@ -1,4 +1,4 @@
-"""The tables of default roles and bindings, written out for a deployment."""
+"""Builds the objects of the default roles and bindings for a brand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def autoupdate_key(brand: Brand) -> str:
 
 
 def default_documents(brand: Brand) -> list[Document]:
-    """All of them, anew each time: of the cluster first, roles before bindings."""
+    """Returns new copies of all objects: those of the cluster first, roles before bindings."""
     return list(_Builder(brand).documents())
 
 
@@ -45,9 +45,9 @@ class _Builder:
             document = self._document(kind, namespace, name)
             if role.aggregated_to:
                 document["metadata"]["labels"][self._aggregation_label(role.aggregated_to)] = "true"
-            yield document | self._content(name, role)
+            yield document | self._rules_of(name, role)
 
-    def _content(self, name: str, role: DefaultRole) -> Document:
+    def _rules_of(self, name: str, role: DefaultRole) -> Document:
         if role.is_aggregate:
             selector = {"matchLabels": {self._aggregation_label(name): "true"}}
             return {"aggregationRule": {"clusterRoleSelectors": [selector]}}

@@ -1,4 +1,4 @@
-"""What some programs may do in one of the system's namespaces. Source: namespace_policy.go."""
+"""The default roles in the system's namespaces. Source: namespace_policy.go."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How the tables of default roles and bindings are written: sets as words in a text.
+"""The notation of the tables of default roles and bindings: sets are words separated by spaces.
 
-Groups: `core` is the one without a name, `storage.` is that of the deployment's domain, as `storage.k8s.io`.
+Groups: `core` is the one without a name; `storage.` is the one in the brand's domain, `storage.k8s.io`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONTROLLER_PREFIX: Final = "system:controller:"
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """One rule, of resources or of `urls`; each a set of words."""
+    """One rule, for resources or for `urls`. Each field is a set of words."""
 
     verbs: str
     groups: str = ""
@@ -33,14 +33,14 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True)
 class DefaultRole:
-    """aggregated_to: the role that takes these rules over. is_aggregate: it takes over those of others."""
+    """One role. aggregated_to: the role that aggregates it. is_aggregate: whether it aggregates others."""
 
     rows: tuple[RuleRow, ...] = ()
     aggregated_to: str = ""
     is_aggregate: bool = False
 
 
-# By name; `{domain}` in it is the deployment's.
+# By name; `{domain}` in it is the brand's.
 Roles = Mapping[str, DefaultRole]
 # By the name of the binding, which is that of its role.
 Bindings = Mapping[str, tuple[Subject, ...]]

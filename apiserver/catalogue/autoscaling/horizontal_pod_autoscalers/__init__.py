@@ -1,1 +1,49 @@
-"""HorizontalPodAutoscalers, which are stored as v2 and served as v1 too."""
+"""HorizontalPodAutoscalers, which are stored as v2 and served as v1 too.
+
+`validation` has defaults and checks of v2, `conversion` turns v1 into v2 and back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.columns import COLUMNS, COLUMNS_OF_V1
+from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.conversion import to_v1, to_v2
+from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation import (
+    DEFAULTS,
+    prepare_autoscaler_create,
+    validate_autoscaler,
+    validate_autoscaler_status_update,
+)
+from apiserver.catalogue.builtin_type import BuiltinType, StoredAs, status_subresource
+from apiserver.meta.table import Columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+
+_RESOURCE: Final = "horizontalpodautoscalers"
+_KIND: Final = "HorizontalPodAutoscaler"
+
+
+def builtin_types() -> tuple[BuiltinType, ...]:
+    stored_as = StoredAs("autoscaling", "v2", _RESOURCE, _KIND, to_stored=to_v2, from_stored=to_v1)
+    return (_builtin_type("v2", COLUMNS), _builtin_type("v1", COLUMNS_OF_V1, stored_as=stored_as))
+
+
+def _builtin_type(version: str, columns: Columns, **more: Any) -> BuiltinType:
+    return BuiltinType(
+        "autoscaling",
+        version,
+        _RESOURCE,
+        _KIND,
+        f"io.k8s.api.autoscaling.{version}.{_KIND}",
+        short_names=("hpa",),
+        categories=("all",),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=prepare_autoscaler_create,
+            validate=validate_autoscaler,
+            update=UpdateStrategy(prepare=keep_status),
+        ),
+        subresources=(status_subresource(validate_autoscaler_status_update),),
+        columns=columns,
+        **more,
+    )

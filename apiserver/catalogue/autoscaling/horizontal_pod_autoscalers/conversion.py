@@ -20,7 +20,7 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
 )
 from apiserver.meta import timestamps
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
-from apiserver.validation.checks import at
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"
@@ -41,7 +41,7 @@ class _Unreadable(ValueError):
 
 
 def to_v1(document: Document) -> None:
-    """The content of a v2 object, in place."""
+    """Turns the content of a v2 object into v1's, in place."""
     spec, status = document["spec"], document.get("status") or {}
     metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
     behavior, conditions = spec.get("behavior"), status.get("conditions") or []
@@ -83,7 +83,7 @@ def _cpu_target(metrics: list[Document]) -> int | None:
 
 
 def _annotate(document: Document, hidden: dict[str, str]) -> None:
-    """Put these annotations in the place of those that only carry fields."""
+    """Replaces the annotations that hold fields by these."""
     meta = document["metadata"]
     kept = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in _HIDING}
     if kept or hidden:
@@ -98,7 +98,7 @@ _HIDING: Final = frozenset({METRICS, CURRENT_METRICS, BEHAVIOR, CONDITIONS})
 
 
 def to_v2(document: Document) -> None:
-    """The content of a v1 object that has passed its schema, in place."""
+    """Turns the content of a v1 object that has passed its schema into v2's, in place."""
     spec, status = document["spec"], document.get("status") or {}
     annotations = document["metadata"].get("annotations") or {}
     metrics = _read(annotations.get(METRICS), _metrics_of(_SPECS)) or []
@@ -127,7 +127,7 @@ def to_v2(document: Document) -> None:
 
 
 def _read(text: str | None, decode: Callable[[Any], Any]) -> Any:
-    """What an annotation holds, or None."""
+    """Returns what an annotation holds, or None."""
     if text is None:
         return None
     try:
@@ -277,7 +277,7 @@ _STATUSES: Final[_Sources] = {
 
 
 def _flat(metric: Document, sources: _Sources) -> Document:
-    """A metric of v2 as v1 had it."""
+    """Returns a metric of v2 in the form of v1."""
     shown: Document = {"type": metric.get("type", "")}
     for source, parts in sources.items():
         if source in metric:
@@ -299,7 +299,7 @@ def _metrics_of(sources: _Sources) -> Callable[[Any], list[Document]]:
 
 
 def _full(metric: Document, sources: _Sources) -> Document:
-    """The inverse of `_flat`. Raises _Unreadable."""
+    """Returns a metric of v1 in the form of v2; the inverse of `_flat`. Raises _Unreadable."""
     full: Document = {"type": _text(metric.get("type", ""))}
     for source, parts in sources.items():
         if metric.get(source) is None:
@@ -324,7 +324,7 @@ def _full(metric: Document, sources: _Sources) -> Document:
 
 
 def _typed(source: str, target: Document) -> Document:
-    """A target with its type, which v1 did not tell."""
+    """Returns a target with its type, which v1 lacks."""
     if "averageUtilization" in target:
         kind = "Utilization"
     elif "averageValue" not in target and source in ("object", "external"):

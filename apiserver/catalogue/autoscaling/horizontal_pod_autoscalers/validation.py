@@ -8,10 +8,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.catalogue.common import workloads
-from apiserver.field_errors import forbidden, invalid, not_supported, required
+from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, at, items, named, one_of, quantity_of
+from apiserver.validation.checks import named, one_of, quantity_of
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 _V2: Final = "io.k8s.api.autoscaling.v2."
@@ -140,12 +141,12 @@ def _validate_rules(path: str, rules: Document) -> Errors:
 
 # ---- metrics
 
-# In the order of Kubernetes' messages: sorted.
+# Sorted, as in Kubernetes' messages.
 _TYPES: Final = ("ContainerResource", "External", "Object", "Pods", "Resource")
 
 
 def source_of(metric_type: str) -> str:
-    """The field that describes a metric of a type: `Resource` -> `resource`."""
+    """Returns the field that describes a metric of a type: `Resource` -> `resource`."""
     return metric_type[:1].lower() + metric_type[1:]
 
 
@@ -158,7 +159,7 @@ def _validate_metric(path: str, metric: Document) -> Errors:
         errors.append(required(f"{path}.type", "must specify a metric source type"))
     if kind not in _TYPES:
         errors.append(not_supported(f"{path}.type", kind, _TYPES))
-    # Of several, only one is looked into.
+    # If there are several, only one is checked.
     errors += [error for field in present[:1] for error in SOURCES[field](f"{path}.{field}", metric[field])]
     if kind in _TYPES and source not in present:
         text = "must populate information for the given metric source"
@@ -230,7 +231,7 @@ SOURCES: Final[Mapping[str, Callable[[str, Document], Errors]]] = MappingProxyTy
 
 
 def _validate_identified(path: str, source: Document) -> Errors:
-    """A metric that has a name, and its target."""
+    """Checks a metric that has a name, and its target."""
     name, where = source["metric"].get("name"), f"{path}.metric.name"
     if name:
         errors = named(where, name, names.path_segment)

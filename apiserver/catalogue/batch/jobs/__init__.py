@@ -1,4 +1,7 @@
-"""Jobs."""
+"""Jobs. Source: pkg/apis/batch/{v1,validation}, pkg/registry/batch/job/strategy.go.
+
+`specs` checks the spec, which CronJobs have in their template too; `statuses` what may become of a status.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,64 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.batch.jobs.specs import validate_job_spec, warn_job_spec
+from apiserver.catalogue.batch.jobs.statuses import validate_job_status_update
+from apiserver.catalogue.builtin_type import BuiltinType, field_text, status_subresource
 from apiserver.catalogue.common import workloads
-from apiserver.field_errors import invalid, required
-from apiserver.meta import names
-from apiserver.registry.strategy import keep_status
+from apiserver.catalogue.pod_specs.templates import POD_TEMPLATE_COLUMNS, with_template_warnings
+from apiserver.field_errors import Errors, invalid, required
+from apiserver.meta import names, table, timestamps
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import Errors, at, immutable, label_selector, selects, setting
+from apiserver.validation.checks import immutable
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at
+from apiserver.validation.label_selectors import label_selector, selects
 from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "batch",
+        "v1",
+        "jobs",
+        "Job",
+        "io.k8s.api.batch.v1.Job",
+        categories=("all",),
+        defaults=DEFAULTS,
+        subresources=(status_subresource(validate_job_status_update),),
+        strategy=Strategy(
+            prepare_create=prepare_job_create,
+            validate=validate_job,
+            validate_create=validate_job_create,
+            warn=with_template_warnings("spec", "template", warn=warn_job),
+            update=UpdateStrategy(prepare=prepare_job_update, validate=validate_job_update),
+            has_generation=True,
+            orphans_by_default=True,
+            delete_warning=_ORPHANS_TEXT,
+        ),
+        columns=columns(
+            Column("Status", _status, description="Whether the job is running, or how it ended."),
+            Column(
+                "Completions",
+                _completions,
+                description="How many pods have succeeded, of how many wanted.",
+            ),
+            Column("Duration", _duration, description="How long the job ran, or has been running."),
+            AGE,
+            *POD_TEMPLATE_COLUMNS,
+        ),
+        selectable_fields={"status.successful": field_text("status", "succeeded", default="0")},
+    )
+
 
 _BATCH: Final = "io.k8s.api.batch.v1."
 
+# Jobs were deleted without their pods before there was a policy, and clients rely on it.
+_ORPHANS_TEXT: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
+    "them or set propagationPolicy=Orphan to suppress this warning"
+)
 INT32_MAX: Final = (1 << 31) - 1
 
 # ---- defaults
@@ -69,7 +120,7 @@ def prepare_job_create(job: Document) -> None:
 
 
 def _generate_selector(spec: Document, template_meta: Document, *, name: str, uid: str) -> None:
-    """Labels that no other job's pods have. What the client has set stands, and is checked later."""
+    """Sets labels and a selector that no other job has. What the client has set stays: it is checked."""
     generated = {_OLD_JOB_NAME: name, JOB_NAME: name, _OLD_CONTROLLER_UID: uid, CONTROLLER_UID: uid}
     template_meta["labels"] = generated | (template_meta.get("labels") or {})
     selector = spec.setdefault("selector", {})
@@ -147,7 +198,7 @@ def validate_job_update(new: Document, old: Document) -> Errors:
 
 
 def _validate_completions_update(spec: Document, before: Document) -> Errors:
-    """Indexed jobs may grow and shrink, together with their parallelism."""
+    """Indexed jobs may change their completions together with their parallelism."""
     path, completions = "spec.completions", spec.get("completions")
     if spec.get("completionMode") != "Indexed":
         return immutable(path, completions, before.get("completions"))
@@ -160,7 +211,7 @@ _SCHEDULING: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def _validate_template_update(new: Document, old: Document) -> Errors:
-    """A job that is suspended and has never run may still be told where to run."""
+    """The scheduling fields of a suspended job that has never run may change; nothing else may."""
     template, before = new["spec"]["template"], old["spec"]["template"]
     if old["spec"].get("suspend") and not at(old, "status", "startTime"):
         template, before = _without_scheduling(template), _without_scheduling(before)
@@ -187,5 +238,41 @@ def _without_scheduling(template: Document) -> Document:
 
 
 def warn_job(new: Document, old: Document | None) -> list[str]:
-    warnings = workloads.warn_name(new) if old is None else []
-    return warnings + warn_job_spec("spec", new["spec"])
+    return workloads.warn_name(new, old) + warn_job_spec("spec", new["spec"])
+
+
+# ---- columns
+
+
+def _status(document: Document, now: float) -> str:
+    conditions = document.get("status", {}).get("conditions") or ()
+    held = {c.get("type") for c in conditions if c.get("status") == "True"}
+    if document["metadata"].get("deletionTimestamp"):
+        held.add("Terminating")
+    return next((outcome for outcome in _OUTCOMES if outcome in held), "Running")
+
+
+# The first of them that is true is shown.
+_OUTCOMES: Final = (
+    "Complete",
+    "Failed",
+    "Terminating",
+    "Suspended",
+    "FailureTarget",
+    "SuccessCriteriaMet",
+)
+
+
+def _completions(document: Document, now: float) -> str:
+    spec, succeeded = document.get("spec", {}), document.get("status", {}).get("succeeded", 0)
+    if "completions" in spec:
+        return f"{succeeded}/{spec['completions']}"
+    parallelism = spec.get("parallelism", 0)
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _duration(document: Document, now: float) -> str:
+    status = document.get("status", {})
+    began = timestamps.from_text(status.get("startTime") or "")
+    ended = timestamps.from_text(status.get("completionTime") or "")
+    return table.duration((ended or now) - began) if began is not None else ""

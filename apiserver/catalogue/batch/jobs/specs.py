@@ -1,4 +1,4 @@
-"""Specs of jobs: those of jobs themselves, and those in the templates of cron jobs."""
+"""JobSpecs: of Jobs, and in the templates of CronJobs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.pod_specs.templates import validate_template
 from apiserver.field_errors import (
+    Errors,
     FieldError,
     duplicate,
     invalid,
@@ -19,14 +20,15 @@ from apiserver.field_errors import (
     too_many,
 )
 from apiserver.meta import names
-from apiserver.validation.checks import Errors, at, items, join, non_negative, one_of
+from apiserver.validation.checks import non_negative, one_of
+from apiserver.validation.documents import at, items, join
 from apiserver.vocabulary import Document
 
 MANAGED_BY_MAX: Final = 63
 RULES_MAX: Final = 20
 EXIT_CODES_MAX: Final = 255
 SUCCEEDED_INDEXES_BYTES_MAX: Final = 64 * 1024
-# Of indexed jobs: what the list of indexes in their status has room for.
+# Bounds of indexed jobs: the list of indexes in their status must have room.
 PARALLELISM_MAX: Final = 100_000
 FAILED_INDEXES_MAX: Final = 100_000
 MANY_COMPLETIONS: Final = 100_000
@@ -35,7 +37,7 @@ FAILED_INDEXES_MAX_OF_MANY: Final = 10_000
 
 
 def validate_job_spec(path: str, spec: Document) -> Errors:
-    """A JobSpec by itself: a job's, or that of a cron job's template."""
+    """Checks a JobSpec in itself: a Job's, or that of a CronJob's template."""
     errors: Errors = []
     for field in (
         "parallelism",
@@ -80,7 +82,7 @@ _is_path = re.compile(_PATH_PATTERN).fullmatch
 
 
 def _validate_manager(path: str, manager: str) -> Errors:
-    """As `example.com/controller`. Source: apimachinery, validation.IsDomainPrefixedPath."""
+    """Checks a name like `example.com/controller`. Source: apimachinery, validation.IsDomainPrefixedPath."""
     errors: Errors = []
     domain, _, rest = manager.partition("/")
     if not manager:
@@ -92,7 +94,7 @@ def _validate_manager(path: str, manager: str) -> Errors:
         if not _is_path(rest):
             text = f"Invalid path (regex used for validation is '{_PATH_PATTERN}')"
             errors.append(invalid(path, rest, text))
-    if len(manager.encode("utf-8", "surrogatepass")) > MANAGED_BY_MAX:
+    if names.byte_length(manager) > MANAGED_BY_MAX:
         errors.append(too_long(path, MANAGED_BY_MAX))
     return errors
 
@@ -219,7 +221,7 @@ def _validate_exit_codes(path: str, requirement: Document, containers: Collectio
 def _validate_success_policy(path: str, spec: Document) -> Errors:
     policy = spec["successPolicy"]
     if spec.get("completionMode") != "Indexed":
-        return [invalid(path, workloads.as_go(policy), "requires indexed completion mode")]
+        return [invalid(path, workloads.go_struct_fields(policy), "requires indexed completion mode")]
     rules, path = policy.get("rules") or [], f"{path}.rules"
     errors: Errors = []
     if not rules:
@@ -267,7 +269,7 @@ def _one_of_listed(path: str, value: str | None, supported: tuple[str, ...]) -> 
 
 
 def invalid_structure(path: str, text: str) -> FieldError:
-    """An error about a structure of which the message shows nothing."""
+    """Returns an error about a structure whose value the message does not show."""
     return FieldError(path, "FieldValueInvalid", f"Invalid value: {text}")
 
 
@@ -275,14 +277,14 @@ def invalid_structure(path: str, text: str) -> FieldError:
 
 
 class InvalidIndexes(ValueError):
-    """The text is no list of indexes; the message is the client's."""
+    """The text is no list of indexes. The client sees the message."""
 
 
 _is_integer = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII).fullmatch
 
 
 def parse_indexes(text: str, completions: int) -> list[tuple[int, int]]:
-    """`1,3-5` as the first and the last index of each part. Raises InvalidIndexes.
+    """Returns the first and the last index of each part of a list like `1,3-5`. Raises InvalidIndexes.
 
     completions: all indexes are lower. They only increase.
     """

@@ -1,4 +1,4 @@
-"""Statuses of jobs, which somebody else than Kubernetes' own controller may write.
+"""Updates of the status of Jobs, which other controllers than Kubernetes' own may write.
 
 What is wrong counts only where it is new, so that a status that was wrong before can still be written.
 Source: pkg/registry/batch/job/strategy.go, getStatusValidationOptions.
@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, invalid_structure, parse_indexes
 from apiserver.catalogue.common import workloads
-from apiserver.field_errors import duplicate, invalid, required
-from apiserver.validation.checks import Errors
+from apiserver.field_errors import Errors, duplicate, invalid, required
 from apiserver.vocabulary import Document
 
 _COUNTS: Final = ("active", "succeeded", "failed", "ready", "terminating")
@@ -102,7 +101,7 @@ def _validate_times(
 def _validate_end(
     status: Document, before: Document, held: frozenset[str], held_before: frozenset[str]
 ) -> Errors:
-    """Of a job that has ended nothing is left running."""
+    """A job that has ended has no pods running."""
     ended = {"Complete", "Failed"}
     if not held & ended:
         return []
@@ -119,7 +118,7 @@ def _validate_end(
     uncounted = status.get("uncountedTerminatedPods") or {}
     if any(uncounted.values()) and is_changed("uncountedTerminatedPods"):
         text = "uncountedTerminatedPods needs to be empty for finished job"
-        errors.append(invalid("status.uncountedTerminatedPods", workloads.as_go(uncounted), text))
+        errors.append(invalid("status.uncountedTerminatedPods", workloads.go_struct_fields(uncounted), text))
     if (status.get("terminating") or 0) > 0 and is_changed("terminating"):
         text = "terminating>0 is invalid for finished job"
         errors.append(invalid("status.terminating", status["terminating"], text))
@@ -161,7 +160,7 @@ def _validate_list(field: str, indexes: str, completions: int | None) -> Errors:
 
 
 def _first_common(one: str, other: str, completions: int) -> int | None:
-    """The first index that is in both lists. A list that cannot be read has none."""
+    """Returns the first index that is in both lists. A list that cannot be parsed has none."""
     try:
         intervals, others = parse_indexes(one, completions), parse_indexes(other, completions)
     except InvalidIndexes:
@@ -179,7 +178,7 @@ def _first_common(one: str, other: str, completions: int) -> int | None:
 
 
 def _validate_counters(spec: Document, status: Document, before: Document) -> Errors:
-    """Pods that have ended do so once, unless the job itself gets smaller."""
+    """The numbers of ended pods do not fall, unless the job itself gets smaller."""
     is_elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get(
         "parallelism"
     )

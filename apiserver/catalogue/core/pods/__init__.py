@@ -1,1 +1,105 @@
-"""Pods. What is inside their specs, and those of pod templates, is in `catalogue.pod_specs`."""
+"""Pods. What is inside their specs, and those of pod templates, is in `catalogue.pod_specs`.
+
+preparation  fills in new pods
+validation   checks a pod in itself, and new ones
+updates      checks what may change: of the pod, its status, its ephemeral containers and its size
+qos          tells the quality-of-service class
+warnings     warns of what is allowed and still not wise
+columns      has what `kubectl get pods` shows
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.catalogue import subresources
+from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_text, field_texts, status_subresource
+from apiserver.catalogue.core.pods.columns import COLUMNS, ENDED
+from apiserver.catalogue.core.pods.preparation import prepare_pod_create
+from apiserver.catalogue.core.pods.updates import (
+    prepare_ephemeral_containers,
+    prepare_pod_status,
+    prepare_resize,
+    validate_ephemeral_containers_update,
+    validate_pod_status,
+    validate_pod_update,
+    validate_resize,
+)
+from apiserver.catalogue.core.pods.validation import validate_pod_create
+from apiserver.catalogue.core.pods.warnings import warn_pod
+from apiserver.catalogue.pod_specs.defaults import DEFAULTS
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "",
+        "v1",
+        "pods",
+        "Pod",
+        f"{CORE}Pod",
+        short_names=("po",),
+        categories=("all",),
+        subresources=(
+            subresources.stream("attach", "PodAttachOptions"),
+            Subresource("binding", verbs=("create",), kind="Binding", definition=subresources.BINDING),
+            Subresource(
+                "ephemeralcontainers",
+                update=UpdateStrategy(prepare_ephemeral_containers, validate_ephemeral_containers_update),
+            ),
+            Subresource(
+                "eviction",
+                verbs=("create",),
+                kind="Eviction",
+                group_version=subresources.POLICY_V1,
+                definition=subresources.EVICTION,
+            ),
+            subresources.stream("exec", "PodExecOptions"),
+            Subresource("log", verbs=("get",)),
+            subresources.stream("portforward", "PodPortForwardOptions"),
+            subresources.proxy("PodProxyOptions"),
+            Subresource("resize", update=UpdateStrategy(prepare_resize, validate_resize)),
+            status_subresource(validate_pod_status, prepare=prepare_pod_status),
+        ),
+        defaults=DEFAULTS,
+        # A pod in itself is checked together with what changes of it, in Kubernetes' order; a change of its
+        # status leaves the former out.
+        strategy=Strategy(
+            prepare_create=prepare_pod_create,
+            validate_create=validate_pod_create,
+            warn=warn_pod,
+            update=UpdateStrategy(keep_status, validate_pod_update),
+            has_generation=True,
+            grace_period_s=_grace_period_s,
+            returns_deleted=True,
+        ),
+        columns=COLUMNS,
+        selectable_fields={
+            **field_texts(
+                "spec.nodeName",
+                "spec.restartPolicy",
+                "spec.schedulerName",
+                "spec.serviceAccountName",
+                "status.phase",
+                "status.podIP",
+                "status.nominatedNodeName",
+            ),
+            "spec.hostNetwork": field_text("spec", "hostNetwork", default="false"),
+        },
+    )
+
+
+_DEFAULT_GRACE_PERIOD_S: Final = 30
+
+
+def _grace_period_s(document: Document, asked_s: int | None) -> int:
+    """Returns how long a deletion waits; not at all for a pod that has no node, or has ended."""
+    spec = document.get("spec", {})
+    if not spec.get("nodeName") or document.get("status", {}).get("phase") in ENDED:
+        return 0
+    grace_s = asked_s if asked_s is not None else spec.get("terminationGracePeriodSeconds")
+    if grace_s is None:
+        return _DEFAULT_GRACE_PERIOD_S
+    return int(grace_s) if grace_s >= 0 else 1

@@ -1,4 +1,4 @@
-"""The type of pods."""
+"""The columns of pods. Source: pkg/printers/internalversion, printPod."""
 
 from __future__ import annotations
 
@@ -6,98 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.catalogue import subresources
-from apiserver.catalogue.builtin_type import BuiltinType, field, fields
-from apiserver.catalogue.core.pods.updates import (
-    prepare_ephemeral_containers,
-    prepare_pod_status,
-    prepare_resize,
-    validate_ephemeral_containers_update,
-    validate_pod_status,
-    validate_pod_update,
-    validate_resize,
-)
-from apiserver.catalogue.core.pods.validation import prepare_pod_create, validate_pod_create, warn_pod
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
-from apiserver.registry.served_resource import Subresource
-from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.vocabulary import Document
 
-
-def pod_type() -> BuiltinType:
-    return BuiltinType(
-        "",
-        "v1",
-        "pods",
-        "Pod",
-        "io.k8s.api.core.v1.Pod",
-        short_names=("po",),
-        categories=("all",),
-        subresources=(
-            subresources.POD_ATTACH,
-            subresources.POD_BINDING,
-            Subresource(
-                "ephemeralcontainers",
-                update=UpdateStrategy(prepare_ephemeral_containers, validate_ephemeral_containers_update),
-            ),
-            subresources.POD_EVICTION,
-            subresources.POD_EXEC,
-            subresources.POD_LOG,
-            subresources.POD_PORT_FORWARD,
-            subresources.POD_PROXY,
-            Subresource("resize", update=UpdateStrategy(prepare_resize, validate_resize)),
-            Subresource("status", update=UpdateStrategy(prepare_pod_status, validate_pod_status)),
-        ),
-        # What a pod is in itself is checked with what changes of it, in Kubernetes' order; a change of its
-        # status does not ask for the former.
-        strategy=Strategy(
-            prepare_create=prepare_pod_create,
-            validate_create=validate_pod_create,
-            warn=warn_pod,
-            update=UpdateStrategy(keep_status, validate_pod_update),
-            has_generation=True,
-            grace_period_s=_grace_period_s,
-            returns_deleted=True,
-        ),
-        columns=_COLUMNS,
-        selectable_fields={
-            **fields(
-                "spec.nodeName",
-                "spec.restartPolicy",
-                "spec.schedulerName",
-                "spec.serviceAccountName",
-                "status.phase",
-                "status.podIP",
-                "status.nominatedNodeName",
-            ),
-            "spec.hostNetwork": field("spec", "hostNetwork", default="false"),
-        },
-    )
-
-
-_DEFAULT_GRACE_PERIOD_S: Final = 30
-
-
-def _grace_period_s(document: Document, asked_s: int | None) -> int:
-    """Nobody has to stop a pod that has no node, or has ended."""
-    spec = document.get("spec", {})
-    if not spec.get("nodeName") or document.get("status", {}).get("phase") in _ENDED:
-        return 0
-    grace_s = asked_s if asked_s is not None else spec.get("terminationGracePeriodSeconds")
-    if grace_s is None:
-        return _DEFAULT_GRACE_PERIOD_S
-    return int(grace_s) if grace_s >= 0 else 1
-
-
-_ENDED: Final = ("Succeeded", "Failed")
-
-# ---- columns. Source: pkg/printers/internalversion, printPod
+# The phases of pods that no longer run.
+ENDED: Final = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
 class _Summary:
-    """What the containers of a pod add up to."""
+    """The state of a pod's containers, summed up."""
 
     reason: str
     ready: int = 0
@@ -134,7 +53,7 @@ def _summary(document: Document) -> _Summary:
     if document["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             summary.reason = "Unknown"
-        elif status.get("phase") not in _ENDED:
+        elif status.get("phase") not in ENDED:
             summary.reason = "Terminating"
     return summary
 
@@ -142,7 +61,7 @@ def _summary(document: Document) -> _Summary:
 def _add_init_containers(
     summary: _Summary, of_sidecars: _Summary, document: Document, sidecars: set[str | None]
 ) -> bool:
-    """Whether the pod waits for one of them."""
+    """Adds the init containers to the summary. Returns whether the pod waits for one of them."""
     total = len(document.get("spec", {}).get("initContainers") or ())
     for index, each in enumerate(document.get("status", {}).get("initContainerStatuses") or ()):
         is_sidecar = each.get("name") in sidecars
@@ -167,7 +86,7 @@ def _add_init_containers(
 
 
 def _add_containers(summary: _Summary, statuses: Iterable[Document]) -> bool:
-    """Whether one of them runs and is ready. The first that has something to say is heard."""
+    """Adds the containers to the summary. Returns whether one of them runs and is ready."""
     has_running = False
     for each in reversed([*statuses]):
         summary.count_restarts(each)
@@ -219,7 +138,7 @@ def _readiness_gates(document: Document, now: float) -> str:
     return f"{passed}/{len(gates)}"
 
 
-_COLUMNS: Final[Columns] = columns(
+COLUMNS: Final[Columns] = columns(
     Column("Ready", _ready, description="How many of the pod's containers are ready, of how many."),
     Column("Status", _status, description="The phase of the pod, or what keeps it from the next one."),
     Column(

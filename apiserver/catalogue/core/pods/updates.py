@@ -1,4 +1,4 @@
-"""What may change of a pod: by its main endpoint, and by those of its status, its resources and its visitors.
+"""Updates of pods: of the pod, its status, its ephemeral containers and its resources.
 
 Source: pkg/registry/core/pod, strategy.go, and pkg/apis/core/validation, ValidatePodUpdate,
 ValidatePodStatusUpdate, ValidatePodEphemeralContainersUpdate and ValidatePodResize.
@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import Any, Final
 
-from apiserver.catalogue.core.pods.validation import qos_class, validate_pod
+from apiserver.catalogue.core.pods.qos import qos_class
+from apiserver.catalogue.core.pods.validation import validate_pod
 from apiserver.catalogue.pod_specs import pod_annotations
-from apiserver.catalogue.pod_specs.scheduling import tolerations
-from apiserver.field_errors import duplicate, forbidden, invalid, quote, required
+from apiserver.catalogue.pod_specs.scheduling import validate_tolerations
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, quote, required
 from apiserver.meta import names
 from apiserver.registry.strategy import keep_status, only_status
-from apiserver.validation.checks import Errors, at, immutable, in_range, ip_address, items, join
+from apiserver.validation.checks import immutable, in_range, ip_address
+from apiserver.validation.documents import at, items, join
 from apiserver.vocabulary import Document
 
 _SECONDS_MAX: Final = (1 << 31) - 1
 _ID_MAX: Final = (1 << 31) - 1
-# Of each side of a difference.
+# The length of each side of a difference.
 _DIFFERENCE_LENGTH_MAX: Final = 512
 _UPDATABLE: Final = ",".join(
     (
@@ -34,7 +36,7 @@ _UPDATABLE: Final = ",".join(
 
 
 def difference(old: Document, new: Document) -> str:
-    """The fields that differ, as they were and as they would be."""
+    """Returns the fields that differ, with their old and their new values."""
     lines = []
     for field in sorted(old.keys() | new.keys()):
         if old.get(field) != new.get(field):
@@ -92,7 +94,7 @@ def validate_pod_update(new: Document, old: Document) -> Errors:
 
 
 def _deadline(new_s: int | None, old_s: int | None) -> tuple[Errors, bool]:
-    """It can be set, and brought forward. Whether nothing else need be looked at, too."""
+    """Checks that the deadline is only set or brought forward. Also returns whether to stop checking."""
     where = "spec.activeDeadlineSeconds"
     if new_s is None:
         if old_s is None:
@@ -115,7 +117,7 @@ def _only_more_tolerations(spec: Document, old_spec: Document) -> Errors:
     if identities(old_spec) - identities(spec):
         text = "existing toleration can not be modified except its tolerationSeconds"
         return [forbidden("spec.tolerations", text)]
-    return tolerations("spec.tolerations", spec.get("tolerations") or ())
+    return validate_tolerations("spec.tolerations", spec.get("tolerations") or ())
 
 
 def _only_fewer_gates(spec: Document, old_spec: Document) -> Errors:
@@ -128,7 +130,7 @@ def _only_fewer_gates(spec: Document, old_spec: Document) -> Errors:
 
 
 def _without_allowed_changes(spec: Document, old_spec: Document) -> Document:
-    """The spec with everything put back that may be changed."""
+    """Returns the spec with the old values of all fields that may change."""
     masked = dict(spec)
     for field in ("containers", "initContainers"):
         if masked.get(field):
@@ -145,14 +147,17 @@ def _without_allowed_changes(spec: Document, old_spec: Document) -> Document:
 
 
 def _taken_from(value: Document, old: Document, field: str) -> Document:
-    """A copy with this field as it was, where it was."""
+    """Returns a copy with the old value of a field; without the field if the old one lacks it."""
     if field in old:
         return {**value, field: old[field]}
     return {name: each for name, each in value.items() if name != field}
 
 
 def _narrowed_nodes(masked: Document, old_spec: Document) -> Errors:
-    """While its gates are closed a pod can be restricted to fewer nodes. Puts back what is allowed."""
+    """Checks that a pod with closed scheduling gates is only restricted to fewer nodes.
+
+    Gives `masked` the old values of what may change so.
+    """
     errors: Errors = []
     selector, old_selector = masked.get("nodeSelector") or {}, old_spec.get("nodeSelector") or {}
     if not old_selector.items() <= selector.items():
@@ -264,7 +269,7 @@ def validate_pod_status(new: Document, old: Document) -> Errors:
 
 
 def _transitions(field: str, status: Document, old_status: Document, policy: str, exempt: set[str]) -> Errors:
-    """Who has ended, and is not started again, does not run again."""
+    """Checks that a container that has ended, and is not restarted, does not run again."""
     if policy == "Always":
         return []
     running = {
@@ -298,7 +303,7 @@ def _claim_statuses(status: Document, spec: Document) -> Errors:
 
 
 def _addresses(path: str, addresses: list[Document]) -> Errors:
-    """One of each family at most."""
+    """Checks that there is at most one address of each IP family."""
     errors: Errors = []
     for index, address in enumerate(addresses):
         errors += ip_address(f"{path}[{index}]", address.get("ip"))
@@ -336,7 +341,7 @@ def _users(field: str, status: Document, system: str) -> Errors:
 
 
 def _only_spec(new: Document, old: Document) -> None:
-    """Labels, annotations and the like are the main endpoint's."""
+    """Keeps the old status, labels, annotations, finalizers and owner references."""
     keep_status(new, old)
     for field in ("labels", "annotations", "finalizers", "ownerReferences"):
         _put_back(new["metadata"], old["metadata"], field)
@@ -371,7 +376,7 @@ _CONTAINERS: Final = ("containers", "initContainers")
 
 
 def prepare_resize(new: Document, old: Document) -> None:
-    """Takes over resources; if containers are others than before the check will tell."""
+    """Takes over resources. If there are other containers than before, validation will tell."""
     spec, old_spec = new.get("spec") or {}, old["spec"]
     if any(_names_of(spec, field) != _names_of(old_spec, field) for field in _CONTAINERS):
         return
@@ -419,15 +424,15 @@ def validate_resize(new: Document, old: Document) -> Errors:
             container = spec[field][index]
             if field == "initContainers" and known.get("restartPolicy") != "Always":
                 if container != known:
-                    told = "resources for non-sidecar init containers are immutable"
-                    errors.append(forbidden("spec", told))
+                    text = "resources for non-sidecar init containers are immutable"
+                    errors.append(forbidden("spec", text))
             elif _fixed(container) != _fixed(known):
                 errors.append(forbidden("spec", text))
     return errors
 
 
 def _can_be_resized(pod: Document) -> bool:
-    """Nodes that can do it tell what their containers have."""
+    """Tells whether the node supports resizing: then its running containers report their resources."""
     for status in at(pod, "status", "containerStatuses") or ():
         if at(status, "state", "running") is not None:
             return status.get("resources") is not None
@@ -443,7 +448,7 @@ def _nothing_removed(path: str, new: Document, old: Document) -> Errors:
 
 
 def _fixed(container: Document) -> Document:
-    """What cannot be resized: everything but CPU and memory."""
+    """Returns the container without what can be resized: CPU and memory."""
     resources = {
         field: {
             name: value

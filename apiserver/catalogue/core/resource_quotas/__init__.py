@@ -1,19 +1,37 @@
-"""What is checked of ResourceQuotas. Source: pkg/apis/core/validation, ValidateResourceQuota."""
+"""ResourceQuotas; `usage` measures what objects use. Source: pkg/apis/core/validation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from apiserver.catalogue.pod_specs.resource_requirements import amount, validate_resource_name
-from apiserver.field_errors import invalid, required
-from apiserver.registry.strategy import keep_status
-from apiserver.schema.compile import Default
-from apiserver.validation.checks import IMMUTABLE, Errors
+from apiserver.catalogue.builtin_type import CORE, STATUS_SUBRESOURCE, BuiltinType, clear_status
+from apiserver.catalogue.pod_specs.resource_requirements import validate_amount, validate_resource_name
+from apiserver.field_errors import Errors, invalid, required
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import IMMUTABLE
 from apiserver.vocabulary import Document
 
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "",
+        "v1",
+        "resourcequotas",
+        "ResourceQuota",
+        f"{CORE}ResourceQuota",
+        short_names=("quota",),
+        subresources=(STATUS_SUBRESOURCE,),
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate=validate_quota,
+            update=UpdateStrategy(keep_status, validate_quota_update),
+            returns_deleted=True,
+        ),
+        columns=_COLUMNS,
+    )
+
 
 _MEASURED: Final = ("cpu", "memory", "ephemeral-storage")
 _OF_PODS: Final = frozenset(
@@ -40,13 +58,6 @@ _BARE: Final = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", 
 _CONFLICTS: Final = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 
 
-def prepare_quota_create(document: Document) -> None:
-    document["status"] = {}
-
-
-prepare_quota_update: Final = keep_status
-
-
 def validate_quota(document: Document) -> Errors:
     spec, status = document.get("spec") or {}, document.get("status") or {}
     errors = _amounts("spec.hard", spec.get("hard")) + _scopes(spec) + _scope_selector(spec)
@@ -64,18 +75,18 @@ def _amounts(path: str, amounts: Mapping[str, Any] | None) -> Errors:
         errors += validate_resource_name(where, name)
         if "/" not in name and not _is_standard(name):
             errors.append(invalid(where, name, "must be a standard resource for quota"))
-        errors += amount(where, name, value)
+        errors += validate_amount(where, name, value)
     return errors
 
 
 def _misfitting(spec: Document) -> set[str]:
-    """The scopes that some of the quota's resources cannot have."""
+    """Returns the scopes that some of the quota's resources cannot have."""
     standard = {name for name in spec.get("hard") or () if _is_standard(name)}
     return {scope for scope, fitting in _SCOPES.items() if not standard <= fitting}
 
 
 def _scopes(spec: Document) -> Errors:
-    """What is wrong with several scopes is told once: each time it would show all of them."""
+    """Checks the scopes. An error that several of them cause is told once, as it shows all of them."""
     scopes, path = spec.get("scopes") or [], "spec.scopes"
     errors: Errors = []
     if not _SCOPES.keys() >= set(scopes):
@@ -130,3 +141,28 @@ def validate_quota_update(new: Document, old: Document) -> Errors:
     if set(scopes) == set((old.get("spec") or {}).get("scopes") or ()):
         return []
     return [invalid("spec.scopes", scopes, IMMUTABLE)]
+
+
+# ---- columns
+
+
+def _quota(*, of_limits: bool) -> Callable[[Document, float], str]:
+    """Returns a cell like `pods: 3/10, requests.cpu: 1/4`."""
+
+    def cell(document: Document, now: float) -> str:
+        status = document.get("status") or {}
+        hard, used = status.get("hard") or {}, status.get("used") or {}
+        return ", ".join(
+            f"{name}: {used.get(name, '0')}/{hard[name]}"
+            for name in sorted(hard)
+            if name.startswith("limits.") == of_limits
+        )
+
+    return cell
+
+
+_COLUMNS: Final = columns(
+    Column("Request", _quota(of_limits=False), description="How much is used of what may be asked for."),
+    Column("Limit", _quota(of_limits=True), description="How much is used of what limits may add up to."),
+    AGE,
+)

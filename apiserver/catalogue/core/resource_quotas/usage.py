@@ -1,4 +1,4 @@
-"""What objects use of quotas, and which quotas they concern.
+"""How much objects use of quotas, and which quotas apply to them.
 
 Source: k8s.io/apiserver, pkg/quota/v1 and pkg/admission/plugin/resourcequota; kubernetes,
 pkg/quota/v1/evaluator/core.
@@ -12,13 +12,13 @@ from decimal import Decimal
 from typing import Final
 
 from apiserver.brand import Brand
+from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
 from apiserver.catalogue.pod_specs.resource_requirements import (
-    is_extended,
+    is_extended_resource,
     is_huge_page_resource,
     is_native_resource,
 )
-from apiserver.catalogue.pod_specs.resource_totals import of_pod, plus, quantities
-from apiserver.catalogue.storage.storage_classes import storage_class_of
+from apiserver.catalogue.pod_specs.resource_totals import quantities, sum_of, total_of_pod
 from apiserver.meta import timestamps
 from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import Document, GroupResource
@@ -28,7 +28,7 @@ Usage = Mapping[str, Quantity]
 PODS: Final = GroupResource("", "pods")
 CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
 SERVICES: Final = GroupResource("", "services")
-# Objects that have been counted by their bare names for longer than by `count/`.
+# Resources that quotas count by their bare names as well as by `count/`.
 _BARE_NAMES: Final = frozenset(
     GroupResource("", name) for name in ("configmaps", "replicationcontrollers", "resourcequotas", "secrets")
 )
@@ -46,23 +46,23 @@ _REQUIRED: Final = frozenset(
 
 
 class QuotaViolation(Exception):
-    """The message is the client's."""
+    """A quota does not allow a write. The client sees the message."""
 
 
-def uncounted(brand: Brand) -> tuple[GroupResource, ...]:
-    """Events, under both of their names: they come and go too fast to be counted."""
+def resources_without_quota(brand: Brand) -> tuple[GroupResource, ...]:
+    """Returns the resources that no quota counts: Events, which come and go too fast, under both names."""
     return GroupResource("", "events"), GroupResource(brand.group("events"), "events")
 
 
 @dataclass(frozen=True)
 class QuotaEvaluator:
-    """Measures objects of one resource."""
+    """Measures how much the objects of one resource use."""
 
     resource: GroupResource
     brand: Brand
 
     def measures(self, name: str) -> bool:
-        """Whether objects of the resource use what a quota calls so."""
+        """Tells whether objects of the resource use what a quota calls `name`."""
         if self.resource == PODS:
             is_prefixed = name.startswith("requests.")
             return (
@@ -84,11 +84,11 @@ class QuotaEvaluator:
         return self._is_count(name)
 
     def only_counts(self, names: Collection[str]) -> bool:
-        """Whether an object uses one of each of `names`, whatever it is like."""
+        """Tells whether each object uses exactly one of each of `names`."""
         return all(map(self._is_count, names))
 
     def usage(self, document: Document, now: float) -> Usage:
-        """What the object uses. now: seconds since 1970."""
+        """Returns what the object uses. now: seconds since 1970."""
         used = {self._count: _ONE}
         if self.resource in _BARE_NAMES:
             used[self.resource.resource] = _ONE
@@ -97,11 +97,11 @@ class QuotaEvaluator:
         elif self.resource == SERVICES:
             used |= _service_usage(document["spec"])
         elif self.resource == CLAIMS:
-            used |= self._of_claim(document)
+            used |= self._claim_usage(document)
         return used
 
     def require_complete(self, document: Document, names: Collection[str]) -> None:
-        """names: what a quota limits. Raises QuotaRefuses unless the object says how much of it it needs."""
+        """Raises QuotaViolation unless the object says how much it needs of `names`, which a quota limits."""
         required = _REQUIRED.intersection(names)
         if self.resource != PODS or not required:
             return
@@ -111,15 +111,15 @@ class QuotaEvaluator:
         missing: dict[str, set[str]] = {}
         for container in _containers(spec):
             needed = container.get("resources") or {}
-            said = _compute(quantities(needed.get("requests")), quantities(needed.get("limits")))
-            for name in required - said.keys():
+            declared = _compute(quantities(needed.get("requests")), quantities(needed.get("limits")))
+            for name in required - declared.keys():
                 missing.setdefault(name, set()).add(container["name"])
         if missing:
             texts = (f"{name} for: {','.join(sorted(where))}" for name, where in sorted(missing.items()))
             raise QuotaViolation(f"must specify {'; '.join(texts)}")
 
     def is_in_scope(self, quota: Document, document: Document) -> bool:
-        """Whether a quota is about objects like this one."""
+        """Tells whether a quota applies to an object."""
         spec = quota["spec"]
         scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
         scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
@@ -153,7 +153,7 @@ class QuotaEvaluator:
     def _class_suffix(self, name: str) -> str:
         return f".storageclass.{self.brand.group('storage')}/{name}"
 
-    def _of_claim(self, claim: Document) -> Usage:
+    def _claim_usage(self, claim: Document) -> Usage:
         used = {"persistentvolumeclaims": _ONE}
         requests = quantities((claim["spec"].get("resources") or {}).get("requests"))
         if storage := requests.get("storage"):
@@ -172,28 +172,28 @@ def _containers(spec: Document) -> Iterator[Document]:
 
 
 def _requests(spec: Document) -> Usage:
-    return plus(of_pod(spec, "requests"), quantities(spec.get("overhead")))
+    return sum_of(total_of_pod(spec, "requests"), quantities(spec.get("overhead")))
 
 
 def _limits(spec: Document) -> Usage:
-    limits = of_pod(spec, "limits")
+    limits = total_of_pod(spec, "limits")
     overhead = quantities(spec.get("overhead"))
-    return plus(limits, {name: value for name, value in overhead.items() if name in limits})
+    return sum_of(limits, {name: value for name, value in overhead.items() if name in limits})
 
 
 def _compute(requests: Usage, limits: Usage) -> dict[str, Quantity]:
-    """Requests and limits under the names that quotas have for them."""
+    """Returns requests and limits under the names that quotas have for them."""
     used: dict[str, Quantity] = {}
     for name, value in requests.items():
         if name in _COMPUTE or is_huge_page_resource(name):
             used[name] = used[f"requests.{name}"] = value
-        elif is_extended(name):
+        elif is_extended_resource(name):
             used[f"requests.{name}"] = value
     return used | {f"limits.{name}": value for name, value in limits.items() if name in _COMPUTE}
 
 
 def _is_over(pod: Document, now: float) -> bool:
-    """It has ended, or should have been gone for as long as it was given to end."""
+    """Tells whether a pod has ended, or is past the end of its grace period."""
     if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
         return True
     meta = pod["metadata"]
@@ -203,7 +203,7 @@ def _is_over(pod: Document, now: float) -> bool:
 
 
 def _is_best_effort(spec: Document) -> bool:
-    """Nothing in it asks for processor time or memory."""
+    """Tells whether nothing in a pod asks for CPU or memory."""
     whole = (spec, *_containers(spec))
     needs = (
         values
@@ -217,7 +217,7 @@ def _is_best_effort(spec: Document) -> bool:
 
 
 def _selects_other_namespaces(spec: Document) -> bool:
-    """It is drawn to, or kept away from, pods of other namespaces."""
+    """Tells whether the (anti-)affinity of a pod names other namespaces."""
     affinity = spec.get("affinity") or {}
     for side in (affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}):
         terms = list(side.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
@@ -266,9 +266,9 @@ def _service_usage(spec: Document) -> Usage:
 
 
 class UsageCalculation:
-    """The status of a quota, found anew. What no object of this server uses stays as it was.
+    """Recalculates the status of a quota. What no object of this server uses keeps its value.
 
-    For each meter: `begin`, and what of its objects is in scope.
+    Callers call `begin` for each evaluator, and then add those of its objects that are in scope.
     """
 
     def __init__(self, quota: Document) -> None:
@@ -280,7 +280,7 @@ class UsageCalculation:
 
     @property
     def has_limits(self) -> bool:
-        """Whether what it limits has been taken notice of before."""
+        """Tells whether the status already has the limits of the spec."""
         return bool((self._before.get("hard") or {}) == self._limits)
 
     @property
@@ -289,20 +289,20 @@ class UsageCalculation:
         return bool(spec.get("scopes") or (spec.get("scopeSelector") or {}).get("matchExpressions"))
 
     def begin(self, evaluator: QuotaEvaluator) -> list[str]:
-        """What the quota limits of what a meter measures, which is nothing from now on."""
+        """Sets what an evaluator measures to nothing used; returns those names that the quota limits."""
         names = [name for name in self._limits if evaluator.measures(name)]
         self._used |= dict.fromkeys(names, _NONE)
         return names
 
     def add(self, usage: Usage, names: Collection[str]) -> None:
-        self._used = plus(self._used, {name: usage[name] for name in names if name in usage})
+        self._used = sum_of(self._used, {name: usage[name] for name in names if name in usage})
 
     def add_objects(self, count: int, names: Collection[str]) -> None:
-        """Some that use one of each."""
+        """Adds objects that use one of each of `names`."""
         self.add(dict.fromkeys(names, Quantity(Decimal(count))), names)
 
     def status(self) -> dict[str, dict[str, str]] | None:
-        """None if it is as it was, in whatever form it was written."""
+        """Returns the new status; None if its amounts have not changed."""
         if self.has_limits and quantities(self._before.get("used")) == self._used:
             return None
         used = {name: str(value) for name, value in self._used.items()}
@@ -310,14 +310,14 @@ class UsageCalculation:
         return {field: values for field, values in found.items() if values}
 
 
-def charged(
+def usage_after_write(
     quota: Document, evaluator: QuotaEvaluator, new: Document, old: Document | None, now: float
 ) -> dict[str, str] | None:
-    """`status.used` of the quota once `new` is there in place of `old`; None if that changes nothing.
+    """Returns `status.used` of the quota with `new` in place of `old`; None if that changes nothing.
 
     Only what the quota's status limits counts: a quota that nobody has measured yet limits nothing. What an
-    object no longer uses is given back by whoever measures anew.
-    Raises QuotaRefuses.
+    object no longer uses is given back by the next calculation.
+    Raises QuotaViolation.
     """
     name, status = quota["metadata"]["name"], quota.get("status") or {}
     hard = quantities(status.get("hard"))
@@ -338,7 +338,7 @@ def charged(
         if each in hard
     }
     added = {each: value for each, value in added.items() if value.value > 0}
-    after = plus(used, added)
+    after = sum_of(used, added)
     exceeded = sorted(each for each in added if after[each] > hard[each])
     if exceeded:
         requested, so_far, limit = (

@@ -1,1 +1,61 @@
-"""Services."""
+"""Services.
+
+preparation  sets defaults, IP families, and what a client may leave out on updates
+validation   checks a Service in itself, and its status
+updates      checks what may not change
+allocation   gives out cluster IPs and node ports
+addresses    tells what the types of Services need, and reads addresses
+warnings     warns of what is allowed and still not wise
+columns      has what `kubectl get services` shows
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from apiserver.catalogue import subresources
+from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_texts, status_subresource
+from apiserver.catalogue.core.services.allocation import ServiceAllocator
+from apiserver.catalogue.core.services.columns import COLUMNS
+from apiserver.catalogue.core.services.preparation import (
+    DEFAULTS,
+    prepare_service_create,
+    prepare_service_update,
+)
+from apiserver.catalogue.core.services.updates import validate_service_update
+from apiserver.catalogue.core.services.validation import validate_service, validate_service_status
+from apiserver.catalogue.core.services.warnings import warn_service
+from apiserver.meta import names
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+
+
+def builtin_type(allocator: ServiceAllocator) -> BuiltinType:
+    families = tuple(allocator.networks)
+    return BuiltinType(
+        "",
+        "v1",
+        "services",
+        "Service",
+        f"{CORE}Service",
+        short_names=("svc",),
+        categories=("all",),
+        subresources=(
+            subresources.proxy("ServiceProxyOptions"),
+            status_subresource(validate_service_status),
+        ),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            name_rule=names.dns_label,
+            prepare_create=partial(prepare_service_create, families=families),
+            validate=partial(validate_service, families=families),
+            warn=warn_service,
+            update=UpdateStrategy(
+                partial(prepare_service_update, families=families), validate_service_update
+            ),
+            allows_create_on_update=True,
+            returns_deleted=True,
+            allocator=allocator,
+        ),
+        columns=COLUMNS,
+        selectable_fields=field_texts("spec.clusterIP", "spec.type"),
+    )

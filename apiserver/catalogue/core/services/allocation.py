@@ -1,4 +1,8 @@
-"""From where Services get addresses in the cluster and ports of nodes."""
+"""The cluster IPs and node ports of Services: which ones a Service has, needs, and is given.
+
+Pure: what is free is known to `registry.allocations`. It asks a ServiceAllocator what a Service has and
+what has still to be chosen for it, and has it put in. Source: pkg/registry/core/service/storage, alloc.go.
+"""
 
 from __future__ import annotations
 
@@ -6,113 +10,204 @@ import ipaddress
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, cast
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from apiserver.catalogue.core.services.preparation import (
-    IP_OUT_OF_RANGE,
-    IP_TAKEN,
-    PORT_TAKEN,
-    Allocation,
-    AllocationRequest,
-    allocation_requests,
-    assign,
-    claims,
-    port_out_of_range,
-    refused,
+from apiserver.catalogue.core.services.addresses import (
+    HEADLESS,
+    allocates_node_ports,
+    cluster_ips,
+    needs_cluster_ip,
+    needs_health_check_node_port,
+    needs_node_ports,
+    normalized_ip,
 )
 from apiserver.field_errors import FieldError, invalid, too_many
-from apiserver.registry import allocations as registry_claims
-from apiserver.registry.allocations import ALLOCATIONS_MAX, Taken
-from apiserver.vocabulary import Document
+from apiserver.registry.allocations import ALLOCATIONS_MAX, Allocation, AllocationKey
+from apiserver.vocabulary import Document, IPNetwork
 
-IPNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+AllocationKind: TypeAlias = Literal["clusterip", "nodeport"]
+IP_TAKEN: Final = "provided IP is already allocated"
+IP_OUT_OF_RANGE: Final = "the provided network does not match the current range"
+PORT_TAKEN: Final = "provided port is already allocated"
 
-# How often something is tried at random before the pool is gone through in order.
+
+def port_out_of_range(low: int, high: int) -> str:
+    return f"provided port is not in the valid range. The range of valid ports is {low}-{high}"
+
+
+class AllocationRequest(NamedTuple):
+    """A cluster IP or a node port that has to be chosen.
+
+    family: `IPv4` or `IPv6`, of an address. places: where it is to stand, for `assign`: indexes of
+    `spec.clusterIPs` or of `spec.ports`; no index is the port of the health check.
+    """
+
+    kind: AllocationKind
+    family: str
+    places: tuple[int, ...]
+
+
+def allocations(document: Document) -> tuple[Allocation, ...]:
+    """Returns what the service has, each once, with the first field that has it.
+
+    As in Kubernetes, a port of nodes is one service's whatever the protocol.
+    """
+    spec = document.get("spec") or {}
+    found: dict[tuple[str, str], Allocation] = {}
+    for allocation in _allocations(spec):
+        found.setdefault((allocation.kind, allocation.value), allocation)
+    return tuple(found.values())
+
+
+def _allocations(spec: Document) -> Iterator[Allocation]:
+    if needs_cluster_ip(spec):
+        for ip in cluster_ips(spec):
+            if ip not in ("", HEADLESS):
+                yield Allocation("clusterip", normalized_ip(ip), "spec.clusterIPs")
+    if needs_node_ports(spec):
+        for index, port in enumerate(spec.get("ports") or ()):
+            if number := port.get("nodePort"):
+                yield Allocation("nodeport", str(number), f"spec.ports[{index}].nodePort")
+    if needs_health_check_node_port(spec) and (number := spec.get("healthCheckNodePort")):
+        yield Allocation("nodeport", str(number), "spec.healthCheckNodePort")
+
+
+def allocation_requests(document: Document, *, is_new: bool) -> tuple[AllocationRequest, ...]:
+    """Returns what has to be chosen for the service, whose IP families are set already.
+
+    is_new: ports of a new service with the same number, as of DNS over TCP and UDP, share a node port.
+    """
+    spec = document.get("spec") or {}
+    found: list[AllocationRequest] = []
+    ips = cluster_ips(spec)
+    if needs_cluster_ip(spec) and ips[:1] != [HEADLESS]:
+        families = list(spec.get("ipFamilies") or ())
+        found += [
+            AllocationRequest("clusterip", family, (i,)) for i, family in enumerate(families) if i >= len(ips)
+        ]
+    if allocates_node_ports(spec):
+        together: dict[int, list[int]] = {}
+        for index, port in enumerate(spec.get("ports") or ()):
+            if not port.get("nodePort"):
+                together.setdefault(port.get("port", 0) if is_new else index, []).append(index)
+        found += [AllocationRequest("nodeport", "", tuple(indexes)) for indexes in together.values()]
+    if needs_health_check_node_port(spec) and not spec.get("healthCheckNodePort"):
+        found.append(AllocationRequest("nodeport", "", ()))
+    return tuple(found)
+
+
+def assign(document: Document, request: AllocationRequest, value: str) -> None:
+    """Writes in what has been chosen. Addresses come in the order of `allocation_requests`."""
+    spec = document["spec"]
+    if request.kind == "clusterip":
+        spec["clusterIPs"] = [*cluster_ips(spec), value]
+        spec["clusterIP"] = spec["clusterIPs"][0]
+    elif not request.places:
+        spec["healthCheckNodePort"] = int(value)
+    for index in request.places if request.kind == "nodeport" else ():
+        spec["ports"][index]["nodePort"] = int(value)
+
+
+def refusal(document: Document, allocation: Allocation, reason: str) -> FieldError:
+    """Returns the error for something that the service asks for and cannot have.
+
+    reason: IP_TAKEN, IP_OUT_OF_RANGE, PORT_TAKEN or the text of port_out_of_range.
+    """
+    if allocation.kind == "clusterip":
+        ips = cluster_ips(document["spec"])
+        return invalid(allocation.field, ips, f"failed to allocate IP {allocation.value}: {reason}")
+    return invalid(allocation.field, int(allocation.value), reason)
+
+
+# ---- the allocator
+
+# How often a number is tried at random before the range is searched in order.
 RANDOM_ATTEMPTS_MAX: Final = 64
-# Of a network so many addresses are gone through at most; a larger one is never that full.
+# How many addresses of a network are searched at most; a larger network is never that full.
 SEARCHED_MAX: Final = 1 << 16
 
 
 @dataclass(frozen=True)
 class ServiceAllocator:
-    """The `Allocator` of Services.
+    """The `Allocator` of Services; see there for what each method returns.
 
     networks: by family, `IPv4` or `IPv6`. node_ports: the first and the last.
-    randint: a random number between two, both included.
+    randint: returns a random number between two, both included.
     """
 
     networks: Mapping[str, IPNetwork]
     node_ports: tuple[int, int]
     randint: Callable[[int, int], int]
 
-    def claims(self, document: Document) -> Sequence[Allocation]:
-        return claims(document)
+    @classmethod
+    def for_networks(
+        cls,
+        networks: Iterable[IPNetwork],
+        node_ports: tuple[int, int],
+        randint: Callable[[int, int], int],
+    ) -> ServiceAllocator:
+        """networks: one of each family at most; the first is of the family that Services have by default."""
+        return cls({f"IPv{network.version}": network for network in networks}, node_ports, randint)
 
-    def allocation_requests(self, document: Document, *, is_new: bool) -> Sequence[AllocationRequest]:
+    def allocations(self, document: Document) -> Sequence[Allocation]:
+        return allocations(document)
+
+    def requests(self, document: Document, *, is_new: bool) -> Sequence[AllocationRequest]:
         return allocation_requests(document, is_new=is_new)
 
-    def assign(self, document: Document, want: AllocationRequest, value: str) -> None:
-        assign(document, want, value)
+    def assign(self, document: Document, request: AllocationRequest, value: str) -> None:
+        assign(document, request, value)
 
-    def choose(self, want: AllocationRequest, taken: Container[Taken]) -> registry_claims.Allocation | None:
-        """As kube-apiserver does, from the upper part of the range first: people ask for low numbers."""
-        first, last = self._bounds(want)
+    def choose(self, request: AllocationRequest, taken: Container[AllocationKey]) -> Allocation | None:
+        """Chooses from the upper band first, as kube-apiserver does: people ask for low numbers."""
+        first, last = self._bounds(request)
         upper = first + _static_band_size(last - first + 1)
         for number in itertools.chain(self._candidates(upper, last), self._candidates(first, upper - 1)):
-            value = self._text(want, number)
-            if Taken(want.kind, value) not in taken:
-                return Allocation(want.kind, value, "")
+            value = self._text(request, number)
+            if AllocationKey(request.kind, value) not in taken:
+                return Allocation(request.kind, value, "")
         return None
 
-    def not_to_be_had(self, document: Document, claim: registry_claims.Allocation) -> FieldError | None:
-        asked = cast(Allocation, claim)
-        if asked.kind == "nodeport":
+    def refusal(self, document: Document, allocation: Allocation) -> FieldError | None:
+        if allocation.kind == "nodeport":
             low, high = self.node_ports
-            in_range = low <= int(asked.value) <= high
-            return None if in_range else refused(document, asked, port_out_of_range(low, high))
-        address = ipaddress.ip_address(asked.value)
+            in_range = low <= int(allocation.value) <= high
+            return None if in_range else refusal(document, allocation, port_out_of_range(low, high))
+        address = ipaddress.ip_address(allocation.value)
         network = self.networks.get(f"IPv{address.version}")
         if network is not None and int(network[0]) < int(address) < int(network[-1]):
             return None
-        return refused(document, asked, IP_OUT_OF_RANGE)
+        return refusal(document, allocation, IP_OUT_OF_RANGE)
 
-    def is_taken(self, document: Document, claim: registry_claims.Allocation) -> FieldError:
-        asked = cast(Allocation, claim)
-        return refused(document, asked, PORT_TAKEN if asked.kind == "nodeport" else IP_TAKEN)
+    def conflict(self, document: Document, allocation: Allocation) -> FieldError:
+        return refusal(document, allocation, PORT_TAKEN if allocation.kind == "nodeport" else IP_TAKEN)
 
-    def exhausted(self, want: AllocationRequest) -> FieldError:
-        if want.kind == "clusterip":
+    def exhausted(self, request: AllocationRequest) -> FieldError:
+        if request.kind == "clusterip":
             return invalid("spec.clusterIPs", [], "failed to allocate a serviceIP: range is full")
         return invalid("spec.ports", 0, "failed to allocate a nodePort: range is full")
 
     def too_many(self, document: Document) -> FieldError:
-        return too_many("spec.ports", len(claims(document)), ALLOCATIONS_MAX)
+        return too_many("spec.ports", len(allocations(document)), ALLOCATIONS_MAX)
 
     def _candidates(self, low: int, high: int) -> Iterator[int]:
-        """Numbers between two, both included: some at random, then all, up to SEARCHED_MAX of them."""
+        """Yields numbers between two, both included: some at random, then all, up to SEARCHED_MAX of them."""
         if low <= high:
             for _ in range(RANDOM_ATTEMPTS_MAX):
                 yield self.randint(low, high)
             yield from range(low, min(high + 1, low + SEARCHED_MAX))
 
-    def _bounds(self, want: AllocationRequest) -> tuple[int, int]:
-        """The first and the last number; of a network neither its own address nor the last one."""
-        if want.kind == "nodeport":
+    def _bounds(self, request: AllocationRequest) -> tuple[int, int]:
+        """Returns the first and the last number; of a network without its own address and its last one."""
+        if request.kind == "nodeport":
             return self.node_ports
-        network = self.networks.get(want.family)
+        network = self.networks.get(request.family)
         return (int(network[0]) + 1, int(network[-1]) - 1) if network is not None else (1, 0)
 
-    def _text(self, want: AllocationRequest, number: int) -> str:
-        return str(number) if want.kind == "nodeport" else str(ipaddress.ip_address(number))
+    def _text(self, request: AllocationRequest, number: int) -> str:
+        return str(number) if request.kind == "nodeport" else str(ipaddress.ip_address(number))
 
 
 def _static_band_size(size: int) -> int:
-    """How many of a range are chosen last. Source: KEP-3070, KEP-3668."""
+    """Returns how many numbers at the start of a range are chosen last. Source: KEP-3070, KEP-3668."""
     return min(max(16, size // 16), 256) if size > 16 else 0
-
-
-def service_allocator(
-    networks: Iterable[IPNetwork], node_ports: tuple[int, int], randint: Callable[[int, int], int]
-) -> ServiceAllocator:
-    """networks: one of each family at most; the first is of the family that Services have by default."""
-    return ServiceAllocator({f"IPv{network.version}": network for network in networks}, node_ports, randint)

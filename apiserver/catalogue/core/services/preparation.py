@@ -1,184 +1,133 @@
-"""What Services hold exclusively, or want to: addresses in the cluster and ports of nodes.
+"""Defaults of Services, and what the server fills in on create and update.
 
-Pure: what is free is the registry's to know. It reads `claims` to see what a service holds, asks `wants`
-what else has to be chosen for it, and puts that in with `assign`. Source: pkg/registry/core/service/storage,
-alloc.go.
+`families` are the IP families that the cluster has addresses of, the default one first.
+Source: pkg/apis/core/v1/defaults.go, pkg/registry/core/service.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterator
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
-from apiserver.field_errors import FieldError, invalid
+from apiserver.catalogue.builtin_type import CORE
+from apiserver.catalogue.core.services.addresses import (
+    HEADLESS,
+    IP_FAMILIES,
+    Families,
+    allocates_node_ports,
+    cluster_ips,
+    family_of,
+    is_externally_accessible,
+    needs_cluster_ip,
+    needs_health_check_node_port,
+    needs_node_ports,
+    takes_any_family,
+)
+from apiserver.registry.strategy import keep_status
+from apiserver.schema.compile import Default
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
-Kind: TypeAlias = Literal["clusterip", "nodeport"]
-
-HEADLESS: Final = "None"
-IP_TAKEN: Final = "provided IP is already allocated"
-IP_OUT_OF_RANGE: Final = "the provided network does not match the current range"
-PORT_TAKEN: Final = "provided port is already allocated"
+_AFFINITY_TIMEOUT_S: Final = 10_800
 
 
-def port_out_of_range(low: int, high: int) -> str:
-    return f"provided port is not in the valid range. The range of valid ports is {low}-{high}"
-
-
-class Allocation(NamedTuple):
-    """Something that one service has, and no other may have.
-
-    value: `10.96.0.7`, or `30080`: as in Kubernetes, a port of nodes is one service's whatever the protocol.
-    field: where it stands, for errors.
-    """
-
-    kind: Kind
-    value: str
-    field: str
-
-
-class AllocationRequest(NamedTuple):
-    """Something that has to be chosen.
-
-    family: `IPv4` or `IPv6`, of an address. places: where it is to stand, for `assign`: indexes of
-    `spec.clusterIPs` or of `spec.ports`; no index is the port of the health check.
-    """
-
-    kind: Kind
-    family: str
-    places: tuple[int, ...]
-
-
-def claims(document: Document) -> tuple[Allocation, ...]:
-    """What the service holds; the same thing once, where it stands first."""
-    spec = document.get("spec") or {}
-    found: dict[tuple[Kind, str], Allocation] = {}
-    for claim in _claims(spec):
-        found.setdefault((claim.kind, claim.value), claim)
-    return tuple(found.values())
-
-
-def _claims(spec: Document) -> Iterator[Allocation]:
-    if needs_cluster_ip(spec):
-        for ip in cluster_ips(spec):
-            if ip not in ("", HEADLESS):
-                yield Allocation("clusterip", canonical_ip(ip), "spec.clusterIPs")
-    if needs_node_ports(spec):
-        for index, port in enumerate(spec.get("ports") or ()):
-            if number := port.get("nodePort"):
-                yield Allocation("nodeport", str(number), f"spec.ports[{index}].nodePort")
-    if needs_health_check_node_port(spec) and (number := spec.get("healthCheckNodePort")):
-        yield Allocation("nodeport", str(number), "spec.healthCheckNodePort")
-
-
-def allocation_requests(document: Document, *, is_new: bool) -> tuple[AllocationRequest, ...]:
-    """What has to be chosen for the service. Its IP families are set already.
-
-    is_new: ports of a new service with the same number, as of DNS over TCP and UDP, share a node port.
-    """
-    spec = document.get("spec") or {}
-    found: list[AllocationRequest] = []
-    ips = cluster_ips(spec)
-    if needs_cluster_ip(spec) and ips[:1] != [HEADLESS]:
-        families = list(spec.get("ipFamilies") or ())
-        found += [
-            AllocationRequest("clusterip", family, (i,)) for i, family in enumerate(families) if i >= len(ips)
-        ]
-    if allocates_node_ports(spec):
-        together: dict[int, list[int]] = {}
-        for index, port in enumerate(spec.get("ports") or ()):
-            if not port.get("nodePort"):
-                together.setdefault(port.get("port", 0) if is_new else index, []).append(index)
-        found += [AllocationRequest("nodeport", "", tuple(indexes)) for indexes in together.values()]
-    if needs_health_check_node_port(spec) and not spec.get("healthCheckNodePort"):
-        found.append(AllocationRequest("nodeport", "", ()))
-    return tuple(found)
-
-
-def assign(document: Document, want: AllocationRequest, value: str) -> None:
-    """Put in what has been chosen. Addresses come in the order of `allocation_requests`."""
+def _default_service(document: Document) -> None:
     spec = document["spec"]
-    if want.kind == "clusterip":
-        spec["clusterIPs"] = [*cluster_ips(spec), value]
-        spec["clusterIP"] = spec["clusterIPs"][0]
-    elif not want.places:
-        spec["healthCheckNodePort"] = int(value)
-    for index in want.places if want.kind == "nodeport" else ():
-        spec["ports"][index]["nodePort"] = int(value)
+    setting(sessionAffinity="None", type="ClusterIP")(spec)
+    _default_affinity(spec)
+    kind = spec["type"]
+    if is_externally_accessible(spec):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if kind in ("ClusterIP", "NodePort", "LoadBalancer"):
+        setting(internalTrafficPolicy="Cluster")(spec)
+    if kind == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+        for ingress in document["status"]["loadBalancer"].get("ingress") or ():
+            if ingress.get("ip"):
+                ingress.setdefault("ipMode", "VIP")
 
 
-def refused(document: Document, claim: Allocation, reason: str) -> FieldError:
-    """The error for something that the service asks for and cannot have; reason: one of those above."""
-    if claim.kind == "clusterip":
-        ips = cluster_ips(document["spec"])
-        return invalid(claim.field, ips, f"failed to allocate IP {claim.value}: {reason}")
-    return invalid(claim.field, int(claim.value), reason)
+def _default_affinity(spec: Document) -> None:
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        timeout_s = at(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds")
+        if timeout_s is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_TIMEOUT_S}}
 
 
-# ---- what services of a type need
+def _default_port(port: Document) -> None:
+    port.setdefault("protocol", "TCP")
+    if port.get("targetPort") in (None, 0, ""):
+        port["targetPort"] = port["port"]
 
 
-def cluster_ips(spec: Document) -> list[str]:
-    return list(spec.get("clusterIPs") or ())
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
+    {f"{CORE}Service": _default_service, f"{CORE}ServicePort": _default_port}
+)
 
 
-def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """An address; one of IPv4 however it is written. Raises ValueError."""
-    address = ipaddress.ip_address(text)
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
+def prepare_service_create(document: Document, *, families: Families) -> None:
+    document["status"] = {"loadBalancer": {}}
+    if spec := document.get("spec"):
+        _match_cluster_ips(spec, None)
+        _fill_families(spec, None, families)
+        _share_node_ports(spec)
 
 
-def canonical_ip(text: str) -> str:
-    """One text for one address."""
-    try:
-        return str(address_of(text))
-    except ValueError:
-        return text
+def prepare_service_update(new: Document, old: Document, *, families: Families) -> None:
+    keep_status(new, old)
+    spec, old_spec = new.get("spec"), old.get("spec")
+    if not spec or not old_spec:
+        return
+    _carry_over(spec, old_spec)
+    _match_cluster_ips(spec, old_spec)
+    _release(spec, old_spec)
+    _fill_families(spec, old_spec, families)
+    if spec.get("type") != "LoadBalancer" and at(new, "status", "loadBalancer", "ingress"):
+        new["status"] = {**new["status"], "loadBalancer": {}}
 
 
-def family_of(text: str) -> str:
-    """Empty if it is no address."""
-    try:
-        return f"IPv{address_of(text).version}"
-    except ValueError:
-        return ""
+def _fill_families(spec: Document, old: Document | None, families: Families) -> None:
+    """Sets the IP families and their policy; sets nothing where they are wrong."""
+    if spec.get("type") == "ExternalName" or (old is not None and _prefers_what_it_has(spec, old)):
+        return
+    takes_any = takes_any_family(spec)
+    policy = spec.get("ipFamilyPolicy") or (old or {}).get("ipFamilyPolicy")
+    policy = spec["ipFamilyPolicy"] = policy or ("RequireDualStack" if takes_any else "SingleStack")
+    if old is not None and policy == "SingleStack":
+        for field in ("clusterIPs", "ipFamilies"):
+            if spec.get(field) and spec[field] == old.get(field):
+                spec[field] = spec[field][:1]
+    found = list(spec.get("ipFamilies") or ())
+    for ip in cluster_ips(spec)[len(found) :]:
+        if ip == HEADLESS:
+            break
+        family = family_of(ip)
+        if family in found or family not in families:
+            return
+        found.append(family)
+    found = found or [families[0]]
+    if len(found) == 1 and policy != "SingleStack" and (takes_any or len(families) == 2):
+        found += [family for family in IP_FAMILIES if family not in found][:1]
+    spec["ipFamilies"] = found
 
 
-def is_headless(spec: Document) -> bool:
-    return cluster_ips(spec) == [HEADLESS]
+def _prefers_what_it_has(spec: Document, old: Document) -> bool:
+    """Tells whether an unchanged service prefers dual stack: only a change gives or takes a second family."""
+    same = all(
+        spec.get(field) == old.get(field) for field in ("type", "ipFamilyPolicy", "clusterIPs", "ipFamilies")
+    )
+    return same and spec.get("ipFamilyPolicy") == "PreferDualStack"
 
 
-def needs_cluster_ip(spec: Document) -> bool:
-    """It has addresses, if only `None`."""
-    return bool(spec.get("type") != "ExternalName")
+# ---- what is carried over from the old object, and what is dropped
 
 
-def needs_node_ports(spec: Document) -> bool:
-    return spec.get("type") in ("NodePort", "LoadBalancer")
-
-
-def allocates_node_ports(spec: Document) -> bool:
-    """Ports that name no node port are given one."""
-    is_balanced = spec.get("type") == "LoadBalancer"
-    return spec.get("type") == "NodePort" or (is_balanced and bool(spec.get("allocateLoadBalancerNodePorts")))
-
-
-def needs_health_check_node_port(spec: Document) -> bool:
-    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
-
-
-def is_externally_accessible(spec: Document) -> bool:
-    return needs_node_ports(spec) or (spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs")))
-
-
-# ---- what is carried over on updates, and let go of
-
-
-def carry_over(spec: Document, old: Document) -> None:
-    """Clients may leave out what was chosen for them."""
+def _carry_over(spec: Document, old: Document) -> None:
+    """Carries over what was chosen before, and the client has left out."""
     if needs_cluster_ip(old) and needs_cluster_ip(spec):
         _default(spec, old, "clusterIP")
         _default(spec, old, "clusterIPs")
@@ -194,7 +143,7 @@ def _default(spec: Document, old: Document, field: str) -> None:
 
 
 def _carry_node_ports(spec: Document, old: Document) -> None:
-    """By the names of ports; a node port that another port has been given is not given twice."""
+    """Carries node ports over by the names of ports, but not one that another port has been given."""
     by_name = {port.get("name", ""): port.get("nodePort") for port in old.get("ports") or ()}
     used = set(_node_ports(spec)) & set(_node_ports(old))
     for port in spec.get("ports") or ():
@@ -208,7 +157,7 @@ def _node_ports(spec: Document) -> list[int]:
 
 
 def _match_cluster_ips(spec: Document, old: Document | None) -> None:
-    """Let `clusterIP` and `clusterIPs` say the same, where a client has changed only one of them."""
+    """Lets `clusterIP` and `clusterIPs` agree where a client has changed only one of them."""
     ip, ips = spec.get("clusterIP", ""), cluster_ips(spec)
     if old is None:
         if ip and not ips:
@@ -219,8 +168,8 @@ def _match_cluster_ips(spec: Document, old: Document | None) -> None:
         _set(spec, "clusterIPs", [ip] if ip else None)
 
 
-def release(spec: Document, old: Document) -> None:
-    """Drop what the type no longer needs, unless the client has changed it, which is then an error."""
+def _release(spec: Document, old: Document) -> None:
+    """Drops what the type no longer needs, unless the client has changed it, which is then an error."""
     if needs_cluster_ip(old) and not needs_cluster_ip(spec):
         if _same(spec, old, "clusterIP") and _same(spec, old, "clusterIPs"):
             _set(spec, "clusterIP", None)
@@ -256,7 +205,7 @@ def _set(spec: Document, field: str, value: Any) -> None:
 
 
 def _share_node_ports(spec: Document) -> None:
-    """A new service: a node port that is asked for serves all ports with the same number."""
+    """Gives a node port that a new service asks for to all its ports with the same number."""
     if not allocates_node_ports(spec):
         return
     asked: dict[int, int] = {}

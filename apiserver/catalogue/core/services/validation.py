@@ -1,164 +1,57 @@
-"""What is set, checked and told of Services.
+"""Validation of Services in themselves, and of their status.
 
-`families` are the IP families that the cluster has addresses of, the default one first. Source:
-pkg/apis/core/v1/defaults.go, pkg/apis/core/validation (ValidateService), pkg/registry/core/service.
+`families` are the IP families that the cluster has addresses of, the default one first.
+Source: pkg/apis/core/validation, ValidateService.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from apiserver.catalogue.core.services.preparation import (
+from apiserver.catalogue.core.services.addresses import (
     HEADLESS,
-    _match_cluster_ips,
-    _share_node_ports,
+    IP_FAMILIES,
+    Families,
     address_of,
-    carry_over,
     cluster_ips,
     family_of,
     is_externally_accessible,
     is_headless,
     needs_health_check_node_port,
-    release,
+    takes_any_family,
 )
-from apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.meta import names, object_meta
-from apiserver.registry.strategy import keep_status
-from apiserver.schema.compile import Default
-from apiserver.validation import checks
-from apiserver.validation.checks import CORE, IMMUTABLE, Errors, items, named, one_of
+from apiserver.validation.checks import (
+    cidr,
+    ip_address,
+    named,
+    one_of,
+    port_number,
+    port_number_or_name,
+)
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
-Families: TypeAlias = Sequence[str]
-IPV4_ONLY: Final[Families] = ("IPv4",)
-
-AFFINITY_TIMEOUT_S: Final = 10_800
 _AFFINITY_TIMEOUT_S_MAX: Final = 86_400
-# In the order in which Kubernetes tells them.
+# In the order in which Kubernetes lists them.
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _AFFINITIES: Final = ("ClientIP", "None")
 _TRAFFIC_POLICIES: Final = ("Cluster", "Local")
-IP_FAMILIES: Final = ("IPv4", "IPv6")
 _FAMILY_POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _DISTRIBUTIONS: Final = ("PreferClose", "PreferSameNode", "PreferSameZone")
 _IP_MODES: Final = ("Proxy", "VIP")
 TOPOLOGY_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
 TOPOLOGY_MODE: Final = "service.kubernetes.io/topology-mode"
 _SOURCE_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
-_NOT_BALANCED: Final = "may only be used when `type` is 'LoadBalancer'"
-_MAY_NOT_CHANGE: Final = "may not change once set"
+_LOAD_BALANCER_ONLY: Final = "may only be used when `type` is 'LoadBalancer'"
 
 
-# ---- defaults
-
-
-def _default_service(document: Document) -> None:
-    spec = document["spec"]
-    checks.setting(sessionAffinity="None", type="ClusterIP")(spec)
-    _default_affinity(spec)
-    kind = spec["type"]
-    if is_externally_accessible(spec):
-        spec.setdefault("externalTrafficPolicy", "Cluster")
-    if kind in ("ClusterIP", "NodePort", "LoadBalancer"):
-        checks.setting(internalTrafficPolicy="Cluster")(spec)
-    if kind == "LoadBalancer":
-        spec.setdefault("allocateLoadBalancerNodePorts", True)
-        for ingress in document["status"]["loadBalancer"].get("ingress") or ():
-            if ingress.get("ip"):
-                ingress.setdefault("ipMode", "VIP")
-
-
-def _default_affinity(spec: Document) -> None:
-    if spec["sessionAffinity"] == "None":
-        spec.pop("sessionAffinityConfig", None)
-    elif spec["sessionAffinity"] == "ClientIP":
-        timeout_s = checks.at(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds")
-        if timeout_s is None:
-            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": AFFINITY_TIMEOUT_S}}
-
-
-def _default_port(port: Document) -> None:
-    port.setdefault("protocol", "TCP")
-    if port.get("targetPort") in (None, 0, ""):
-        port["targetPort"] = port["port"]
-
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {f"{CORE}Service": _default_service, f"{CORE}ServicePort": _default_port}
-)
-
-
-# ---- create and update
-
-
-def prepare_service_create(document: Document, *, families: Families = IPV4_ONLY) -> None:
-    document["status"] = {"loadBalancer": {}}
-    if spec := document.get("spec"):
-        _match_cluster_ips(spec, None)
-        _fill_families(spec, None, families)
-        _share_node_ports(spec)
-
-
-def prepare_service_update(new: Document, old: Document, *, families: Families = IPV4_ONLY) -> None:
-    keep_status(new, old)
-    spec, old_spec = new.get("spec"), old.get("spec")
-    if not spec or not old_spec:
-        return
-    carry_over(spec, old_spec)
-    _match_cluster_ips(spec, old_spec)
-    release(spec, old_spec)
-    _fill_families(spec, old_spec, families)
-    if spec.get("type") != "LoadBalancer" and checks.at(new, "status", "loadBalancer", "ingress"):
-        new["status"] = {**new["status"], "loadBalancer": {}}
-
-
-def _fill_families(spec: Document, old: Document | None, families: Families) -> None:
-    """Say what families of addresses the service has, and how many it wants; nothing if that is wrong."""
-    if spec.get("type") == "ExternalName" or (old is not None and _prefers_what_it_has(spec, old)):
-        return
-    takes_any = takes_any_family(spec)
-    policy = spec.get("ipFamilyPolicy") or (old or {}).get("ipFamilyPolicy")
-    policy = spec["ipFamilyPolicy"] = policy or ("RequireDualStack" if takes_any else "SingleStack")
-    if old is not None and policy == "SingleStack":
-        for field in ("clusterIPs", "ipFamilies"):
-            if spec.get(field) and spec[field] == old.get(field):
-                spec[field] = spec[field][:1]
-    found = list(spec.get("ipFamilies") or ())
-    for ip in cluster_ips(spec)[len(found) :]:
-        if ip == HEADLESS:
-            break
-        family = family_of(ip)
-        if family in found or family not in families:
-            return
-        found.append(family)
-    found = found or [families[0]]
-    if len(found) == 1 and policy != "SingleStack" and (takes_any or len(families) == 2):
-        found += [family for family in IP_FAMILIES if family not in found][:1]
-    spec["ipFamilies"] = found
-
-
-def takes_any_family(spec: Document) -> bool:
-    """Somebody else makes the endpoints of a headless service without a selector, of whatever family."""
-    return spec.get("clusterIP") == HEADLESS and not spec.get("selector")
-
-
-def _prefers_what_it_has(spec: Document, old: Document) -> bool:
-    """Such a service gets and loses a second family only if somebody says so."""
-    same = all(
-        spec.get(field) == old.get(field) for field in ("type", "ipFamilyPolicy", "clusterIPs", "ipFamilies")
-    )
-    return same and spec.get("ipFamilyPolicy") == "PreferDualStack"
-
-
-# ---- validation
-
-
-def validate_service(document: Document, *, families: Families = IPV4_ONLY) -> Errors:
-    """Ports and addresses that are still to be chosen may be absent."""
+def validate_service(document: Document, *, families: Families) -> Errors:
+    """Checks a service, whose ports and addresses may still have to be allocated."""
     spec = document.get("spec") or {}
     annotations = document["metadata"].get("annotations") or {}
     return [
@@ -215,9 +108,9 @@ def _ports(spec: Document) -> Errors:
             errors.append(duplicate(f"{path}.name", name))
         if name:
             seen.add(name)
-        errors += checks.port_number(f"{path}.port", port.get("port"))
+        errors += port_number(f"{path}.port", port.get("port"))
         errors += one_of(f"{path}.protocol", port.get("protocol"), _PROTOCOLS, required_text="")
-        errors += checks.port_number_or_name(f"{path}.targetPort", port.get("targetPort"))
+        errors += port_number_or_name(f"{path}.targetPort", port.get("targetPort"))
         if (protocol := port.get("appProtocol")) is not None:
             errors += [
                 invalid(f"{path}.appProtocol", protocol, text) for text in names.qualified_name(protocol)
@@ -232,7 +125,7 @@ def _affinity(spec: Document) -> Errors:
         text = "must not be set when session affinity is None"
         errors.append(forbidden("spec.sessionAffinityConfig", text))
     if affinity == "ClientIP":
-        timeout_s = checks.at(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds")
+        timeout_s = at(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds")
         if timeout_s is not None and not 0 < timeout_s <= _AFFINITY_TIMEOUT_S_MAX:
             where = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
             errors.append(
@@ -283,12 +176,12 @@ def _wrong_ips(ips: Sequence[str]) -> Errors:
             if len(ips) > 1:
                 errors.append(invalid("spec.clusterIPs", ips, "'None' must be the first and only value"))
         else:
-            errors += checks.ip_address(f"spec.clusterIPs[{index}]", ip)
+            errors += ip_address(f"spec.clusterIPs[{index}]", ip)
     return errors
 
 
 def _configured(spec: Document, ips: Sequence[str], found: Sequence[str], families: Families) -> Errors:
-    """Whether the cluster has what is asked for."""
+    """Checks that the cluster has the IP families that the service asks for."""
     policy, takes_any = spec.get("ipFamilyPolicy"), takes_any_family(spec)
     errors: Errors = []
     if policy == "SingleStack":
@@ -311,7 +204,7 @@ def _configured(spec: Document, ips: Sequence[str], found: Sequence[str], famili
     return errors
 
 
-# Of addresses that mean something only on one node or in one network.
+# Addresses that mean something only on one node or in one network.
 _SPECIAL: Final = (
     ("is_loopback", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
     ("is_link_local", "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
@@ -320,7 +213,7 @@ _LINK_LOCAL_MULTICAST: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.
 
 
 def validate_non_special_ip(path: str, text: str) -> Errors:
-    """An address, known to be well-formed, that other nodes can use."""
+    """Checks that a well-formed address is one that other nodes can use."""
     ip = address_of(text)
     errors = [invalid(path, text, problem) for attribute, problem in _SPECIAL if getattr(ip, attribute)]
     if ip.is_unspecified:
@@ -334,7 +227,7 @@ def validate_non_special_ip(path: str, text: str) -> Errors:
 def _external_ips(spec: Document) -> Errors:
     errors: Errors = []
     for path, ip in items(spec, "externalIPs", "spec"):
-        errors += checks.ip_address(path, ip) or validate_non_special_ip(path, ip)
+        errors += ip_address(path, ip) or validate_non_special_ip(path, ip)
     return errors
 
 
@@ -374,15 +267,15 @@ def _source_ranges(spec: Document, annotations: Mapping[str, str]) -> Errors:
     if ranges := spec.get("loadBalancerSourceRanges"):
         path = "spec.LoadBalancerSourceRanges"
         if not is_balanced:
-            errors.append(forbidden(path, _NOT_BALANCED))
+            errors.append(forbidden(path, _LOAD_BALANCER_ONLY))
         for index, value in enumerate(ranges):
-            errors += checks.cidr(f"{path}[{index}]", value.strip())
+            errors += cidr(f"{path}[{index}]", value.strip())
     elif (text := annotations.get(_SOURCE_RANGES)) is not None:
         path = f"metadata.annotations[{_SOURCE_RANGES}]"
         if not is_balanced:
-            errors.append(forbidden(path, _NOT_BALANCED))
+            errors.append(forbidden(path, _LOAD_BALANCER_ONLY))
         for value in text.split(",") if text.strip() else ():
-            errors += checks.cidr(path, value.strip())
+            errors += cidr(path, value.strip())
     return errors
 
 
@@ -390,13 +283,13 @@ def _load_balancer(spec: Document) -> Errors:
     is_balanced = spec.get("type") == "LoadBalancer"
     errors: Errors = []
     if not is_balanced and spec.get("allocateLoadBalancerNodePorts") is not None:
-        errors.append(forbidden("spec.allocateLoadBalancerNodePorts", _NOT_BALANCED))
+        errors.append(forbidden("spec.allocateLoadBalancerNodePorts", _LOAD_BALANCER_ONLY))
     if (name := spec.get("loadBalancerClass")) is not None:
         path = "spec.loadBalancerClass"
         if is_balanced:
             errors += [invalid(path, name, problem) for problem in names.qualified_name(name)]
         else:
-            errors.append(forbidden(path, _NOT_BALANCED))
+            errors.append(forbidden(path, _LOAD_BALANCER_ONLY))
     return errors
 
 
@@ -410,7 +303,7 @@ def _traffic(spec: Document) -> Errors:
     if port := spec.get("healthCheckNodePort"):
         path = "spec.healthCheckNodePort"
         if needs_health_check_node_port(spec):
-            errors += checks.port_number(path, port)
+            errors += port_number(path, port)
         else:
             text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
             errors.append(invalid(path, port, text))
@@ -421,62 +314,18 @@ def _traffic(spec: Document) -> Errors:
     return errors
 
 
-def validate_service_update(new: Document, old: Document) -> Errors:
-    spec, old_spec = new.get("spec") or {}, old.get("spec") or {}
-    errors: Errors = []
-    if "ExternalName" not in (spec.get("type"), old_spec.get("type")):
-        was_headless, headless = is_headless(old_spec), is_headless(spec)
-        if not (was_headless and headless):
-            errors += _changed_list(spec, old_spec, "clusterIPs", "clusterIP")
-        if not was_headless and not headless:
-            errors += _changed_list(spec, old_spec, "ipFamilies", "ipFamily")
-    balancer = spec.get("loadBalancerClass")
-    if spec.get("type") == old_spec.get("type") == "LoadBalancer" and balancer != old_spec.get(
-        "loadBalancerClass"
-    ):
-        errors.append(invalid("spec.loadBalancerClass", balancer, _MAY_NOT_CHANGE))
-    if not needs_health_check_node_port(spec) or not needs_health_check_node_port(old_spec):
-        return errors
-    if spec.get("healthCheckNodePort") != old_spec.get("healthCheckNodePort"):
-        errors.append(forbidden("spec.healthCheckNodePort", IMMUTABLE))
-    return errors
-
-
-def _changed_list(spec: Document, old_spec: Document, field: str, single: str) -> Errors:
-    """The first value stays; the second one comes, or goes if the policy says so."""
-    new, old, path = list(spec.get(field) or ()), list(old_spec.get(field) or ()), f"spec.{field}"
-    if len(new) == len(old):
-        return [
-            invalid(f"{path}[{index if field == 'clusterIPs' else 0}]", new, _MAY_NOT_CHANGE)
-            for index in range(min(len(old), 2))
-            if new[index] != old[index]
-        ]
-    if not new:
-        return [invalid(f"{path}[0]", new, f"primary {single} can not be unset")]
-    errors: Errors = []
-    if old and new[0] != old[0]:
-        errors.append(invalid(f"{path}[0]", new, _MAY_NOT_CHANGE))
-    policy = spec.get("ipFamilyPolicy")
-    if len(new) == 1 < len(old) and policy != "SingleStack":
-        text = f"must be set to 'SingleStack' when releasing the secondary {single}"
-        errors.append(invalid("spec.ipFamilyPolicy", policy, text))
-    return errors
-
-
 def validate_service_status(new: Document, old: Document) -> Errors:
-    return validate_load_balancer_status(
-        "status.loadBalancer", checks.at(new, "status", "loadBalancer") or {}, new
-    )
+    return validate_load_balancer_status("status.loadBalancer", at(new, "status", "loadBalancer") or {}, new)
 
 
 def validate_load_balancer_status(path: str, status: Document, service: Document) -> Errors:
-    if checks.at(service, "spec", "type") != "LoadBalancer" and status.get("ingress"):
+    if at(service, "spec", "type") != "LoadBalancer" and status.get("ingress"):
         return [forbidden(f"{path}.ingress", "may only be used when `spec.type` is 'LoadBalancer'")]
     errors: Errors = []
     for where, ingress in items(status, "ingress", path):
         ip, mode, host = ingress.get("ip"), ingress.get("ipMode"), ingress.get("hostname")
         if ip:
-            errors += checks.ip_address(f"{where}.ip", ip)
+            errors += ip_address(f"{where}.ip", ip)
         if mode is None:
             errors += [required(f"{where}.ipMode", "must be specified when `ip` is set")] if ip else []
         elif not ip:
@@ -488,73 +337,3 @@ def validate_load_balancer_status(path: str, status: Document, service: Document
             if family_of(host):
                 errors.append(invalid(f"{where}.hostname", host, "must be a DNS name, not an IP address"))
     return errors
-
-
-# ---- warnings
-
-
-def warn_service(new: Document, old: Document | None) -> list[str]:
-    spec = new.get("spec") or {}
-    headless = spec.get("type") == "ClusterIP" and spec.get("clusterIP") == HEADLESS
-    external_ips, kind = spec.get("externalIPs") or (), spec.get("type")
-    told: list[str] = []
-    if TOPOLOGY_HINTS in (new["metadata"].get("annotations") or {}):
-        told.append(f"annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead")
-    if not headless:
-        told += warn_ips("spec.clusterIPs", cluster_ips(spec))
-    else:
-        if spec.get("loadBalancerIP"):
-            told.append("spec.loadBalancerIP is ignored for headless services")
-        if external_ips:
-            told.append("spec.externalIPs is ignored for headless services")
-        if spec.get("sessionAffinity") != "None":
-            told.append("spec.SessionAffinity is ignored for headless services")
-    told += warn_ips("spec.externalIPs", external_ips)
-    if external_ips and not headless and kind != "ExternalName":
-        told.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
-    if ip := spec.get("loadBalancerIP"):
-        told += warn_ip("spec.loadBalancerIP", ip)
-    told += _warn_cidrs("spec.loadBalancerSourceRanges", spec.get("loadBalancerSourceRanges") or ())
-    if kind == "ExternalName" and external_ips:
-        told.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
-    if kind != "ExternalName" and spec.get("externalName"):
-        told.append('spec.externalName is ignored when spec.type is not "ExternalName"')
-    if spec.get("trafficDistribution") == "PreferClose":
-        told.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
-    return told
-
-
-def warn_ips(path: str, texts: Iterable[str]) -> list[str]:
-    return [told for index, text in enumerate(texts) for told in warn_ip(f"{path}[{index}]", text)]
-
-
-def warn_ip(path: str, text: str) -> list[str]:
-    """An address that is written in an unusual way."""
-    try:
-        ip = ipaddress.ip_address(text)
-    except ValueError:
-        return []
-    if isinstance(ip, ipaddress.IPv4Address):
-        return []
-    if ip.ipv4_mapped is not None:
-        told = f'will be considered invalid in a future Kubernetes release: use "{ip.ipv4_mapped}"'
-        return [f'{path}: non-standard IP address "{text}" {told}']
-    if str(ip) != text:
-        return [f'{path}: IPv6 address "{text}" should be in RFC 5952 canonical format ("{ip}")']
-    return []
-
-
-def _warn_cidrs(path: str, texts: Iterable[str]) -> list[str]:
-    told = []
-    for index, text in enumerate(texts):
-        try:
-            interface = ipaddress.ip_interface(text)
-        except ValueError:
-            continue
-        if interface.ip != interface.network.network_address:
-            single = f"{interface.ip}/{interface.max_prefixlen}"
-            told.append(
-                f'{path}[{index}]: CIDR value "{text}" is ambiguous in this context (should be '
-                f'"{interface.network}" or "{single}"?)'
-            )
-    return told

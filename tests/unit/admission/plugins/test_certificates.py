@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.admission.chain import Operation, Plugin, Write
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.certificates import CertificateApproval, CertificateSigning
 from apiserver.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Decision, Verdict
 from apiserver.brand import Brand
@@ -41,9 +41,9 @@ def request(signer: str = "example.com/s", **status: Any) -> dict[str, Any]:
 
 
 def ask(plugin: Plugin, subresource: str, new: dict[str, Any], old: dict[str, Any]) -> None:
-    write = Write(Operation.UPDATE, REQUESTS, "", "r", UserInfo("alice"), [], subresource)
-    assert plugin.concerns(REQUESTS.group_resource, subresource, Operation.UPDATE)
-    asyncio.run(plugin.validate(write, new, old))
+    attributes = AdmissionAttributes(Operation.UPDATE, REQUESTS, "", "r", UserInfo("alice"), subresource)
+    assert plugin.handles(REQUESTS.group_resource, subresource, Operation.UPDATE)
+    asyncio.run(plugin.validate(attributes, new, old))
 
 
 @pytest.mark.parametrize("signer", ["example.com/s", "example.com/*"])
@@ -74,6 +74,6 @@ def test_a_status_that_signs_nothing() -> None:
 
 def test_other_writes_are_not_asked_about() -> None:
     approval = CertificateApproval(AuthorizationChain(()), Brand())
-    assert not approval.concerns(REQUESTS.group_resource, "", Operation.UPDATE)
-    assert not approval.concerns(REQUESTS.group_resource, "status", Operation.UPDATE)
-    assert not approval.concerns(GroupResource("", "pods"), "approval", Operation.UPDATE)
+    assert not approval.handles(REQUESTS.group_resource, "", Operation.UPDATE)
+    assert not approval.handles(REQUESTS.group_resource, "status", Operation.UPDATE)
+    assert not approval.handles(GroupResource("", "pods"), "approval", Operation.UPDATE)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.admission.chain import Operation
-from apiserver.admission.plugins.resource_quota import concerns
+from apiserver.admission.plugins.resource_quota import handles
 from apiserver.brand import Brand
-from apiserver.catalogue.core.resource_quotas.usage import QuotaEvaluator, QuotaViolation, charged
+from apiserver.catalogue.core.resource_quotas.usage import QuotaEvaluator, QuotaViolation, usage_after_write
 from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import GroupResource
 
@@ -181,7 +181,7 @@ WRITES: Final = {
 def test_which_writes_count(
     resource: GroupResource, subresource: str, operation: Operation, expected: bool
 ) -> None:
-    assert concerns(resource, subresource, operation) is expected
+    assert handles(resource, subresource, operation) is expected
 
 
 # ---- scopes
@@ -247,7 +247,7 @@ def test_scopes_of_others() -> None:
 
 def refusal(quota: dict[str, Any], resource: GroupResource, new: dict[str, Any], old: Any = None) -> str:
     with pytest.raises(QuotaViolation) as raised:
-        charged(quota, evaluator(resource), new, old, NOW)
+        usage_after_write(quota, evaluator(resource), new, old, NOW)
     return str(raised.value)
 
 
@@ -255,7 +255,7 @@ def test_usage_is_added() -> None:
     """Entries of others stay, and every sum in the form that it had."""
     hard = {"pods": "2", "memory": "4Gi", "services": "1"}
     there = quota(hard, {"pods": "1", "memory": "512Mi", "services": "1"})
-    assert charged(there, evaluator(PODS), pod(SMALL), None, NOW) == {
+    assert usage_after_write(there, evaluator(PODS), pod(SMALL), None, NOW) == {
         "pods": "2",
         "memory": "1536Mi",
         "services": "1",
@@ -264,10 +264,15 @@ def test_usage_is_added() -> None:
 
 
 def test_what_does_not_concern_a_quota() -> None:
-    assert charged(quota({"services": "0"}), evaluator(PODS), pod(), None, NOW) is None
-    assert charged(quota({"pods": "0"}, scopes=["Terminating"]), evaluator(PODS), pod(), None, NOW) is None
+    assert usage_after_write(quota({"services": "0"}), evaluator(PODS), pod(), None, NOW) is None
+    assert (
+        usage_after_write(quota({"pods": "0"}, scopes=["Terminating"]), evaluator(PODS), pod(), None, NOW)
+        is None
+    )
     unmeasured = {**quota({"pods": "0"}), "status": {}}
-    assert charged(unmeasured, evaluator(PODS), pod(), None, NOW) is None, "nobody has looked at it yet"
+    assert usage_after_write(unmeasured, evaluator(PODS), pod(), None, NOW) is None, (
+        "nobody has looked at it yet"
+    )
 
 
 def test_a_quota_that_is_used_up() -> None:
@@ -288,7 +293,7 @@ def test_pods_must_say_what_they_need() -> None:
         "failed quota: q: must specify limits.memory for: c0,c1; requests.cpu for: c1"
     )
     whole = pod({}, resources={"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}})
-    assert charged(compute, evaluator(PODS), whole, None, NOW) is not None
+    assert usage_after_write(compute, evaluator(PODS), whole, None, NOW) is not None
 
 
 def test_a_quota_that_is_measured_in_part() -> None:
@@ -301,12 +306,12 @@ def test_a_change_costs_the_difference() -> None:
     """What is given back is found when somebody measures anew."""
     there = quota({"services": "1", "services.nodeports": "3"}, {"services": "1", "services.nodeports": "1"})
     inside, on_nodes = service("ClusterIP"), service("NodePort")
-    assert charged(there, evaluator(SERVICES), on_nodes, inside, NOW) == {
+    assert usage_after_write(there, evaluator(SERVICES), on_nodes, inside, NOW) == {
         "services": "1",
         "services.nodeports": "3",
     }
-    assert charged(there, evaluator(SERVICES), inside, on_nodes, NOW) is None
-    assert charged(there, evaluator(SERVICES), on_nodes, on_nodes, NOW) is None
+    assert usage_after_write(there, evaluator(SERVICES), inside, on_nodes, NOW) is None
+    assert usage_after_write(there, evaluator(SERVICES), on_nodes, on_nodes, NOW) is None
     full = quota({"services.nodeports": "1"}, {"services.nodeports": "0"})
     assert refusal(full, SERVICES, on_nodes, inside).startswith(
         "exceeded quota: q, requested: services.nodeports=2"
@@ -319,7 +324,9 @@ def test_never_more_than_the_limit(requests: list[int], limit: int) -> None:
     there, used = quota({"cpu": f"{limit}m"}), 0
     for request in requests:
         try:
-            after = charged(there, evaluator(PODS), pod({"requests": {"cpu": f"{request}m"}}), None, NOW)
+            after = usage_after_write(
+                there, evaluator(PODS), pod({"requests": {"cpu": f"{request}m"}}), None, NOW
+            )
         except QuotaViolation:
             assert used + request > limit
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.apiextensions.schema_rules.validator import Rules
+from apiserver.apiextensions.schema_rules.validator import RuleValidator
 
 Schema = dict[str, Any]
 INT: Final[Schema] = {"type": "integer"}
@@ -36,13 +36,15 @@ def by_key(items: Schema) -> Schema:
 
 def errors(schema: Schema, new: Any, old: Any = None) -> list[str]:
     """schema: of `spec`; new, old: its values."""
-    rules = Rules(object_of(spec=schema), vendor="kubernetes")
-    found = rules.validate({"spec": new}, None if old is None else {"spec": old})
+    rules = RuleValidator(object_of(spec=schema), vendor="kubernetes")
+    found = rules.validate({"spec": new}, None if old is None else {"spec": old}, is_bounded=False)
     assert not found.warnings
     return [str(error) for error in found.errors]
 
 
 def warnings(schema: Schema, new: Any, old: Any) -> list[str]:
-    found = Rules(object_of(spec=schema), vendor="kubernetes").validate({"spec": new}, {"spec": old})
+    found = RuleValidator(object_of(spec=schema), vendor="kubernetes").validate(
+        {"spec": new}, {"spec": old}, is_bounded=False
+    )
     assert not found.errors
-    return [str(error) for error in found.warnings]
+    return list(found.warnings)

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.apiextensions.schema_rules.evaluation import ERRORS_MAX
-from apiserver.apiextensions.schema_rules.validator import Rules, evaluate_defaults
-from apiserver.apiextensions.validation.schema_defaults import DefaultValue
+from apiserver.apiextensions.schema_rules.validator import RuleValidator
+from apiserver.apiextensions.validation.schema_defaults import DefaultValue, evaluate_defaults
+from apiserver.registry.findings import TakesLong
+from apiserver.schema.extensions import Extensions
 from tests.unit.apiextensions.schema_rules.schemas import INT, Schema, array_of, errors, object_of, ruled
 
 SQUARE: Final = "self.all(x, self.all(y, x <= y || y <= x))"
@@ -66,7 +68,9 @@ def test_evaluation_stops_after_the_most_errors_that_are_reported() -> None:
     assert len(errors(array_of(items), list(range(100_000)))) == ERRORS_MAX
     assert len(errors(array_of(ruled(INT, "1 / self == 2")), [0] * 100_000)) == ERRORS_MAX
     same = {"spec": [0] * 100_000}
-    found = Rules(object_of(spec=array_of(items)), vendor="kubernetes").validate(same, same)
+    found = RuleValidator(object_of(spec=array_of(items)), vendor="kubernetes").validate(
+        same, same, is_bounded=False
+    )
     assert (found.errors, len(found.warnings)) == ([], ERRORS_MAX)
 
 
@@ -80,11 +84,11 @@ def test_rules_that_cost_nothing_take_no_time() -> None:
     ]
 
 
-# ---- soon, or not now
+# ---- bounded
 
 
-def rules_of(spec: Schema) -> Rules:
-    return Rules(object_of(spec=spec), vendor="kubernetes")
+def rules_of(spec: Schema) -> RuleValidator:
+    return RuleValidator(object_of(spec=spec), vendor="kubernetes")
 
 
 EASY: Final = ruled(object_of(n=INT, l=NUMBERS), "self.n > 1", "self.l.all(x, x > 0)", "self.n == oldSelf.n")
@@ -105,24 +109,26 @@ LONG: Mapping[str, tuple[Schema, Any]] = {
 def test_bounded_evaluation_of_little_finds_the_same() -> None:
     rules = rules_of(EASY)
     new, old = {"spec": {"n": 1, "l": [0, 1]}}, {"spec": {"n": 2, "l": [0]}}
-    assert rules.validate_soon(new) == rules.validate(new)
-    assert rules.validate_soon(new, old) == rules.validate(new, old)
-    assert len(rules.validate(new, old).errors) == 3
+    assert rules.validate(new, is_bounded=True) == rules.validate(new, is_bounded=False)
+    assert rules.validate(new, old, is_bounded=True) == rules.validate(new, old, is_bounded=False)
+    assert len(rules.validate(new, old, is_bounded=False).errors) == 3
 
 
 @pytest.mark.parametrize(("schema", "value"), LONG.values(), ids=LONG)
 def test_bounded_evaluation_of_much_raises(schema: Schema, value: Any) -> None:
     rules, new = rules_of(schema), {"spec": value}
-    assert rules.validate_soon(new) is None
-    assert rules.validate(new) == rules_of(schema).validate(new)
+    with pytest.raises(TakesLong):
+        rules.validate(new, is_bounded=True)
+    assert rules.validate(new, is_bounded=False) == rules_of(schema).validate(new, is_bounded=False)
 
 
 def test_compiled_rules_no_longer_count_as_much() -> None:
     schema, value = LONG["many rules to compile"]
     rules, new = rules_of(schema), {"spec": value}
-    assert rules.validate_soon(new) is None
-    found = rules.validate(new)
-    assert rules.validate_soon(new) == found
+    with pytest.raises(TakesLong):
+        rules.validate(new, is_bounded=True)
+    found = rules.validate(new, is_bounded=False)
+    assert rules.validate(new, is_bounded=True) == found
 
 
 NESTED: Final = rules_of(
@@ -133,7 +139,11 @@ NESTED: Final = rules_of(
 @given(st.lists(st.lists(st.integers(0, 3), max_size=60), max_size=60))
 def test_bounded_evaluation_raises_or_finds_the_same(value: list[list[int]]) -> None:
     new = {"spec": value}
-    assert NESTED.validate_soon(new) in (None, NESTED.validate(new))
+    try:
+        found = NESTED.validate(new, is_bounded=True)
+    except TakesLong:
+        return
+    assert found == NESTED.validate(new, is_bounded=False)
 
 
 # ---- the defaults of a definition
@@ -142,14 +152,14 @@ def test_bounded_evaluation_raises_or_finds_the_same(value: list[list[int]]) -> 
 def test_defaults_share_the_budget_of_one_object() -> None:
     dear = DefaultValue(ruled(NUMBERS, SQUARE), list(range(250)), "d")
     started = time.process_time()
-    (found,) = evaluate_defaults([dear] * 10_000, vendor="kubernetes")
+    (found,) = evaluate_defaults([dear] * 10_000, Extensions("kubernetes"))
     assert time.process_time() - started < 30
     assert "running out of cost budget" in found.message
-    assert evaluate_defaults([dear] * 10, vendor="kubernetes") == []
+    assert evaluate_defaults([dear] * 10, Extensions("kubernetes")) == []
 
 
 def test_a_default_that_costs_too_much_is_the_last() -> None:
     dear = DefaultValue(ruled(NUMBERS, SQUARE), list(range(2_000)), "d")
     bad = DefaultValue(ruled(NUMBERS, "false"), [], "bad")
-    found = evaluate_defaults([bad, dear, bad], vendor="kubernetes")
+    found = evaluate_defaults([bad, dear, bad], Extensions("kubernetes"))
     assert [error.field for error in found] == ["bad", "d"]

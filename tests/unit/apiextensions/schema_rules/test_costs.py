@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apiextensions.schema_rules.compilation import Checker, Rule
-from apiserver.apiextensions.schema_rules.references import Part
+from apiserver.apiextensions.schema_rules.compilation import Rule, RuleCompiler
+from apiserver.apiextensions.schema_rules.references import References
 from apiserver.apiextensions.schema_rules.schema_types import SchemaTypes
 from apiserver.apiextensions.schema_rules.value_adapters import adapter
+from apiserver.schema.extensions import Extensions
 from tests.unit.apiextensions.schema_rules.schemas import (
     INT,
     NUMBER,
@@ -521,11 +522,11 @@ def test_what_a_rule_costs(
     properties: dict[str, Schema], value: dict[str, Any], rule: str, cost: int
 ) -> None:
     schema = object_of(**properties)
-    type_ = SchemaTypes("kubernetes").of(schema, "self")
+    type_ = SchemaTypes(Extensions("kubernetes")).of(schema, "self")
     assert type_ is not None
-    checked = Checker(type_).check(Rule(rule), stored=None)
+    checked = RuleCompiler(type_).compile(Rule(rule), stored=None)
     assert checked.error is None
     assert checked.expression is not None
-    adapt = adapter(schema, Part(is_whole=True), "kubernetes")
+    adapt = adapter(schema, References(is_whole=True), Extensions("kubernetes"))
     result = checked.expression.program({"self": value if adapt is None else adapt(value)})
     assert result == (True, cost)

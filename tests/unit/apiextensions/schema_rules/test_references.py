@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from apiserver.apiextensions.schema_rules.references import Part, merged, reads
+from apiserver.apiextensions.schema_rules.references import References, merged, references
 from apiserver.cel import types
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.kubernetes import KUBERNETES
@@ -14,7 +14,7 @@ from apiserver.cel.library.kubernetes import KUBERNETES
 ENVIRONMENT = Environment({"self": types.DYN, "oldSelf": types.DYN}, KUBERNETES)
 
 
-def parts(part: Part, way: str = "") -> set[str]:
+def parts(part: References, way: str = "") -> set[str]:
     """The ways to all that is read as a whole."""
     found = {way} if part.is_whole else set()
     return found.union(*(parts(below, f"{way}.{name}".strip(".")) for name, below in part.fields.items()))
@@ -37,15 +37,15 @@ CASES: Mapping[str, tuple[str, set[str]]] = {
 
 @pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=CASES)
 def test_what_an_expression_reads(text: str, expected: set[str]) -> None:
-    assert parts(reads(ENVIRONMENT.check(text).node)) == expected
+    assert parts(references(ENVIRONMENT.check(text).node)) == expected
 
 
 def test_a_variable_counts_even_if_only_its_presence_is_asked_for() -> None:
-    assert "oldSelf" in reads(ENVIRONMENT.check("has(oldSelf.a)").node).fields
+    assert "oldSelf" in references(ENVIRONMENT.check("has(oldSelf.a)").node).fields
 
 
 def test_what_several_expressions_read() -> None:
-    both = [reads(ENVIRONMENT.check(text).node) for text in ("self.a.b == 1", "self.a.c == self.d.e")]
+    both = [references(ENVIRONMENT.check(text).node) for text in ("self.a.b == 1", "self.a.c == self.d.e")]
     assert parts(merged(both)) == {"self.a.b", "self.a.c", "self.d.e"}
-    whole = [*both, reads(ENVIRONMENT.check("self.a == 1").node)]
+    whole = [*both, references(ENVIRONMENT.check("self.a == 1").node)]
     assert parts(merged(whole)) == {"self.a", "self.d.e"}

@@ -9,15 +9,17 @@ import pytest
 
 from apiserver.apiextensions.schema_rules.schema_types import SchemaTypes, escape
 from apiserver.cel.types import Type, TypeKind
+from apiserver.schema.extensions import Extensions
 
 Schema = dict[str, Any]
 
 
 def type_of(schema: Schema, *, is_root: bool = False) -> Type | None:
-    return SchemaTypes("kubernetes").of(schema, "self", is_root=is_root)
+    return SchemaTypes(Extensions("kubernetes")).of(schema, "self", is_root=is_root)
 
 
 STRING: Final = {"type": "string"}
+# Rows R23, R26, R27, R28, R29.
 SHOWN: Mapping[str, tuple[Schema, str | None]] = {
     "a boolean": ({"type": "boolean"}, "bool"),
     "an integer": ({"type": "integer"}, "int"),
@@ -88,6 +90,7 @@ def test_a_resource_has_names_whatever_its_schema_says() -> None:
 
 
 def test_an_embedded_resource_is_one() -> None:
+    """Row R24."""
     embedded = {
         "type": "object",
         "x-kubernetes-embedded-resource": True,
@@ -107,8 +110,8 @@ def test_types_of_objects_differ_by_their_path() -> None:
 
 def test_the_vendor_names_the_extensions() -> None:
     schema = {"x-acme-int-or-string": True}
-    assert SchemaTypes("kubernetes").of(schema, "self") is None
-    found = SchemaTypes("acme").of(schema, "self")
+    assert SchemaTypes(Extensions("kubernetes")).of(schema, "self") is None
+    found = SchemaTypes(Extensions("acme")).of(schema, "self")
     assert found is not None
     assert found.kind is TypeKind.DYN
 

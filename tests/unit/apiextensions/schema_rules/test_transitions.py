@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.apiextensions.schema_rules.validator import Rules
+from apiserver.apiextensions.schema_rules.validator import RuleValidator
 from tests.unit.apiextensions.schema_rules.schemas import (
     INT,
     STRING,
@@ -78,10 +78,10 @@ def test_an_old_value_that_may_be_missing() -> None:
 
 # As Kubernetes does, messages get the old value itself, though they are checked for one that may be missing.
 MESSAGES: Mapping[str, tuple[str, Any, str]] = {
-    "an old value that is there is no optional one": ("string(oldSelf.orValue(5))", {"n": 3}, "said"),
-    "nor has it a value": ("oldSelf.hasValue() ? 'some' : 'none'", {"n": 3}, "said"),
+    "a message gets the old value itself": ("string(oldSelf.orValue(5))", {"n": 3}, "said"),
+    "which has no hasValue": ("oldSelf.hasValue() ? 'some' : 'none'", {"n": 3}, "said"),
     "it can be compared": ("oldSelf == optional.none() ? 'none' : 'some'", {"n": 3}, "some"),
-    "a message needs one": ("oldSelf == optional.none() ? 'none' : 'some'", {}, "said"),
+    "a message expression needs an old value": ("oldSelf == optional.none() ? 'none' : 'some'", {}, "said"),
     "a message may do without": ("'is ' + string(self)", {}, "is 2"),
 }
 
@@ -194,9 +194,9 @@ def test_an_update_that_changes_nothing_is_never_refused(spec: dict[str, Any]) -
 
 @given(OBJECTS, OBJECTS)
 def test_every_violation_is_an_error_or_a_warning(new: dict[str, Any], old: dict[str, Any]) -> None:
-    rules = Rules(object_of(spec=NEVER), vendor="kubernetes")
-    created = rules.validate({"spec": new}).errors
-    updated = rules.validate({"spec": new}, {"spec": old})
+    rules = RuleValidator(object_of(spec=NEVER), vendor="kubernetes")
+    created = rules.validate({"spec": new}, is_bounded=False).errors
+    updated = rules.validate({"spec": new}, {"spec": old}, is_bounded=False)
     assert sorted(map(str, [*updated.errors, *updated.warnings])) == sorted(map(str, created))
     assert bool(updated.errors) == (without_order(new) != without_order(old))
 

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apiextensions.schema_rules.validator import Rules, blocking_error, evaluate_defaults
-from apiserver.apiextensions.validation.schema_defaults import DefaultValue
+from apiserver.apiextensions.schema_rules.validator import RuleValidator, blocking_error
+from apiserver.apiextensions.validation.schema_defaults import DefaultValue, evaluate_defaults
 from apiserver.field_errors import FieldError
+from apiserver.schema.extensions import Extensions
 from tests.unit.apiextensions.schema_rules.schemas import (
     INT,
     NUMBER,
@@ -146,7 +147,9 @@ def test_rules_on_the_whole_object() -> None:
     schema = ruled(
         object_of(spec=SPEC), "self.metadata.name == 'a'", {"rule": "false", "fieldPath": ".spec.n"}
     )
-    found = Rules(schema, vendor="kubernetes").validate({"metadata": {"name": "b"}, "spec": {}})
+    found = RuleValidator(schema, vendor="kubernetes").validate(
+        {"metadata": {"name": "b"}, "spec": {}}, is_bounded=False
+    )
     assert [str(error) for error in found.errors] == [
         "<nil>: Invalid value: failed rule: self.metadata.name == 'a'",
         "spec.n: Invalid value: failed rule: false",
@@ -155,8 +158,8 @@ def test_rules_on_the_whole_object() -> None:
 
 def test_the_vendor_names_the_extension() -> None:
     schema = {"type": "object", "x-acme-validations": [{"rule": "false"}]}
-    assert Rules(schema, vendor="acme").validate({}).errors
-    assert not Rules(schema, vendor="kubernetes").validate({}).errors
+    assert RuleValidator(schema, vendor="acme").validate({}, is_bounded=False).errors
+    assert not RuleValidator(schema, vendor="kubernetes").validate({}, is_bounded=False).errors
 
 
 # ---- values as rules see them
@@ -203,7 +206,7 @@ def test_how_values_are_seen(schema: Schema, value: Any, rule: str) -> None:
 
 def judged(*defaults: tuple[Schema, Any]) -> list[str]:
     found = [DefaultValue(schema, value, f"d{index}") for index, (schema, value) in enumerate(defaults)]
-    return [str(error) for error in evaluate_defaults(found, vendor="kubernetes")]
+    return [str(error) for error in evaluate_defaults(found, Extensions("kubernetes"))]
 
 
 OPTIONAL_OLD: Final = {"optionalOldSelf": True, "message": "not new"}

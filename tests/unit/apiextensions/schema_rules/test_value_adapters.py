@@ -7,17 +7,18 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apiextensions.schema_rules.references import Part
+from apiserver.apiextensions.schema_rules.references import References
 from apiserver.apiextensions.schema_rules.value_adapters import adapter
 from apiserver.cel.values import Duration, MapList, SetList, Timestamp
+from apiserver.schema.extensions import Extensions
 
 Schema = dict[str, Any]
-WHOLE: Final = Part(is_whole=True)
+WHOLE: Final = References(is_whole=True)
 SECOND: Final = 1_000_000_000
 
 
-def adapted(schema: Schema, value: Any, part: Part = WHOLE) -> Any:
-    adapt = adapter(schema, part, "kubernetes")
+def adapted(schema: Schema, value: Any, part: References = WHOLE) -> Any:
+    adapt = adapter(schema, part, Extensions("kubernetes"))
     return value if adapt is None else adapt(value)
 
 
@@ -91,13 +92,13 @@ def test_what_is_in_objects_and_maps() -> None:
 
 def test_documents_that_need_nothing_are_not_copied() -> None:
     plain = {"type": "object", "properties": {"s": STRING, "l": {"type": "array", "items": STRING}}}
-    assert adapter(plain, WHOLE, "kubernetes") is None
+    assert adapter(plain, WHOLE, Extensions("kubernetes")) is None
     document = {"n": 1.5}
     assert adapted({"type": "object", "properties": {"n": NUMBER}}, document) is document
 
 
 def test_what_is_not_read_is_not_converted() -> None:
     schema = {"type": "object", "properties": {"a": NUMBER, "b": NUMBER}}
-    part = Part(fields={"a": Part(is_whole=True)})
+    part = References(fields={"a": References(is_whole=True)})
     found = adapted(schema, {"a": 1, "b": 1}, part)
     assert (type(found["a"]), type(found["b"])) == (float, int)

@@ -7,6 +7,7 @@ pkg/registry/customresourcedefinition (release 1.36).
 from __future__ import annotations
 
 import base64
+import copy
 from functools import partial
 from typing import Any, Final
 
@@ -14,11 +15,9 @@ import pytest
 
 from apiserver.apiextensions.validation.custom_resource_definitions import DefinitionValidator
 from apiserver.brand import Brand
-from apiserver.catalogue.apiextensions import types
-from apiserver.field_errors import FieldError, forbidden
+from apiserver.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
-from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -42,7 +41,7 @@ ESTABLISHED: Final = {"status.conditions": [{"type": "Established", "status": "T
 TWO: Final = {"spec.versions": [V1, V2]}
 
 
-def told(errors: list[FieldError]) -> list[str]:
+def texts(errors: list[FieldError]) -> list[str]:
     return list(map(str, errors))
 
 
@@ -114,7 +113,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"spec.group": "example", "metadata.name": "widgets.example"},
         ['spec.group: Invalid value: "example": should be a domain with at least one dot'],
     ),
-    "a scope is said": ({"spec.scope": None}, ["spec.scope: Required value"]),
+    "a scope is required": ({"spec.scope": None}, ["spec.scope: Required value"]),
     "scopes are two": (
         {"spec.scope": "World"},
         ['spec.scope: Unsupported value: "World": supported values: "Cluster", "Namespaced"'],
@@ -160,7 +159,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             )
         ],
     ),
-    "unknown fields are kept by schemas only": (
+    "only schemas preserve unknown fields": (
         {"spec.preserveUnknownFields": True},
         [
             (
@@ -219,7 +218,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             f"{_COLUMN}.JSONPath: Required value",
         ],
     ),
-    "what differs between versions is told of its version": (
+    "errors in what differs between versions name the version": (
         {"spec.versions": [{**V1, "schema": {"openAPIV3Schema": {}}}, V2]},
         ["spec.versions[0].schema.openAPIV3Schema.type: Required value: must not be empty at the root"],
     ),
@@ -245,19 +244,19 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "errors"), INVALID.values(), ids=INVALID)
 def test_invalid_definitions(changes: Changes, errors: list[str]) -> None:
-    assert told(DEFINITION.create(changes).errors) == errors
+    assert texts(DEFINITION.create(changes).errors) == errors
 
 
 def test_exactly_one_version_is_for_storage() -> None:
     """The versions are shown with Kubernetes' own names; what they have in common is not with them."""
-    without = told(DEFINITION.create(version(storage=False)).errors)
+    without = texts(DEFINITION.create(version(storage=False)).errors)
     shown = (
         '[{"Name":"v1","Served":true,"Storage":false,"Deprecated":false,"DeprecationWarning":null,'
         '"Schema":null,"Subresources":null,"AdditionalPrinterColumns":null,"SelectableFields":null}]'
     )
     problem = "must have exactly one version marked as storage version"
     assert without == [f"spec.versions: Invalid value: {shown}: {problem}", _NOT_STORED]
-    twice = told(DEFINITION.create({"spec.versions": [V1, {**V1, "schema": OTHER}]}).errors)
+    twice = texts(DEFINITION.create({"spec.versions": [V1, {**V1, "schema": OTHER}]}).errors)
     assert [error.rpartition(": ")[2] for error in twice] == ["must contain unique version names", problem]
     assert '"Schema":{"OpenAPIV3Schema":{"ID":"","Schema":"","Ref":null,' in twice[0]
 
@@ -312,7 +311,7 @@ SELECTING: Final[dict[str, tuple[list[str], list[str]]]] = {
 
 @pytest.mark.parametrize(("paths", "errors"), SELECTING.values(), ids=SELECTING)
 def test_selectable_fields_lead_to(paths: list[str], errors: list[str]) -> None:
-    assert told(DEFINITION.create(selecting(*paths)).errors) == errors
+    assert texts(DEFINITION.create(selecting(*paths)).errors) == errors
 
 
 # ---- updates
@@ -328,7 +327,7 @@ def test_a_new_storage_version_is_remembered() -> None:
 def test_a_stored_version_stays() -> None:
     """Row S04."""
     errors = DEFINITION.update({"spec.versions": [{**V2, "storage": True}]}, old=TWO).errors
-    assert told(errors) == [
+    assert texts(errors) == [
         (
             'status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was previously a '
             "storage version, and must remain in spec.versions until a storage migration ensures no data "
@@ -378,7 +377,7 @@ def test_a_bundle_must_be_valid_once_the_definition_is_in_use() -> None:
     broken = at_bundle("nonsense")
     assert DEFINITION.create(broken).errors == []
     assert DEFINITION.update(broken).errors == []
-    assert told(DEFINITION.update(broken, old=ESTABLISHED).errors) == [
+    assert texts(DEFINITION.update(broken, old=ESTABLISHED).errors) == [
         (
             f'{_CONFIG}.caBundle: Invalid value: "bm9uc2Vuc2U=": '
             "unable to load root certificates: unable to parse bytes as PEM block"
@@ -453,7 +452,7 @@ def test_a_missing_approval_may_stay_missing() -> None:
 
 def test_another_domain_protects_its_own_groups() -> None:
     brand = Brand(group_domain="acme.dev", vendor="acme")
-    checks = DefinitionValidator(brand, partial(SCHEMAS.get, META), nothing_wrong, nothing_wrong)
+    checks = DefinitionValidator(brand, partial(SCHEMAS.get, META))
     document = DEFINITION.create().document
     document["metadata"]["name"], document["spec"]["group"] = "widgets.x.acme.dev", "x.acme.dev"
     assert [e.field for e in checks.validate_create(document)] == [
@@ -481,23 +480,6 @@ def test_unrecognized_formats_are_warned_of_once() -> None:
     assert warn(new, new) == []
 
 
-def nothing_wrong(*_: object, **__: object) -> list[FieldError]:
-    return []
-
-
-class Seen:
-    """What is asked about the rules of schemas. All are too dear."""
-
-    def __init__(self) -> None:
-        self.asked: dict[str, dict[str, Any]] = {}
-        (kind,) = types(Brand(), SCHEMAS, check_rules=self.check)
-        self.strategy = kind.strategy
-
-    def check(self, schema: object, *, path: str, **asked: Any) -> list[FieldError]:
-        self.asked[path] = asked
-        return [forbidden(path, "too dear")]
-
-
 def definition(*versions: dict[str, Any]) -> dict[str, Any]:
     return DEFINITION.create({"spec.versions": list(versions)}).document
 
@@ -509,22 +491,38 @@ def with_schema(version: dict[str, Any], schema: dict[str, Any]) -> dict[str, An
 PATHS: Final = [f"spec.versions[{index}].schema.openAPIV3Schema" for index in range(2)]
 
 
-def test_rules_are_looked_at_with_what_there_was_before() -> None:
-    """In their own version, and in any: expressions are kept that once were accepted."""
-    seen = Seen()
-    other = {"type": "object"}
-    old = definition(V1, with_schema({**V2, "name": "v0"}, other))
-    errors = seen.strategy.update.validate(definition(V1, with_schema(V2, other)), old)
-    assert [error.message for error in errors if "dear" in error.message] == ["Forbidden: too dear"] * 2
-    before: dict[str, Any] = {"stored": (SCHEMA, other), "invalid_paths": frozenset()}
-    assert seen.asked == {
-        PATHS[0]: {"old_schema": SCHEMA, **before},
-        PATHS[1]: {"old_schema": None, **before},
+STRATEGY: Final = DEFINITION.resource.strategy
+X_RULES: Final = "x-kubernetes-validations"
+
+
+def with_wrong_rules(errors: list[FieldError]) -> set[str]:
+    """The paths of the schemas whose rules do not compile or are too dear."""
+    return {
+        error.field.partition(f".{X_RULES}[")[0]
+        for error in errors
+        if "undeclared reference" in error.message or "estimated rule cost" in error.message
     }
-    seen.asked.clear()
-    seen.strategy.validate_create(definition(V1))
-    before = {"old_schema": None, "stored": (), "invalid_paths": frozenset()}
-    assert seen.asked == {"spec.validation.openAPIV3Schema": before}
+
+
+STRINGS: Final = {
+    "type": "array",
+    "maxItems": 1_000_000,
+    "items": {"type": "string", "maxLength": 16},
+    X_RULES: [{"rule": "self.all(x, x.contains('gpu'))"}],
+}
+# A rule may cost ten millions; this one costs eleven.
+DEAR: Final = {"type": "object", "properties": {"l": STRINGS}}
+
+
+def test_a_rule_may_cost_as_much_as_before_in_its_own_version() -> None:
+    """Not as it was in another one."""
+    old = definition(with_schema(V1, DEAR), with_schema({**V2, "name": "v0"}, {"type": "object"}))
+    other = {**DEAR, "description": "of v2"}
+    errors = STRATEGY.update.validate(definition(with_schema(V1, DEAR), with_schema(V2, other)), old)
+    assert with_wrong_rules(errors) == {f"{PATHS[1]}.properties[l]"}
+    assert with_wrong_rules(STRATEGY.validate_create(definition(with_schema(V1, DEAR)))) == {
+        "spec.validation.openAPIV3Schema.properties[l]"
+    }
 
 
 BAD_PLACES: Final[dict[str, tuple[dict[str, Any], set[str] | None]]] = {
@@ -550,14 +548,28 @@ BAD_PLACES: Final[dict[str, tuple[dict[str, Any], set[str] | None]]] = {
 }
 
 
+def schemas_in(schema: dict[str, Any], path: str = "") -> dict[str, dict[str, Any]]:
+    """A schema and all in it, by path."""
+    found = {path: schema}
+    for name, field in schema.get("properties", {}).items():
+        found |= schemas_in(field, f"{path}.properties[{name}]")
+    for holder in ("additionalProperties", "items"):
+        if holder in schema:
+            found |= schemas_in(schema[holder], f"{path}.{holder}")
+    return found
+
+
 @pytest.mark.parametrize(("fields", "invalid_paths"), BAD_PLACES.values(), ids=BAD_PLACES)
 def test_where_rules_are_looked_at_beside_other_errors(
     fields: dict[str, Any], invalid_paths: set[str] | None
 ) -> None:
     """Where the structure and the defaults are right, but not at or around what is wrong."""
-    seen = Seen()
-    new = definition(with_schema(V1, {"type": "object", "properties": fields}))
-    assert seen.strategy.validate_create(new)
+    schema = copy.deepcopy({"type": "object", "properties": fields})
+    schemas = schemas_in(schema)
+    for each in schemas.values():
+        each[X_RULES] = [*each.get(X_RULES, ()), {"rule": "undeclared"}]
+    found = with_wrong_rules(STRATEGY.validate_create(definition(with_schema(V1, schema))))
     root = "spec.validation.openAPIV3Schema"
-    expected = None if invalid_paths is None else {f"{root}{place}" for place in invalid_paths}
-    assert seen.asked.get(root, {}).get("invalid_paths") == expected
+    assert found == (
+        set() if invalid_paths is None else {f"{root}{path}" for path in schemas.keys() - invalid_paths}
+    )

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.apiextensions.validation.schema_rules import check_rules, expressions_of
+from apiserver.schema.extensions import Extensions
 from tests.unit.apiextensions.schema_rules.schemas import INT, Schema, ruled
 
 PATH: Final = "spec.validation.openAPIV3Schema"
@@ -21,7 +22,9 @@ def with_spec(spec: Schema) -> Schema:
 
 
 def check(schema: Schema, **options: Any) -> list[str]:
-    return [str(error) for error in check_rules(schema, path=PATH, vendor="kubernetes", **options)]
+    return [
+        str(error) for error in check_rules(schema, path=PATH, extensions=Extensions("kubernetes"), **options)
+    ]
 
 
 def refusal(detail: str, rule: str, field: str = "rule", message_expression: str = "") -> str:
@@ -134,7 +137,7 @@ CORRELATED: Mapping[str, tuple[Schema, str | None]] = {
         {"type": "array", "maxItems": 3, "x-kubernetes-list-type": "set", "items": TRANSITION},
         ".properties[spec]",
     ),
-    "the outermost list is told": (
+    "the error names the outermost list": (
         {
             "type": "object",
             "properties": {
@@ -256,7 +259,7 @@ def test_rules_are_not_looked_at_where_something_else_is_wrong() -> None:
 def test_which_expressions_are_stored() -> None:
     items = ruled(INT, {"rule": "true", "messageExpression": "'m'"})
     schema = with_spec(ruled({"type": "array", "items": items}, "false"))
-    assert sorted(expressions_of(schema, "kubernetes")) == ["'m'", "false", "true"]
+    assert sorted(expressions_of(schema, Extensions("kubernetes"))) == ["'m'", "false", "true"]
 
 
 # ---- hostile definitions

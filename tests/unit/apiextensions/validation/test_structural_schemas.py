@@ -1,4 +1,4 @@
-"""The schemas of custom resources: structure, extensions, defaults, bounds. Rows of section R.
+"""The schemas of custom resources: structure, extensions, defaults, bounds. Rows E14, R21, R35.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema and pkg/apis/apiextensions/validation (1.36).
 """
@@ -79,7 +79,7 @@ ACCEPTED: Final[dict[str, dict[str, Any]]] = {
         "properties": {},
         "additionalProperties": True,
     },
-    "a junctor that speaks of what is not outside": {
+    "a junctor that specifies a field that is not outside": {
         "type": "object",
         "oneOf": [{"properties": {"b": {"minLength": 1}}}],
     },
@@ -203,7 +203,7 @@ REFUSED: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
             )
         ],
     ),
-    "unknown fields that are not kept": (
+    "unknown fields that are not preserved": (
         {"type": "object", f"{X}preserve-unknown-fields": False},
         [f"{X}preserve-unknown-fields: Invalid value: false: must be true or undefined"],
     ),
@@ -394,7 +394,7 @@ ROOTS: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
         {"type": "object", "nullable": True},
         [f"{ROOT}.nullable: Forbidden: nullable cannot be true at the root"],
     ),
-    "junctors of the root speak of what is outside": (
+    "junctors of the root specify what is outside": (
         {"type": "object", "anyOf": [{"properties": {"a": {"minLength": 1}}}]},
         [f"{ROOT}.properties[a]: Required value: because it is defined in {ROOT}.anyOf[0].properties[a]"],
     ),

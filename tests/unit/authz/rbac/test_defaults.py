@@ -13,10 +13,10 @@ import pytest
 
 from apiserver.authz.attributes import Attributes
 from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
-from apiserver.authz.rbac.rule_coverage import uncovered
+from apiserver.authz.rbac.rule_coverage import uncovered_rules
 from apiserver.authz.rbac.rules import PolicyRule, parse_rules
 from apiserver.brand import Brand
-from apiserver.catalogue.rbac import role_bindings
+from apiserver.catalogue.rbac import role_bindings, roles
 from apiserver.vocabulary import Document, UserInfo
 
 GROUP: Final = "rbac.authorization.k8s.io"
@@ -42,9 +42,9 @@ def rules_of(name: str, *, kind: str = "ClusterRole", namespace: str = "") -> tu
 def problems(document: Document) -> list[Any]:
     match document["kind"]:
         case "ClusterRole":
-            return role_bindings.validate_cluster_role(document)
+            return roles.validate_cluster_role(document)
         case "Role":
-            return role_bindings.validate_role(document)
+            return roles.validate_role(document)
         case "ClusterRoleBinding":
             return role_bindings.validate_cluster_role_binding(GROUP, document)
         case _:
@@ -187,7 +187,7 @@ def test_editors_may_read_what_they_may_change() -> None:
     wanted = [
         rule._replace(verbs=("get", "list", "watch")) for rule in edit if rule.verbs != ("impersonate",)
     ]
-    assert uncovered((*edit, *view, *UNREADABLE), wanted) == ()
+    assert uncovered_rules((*edit, *view, *UNREADABLE), wanted) == ()
 
 
 # policy.go: the three roles for users have what is aggregated to them, and to the next smaller one.

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Verdict
-from apiserver.authz.rbac import authorizer
 from apiserver.authz.rbac.authorizer import RbacAuthorizer
-from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Policy
+from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RbacPolicy
 from apiserver.authz.rbac.rules import PolicyRule
 from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule
 from apiserver.errors import NotFound
@@ -56,8 +55,8 @@ def account(name: str, namespace: str = "") -> Document:
     return {"kind": "ServiceAccount", "name": name} | ({"namespace": namespace} if namespace else {})
 
 
-def policy(*documents: tuple[str, Document]) -> Policy:
-    made = Policy(GROUP)
+def policy(*documents: tuple[str, Document]) -> RbacPolicy:
+    made = RbacPolicy(GROUP)
     for kind, document in documents:
         made.put(kind, document)
     return made
@@ -249,21 +248,19 @@ def test_what_changes_nothing_forgets_nothing() -> None:
     assert made.generation == before
 
 
-def test_what_was_forgotten_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_forgotten_is_found_again() -> None:
     """Callers choose what they ask about: neither many questions nor long ones are kept."""
-    monkeypatch.setattr(authorizer, "REMEMBERED_MAX", 10)
-    authorize = RbacAuthorizer(policy(EVERYWHERE, binding("b", "c", user("alice"))))
+    authorize = RbacAuthorizer(policy(EVERYWHERE, binding("b", "c", user("alice"))), remembered_max=10)
     for number in (*range(100), *range(100)):
         assert authorize(pods(namespace=f"ns-{number}")).decision is Decision.ALLOW
         assert authorize(pods(UserInfo("u" * 600), namespace=f"ns-{number}")) == NO_OPINION
 
 
-def test_of_very_many_names_not_all_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_names_not_all_are_remembered() -> None:
     """Who may see ten thousand objects by their names may ask for them in as many namespaces."""
-    monkeypatch.setattr(authorizer, "REMEMBERED_NAMES_MAX", 300)
     names = [f"name-{number}" for number in range(100)]
     made = policy(role("c", {**READ, "resourceNames": names}), binding("b", "c", user("alice")))
-    authorize = RbacAuthorizer(made)
+    authorize = RbacAuthorizer(made, remembered_names_max=300)
     tracemalloc.start()
     try:
         for number in range(1_000):
@@ -387,7 +384,7 @@ def test_as_going_through_all_of_them(
     changes: list[tuple[str, Document]], questions: list[Attributes], data: st.DataObject
 ) -> None:
     """However it came to be as it is, and whatever was asked before."""
-    made = Policy(GROUP)
+    made = RbacPolicy(GROUP)
     authorize = RbacAuthorizer(made)
     stored: dict[tuple[str, str, str], Document] = {}
     for kind, document in changes:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.authz.rbac.reconciliation import completed, is_protected, must_be_recreated
+from apiserver.authz.rbac.reconciliation import is_protected, must_be_recreated, reconciled
 from apiserver.vocabulary import Document
 
 KEY: Final = "rbac.authorization.kubernetes.io/autoupdate"
@@ -122,10 +122,10 @@ COMPLETED: Final = {
 @pytest.mark.parametrize(("stored", "default", "becomes"), COMPLETED.values(), ids=COMPLETED)
 def test_what_is_missing_is_added(stored: Document, default: Document, becomes: Document) -> None:
     before = copy.deepcopy((stored, default))
-    found = completed(stored, default)
+    found = reconciled(stored, default)
     assert found == becomes
     assert (stored, default) == before
-    assert completed(found, default) == found
+    assert reconciled(found, default) == found
 
 
 REMADE: Final = {

@@ -19,8 +19,8 @@ from apiserver.authz.rbac.rule_coverage import (
     TooManyRules,
     compact,
     describe,
-    text,
-    uncovered,
+    rule_text,
+    uncovered_rules,
 )
 from apiserver.authz.rbac.rules import PolicyRule
 from apiserver.vocabulary import UserInfo
@@ -158,10 +158,10 @@ CASES: Final[dict[str, tuple[Rules, Rules, Rules]]] = {
 
 @pytest.mark.parametrize(("owner", "wanted", "missing"), CASES.values(), ids=CASES)
 def test_what_is_not_covered(owner: Rules, wanted: Rules, missing: Rules) -> None:
-    assert uncovered(owner, wanted) == missing
+    assert uncovered_rules(owner, wanted) == missing
     # Nor does it take others to cover what one has oneself.
-    assert uncovered(wanted, wanted) == ()
-    assert uncovered((*owner, *missing), wanted) == ()
+    assert uncovered_rules(wanted, wanted) == ()
+    assert uncovered_rules((*owner, *missing), wanted) == ()
 
 
 # ---- against single requests
@@ -213,7 +213,7 @@ def test_what_is_missing_is_each_permission_that_none_of_the_owners_rules_allows
 ) -> None:
     singles = [single for each in wanted for single in taken_apart(each)]
     missing = [s for s in singles if not any(each.allows(requests_of(s)) for each in owner)]
-    assert list(uncovered(owner, wanted)) == missing
+    assert list(uncovered_rules(owner, wanted)) == missing
 
 
 REQUESTS: Final = [
@@ -235,7 +235,7 @@ REQUESTS: Final = [
 def test_with_what_is_missing_the_owner_could_do_all_that_is_wanted(
     owner: list[PolicyRule], wanted: list[PolicyRule]
 ) -> None:
-    missing = uncovered(owner, wanted)
+    missing = uncovered_rules(owner, wanted)
     for each in REQUESTS:
         if any(rule.allows(each) for rule in wanted):
             assert any(rule.allows(each) for rule in (*owner, *missing))
@@ -255,10 +255,10 @@ HUGE: Final = PolicyRule(MANY, MANY, MANY)  # 10^9 permissions
 
 
 def test_a_huge_rule_is_compared_all_the_same() -> None:
-    assert uncovered([HUGE], [HUGE]) == ()
-    assert uncovered([PolicyRule(("*",), ("*",), ("*",))], [HUGE]) == ()
+    assert uncovered_rules([HUGE], [HUGE]) == ()
+    assert uncovered_rules([PolicyRule(("*",), ("*",), ("*",))], [HUGE]) == ()
     half = [HUGE._replace(verbs=MANY[:500]), HUGE._replace(verbs=MANY[500:])]
-    assert uncovered(half, [HUGE]) == ()
+    assert uncovered_rules(half, [HUGE]) == ()
     # All but one permission of the 10^9.
     last = PolicyRule(MANY[-1:], MANY[-1:], MANY[-1:])
     almost = [
@@ -266,11 +266,11 @@ def test_a_huge_rule_is_compared_all_the_same() -> None:
         HUGE._replace(api_groups=MANY[:-1]),
         HUGE._replace(resources=MANY[:-1]),
     ]
-    assert uncovered(almost, [HUGE]) == (last,)
+    assert uncovered_rules(almost, [HUGE]) == (last,)
 
 
 def test_of_very_much_that_is_missing_only_the_first_is_told() -> None:
-    missing = uncovered([], [HUGE])
+    missing = uncovered_rules([], [HUGE])
     assert missing[0] == PolicyRule(MANY[:1], MANY[:1], MANY[:1])
     told = describe(missing)
     assert len(told) < CHARACTERS_MAX
@@ -284,9 +284,9 @@ def test_what_takes_too_long_is_said_to() -> None:
         for number in range(97)
     ]
     with pytest.raises(TooManyRules):
-        uncovered(owner, [HUGE], steps_max=100_000)
+        uncovered_rules(owner, [HUGE], steps_max=100_000)
     with pytest.raises(TooManyRules):
-        uncovered([rule("get", "a", f"r{number}") for number in range(100)], [], steps_max=99)
+        uncovered_rules([rule("get", "a", f"r{number}") for number in range(100)], [], steps_max=99)
 
 
 # ---- words
@@ -308,7 +308,7 @@ TEXTS: Final = {
 
 @pytest.mark.parametrize(("shown", "expected"), TEXTS.values(), ids=TEXTS)
 def test_rules_as_text(shown: PolicyRule, expected: str) -> None:
-    assert text(shown) == expected
+    assert rule_text(shown) == expected
 
 
 COMPACTED: Final[dict[str, tuple[Rules, set[PolicyRule]]]] = {

@@ -117,11 +117,15 @@ def test_rules(rule: dict[str, Any], attributes: Attributes, is_allowed: bool) -
     assert PolicyRule.of(rule).allows(attributes) is is_allowed
 
 
-@pytest.mark.parametrize("rule", [PODS, {"verbs": ["get"], "nonResourceURLs": ["/x"]}, {}])
+@pytest.mark.parametrize(
+    "rule",
+    [PODS, {"verbs": ["get"], "nonResourceURLs": ["/x"]}, {}],
+    ids=["of resources", "of paths", "of nothing"],
+)
 def test_a_rule_is_written_as_it_was_read(rule: dict[str, Any]) -> None:
     assert PolicyRule.of(rule).document() == rule
 
 
-@pytest.mark.parametrize("role", [{}, {"rules": None}, {"rules": []}])
+@pytest.mark.parametrize("role", [{}, {"rules": None}, {"rules": []}], ids=["absent", "null", "empty"])
 def test_a_role_without_rules(role: dict[str, Any]) -> None:
     assert parse_rules(role) == ()

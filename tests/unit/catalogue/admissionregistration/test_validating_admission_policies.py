@@ -1,22 +1,18 @@
-"""ValidatingAdmissionPolicies and bindings. Source: pkg/apis/admissionregistration/{validation,v1} (1.34)."""
+"""ValidatingAdmissionPolicies. Source: pkg/apis/admissionregistration/{validation,v1} (release 1.34)."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 RULE: Final = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 GROUP: Final = "admissionregistration.k8s.io"
 POLICY: Final = ServedKind(
     f"validatingadmissionpolicies.{GROUP}",
     {"spec": {"matchConstraints": {"resourceRules": [RULE]}, "validations": [{"expression": "true"}]}},
-)
-BINDING: Final = ServedKind(
-    f"validatingadmissionpolicybindings.{GROUP}", {"spec": {"policyName": "p", "validationActions": ["Deny"]}}
 )
 MATCH: Final = {
     "matchPolicy": "Equivalent",
@@ -32,12 +28,6 @@ def test_a_policy_is_completed() -> None:
     assert document["spec"]["failurePolicy"] == "Fail"
     assert document["spec"]["matchConstraints"] == MATCH
     assert document["status"] == {}
-
-
-def test_a_binding_is_completed() -> None:
-    document, errors = BINDING.create({"spec.matchResources": {"resourceRules": [RULE]}})
-    assert errors == []
-    assert document["spec"]["matchResources"] == MATCH
 
 
 _NOTHING: Final = "Required value: validations or auditAnnotations must contain at least one item"
@@ -105,33 +95,6 @@ def test_policies_that_are_wrong(changes: Changes, texts: list[str]) -> None:
     assert POLICY.create(changes).texts == texts
 
 
-INVALID_BINDINGS: Final[dict[str, tuple[Changes, list[str]]]] = {
-    "it is of a policy": ({"spec.policyName": None}, ["spec.policyName: Required value"]),
-    "it does something": (
-        {"spec.validationActions": None},
-        ["spec.validationActions: Required value: at least one validation action is required"],
-    ),
-    "parameters are one or many": (
-        {"spec.paramRef": {"parameterNotFoundAction": "Deny"}},
-        ["spec.paramRef: Required value: one of name or selector must be specified"],
-    ),
-    "what it matches is well-formed": (
-        {"spec.matchResources": {"matchPolicy": "Nearly"}},
-        [
-            (
-                'spec.matchResources.matchPolicy: Unsupported value: "Nearly": supported values: '
-                '"Equivalent", "Exact"'
-            )
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize(("changes", "texts"), INVALID_BINDINGS.values(), ids=INVALID_BINDINGS)
-def test_bindings_that_are_wrong(changes: Changes, texts: list[str]) -> None:
-    assert BINDING.create(changes).texts == texts
-
-
 def test_the_status_tells_what_is_warned_of() -> None:
     warnings = [{"fieldRef": " ", "warning": ""}]
     changes = {"status.typeChecking": {"expressionWarnings": warnings}}
@@ -139,17 +102,3 @@ def test_the_status_tells_what_is_warned_of() -> None:
     expected = [f"{where}.warning: Required value", f"{where}.fieldRef: Required value"]
     assert POLICY.update(changes, "status").texts == expected
     assert POLICY.update(changes).document["status"] == {}
-
-
-ROWS: Final[dict[str, tuple[Any, str]]] = {
-    "no parameters": (None, "<unset>"),
-    "all there are": ({"selector": {}, "parameterNotFoundAction": "Deny"}, "*"),
-    "one of a namespace": ({"name": "n", "namespace": "s", "parameterNotFoundAction": "Deny"}, "s/n"),
-}
-
-
-@pytest.mark.parametrize(("ref", "cell"), ROWS.values(), ids=ROWS)
-def test_rows(ref: Any, cell: str) -> None:
-    assert BINDING.cells({"spec.paramRef": ref})["ParamRef"] == cell
-    kind = {"apiVersion": "g/v1", "kind": "K"}
-    assert POLICY.cells({"spec.paramKind": kind}).items() >= {"Validations": 1, "ParamKind": "g/v1/K"}.items()

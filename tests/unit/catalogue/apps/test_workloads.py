@@ -9,14 +9,12 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue import apps
 from apiserver.catalogue.apps.daemon_sets import TEMPLATE_GENERATION
 from apiserver.vocabulary import Document
-from tests.unit.catalogue.lifecycle import Changes, Kind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
-TYPES: Final = apps.types()
 NAMES: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
-KINDS: Final = {name: Kind(TYPES, name) for name in (*NAMES, "ControllerRevision")}
+KINDS: Final = {name: ServedKind(f"{name.lower()}s.apps") for name in (*NAMES, "ControllerRevision")}
 
 
 def least(kind: str) -> Document:
@@ -391,18 +389,18 @@ def test_rows() -> None:
     """pkg/printers/internalversion."""
     daemons = KINDS["DaemonSet"]
     document = daemons.created(least("DaemonSet"), {"spec.template.spec.nodeSelector": {"b": "1", "a": "2"}})
-    assert daemons.cells(document.document) == {
+    assert daemons.row(document.document) == {
         "Name": "x",
         **dict.fromkeys(("Desired", "Current", "Ready", "Up-to-date", "Available"), 0),
         "Node Selector": "a=2,b=1",
-        "Age": "<unknown>",
+        "Age": "60s",
         "Containers": "c",
         "Images": "i",
         "Selector": "app=a",
     }
-    sets = KINDS["StatefulSet"].cells(KINDS["StatefulSet"].created(least("StatefulSet")).document)
+    sets = KINDS["StatefulSet"].row(KINDS["StatefulSet"].created(least("StatefulSet")).document)
     assert (sets["Ready"], "Selector" in sets) == ("0/1", False)
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}
     revision = {"metadata": {"name": "r", "ownerReferences": [owner]}, "revision": 3}
-    cells = KINDS["ControllerRevision"].cells(revision)
+    cells = KINDS["ControllerRevision"].row(revision)
     assert (cells["Controller"], cells["Revision"]) == ("daemonset.apps/d", 3)

@@ -11,14 +11,12 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.catalogue import autoscaling
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers import conversion as versions
 from apiserver.vocabulary import Document
-from tests.unit.catalogue.lifecycle import Changes, Kind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
-TYPES: Final = autoscaling.types()
-V2: Final = Kind(TYPES, "HorizontalPodAutoscaler", "v2")
-V1: Final = Kind(TYPES, "HorizontalPodAutoscaler", "v1")
+V2: Final = ServedKind("horizontalpodautoscalers.autoscaling", version="v2")
+V1: Final = ServedKind("horizontalpodautoscalers.autoscaling")
 
 AUTOSCALER: Final[Document] = {
     "apiVersion": "autoscaling/v2",
@@ -284,8 +282,8 @@ def test_an_annotation_that_cannot_be_read_counts_as_none(annotation: str, text:
 def test_rows_are_the_same_in_both_versions() -> None:
     changes = {"spec.metrics": [*list(METRICS.values())[:2], _cpu(70)]}
     document = V2.created(AUTOSCALER, changes).document
-    cells = V2.cells(document)
-    assert cells == V1.cells(_there_and_back(document)[0])
+    cells = V2.row(document)
+    assert cells == V1.row(_there_and_back(document)[0])
     assert cells == {
         "Name": "h",
         "Reference": "Deployment/d",
@@ -293,5 +291,5 @@ def test_rows_are_the_same_in_both_versions() -> None:
         "MinPods": "1",
         "MaxPods": 5,
         "Replicas": 0,
-        "Age": "<unknown>",
+        "Age": "60s",
     }

@@ -1,4 +1,4 @@
-"""Jobs and cron jobs: defaults, generated selectors, what they may not be and may not become.
+"""Jobs: defaults, generated selectors, what they may not be and may not become.
 
 Source: k8s.io/kubernetes, pkg/apis/batch/v1/defaults.go, pkg/apis/batch/validation and
 pkg/registry/batch/job/strategy.go (release 1.34).
@@ -6,22 +6,17 @@ pkg/registry/batch/job/strategy.go (release 1.34).
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.catalogue import batch
-from apiserver.catalogue.batch.cron_schedules import InvalidSchedule, check_schedule
 from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, parse_indexes
 from apiserver.vocabulary import Document
-from tests.unit.catalogue.lifecycle import UID, Changes, Kind
+from tests.unit.catalogue.served_kinds import UID, Changes, ServedKind
 
-TYPES: Final = batch.types()
-JOBS: Final = Kind(TYPES, "Job")
-CRON_JOBS: Final = Kind(TYPES, "CronJob")
+JOBS: Final = ServedKind("jobs.batch")
 
 _PODS: Final[Document] = {
     "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
@@ -31,12 +26,6 @@ JOB: Final[Document] = {
     "kind": "Job",
     "metadata": {"name": "j"},
     "spec": _PODS,
-}
-CRON_JOB: Final[Document] = {
-    "apiVersion": "batch/v1",
-    "kind": "CronJob",
-    "metadata": {"name": "c"},
-    "spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spec": _PODS}},
 }
 INDEXED: Final[Changes] = {"spec.completionMode": "Indexed", "spec.completions": 5}
 GENERATED: Final = {
@@ -333,119 +322,11 @@ def test_other_lists_of_indexes_are_none(text: str) -> None:
         parse_indexes(text, 10)
 
 
-# ---- schedules: https://en.wikipedia.org/wiki/Cron, and robfig/cron's additions
-
-SCHEDULES: Final = (
-    "* * * * *",
-    "*/15 0-6/2,12 1,15 JAN-mar sun",
-    "5/10 ? ? * ?",
-    "0 0 31 12 6",
-    " 1  2 3 4 5 ",
-    "@hourly",
-    "@every 1h30m",
-    "TZ=UTC 0 0 * * *",
-)
-INVALID_SCHEDULES: Final = {
-    "": "empty spec string",
-    "* * * *": "expected exactly 5 fields, found 4: [* * * *]",
-    "60 * * * *": "end of range (60) above maximum (59): 60",
-    "* * 0 * *": "beginning of range (0) below minimum (1): 0",
-    "* * * * 7": "end of range (7) above maximum (6): 7",
-    "5-3 * * * *": "beginning of range (5) beyond end of range (3): 5-3",
-    "1-2-3 * * * *": "too many hyphens: 1-2-3",
-    "*/2/3 * * * *": "too many slashes: */2/3",
-    "*/0 * * * *": "step of range should be a positive number: */0",
-    "x * * * *": 'failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax',
-    "@never": "unrecognized descriptor: @never",
-    "@every x": 'failed to parse duration @every x: time: invalid duration "x"',
-    "TZ=Nowhere * * * * *": "provided bad location Nowhere: unknown time zone Nowhere",
-}
-
-
-@pytest.mark.parametrize("text", SCHEDULES)
-def test_schedules(text: str) -> None:
-    check_schedule(text)
-
-
-@pytest.mark.parametrize(("text", "problem"), INVALID_SCHEDULES.items())
-def test_what_is_no_schedule(text: str, problem: str) -> None:
-    with pytest.raises(InvalidSchedule) as caught:
-        check_schedule(text)
-    assert str(caught.value) == problem
-
-
-@given(st.text(alphabet="0123456789*/-,?@ LWjan", max_size=40))
-def test_any_text_is_a_schedule_or_is_not(text: str) -> None:
-    """Nothing else is raised."""
-    with contextlib.suppress(InvalidSchedule):
-        check_schedule(text)
-
-
-# ---- cron jobs
-
-_JOB: Final = "spec.jobTemplate.spec"
-INVALID_CRON_JOBS: Final[dict[str, tuple[Changes, list[str]]]] = {
-    "it has a schedule": ({"spec.schedule": ""}, ["spec.schedule: Required value"]),
-    "times of day are local to a zone": (
-        {"spec.timeZone": "Mars/Olympus"},
-        ['spec.timeZone: Invalid value: "Mars/Olympus": unknown time zone Mars/Olympus'],
-    ),
-    "a zone is no path": (
-        {"spec.timeZone": "../UTC"},
-        ['spec.timeZone: Invalid value: "../UTC": unknown time zone ../UTC'],
-    ),
-    "nor is it that of the machine": (
-        {"spec.timeZone": "Local"},
-        ['spec.timeZone: Invalid value: "Local": timeZone must be an explicit time zone as defined in '],
-    ),
-    "it leaves selectors to its jobs": (
-        {f"{_JOB}.selector": {"matchLabels": {"a": "b"}}, f"{_JOB}.manualSelector": True},
-        [
-            f'{_JOB}.selector: Invalid value: {{"matchLabels":{{"a":"b"}}}}: `selector` will be auto-gen',
-            f'{_JOB}.manualSelector: Unsupported value: true: supported values: "nil", "false"',
-        ],
-    ),
-    "its jobs are jobs": (
-        {f"{_JOB}.template.spec.restartPolicy": "Always"},
-        [f"{_JOB}.template.spec.restartPolicy: Required value: "],
-    ),
-    "its name leaves room for those of jobs": (
-        {"metadata.name": "c" * 53},
-        [f'metadata.name: Invalid value: "{"c" * 53}": must be no more than 52 characters'],
-    ),
-    "history is not negative": (
-        {"spec.failedJobsHistoryLimit": -1},
-        ["spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("changes", "texts"), INVALID_CRON_JOBS.values(), ids=INVALID_CRON_JOBS)
-def test_what_is_wrong_with_a_cron_job_is_told(changes: Changes, texts: list[str]) -> None:
-    found = CRON_JOBS.created(CRON_JOB, changes).texts
-    assert len(found) == len(texts), found
-    for shown, text in zip(found, texts, strict=True):
-        assert shown.startswith(text)
-
-
-def test_cron_jobs_are_completed_and_their_jobs_are_not() -> None:
-    document, errors = CRON_JOBS.created(CRON_JOB, {"spec.timeZone": "Europe/Berlin"})
-    assert errors == []
-    spec = document["spec"]
-    assert (spec["concurrencyPolicy"], spec["suspend"]) == ("Allow", False)
-    assert (spec["successfulJobsHistoryLimit"], spec["failedJobsHistoryLimit"]) == (3, 1)
-    assert spec["jobTemplate"]["spec"].keys() == {"template"}
-
-
-def test_rows() -> None:
-    cron_job = CRON_JOBS.created(CRON_JOB).document
-    cells = CRON_JOBS.cells(cron_job)
-    shown = ("Schedule", "Timezone", "Suspend", "Active", "Last Schedule", "Containers", "Selector")
-    assert [cells[name] for name in shown] == ["*/5 * * * *", "<none>", "False", 0, "<none>", "c", "<none>"]
+def test_rows_of_jobs() -> None:
     job = JOBS.created(JOB).document
-    assert [JOBS.cells(job)[name] for name in ("Status", "Completions", "Duration")] == ["Running", "0/1", ""]
+    assert [JOBS.row(job)[name] for name in ("Status", "Completions", "Duration")] == ["Running", "0/1", ""]
     job["status"] = {"conditions": _held("SuccessCriteriaMet", "Complete")}
-    assert JOBS.cells(job)["Status"] == "Complete"
+    assert JOBS.row(job)["Status"] == "Complete"
 
 
 def test_huge_jobs_come_with_a_warning() -> None:

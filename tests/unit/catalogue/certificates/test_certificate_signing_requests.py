@@ -19,8 +19,7 @@ from cryptography.x509.oid import NameOID
 from apiserver.catalogue.certificates.certificate_signing_requests import date_conditions, stamp_request
 from apiserver.registry.strategy import WriteContext
 from apiserver.vocabulary import UserInfo
-from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 _KEY: Final = ec.generate_private_key(ec.SECP256R1())
 _NAME: Final = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "me")])

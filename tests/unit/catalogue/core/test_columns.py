@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.core_kinds import CoreKind
+from tests.unit.catalogue.served_kinds import ServedKind
 
 # All columns; those after the bar only in wide output.
 HEADS: Final = {
@@ -26,9 +26,14 @@ HEADS: Final = {
 }
 
 
+def served(kind: str) -> ServedKind:
+    irregular = {"Endpoints": "endpoints", "ComponentStatus": "componentstatuses"}
+    return ServedKind(irregular.get(kind, f"{kind.lower()}s"))
+
+
 @pytest.mark.parametrize("kind", HEADS)
 def test_columns(kind: str) -> None:
-    definitions = CoreKind(kind).builtin.columns.definitions
+    definitions = served(kind).resource.columns.definitions
     heads = [", ".join(each["name"] for each in definitions if each["priority"] == wide) for wide in (0, 1)]
     assert " | ".join(filter(None, heads)) == HEADS[kind]
 
@@ -126,4 +131,4 @@ CELLS: Final[dict[str, tuple[str, str, dict[str, Any], Any]]] = {
 @pytest.mark.parametrize(("kind", "head", "document", "cell"), CELLS.values(), ids=CELLS)
 def test_cells(kind: str, head: str, document: dict[str, Any], cell: Any) -> None:
     whole = {**document, "metadata": {"name": "a", **document.get("metadata", {})}}
-    assert CoreKind(kind).cells(whole)[head] == cell
+    assert served(kind).row(whole)[head] == cell

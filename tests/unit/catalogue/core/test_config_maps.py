@@ -7,12 +7,11 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.core import config_maps
 from apiserver.catalogue.core.config_maps import SIZE_MAX, decoded_size
-from tests.unit.catalogue.core_kinds import CoreKind, least
-from tests.unit.catalogue.lifecycle import Changes
+from apiserver.meta import names
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
 
-CONFIG_MAP: Final = CoreKind("ConfigMap")
+CONFIG_MAP: Final = ServedKind("configmaps")
 _KEY: Final = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
     "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
@@ -57,7 +56,7 @@ def test_the_size_of_bytes_is_that_of_what_is_encoded(size: int) -> None:
 
 
 _FROZEN: Final = "Forbidden: field is immutable when `immutable` is set"
-# Row: an object that says `immutable: true`.
+# Changes of an object that says `immutable: true`.
 CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
     "labels": ({"metadata.labels": {"a": "b"}}, []),
     "text": ({"data.k": "w"}, [f"data: {_FROZEN}"]),
@@ -76,4 +75,4 @@ def test_what_is_immutable_stays(changes: Changes, texts: list[str]) -> None:
 
 
 def test_a_key_is_told_all_that_is_wrong_with_it() -> None:
-    assert len(config_maps.key("../" + "a" * 260)) == 3
+    assert len(names.config_map_key("../" + "a" * 260)) == 3

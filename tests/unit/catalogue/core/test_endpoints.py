@@ -6,10 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.core_kinds import CoreKind, least
-from tests.unit.catalogue.lifecycle import Changes
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
 
-ENDPOINTS: Final = CoreKind("Endpoints")
+ENDPOINTS: Final = ServedKind("endpoints")
 GOOD: Final = least("Endpoints", subsets=[{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}])
 _IP: Final = "subsets[0].addresses[0].ip"
 

@@ -6,10 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.core_kinds import CoreKind, least
-from tests.unit.catalogue.lifecycle import Changes
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
 
-EVENT: Final = CoreKind("Event")
+EVENT: Final = ServedKind("events")
 OLD: Final = least("Event", involvedObject={"kind": "Pod", "name": "p", "namespace": "ns"})
 NEW: Final[dict[str, Any]] = {
     **OLD,

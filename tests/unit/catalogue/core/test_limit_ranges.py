@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.core_kinds import CoreKind, least
+from tests.unit.catalogue.served_kinds import ServedKind, least
 
-RANGE: Final = CoreKind("LimitRange")
+RANGE: Final = ServedKind("limitranges")
 
 
 def limits(*items: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,9 @@ from typing import Final
 
 import pytest
 
-from tests.unit.catalogue.core_kinds import CoreKind, least
-from tests.unit.catalogue.lifecycle import Changes
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
 
-NAMESPACE: Final = CoreKind("Namespace")
+NAMESPACE: Final = ServedKind("namespaces")
 ACTIVE: Final = NAMESPACE.created(least("Namespace")).document
 
 

@@ -7,10 +7,9 @@ from typing import Any, Final
 import pytest
 
 from apiserver.vocabulary import Document
-from tests.unit.catalogue.core_kinds import CoreKind, least
-from tests.unit.catalogue.lifecycle import Changes
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
 
-NODE: Final = CoreKind("Node")
+NODE: Final = ServedKind("nodes")
 NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 LEAST: Final = least("Node", spec={"podCIDRs": ["10.0.0.0/24", "fd00::/64"], "providerID": "p"})
 

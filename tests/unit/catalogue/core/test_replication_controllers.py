@@ -1,4 +1,4 @@
-"""ReplicationControllers and PodTemplates. Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation."""
+"""ReplicationControllers. Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.core_kinds import CoreKind, least
-from tests.unit.catalogue.lifecycle import Changes
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
 
-CONTROLLER: Final = CoreKind("ReplicationController")
-TEMPLATE: Final = CoreKind("PodTemplate")
+CONTROLLER: Final = ServedKind("replicationcontrollers")
 PODS: Final[dict[str, Any]] = {
     "metadata": {"labels": {"app": "a"}},
     "spec": {"containers": [{"name": "c", "image": "i"}]},
@@ -86,10 +84,3 @@ def test_a_name_that_makes_no_host_names_is_warned_of_once() -> None:
     (text,) = CONTROLLER.strategy.warn(document, None)
     assert text.startswith("metadata.name: this is used in Pod names and hostnames")
     assert CONTROLLER.strategy.warn(document, document) == []
-
-
-def test_a_template_is_a_template_of_pods() -> None:
-    document, errors = TEMPLATE.created(least("PodTemplate", template=PODS))
-    assert errors == []
-    assert document["template"]["spec"]["restartPolicy"] == "Always"
-    assert TEMPLATE.created(least("PodTemplate")).texts == ["template.spec.containers: Required value"]

@@ -6,10 +6,9 @@ from typing import Final
 
 import pytest
 
-from tests.unit.catalogue.core_kinds import CoreKind, least
-from tests.unit.catalogue.lifecycle import Changes
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
 
-QUOTA: Final = CoreKind("ResourceQuota")
+QUOTA: Final = ServedKind("resourcequotas")
 LEAST: Final = least("ResourceQuota", spec={"hard": {"pods": "2", "count/configmaps": "3"}})
 _STANDARD: Final = "must be a standard resource for quota"
 _FITS: Final = "unsupported scope applied to resource"

@@ -8,10 +8,9 @@ from typing import Final
 import pytest
 
 from apiserver.catalogue.core.config_maps import SIZE_MAX
-from tests.unit.catalogue.core_kinds import CoreKind, least
-from tests.unit.catalogue.lifecycle import Changes
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
 
-SECRET: Final = CoreKind("Secret")
+SECRET: Final = ServedKind("secrets")
 K8S: Final = "kubernetes.io/"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.unit.catalogue.core_kinds import CoreKind, least
+from tests.unit.catalogue.served_kinds import ServedKind, least
 
-ACCOUNT: Final = CoreKind("ServiceAccount")
+ACCOUNT: Final = ServedKind("serviceaccounts")
 ENFORCE: Final = "kubernetes.io/enforce-mountable-secrets"
 
 

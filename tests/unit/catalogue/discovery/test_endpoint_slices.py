@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 SLICE: Final = ServedKind(
     "endpointslices.discovery.k8s.io",
@@ -84,7 +83,11 @@ def test_slices_that_are_wrong(changes: Changes, texts: list[str]) -> None:
     assert SLICE.create(changes).texts == texts
 
 
-@pytest.mark.parametrize("changes", [of("IPv6", "fd00::1"), of("FQDN", "a.example.com."), {"endpoints": []}])
+@pytest.mark.parametrize(
+    "changes",
+    [of("IPv6", "fd00::1"), of("FQDN", "a.example.com."), {"endpoints": []}],
+    ids=["IPv6", "FQDN", "without endpoints"],
+)
 def test_slices_that_are_right(changes: Changes) -> None:
     assert SLICE.create(changes).errors == []
 

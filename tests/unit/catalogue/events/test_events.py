@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.vocabulary import Document
-from tests.unit.catalogue.lifecycle import Changes, changed
-from tests.unit.catalogue.served_kinds import ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, changed
 
 NOW: Final = "2024-05-06T07:08:09.000000Z"
 EVENT: Final = ServedKind(
@@ -48,7 +47,7 @@ def test_an_event_is_stored_as_one_of_the_core_group() -> None:
 
 
 def test_an_event_of_the_core_group_is_seen() -> None:
-    seen = EVENT.resource.from_stored(CORE.create({"message": "m"}).document)
+    seen = EVENT.resource.codec.from_hub(CORE.create({"message": "m"}).document)
     assert (seen["apiVersion"], seen["note"], seen["deprecatedCount"]) == ("events.k8s.io/v1", "m", 3)
     assert seen["regarding"]["name"] == "p"
     assert seen["deprecatedFirstTimestamp"] is None
@@ -78,8 +77,8 @@ def test_nothing_is_lost_on_the_way_there_and_back(fields: dict[str, Any]) -> No
     """Row S01."""
     document: Document = {**copy.deepcopy(EVENT.valid), **fields}
     EVENT.resource.check(document)
-    stored = EVENT.resource.to_stored(copy.deepcopy(document))
-    assert EVENT.resource.from_stored(copy.deepcopy(stored)) == document
+    stored = EVENT.resource.codec.to_hub(copy.deepcopy(document))
+    assert EVENT.resource.codec.from_hub(copy.deepcopy(stored)) == document
     as_core = copy.deepcopy(stored)
     CORE.resource.check(as_core)
     assert as_core == stored  # what is stored looks as the core group shows it

@@ -1,7 +1,4 @@
-"""FlowSchemas and PriorityLevelConfigurations; rows T01, T02.
-
-Source: pkg/apis/flowcontrol/{validation,v1} (release 1.34).
-"""
+"""FlowSchemas; row T01. Source: pkg/apis/flowcontrol/{validation,v1} (release 1.34)."""
 
 from __future__ import annotations
 
@@ -9,11 +6,16 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS, MANDATORY_PRIORITY_LEVELS
-from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import ServedKind
+from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
+from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 GROUP: Final = "flowcontrol.apiserver.k8s.io"
+LEVEL: Final = ServedKind(
+    f"prioritylevelconfigurations.{GROUP}",
+    {"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}},
+)
+
 RESOURCES: Final = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True}
 SCHEMA: Final = ServedKind(
     f"flowschemas.{GROUP}",
@@ -24,10 +26,6 @@ SCHEMA: Final = ServedKind(
         }
     },
 )
-LEVEL: Final = ServedKind(
-    f"prioritylevelconfigurations.{GROUP}",
-    {"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}},
-)
 
 
 def test_defaults() -> None:
@@ -37,12 +35,6 @@ def test_defaults() -> None:
     limited = level.document["spec"]["limited"]
     assert (limited["nominalConcurrencyShares"], limited["lendablePercent"]) == (30, 0)
     assert limited["limitResponse"]["queuing"] == {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
-
-
-def test_no_shares_are_not_the_default() -> None:
-    """Row T01."""
-    document = LEVEL.create({"spec.limited.nominalConcurrencyShares": 0}).document
-    assert document["spec"]["limited"]["nominalConcurrencyShares"] == 0
 
 
 def of_rule(**changes: Any) -> Changes:
@@ -146,55 +138,6 @@ def test_schemas_that_are_wrong(changes: Changes, texts: list[str]) -> None:
     assert SCHEMA.create(changes).texts == texts
 
 
-_LIMITED: Final = "spec.limited"
-_QUEUING: Final = f"{_LIMITED}.limitResponse.queuing"
-INVALID_LEVELS: Final[dict[str, tuple[Changes, list[str]]]] = {
-    "only one level is exempt": (
-        {"spec": {"type": "Exempt"}},
-        ["spec.type: Invalid value: \"Exempt\": type must be 'Exempt' if and only if name is 'exempt'"],
-    ),
-    "a limited level says how": (
-        {"spec.limited": None},
-        ["spec.limited: Required value: must not be empty when type is Limited"],
-    ),
-    "a limited level is not exempt": (
-        {"spec.exempt": {}},
-        ["spec.exempt: Forbidden: must be nil if the type is Limited"],
-    ),
-    "requests wait or are refused": (
-        {"spec.limited.limitResponse": {}},
-        [f'{_LIMITED}.limitResponse.type: Unsupported value: "": supported values: "Queue", "Reject"'],
-    ),
-    "who is refused does not wait": (
-        {"spec.limited.limitResponse.type": "Reject"},
-        [f"{_QUEUING}: Forbidden: must be nil if limited.limitResponse.type is not Limited"],
-    ),
-    "no more is lent than there is": (
-        {"spec.limited.lendablePercent": 101},
-        [f"{_LIMITED}.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive"],
-    ),
-    "a hand has as many cards as there are": (
-        {f"{_QUEUING}.queues": 7, f"{_QUEUING}.handSize": 8},
-        [f"{_QUEUING}.handSize: Invalid value: 8: should not be greater than queues (7)"],
-    ),
-    "a hand is dealt from one hash": (
-        {f"{_QUEUING}.queues": 512},
-        [
-            (
-                f"{_QUEUING}.handSize: Invalid value: 8: required entropy bits of deckSize 512 and "
-                "handSize 8 "
-                "should not be greater than 60"
-            )
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize(("changes", "texts"), INVALID_LEVELS.values(), ids=INVALID_LEVELS)
-def test_levels_that_are_wrong(changes: Changes, texts: list[str]) -> None:
-    assert LEVEL.create(changes).texts == texts
-
-
 # ---- the objects without which nobody could reach the server
 
 MANDATORY: Final = {
@@ -213,15 +156,6 @@ def test_mandatory_objects_are_complete_and_valid(served: ServedKind, name: str,
 def test_nobody_changes_what_they_say(served: ServedKind, name: str, spec: Any) -> None:
     texts = served.create({"metadata.name": name}).texts
     assert any(text.startswith("spec: ") and text.endswith("must equal the fixed value") for text in texts)
-
-
-def test_but_the_exempt_level_may_lend() -> None:
-    spec = {"type": "Exempt", "exempt": {"lendablePercent": 50}}
-    assert LEVEL.create({"metadata.name": "exempt", "spec": spec}).errors == []
-    wrong = {"type": "Exempt", "exempt": {"nominalConcurrencyShares": -1}}
-    assert LEVEL.create({"metadata.name": "exempt", "spec": wrong}).texts == [
-        "spec.exempt.nominalConcurrencyShares: Invalid value: -1: must be a non-negative integer"
-    ]
 
 
 def test_conditions_are_told_once() -> None:

@@ -1,4 +1,4 @@
-"""Ingresses and their classes. Source: pkg/apis/networking/validation (release 1.34); row T20."""
+"""Ingresses. Source: pkg/apis/networking/validation (release 1.34); row T20."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 BACKEND: Final = {"service": {"name": "s", "port": {"number": 80}}}
 PATHS: Final = "spec.rules.0.http.paths.0"
@@ -24,9 +23,6 @@ INGRESS: Final = ServedKind(
             ]
         }
     },
-)
-INGRESS_CLASS: Final = ServedKind(
-    "ingressclasses.networking.k8s.io", {"spec": {"controller": "example.com/controller"}}
 )
 
 INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
@@ -169,43 +165,3 @@ ROWS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {
 @pytest.mark.parametrize(("changes", "cells"), ROWS.values(), ids=ROWS)
 def test_rows(changes: Changes, cells: dict[str, Any]) -> None:
     assert cells.items() <= INGRESS.cells(changes).items()
-
-
-# ---- IngressClass
-
-PARAMETERS: Final = {"kind": "K", "name": "n"}
-INVALID_CLASSES: Final[dict[str, tuple[Changes, list[str]]]] = {
-    "a controller is a domain and a path": (
-        {"spec.controller": "x"},
-        ['spec.controller: Invalid value: "x": must be a domain-prefixed path (such as "acme.io/foo")'],
-    ),
-    "a controller is not too long": (
-        {"spec.controller": "a.b/" + "x" * 250},
-        ["spec.controller: Too long: may not be more than 250 bytes"],
-    ),
-    "there is a controller": ({"spec.controller": None}, ["spec.controller: Required value"]),
-    "parameters of a cluster have no namespace": (
-        {"spec.parameters": {**PARAMETERS, "namespace": "x"}},
-        ["spec.parameters.namespace: Forbidden: `parameters.scope` is set to 'Cluster'"],
-    ),
-    "parameters of a namespace name it": (
-        {"spec.parameters": {**PARAMETERS, "scope": "Namespace"}},
-        ["spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("changes", "texts"), INVALID_CLASSES.values(), ids=INVALID_CLASSES)
-def test_classes_that_are_wrong(changes: Changes, texts: list[str]) -> None:
-    assert INGRESS_CLASS.create(changes).texts == texts
-
-
-def test_parameters_are_the_clusters_unless_they_say_more() -> None:
-    document, errors = INGRESS_CLASS.create({"spec.parameters": PARAMETERS})
-    assert (errors, document["spec"]["parameters"]["scope"]) == ([], "Cluster")
-
-
-def test_the_controller_of_a_class_stays() -> None:
-    assert INGRESS_CLASS.update({"spec.controller": "b.c/d"}).texts == [
-        'spec.controller: Invalid value: "b.c/d": field is immutable'
-    ]

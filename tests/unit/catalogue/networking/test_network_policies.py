@@ -1,17 +1,12 @@
-"""NetworkPolicies, IPAddresses and ServiceCIDRs. Source: pkg/apis/networking/validation (1.34); row T25."""
+"""NetworkPolicies. Source: pkg/apis/networking/validation (1.34); row T25."""
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from apiserver.catalogue.networking.canonical_addresses import canonical_cidr, canonical_ip
-from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 POLICY: Final = ServedKind("networkpolicies.networking.k8s.io", {"spec": {"podSelector": {}}})
 
@@ -106,85 +101,3 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 def test_policies_that_are_wrong(changes: Changes, texts: list[str]) -> None:
     assert POLICY.create(changes).texts == texts
     assert POLICY.update(changes).texts == texts
-
-
-# ---- addresses that are written in one way only. Source: apimachinery pkg/util/validation/ip.go
-
-IPS: Final = {
-    "10.9.8.7": [],
-    "2001:db8::ffff": [],
-    "10.9.8": ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"],
-    "fe80::1%eth0": ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"],
-    "010.9.8.7": ["must not have leading 0s"],
-    "10.0.0.001": ["must not have leading 0s"],
-    "::ffff:1.2.3.4": ["must not be an IPv4-mapped IPv6 address"],
-    "2001:DB8::1": ['must be in canonical form ("2001:db8::1")'],
-    "2001:db8:0::1": ['must be in canonical form ("2001:db8::1")'],
-}
-
-
-@pytest.mark.parametrize(("text", "problems"), IPS.items(), ids=IPS)
-def test_the_name_of_an_ip_address(text: str, problems: list[str]) -> None:
-    assert canonical_ip(text) == problems
-
-
-CIDRS: Final = {
-    "10.9.0.0/16": [],
-    "2001:db8::/64": [],
-    "10.9.0.0": ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"],
-    "10.9.0.0/33": ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"],
-    "10.9.0.0/016": ["must not have leading 0s in IP or prefix length"],
-    "10.9.8.0/16": ["must not have bits set beyond the prefix length"],
-    "2001:DB8::/64": ['must be in canonical form ("2001:db8::/64")'],
-}
-
-
-@pytest.mark.parametrize(("text", "problems"), CIDRS.items(), ids=CIDRS)
-def test_the_cidr_of_a_service_cidr(text: str, problems: list[str]) -> None:
-    assert canonical_cidr(text) == problems
-
-
-@given(st.ip_addresses())
-def test_what_is_written_by_the_library_is_canonical(
-    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
-) -> None:
-    is_mapped = isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
-    assert (canonical_ip(str(address)) == []) is not is_mapped
-
-
-PARENT: Final = {"resource": "services", "namespace": "default", "name": "s"}
-IP_ADDRESS: Final = ServedKind(
-    "ipaddresses.networking.k8s.io", {"metadata": {"name": "10.0.0.1"}, "spec": {"parentRef": PARENT}}
-)
-SERVICE_CIDR: Final = ServedKind("servicecidrs.networking.k8s.io", {"spec": {"cidrs": ["10.0.0.0/24"]}})
-
-
-def test_an_address_belongs_to_something_for_ever() -> None:
-    assert IP_ADDRESS.create().errors == []
-    assert IP_ADDRESS.cells()["ParentRef"] == "services/default/s"
-    assert IP_ADDRESS.create({"spec.parentRef": None}).texts == ["spec.parentRef: Required value"]
-    (text,) = IP_ADDRESS.update({"spec.parentRef.name": "t"}).texts
-    assert text.endswith("field is immutable")
-
-
-CHANGES: Final[dict[str, tuple[list[str], list[str]]]] = {
-    "nothing": (["10.0.0.0/24"], []),
-    "a second family": (["10.0.0.0/24", "fd00::/64"], []),
-    "another range": (["10.1.0.0/24"], ['spec.cidrs[0]: Invalid value: "10.1.0.0/24": field is immutable']),
-    "a second range of the family": (
-        ["10.0.0.0/24", "10.1.0.0/24"],
-        [
-            (
-                'spec.cidrs: Invalid value: ["10.0.0.0/24","10.1.0.0/24"]: may specify no more than one '
-                "IP for "
-                "each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
-            )
-        ],
-    ),
-    "no range": ([], ["spec.cidrs: Invalid value: []: field is immutable"]),
-}
-
-
-@pytest.mark.parametrize(("cidrs", "texts"), CHANGES.values(), ids=CHANGES)
-def test_a_service_cidr_may_get(cidrs: list[str], texts: list[str]) -> None:
-    assert SERVICE_CIDR.update({"spec.cidrs": cidrs}).texts == texts

@@ -1,4 +1,4 @@
-"""What was found sound is so again: remembering it changes no answer. Issue 4, speed of creates."""
+"""The memo of valid pod specs: it changes no answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.catalogue.pod_specs import valid_specs, validation
+from apiserver.catalogue.pod_specs import validation
 from apiserver.catalogue.pod_specs.valid_specs import ValidSpecs, digest_of
 
 Document = dict[str, Any]
@@ -68,16 +68,15 @@ def test_specs_that_have_no_digest(counts: Document) -> None:
     assert digest_of(counts) is None
 
 
-def test_the_memo_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(valid_specs, "REMEMBERED_MAX", 3)
-    sound = ValidSpecs()
+def test_the_memo_has_a_bound() -> None:
+    specs = ValidSpecs(digests_max=3)
     for number in range(4):
-        sound.add(b"%d" % number)
-    assert [b"%d" % number in sound for number in range(4)] == [False, False, False, True]
+        specs.add(b"%d" % number)
+    assert [b"%d" % number in specs for number in range(4)] == [False, False, False, True]
 
 
 def test_templates_and_pods_have_their_own_memo() -> None:
-    """What is sound as a template is looked at as a pod: one opens the port of its host, the other may."""
+    """What is valid in a template is checked again in a pod: one opens the host's port, the other may."""
     hosts = spec("data", hostNetwork=True)
     hosts["containers"][0]["ports"] = [{"containerPort": 80, "protocol": "TCP"}]
     assert validation.validate_spec("spec", hosts) == []
@@ -101,7 +100,7 @@ VALUES: Final[st.SearchStrategy[Any]] = st.sampled_from(
 
 @st.composite
 def _changed(draw: st.DrawFn) -> Document:
-    """A sound spec with some of its strings replaced, wherever they are."""
+    """A valid spec with some of its strings replaced, wherever they are."""
     changed = copy.deepcopy(draw(st.sampled_from([spec(), spec("kube-api-access-abcde"), spec("data")])))
     container, volume = changed["containers"][0], changed["volumes"][0]
     places = [
@@ -124,7 +123,7 @@ def _changed(draw: st.DrawFn) -> Document:
 def test_the_answer_does_not_depend_on_what_came_before(specs: list[Document], is_pod: bool) -> None:
     for each in specs:
         written = orjson.dumps(each)
-        told = validation.validate_spec("spec", each, pod_name="p", is_pod=is_pod)
+        errors = validation.validate_spec("spec", each, pod_name="p", is_pod=is_pod)
         alone = validation.spec_errors("spec", each, "p", is_pod)
-        assert told == alone
+        assert errors == alone
         assert orjson.dumps(each) == written, "looking changes nothing"

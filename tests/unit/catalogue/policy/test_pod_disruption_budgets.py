@@ -6,11 +6,10 @@ from typing import Final
 
 import pytest
 
-from apiserver.catalogue import policy
 from apiserver.vocabulary import Document
-from tests.unit.catalogue.lifecycle import Changes, Kind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
-BUDGETS: Final = Kind(policy.types(), "PodDisruptionBudget")
+BUDGETS: Final = ServedKind("poddisruptionbudgets.policy")
 BUDGET: Final[Document] = {
     "apiVersion": "policy/v1",
     "kind": "PodDisruptionBudget",
@@ -87,7 +86,7 @@ def test_counts_are_not_negative() -> None:
 
 
 def test_rows() -> None:
-    cells = BUDGETS.cells(BUDGETS.created(BUDGET).document)
+    cells = BUDGETS.row(BUDGETS.created(BUDGET).document)
     assert (cells["Min Available"], cells["Max Unavailable"], cells["Allowed Disruptions"]) == (
         "50%",
         "N/A",

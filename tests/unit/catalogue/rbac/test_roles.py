@@ -9,8 +9,7 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.catalogue import rbac
 from apiserver.catalogue.rbac.role_bindings import defaults
-from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 GROUP: Final = "rbac.authorization.k8s.io"
 RULE: Final = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}

@@ -6,15 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 GROUP: Final = "resource.k8s.io"
-REQUEST: Final = {"name": "r", "exactly": {"deviceClassName": "c"}}
-DEVICES: Final = {"requests": [REQUEST]}
-CLAIM: Final = ServedKind(f"resourceclaims.{GROUP}", {"spec": {"devices": DEVICES}})
-TEMPLATE: Final = ServedKind(f"resourceclaimtemplates.{GROUP}", {"spec": {"spec": {"devices": DEVICES}}})
-CLASS: Final = ServedKind(f"deviceclasses.{GROUP}", {"spec": {}})
 SLICE: Final = ServedKind(
     f"resourceslices.{GROUP}",
     {
@@ -32,6 +26,12 @@ SLICE: Final = ServedKind(
         }
     },
 )
+
+REQUEST: Final = {"name": "r", "exactly": {"deviceClassName": "c"}}
+DEVICES: Final = {"requests": [REQUEST]}
+CLAIM: Final = ServedKind(f"resourceclaims.{GROUP}", {"spec": {"devices": DEVICES}})
+TEMPLATE: Final = ServedKind(f"resourceclaimtemplates.{GROUP}", {"spec": {"spec": {"devices": DEVICES}}})
+CLASS: Final = ServedKind(f"deviceclasses.{GROUP}", {"spec": {}})
 
 
 @pytest.mark.parametrize(
@@ -208,83 +208,6 @@ def test_an_allocation_stays() -> None:
         {"status.allocation": other}, "status", old={"status.allocation": ALLOCATION}
     ).texts
     assert text.startswith("status.allocation: Invalid value: ")
-
-
-INVALID_SLICES: Final[dict[str, tuple[Changes, list[str]]]] = {
-    "it is somewhere": (
-        {"spec.nodeName": None},
-        [
-            (
-                "spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, "
-                "`perDeviceNodeSelection` is required"
-            )
-        ],
-    ),
-    "it is in one place": (
-        {"spec.allNodes": True},
-        [
-            (
-                'spec: Invalid value: "{`nodeName`, `allNodes`}": exactly one of `nodeName`, `nodeSelector`, '
-                "`allNodes`, `perDeviceNodeSelection` is required, but multiple fields are set"
-            )
-        ],
-    ),
-    "devices differ": (
-        {"spec.devices": [{"name": "a"}, {"name": "a"}]},
-        ['spec.devices[1]: Duplicate value: "a"'],
-    ),
-    "an attribute has one value": (
-        {"spec.devices.0.attributes": {"x": {"bool": True, "int": 1}}},
-        [
-            (
-                'spec.devices[0].attributes[x]: Invalid value: {"bool":true,"int":1}: exactly one value must '
-                "be specified"
-            )
-        ],
-    ),
-    "a version is semantic": (
-        {"spec.devices.0.attributes": {"x": {"version": "1.0"}}},
-        [
-            (
-                'spec.devices[0].attributes[x].version: Invalid value: "1.0": must be a string '
-                "compatible with "
-                "semver.org spec 2.0.0"
-            )
-        ],
-    ),
-    "a pool has slices": (
-        {"spec.pool.resourceSliceCount": 0},
-        ["spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("changes", "texts"), INVALID_SLICES.values(), ids=INVALID_SLICES)
-def test_slices_that_are_wrong(changes: Changes, texts: list[str]) -> None:
-    assert SLICE.create(changes).texts == texts
-
-
-VERSIONS: Final = {
-    "1.2.3": True,
-    "1.0.0-alpha.1+b.01": True,
-    "1.0.0-a-01": True,
-    "1.0.0-01": False,
-    "01.0.0": False,
-}
-
-
-@pytest.mark.parametrize(("version", "is_right"), VERSIONS.items(), ids=VERSIONS)
-def test_versions(version: str, is_right: bool) -> None:
-    errors = SLICE.create({"spec.devices.0.attributes": {"x": {"version": version}}}).errors
-    assert (errors == []) is is_right
-
-
-def test_whose_slice_it_is_stays() -> None:
-    assert SLICE.update({"spec.nodeName": "m", "spec.pool.name": "q"}).texts == [
-        'spec.pool.name: Invalid value: "q": field is immutable',
-        'spec.nodeName: Invalid value: "m": field is immutable',
-    ]
-    assert SLICE.update({"spec.devices": []}).errors == []
 
 
 def test_a_class_may_stand_for_an_extended_resource() -> None:

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.lifecycle import Changes
-from tests.unit.catalogue.served_kinds import ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 GROUP: Final = "storage.k8s.io"
 KINDS: Final = {

@@ -16,14 +16,16 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
+from apiserver.endpoints.compression import decompress
 from apiserver.endpoints.openapi.document_cache import DocumentCache
 from apiserver.endpoints.openapi.documents import Documents
 from apiserver.endpoints.openapi.gnostic import V2_TYPE, V3_TYPE
-from apiserver.endpoints.openapi.operations import JSON, Operations
+from apiserver.endpoints.openapi.operations import Operations
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import GroupVersion
+from apiserver.wire.media_types import JSON
 
 KUBERNETES: Final = Brand()
 OWN: Final = Brand(group_domain="example.org", vendor="acme")
@@ -319,59 +321,59 @@ def test_a_kind_without_a_schema(openapi: Callable[[bool], Any] | None) -> None:
     assert f"{META}ObjectMeta" in schemas
 
 
-# ---- what is kept
+# ---- what is cache
 
 
-def publisher() -> DocumentCache:
+def document_cache() -> DocumentCache:
     return DocumentCache(KUBERNETES, SCHEMAS, operations(KUBERNETES))
 
 
 async def test_a_version_with_unchanged_resources_keeps_its_document() -> None:
-    kept, table = publisher(), builtins(KUBERNETES)
-    first = {each: await kept.version(table, each, JSON) for each in (CORE, APPS)}
-    before = await kept.digests(table)
+    cache, table = document_cache(), builtins(KUBERNETES)
+    first = {each: await cache.v3(table, each, JSON) for each in (CORE, APPS)}
+    before = await cache.digests(table)
     pods = next(each for each in table.resources if each.resource == "pods")
     without_pods = ResourceTable(tuple(each for each in table.resources if each is not pods))
-    after = await kept.digests(without_pods)
+    after = await cache.digests(without_pods)
     assert {name for name in after if after[name] != before[name]} == {"api/v1"}
-    assert (await kept.version(without_pods, APPS, JSON)).compressed is first[APPS].compressed
-    assert b"NamespacedPodStatus" not in (await kept.version(without_pods, CORE, JSON)).plain()
+    assert (await cache.v3(without_pods, APPS, JSON)).compressed is first[APPS].compressed
+    assert b"NamespacedPodStatus" not in decompress((await cache.v3(without_pods, CORE, JSON)).compressed)
 
 
 async def test_a_version_is_added_and_removed() -> None:
-    kept, table = publisher(), ResourceTable(tuple(builtins(KUBERNETES).group_versions[APPS]))
+    cache, table = document_cache(), ResourceTable(tuple(builtins(KUBERNETES).group_versions[APPS]))
     widget = replace_group("stable.example.com")
     more = table.with_resources([widget])
-    assert list(await kept.digests(table)) == ["apis/apps/v1"]
-    digests = await kept.digests(more)
+    assert list(await cache.digests(table)) == ["apis/apps/v1"]
+    digests = await cache.digests(more)
     assert list(digests) == ["apis/apps/v1", "apis/stable.example.com/v1"]
-    assert b"com.example.stable.v1.Widget" in (await kept.everything(more, JSON)).plain()
-    assert await kept.digests(table) == {"apis/apps/v1": digests["apis/apps/v1"]}
-    assert b"com.example.stable.v1.Widget" not in (await kept.everything(table, JSON)).plain()
+    assert b"com.example.stable.v1.Widget" in decompress((await cache.v2(more, JSON)).compressed)
+    assert await cache.digests(table) == {"apis/apps/v1": digests["apis/apps/v1"]}
+    assert b"com.example.stable.v1.Widget" not in decompress((await cache.v2(table, JSON)).compressed)
 
 
 async def test_the_digest_is_of_the_content() -> None:
-    one, other, table = publisher(), publisher(), builtins(KUBERNETES)
+    one, other, table = document_cache(), document_cache(), builtins(KUBERNETES)
     assert await one.digests(table) == await other.digests(table)
     changed = [replace(each, short_names=("x",)) for each in table.group_versions[APPS]]
     assert (await one.digests(ResourceTable(tuple(changed))))["apis/apps/v1"] == (
-        (await other.version(table, APPS, JSON)).digest
+        (await other.v3(table, APPS, JSON)).digest
     )
 
 
 async def test_all_forms_have_one_digest_and_are_encoded_once() -> None:
-    kept, table = publisher(), builtins(KUBERNETES)
-    together = await asyncio.gather(*(kept.version(table, APPS, V3_TYPE) for _ in range(3)))
+    cache, table = document_cache(), builtins(KUBERNETES)
+    together = await asyncio.gather(*(cache.v3(table, APPS, V3_TYPE) for _ in range(3)))
     assert len({id(each.compressed) for each in together}) == 1
-    assert together[0].digest == (await kept.version(table, APPS, JSON)).digest
-    v2_forms = [await kept.everything(table, form) for form in (JSON, V2_TYPE, JSON)]
+    assert together[0].digest == (await cache.v3(table, APPS, JSON)).digest
+    v2_forms = [await cache.v2(table, form) for form in (JSON, V2_TYPE, JSON)]
     assert len({each.digest for each in v2_forms}) == 1
     assert v2_forms[0].compressed is v2_forms[2].compressed
 
 
 async def test_building_does_not_block_the_loop() -> None:
-    kept, table = publisher(), builtins(KUBERNETES)
-    making = asyncio.create_task(kept.everything(table, JSON))
+    cache, table = document_cache(), builtins(KUBERNETES)
+    making = asyncio.create_task(cache.v2(table, JSON))
     turns = 0
     while not making.done():
         await asyncio.sleep(0)
@@ -381,7 +383,7 @@ async def test_building_does_not_block_the_loop() -> None:
 
 @pytest.mark.slow
 async def test_all_documents_are_built_in_seconds() -> None:
-    kept, table = publisher(), builtins(KUBERNETES)
+    cache, table = document_cache(), builtins(KUBERNETES)
     began = time.process_time()
-    await kept.digests(table)
+    await cache.digests(table)
     assert time.process_time() - began < 3

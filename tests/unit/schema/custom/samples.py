@@ -1,4 +1,4 @@
-"""Schemas of custom resources in few words."""
+"""Short notations for schemas of custom resources."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def field(schema: dict[str, Any]) -> CustomSchema:
     return root(of(v=schema))
 
 
-def told(errors: list[FieldError]) -> list[Problem]:
+def problems_of(errors: list[FieldError]) -> list[Problem]:
     return [(error.field, error.reason.removeprefix("FieldValue"), error.message) for error in errors]
 
 
 def problems(schema: dict[str, Any], value: Any) -> list[Problem]:
     """What is wrong with a value of the field `v`."""
-    return told(field(schema).validate({"v": value}))
+    return problems_of(field(schema).validate({"v": value}))

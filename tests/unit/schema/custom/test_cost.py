@@ -1,4 +1,4 @@
-"""Schemas that are not used cost nothing, and hostile ones little."""
+"""Unused schemas cost nothing, and hostile ones little."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def taken(make: Callable[[], Any]) -> int:
 
 
 def test_memory() -> None:
-    root(of(spec=SPEC)).walk(copy.deepcopy(DOCUMENT))  # what all share
+    root(of(spec=SPEC)).pruner(copy.deepcopy(DOCUMENT))  # what all share
 
     def used() -> list[Any]:
         schemas = [root(of(spec=SPEC)) for _ in range(10)]
         for schema in schemas:
             document = copy.deepcopy(DOCUMENT)
-            assert schema.walk(document) == []
+            assert schema.pruner(document) == []
             assert schema.validate(document, document) == []
         return schemas
 
@@ -93,7 +93,7 @@ HOSTILE: Final[dict[str, tuple[dict[str, Any], Any]]] = {
 def test_hostile_schemas_are_done_soon(schema: dict[str, Any], value: Any) -> None:
     start = time.process_time()
     custom = field(schema)
-    custom.walk({"v": copy.copy(value)})
+    custom.pruner({"v": copy.copy(value)})
     custom.validate({"v": value})
     custom.validate({"v": value}, {"v": 5})
     assert time.process_time() - start < 3

@@ -1,4 +1,4 @@
-"""Formats of texts: k8s.io/kube-openapi, pkg/validation/strfmt, and what Go's parsers take."""
+"""String formats: those of k8s.io/kube-openapi, pkg/validation/strfmt, and of Go's parsers."""
 
 from __future__ import annotations
 

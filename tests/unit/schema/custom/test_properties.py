@@ -1,4 +1,4 @@
-"""What holds of all schemas and all documents."""
+"""Properties of all schemas and all documents."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.custom import CustomSchema
 from apiserver.schema.custom.correlation import Correlation
-from apiserver.schema.custom.json_schema import Extensions
-from apiserver.schema.custom.validation import Check
+from apiserver.schema.custom.validation import SchemaValidator
+from apiserver.schema.extensions import Extensions
 
 from .samples import (
     INT_OR_STRING,
@@ -119,12 +119,12 @@ def _containers(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[d
 SCHEMAS: Final = st.recursive(SCALAR_SCHEMAS, _containers, max_leaves=6)
 
 
-def walk(custom: CustomSchema, document: dict[str, Any]) -> list[str]:
+def prune(custom: CustomSchema, document: dict[str, Any]) -> list[str]:
     """What nobody knows in a document. One that is refused says nothing more: it has a wrong kind, say, which
     may also come from a default that no definition could have.
     """
     try:
-        return custom.walk(document)
+        return custom.pruner(document)
     except TypeMismatch:
         assume(False)
         raise
@@ -132,7 +132,7 @@ def walk(custom: CustomSchema, document: dict[str, Any]) -> list[str]:
 
 def walked(custom: CustomSchema, document: dict[str, Any]) -> dict[str, Any]:
     document = copy.deepcopy(document)
-    walk(custom, document)
+    prune(custom, document)
     return document
 
 
@@ -141,7 +141,7 @@ def test_a_walk_leaves_nothing_for_a_second(schema: dict[str, Any], value: Any) 
     custom = root(of(v=schema))
     once = walked(custom, {"v": value})
     twice = copy.deepcopy(once)
-    assert walk(custom, twice) == []
+    assert prune(custom, twice) == []
     assert repr(twice) == repr(once)
     assert not custom.prune_and_default(twice)
     assert not custom.default(twice)
@@ -158,11 +158,9 @@ def test_defaults_alone_are_set_once(schema: dict[str, Any], value: Any) -> None
 
 @given(SCHEMAS | LOGIC, VALUES)
 def test_a_value_that_is_wrong_has_a_reason_and_no_other(schema: dict[str, Any], value: Any) -> None:
-    check = Check(schema, Extensions(VENDOR))
-    errors: dict[str, Any] = {}
-    check.explain(value, "v", None, errors)
-    assert check.holds(value) is not bool(errors)
-    assert check.matches(value) >= 0
+    validator = SchemaValidator(schema, Extensions(VENDOR))
+    assert validator.is_valid(value) is not bool(validator.validate(value, "v"))
+    assert validator.matches(value) >= 0
 
 
 def littered(value: Any) -> Any:
@@ -178,7 +176,7 @@ def test_unknown_parts_make_no_difference(schema: dict[str, Any], value: Any) ->
     custom = root(of(v=schema))
     kept = walked(custom, {"v": value})
     other = littered(kept)
-    assert "zz" in walk(custom, other)
+    assert "zz" in prune(custom, other)
     assert repr(other) == repr(kept)
     assert custom.validate(other) == custom.validate(kept)
 

@@ -1,4 +1,4 @@
-"""What becomes of a custom resource's body before it is validated."""
+"""Pruning, defaulting and coercing of custom resources before their validation."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ from typing import Any, Final
 import pytest
 
 from apiserver.schema.compile import UNKNOWN_FIELDS_MAX, TypeMismatch
-from tests.unit.schema.custom.samples import (
-    INT_OR_STRING,
-    KEEPS_UNKNOWN,
-    RESOURCE,
-    TEXT,
-    WHOLE,
-    field,
-    items,
-    of,
-    root,
-    values,
-)
+
+from .samples import INT_OR_STRING, KEEPS_UNKNOWN, RESOURCE, TEXT, WHOLE, field, items, of, root, values
 
 # Rows E03, E05, E12. https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/
 # custom-resource-definitions/#field-pruning
@@ -83,7 +73,7 @@ PRUNED: Final[dict[str, tuple[dict[str, Any], Any, Any, list[str]]]] = {
 @pytest.mark.parametrize(("schema", "value", "kept", "unknown"), PRUNED.values(), ids=PRUNED)
 def test_unknown_fields(schema: dict[str, Any], value: Any, kept: Any, unknown: list[str]) -> None:
     document = {"v": copy.deepcopy(value)}
-    assert field(schema).walk(document) == unknown
+    assert field(schema).pruner(document) == unknown
     assert document == {"v": kept}
 
 
@@ -125,7 +115,7 @@ DEFAULTED: Final[dict[str, tuple[dict[str, Any], Any, Any]]] = {
 @pytest.mark.parametrize(("schema", "value", "completed"), DEFAULTED.values(), ids=DEFAULTED)
 def test_defaults_and_null(schema: dict[str, Any], value: Any, completed: Any) -> None:
     document = {"v": copy.deepcopy(value)}
-    assert field(schema).walk(document) == []
+    assert field(schema).pruner(document) == []
     assert document == {"v": completed}
     assert repr(document) == repr({"v": completed})  # 1 is not 1.0, and no other order
 
@@ -133,10 +123,10 @@ def test_defaults_and_null(schema: dict[str, Any], value: Any, completed: Any) -
 def test_a_default_is_copied() -> None:
     custom = root(of(a=items(TEXT) | {"default": ["x"]}))
     one: dict[str, Any] = {}
-    custom.walk(one)
+    custom.pruner(one)
     one["a"].append("y")
     other: dict[str, Any] = {}
-    custom.walk(other)
+    custom.pruner(other)
     assert other == {"a": ["x"]}
 
 
@@ -163,14 +153,14 @@ MALFORMED: Final[dict[str, tuple[dict[str, Any], str]]] = {
 def test_wrong_metadata(document: dict[str, Any], message: str) -> None:
     custom = root(of(v=RESOURCE | KEEPS_UNKNOWN, m=values(RESOURCE | KEEPS_UNKNOWN)))
     with pytest.raises(TypeMismatch) as refused:
-        custom.walk(document)
+        custom.pruner(document)
     assert str(refused.value) == message
 
 
 def test_metadata_of_the_object_is_reported_once_and_first() -> None:
     document = {"metadata": {"name": "a", "zz": 1}, "a": 1, "spec": {}}
     custom = root(of(metadata=of(name=TEXT | {"maxLength": 3}), spec={"type": "object"}))
-    assert custom.walk(document) == ["metadata.zz", "a"]
+    assert custom.pruner(document) == ["metadata.zz", "a"]
     assert document == {"metadata": {"name": "a"}, "spec": {}}
     assert [error.field for error in custom.validate({"metadata": {"name": "long"}})] == ["metadata.name"]
 
@@ -205,20 +195,20 @@ def nested(depth: int, schema: bool) -> dict[str, Any]:
 def test_depth_is_refused() -> None:
     custom = root(nested(50_000, schema=True))
     with pytest.raises(TypeMismatch, match="json: exceeded max depth"):
-        custom.walk(nested(50_000, schema=False))
+        custom.pruner(nested(50_000, schema=False))
     told = custom.validate(nested(50_000, schema=False))
     assert [error.message for error in told] == ['Invalid value: "": the object is nested too deeply']
-    assert custom.walk(nested(100, schema=False)) == []
+    assert custom.pruner(nested(100, schema=False)) == []
 
 
 def test_defaults_do_not_blow_an_object_up() -> None:
     custom = field(items(of(a=TEXT | {"default": "x" * 10_000})))
-    custom.walk({"v": [{}] * 1})
+    custom.pruner({"v": [{}] * 1})
     with pytest.raises(TypeMismatch, match="defaults of the object"):
-        custom.walk({"v": [{} for _ in range(100_000)]})
+        custom.pruner({"v": [{} for _ in range(100_000)]})
 
 
 def test_the_number_of_reported_unknown_fields_is_bounded() -> None:
     document = {f"a{index}": 1 for index in range(UNKNOWN_FIELDS_MAX + 10)}
-    assert len(root(of()).walk(document)) == UNKNOWN_FIELDS_MAX
+    assert len(root(of()).pruner(document)) == UNKNOWN_FIELDS_MAX
     assert document == {}

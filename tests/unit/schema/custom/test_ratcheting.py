@@ -1,4 +1,4 @@
-"""An update need not mend what was wrong before and has not changed.
+"""Ratcheting: an update may keep invalid values that it does not change.
 
 https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4008-crd-ratcheting
 """
@@ -15,7 +15,7 @@ SHORT: Final = TEXT | {"maxLength": 3}
 LONG: Final = "long text"
 KEYED: Final = by_key(of(k=TEXT, v=SHORT), "k")
 
-# schema, old, new, the fields that are told
+# schema, old, new, the fields with errors
 UPDATES: Final[dict[str, tuple[dict[str, Any], Any, Any, list[str]]]] = {
     "unchanged": (of(a=SHORT, n=WHOLE), {"a": LONG, "n": 1}, {"a": LONG, "n": 2}, []),
     "changed": (of(a=SHORT), {"a": LONG}, {"a": LONG + "er"}, ["v.a"]),
@@ -92,9 +92,9 @@ UPDATES: Final[dict[str, tuple[dict[str, Any], Any, Any, list[str]]]] = {
 }
 
 
-@pytest.mark.parametrize(("schema", "old", "new", "told"), UPDATES.values(), ids=UPDATES)
-def test_update(schema: dict[str, Any], old: Any, new: Any, told: list[str]) -> None:
-    assert [error.field for error in field(schema).validate_values({"v": new}, {"v": old})] == told
+@pytest.mark.parametrize(("schema", "old", "new", "fields"), UPDATES.values(), ids=UPDATES)
+def test_update(schema: dict[str, Any], old: Any, new: Any, fields: list[str]) -> None:
+    assert [error.field for error in field(schema).validate_values({"v": new}, {"v": old})] == fields
 
 
 def test_all_errors_of_a_new_object_are_reported() -> None:
@@ -103,8 +103,8 @@ def test_all_errors_of_a_new_object_are_reported() -> None:
 
 def test_changes_by_conversion_are_not_seen() -> None:
     custom = root(of(apiVersion=SHORT, n=WHOLE))
-    told = custom.validate({"apiVersion": LONG, "n": 2}, {"apiVersion": LONG, "n": 1})
-    assert [error.field for error in told] == ["apiVersion"]
+    errors = custom.validate({"apiVersion": LONG, "n": 2}, {"apiVersion": LONG, "n": 1})
+    assert [error.field for error in errors] == ["apiVersion"]
 
 
 def test_correlation() -> None:

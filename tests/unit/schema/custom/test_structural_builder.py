@@ -1,4 +1,4 @@
-"""Schemas of custom resources as server-side apply sees them."""
+"""The structural schemas of custom resources, as server-side apply uses them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import pytest
 
 from apiserver.apply.field_set import ITSELF
 from apiserver.apply.type_defs import TypeDefs
-from apiserver.apply.typed_value import compare, stated
+from apiserver.apply.typed_value import compare, to_field_set
 from apiserver.schema.structural import Kind
-from tests.unit.schema.custom.samples import (
+
+from .samples import (
     INT_OR_STRING,
     KEEPS_UNKNOWN,
     LIST_TYPE,
@@ -78,16 +79,16 @@ OWNED: Final[dict[str, tuple[dict[str, Any], Any, dict[str, Any]]]] = {
 
 @pytest.mark.parametrize(("schema", "value", "fields"), OWNED.values(), ids=OWNED)
 def test_an_applier_owns_what_it_applies(schema: dict[str, Any], value: Any, fields: dict[str, Any]) -> None:
-    shape = TypeDefs().of_object(root(of(v=schema)).schema)
+    type_def = TypeDefs().of_object(root(of(v=schema)).schema)
     document = {"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "a"}, "v": value}
-    assert stated(document, shape) == fields
+    assert to_field_set(document, type_def) == fields
 
 
 def test_unknown_fields_at_the_top_have_owners() -> None:
-    shape = TypeDefs().of_object(root(of(a=TEXT) | KEEPS_UNKNOWN).schema)
+    type_def = TypeDefs().of_object(root(of(a=TEXT) | KEEPS_UNKNOWN).schema)
     old = {"metadata": {"name": "a"}, "z": {"b": 1}}
     new = {"metadata": {"name": "a"}, "z": {"b": 2}, "y": 1}
-    assert compare(old, new, shape).changed == {"f:z": {"f:b": {}}, "f:y": {}}
+    assert compare(old, new, type_def).changed == {"f:z": {"f:b": {}}, "f:y": {}}
 
 
 def test_the_root() -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with a custom resource, in Kubernetes' words (recorded, or from kube-openapi's texts)."""
+"""The errors of custom resources (recorded from Kubernetes, or from the texts of kube-openapi)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.schema.custom.numbers import shown
+from apiserver.schema.custom.numbers import format_number
 from apiserver.schema.custom.validation import ERRORS_MAX
-from tests.unit.schema.custom.samples import (
+
+from .samples import (
     INT_OR_STRING,
     TEXT,
     WHOLE,
@@ -17,8 +18,8 @@ from tests.unit.schema.custom.samples import (
     items,
     of,
     problems,
+    problems_of,
     root,
-    told,
     values,
 )
 
@@ -312,24 +313,24 @@ SHOWN: Final[dict[float, str]] = {
 
 @pytest.mark.parametrize(("number", "text"), [(5, "5"), *SHOWN.items()])
 def test_numbers_are_formatted_as_go_does(number: float, text: str) -> None:
-    assert shown(number) == text
+    assert format_number(number) == text
 
 
 def test_at_the_top_no_field_is_named() -> None:
     custom = root(of(a=TEXT) | {"minProperties": 2, "required": ["b"], "not": {"required": ["c"]}})
-    assert told(custom.validate({"a": 1, "c": 1})) == [
+    assert problems_of(custom.validate({"a": 1, "c": 1})) == [
         ("<nil>", "Invalid", 'Invalid value: "": "" must not validate the schema (not)'),
         mistyped("integer", "string", "a"),
         ("b", "Required", "Required value"),
     ]
-    assert told(custom.validate({"a": "x"})) == [
+    assert problems_of(custom.validate({"a": "x"})) == [
         ("<nil>", "Invalid", "Invalid value: 1:  in body should have at least 2 properties")
     ]
 
 
 def test_errors_of_a_status_have_paths_below_it() -> None:
     custom = root(of(status=of(msg=TEXT) | {"required": ["n"], "not": {"required": ["x"]}}))
-    assert told(custom.validate_status({"msg": 1, "x": 1})) == [
+    assert problems_of(custom.validate_status({"msg": 1, "x": 1})) == [
         ("status", "Invalid", 'Invalid value: "": "" must not validate the schema (not)'),
         (
             "status.msg",

@@ -348,7 +348,7 @@ def test_this_door_is_for_sizes_only() -> None:
     assert after["status"] == before["status"]
 
 
-@pytest.mark.parametrize("none", [None, []])
+@pytest.mark.parametrize("none", [None, []], ids=["null", "empty"])
 def test_pods_of_no_containers(none: Any) -> None:
     """Nobody can create one; should one be there, it can be updated, for what that is worth."""
     before, after = pod(containers=none), pod(containers=none)

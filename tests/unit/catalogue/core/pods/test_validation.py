@@ -1,7 +1,4 @@
-"""New pods: what is set in them, and what is wrong with them.
-
-Source: pkg/apis/core/validation, ValidatePodCreate; pkg/registry/core/pod, strategy.go.
-"""
+"""What is wrong with new pods. Source: pkg/apis/core/validation, ValidatePodCreate."""
 
 from __future__ import annotations
 
@@ -9,13 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.core.pods.validation import (
-    prepare_pod_create,
-    qos_class,
-    validate_pod_create,
-    warn_pod,
-)
-from apiserver.catalogue.pod_specs.templates import validate_template, warn_template
+from apiserver.catalogue.core.pods.validation import validate_pod_create
+from apiserver.catalogue.pod_specs.templates import validate_template
 from tests.unit.catalogue.valid_pods import Document, Expected, agrees, container, decoded, pod, shown
 
 SELECTOR: Final = {"matchLabels": {"a": "b"}}
@@ -324,153 +316,3 @@ def test_templates_have_paths_of_their_own() -> None:
         "spec.template.annotations",
         "spec.template.spec.ephemeralContainers",
     ]
-
-
-# Row R: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
-BOTH: Final = {"cpu": "1", "memory": "1Gi"}
-QOS: Final[dict[str, tuple[list[Document], str]]] = {
-    "nothing asked for": ([{}], "BestEffort"),
-    "other resources do not count": ([{"requests": {"example.com/gpu": "1"}}], "BestEffort"),
-    "something asked for": ([{"requests": {"cpu": "1"}}], "Burstable"),
-    "everything limited to what is asked for": ([{"limits": BOTH, "requests": BOTH}], "Guaranteed"),
-    "limits alone": ([{"limits": BOTH}], "Burstable"),
-    "one of two": ([{"limits": BOTH, "requests": BOTH}, {}], "Burstable"),
-}
-
-
-@pytest.mark.parametrize(("resources", "expected"), QOS.values(), ids=QOS)
-def test_qos(resources: list[Document], expected: str) -> None:
-    assert qos_class({"containers": [{"resources": each} for each in resources]}) == expected
-
-
-def test_a_new_pod_waits_for_a_node() -> None:
-    document = pod(status={"phase": "Running"})
-    prepare_pod_create(document)
-    assert document["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
-
-
-def test_a_gated_pod_says_so() -> None:
-    document = pod(schedulingGates=[{"name": "g"}])
-    prepare_pod_create(document)
-    [condition] = document["status"]["conditions"]
-    assert (condition["type"], condition["status"], condition["reason"]) == (
-        "PodScheduled",
-        "False",
-        "SchedulingGated",
-    )
-
-
-def test_label_keys_become_part_of_selectors() -> None:
-    constraint = spread(matchLabelKeys=["hash", "absent"])
-    document = pod({"labels": {"hash": "1"}}, topologySpreadConstraints=[constraint])
-    prepare_pod_create(document)
-    [found] = document["spec"]["topologySpreadConstraints"]
-    assert found["labelSelector"]["matchExpressions"] == [{"key": "hash", "operator": "In", "values": ["1"]}]
-    assert validate_pod_create(document) == []
-
-
-def test_old_annotations_become_fields() -> None:
-    document = pod({"annotations": {"container.apparmor.security.beta.kubernetes.io/c": "localhost/x"}})
-    prepare_pod_create(document)
-    assert document["spec"]["containers"][0]["securityContext"]["appArmorProfile"] == {
-        "type": "Localhost",
-        "localhostProfile": "x",
-    }
-
-
-# Source: pkg/api/pod, warnings.go. The metadata, the spec, and the warnings: the path, and what it says.
-SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/pod"
-WARNINGS: Final[dict[str, tuple[Document, Document, list[tuple[str, str]]]]] = {
-    "nothing to say": ({}, {}, []),
-    "an old label of nodes": (
-        {},
-        {"nodeSelector": {"beta.kubernetes.io/os": "linux"}},
-        [
-            (
-                "spec.nodeSelector[beta.kubernetes.io/os]",
-                'deprecated since v1.14; use "kubernetes.io/os" instead',
-            )
-        ],
-    ),
-    "a variable that hides another": (
-        {},
-        {"containers": [container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])]},
-        [
-            (
-                "spec.containers[0].env[1]",
-                'hides previous definition of "A", which may be dropped when using apply',
-            )
-        ],
-    ),
-    "a variable that takes up another": (
-        {},
-        {"containers": [container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}])]},
-        [],
-    ),
-    "a port twice": (
-        {},
-        {"containers": [container(ports=[{"containerPort": 80}, {"containerPort": 80, "name": "b"}])]},
-        [("spec.containers[0].ports[1]", "duplicate port definition with spec.containers[0].ports[0]")],
-    ),
-    "a profile in an annotation": (
-        {"annotations": {SECCOMP: "runtime/default"}},
-        {},
-        [
-            (
-                f"metadata.annotations[{SECCOMP}]",
-                'non-functional in v1.27+; use the "seccompProfile" field instead',
-            )
-        ],
-    ),
-    "half a byte": (
-        {},
-        {"containers": [container(resources={"requests": {"memory": "500m"}})]},
-        [
-            (
-                "spec.containers[0].resources.requests[memory]",
-                'fractional byte value "500m" is invalid, must be an integer',
-            )
-        ],
-    ),
-    "volumes of yore, a negative wait, a secret without a name": (
-        {},
-        {
-            "volumes": [{"name": "v", "gitRepo": {"repository": "r"}}],
-            "terminationGracePeriodSeconds": -1,
-            "imagePullSecrets": [{}],
-        },
-        [
-            ("spec.volumes[0].gitRepo", "deprecated in v1.11"),
-            ("spec.imagePullSecrets[0].name", 'invalid empty name ""'),
-            (
-                "spec.terminationGracePeriodSeconds",
-                "must be >= 0; negative values are invalid and will be treated as 1",
-            ),
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize(("meta", "spec", "expected"), WARNINGS.values(), ids=WARNINGS)
-def test_warnings(meta: Document, spec: Document, expected: list[tuple[str, str]]) -> None:
-    document = pod(meta, **spec)
-    assert warn_pod(document, None) == [f"{path}: {text}" for path, text in expected]
-    assert warn_pod(document, document) == []
-
-
-def test_warnings_of_templates_have_paths_of_their_own() -> None:
-    annotation = "container.apparmor.security.beta.kubernetes.io/c"
-    template = decoded(
-        {
-            "metadata": {"annotations": {annotation: "unconfined"}},
-            "spec": {"containers": [container()], "nodeSelector": {"beta.kubernetes.io/arch": "a"}},
-        },
-        "PodTemplateSpec",
-    )
-    label, profile = warn_template("spec.template", template)
-    assert label.startswith("spec.template.spec.nodeSelector[beta.kubernetes.io/arch]: deprecated")
-    assert profile.startswith(f"spec.template.metadata.annotations[{annotation}]: deprecated since v1.30")
-
-
-def test_a_name_that_makes_no_host_name() -> None:
-    assert "a DNS label is recommended" in warn_pod(pod({"name": "a.b"}), None)[0]

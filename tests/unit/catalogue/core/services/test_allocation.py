@@ -1,4 +1,4 @@
-"""What Services hold exclusively and what has to be chosen for them.
+"""The cluster IPs and node ports that Services have, and those that have to be chosen for them.
 
 Source: pkg/registry/core/service/storage, alloc.go.
 """
@@ -9,23 +9,23 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.core.services.preparation import (
+from apiserver.catalogue.core.services.allocation import (
     IP_OUT_OF_RANGE,
     IP_TAKEN,
     PORT_TAKEN,
-    Allocation,
     AllocationRequest,
     allocation_requests,
+    allocations,
     assign,
-    claims,
     port_out_of_range,
-    refused,
+    refusal,
 )
+from apiserver.registry.allocations import Allocation
 from apiserver.vocabulary import Document
-from tests.unit.catalogue.core_kinds import CoreKind, least
+from tests.unit.catalogue.served_kinds import ServedKind, least
 
-SERVICE: Final = CoreKind("Service")
-DUAL: Final = CoreKind("Service", ("IPv4", "IPv6"))
+SERVICE: Final = ServedKind("services")
+DUAL: Final = ServedKind("services", families=("IPv4", "IPv6"))
 DNS: Final = [
     {"name": "tcp", "port": 53},
     {"name": "udp", "port": 53, "protocol": "UDP"},
@@ -34,7 +34,7 @@ DNS: Final = [
 LOCAL: Final = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
 
 
-def service(kind: CoreKind = SERVICE, **spec: Any) -> Document:
+def service(kind: ServedKind = SERVICE, **spec: Any) -> Document:
     return kind.created(least("Service", spec={"ports": [{"port": 80}], **spec})).document
 
 
@@ -70,7 +70,7 @@ HOLDS: Final[dict[str, tuple[dict[str, Any], list[Allocation]]]] = {
 
 @pytest.mark.parametrize(("spec", "expected"), HOLDS.values(), ids=HOLDS)
 def test_what_a_service_holds(spec: dict[str, Any], expected: list[Allocation]) -> None:
-    assert list(claims(service(**spec))) == expected
+    assert list(allocations(service(**spec))) == expected
 
 
 WANTS: Final[dict[str, tuple[dict[str, Any], list[AllocationRequest]]]] = {
@@ -119,7 +119,7 @@ def test_what_is_chosen_is_then_held_and_leaves_nothing_to_choose() -> None:
     for want, value in zip(allocation_requests(document, is_new=True), chosen, strict=True):
         assign(document, want, value)
     assert allocation_requests(document, is_new=True) == ()
-    assert [claim.value for claim in claims(document)] == chosen
+    assert [claim.value for claim in allocations(document)] == chosen
     found = document["spec"]
     assert (found["clusterIP"], found["clusterIPs"]) == ("10.96.0.7", ["10.96.0.7", "fd00::7"])
     assert [port["nodePort"] for port in found["ports"]] == [30053, 30053, 30054]
@@ -128,14 +128,14 @@ def test_what_is_chosen_is_then_held_and_leaves_nothing_to_choose() -> None:
 
 def test_refusals_say_what_and_why() -> None:
     document = service(type="NodePort", clusterIP="10.96.0.7", ports=[{"port": 80, "nodePort": 80}])
-    address, port = claims(document)
+    address, port = allocations(document)
     said = 'spec.clusterIPs: Invalid value: ["10.96.0.7"]: failed to allocate IP 10.96.0.7: '
-    assert str(refused(document, address, IP_TAKEN)) == f"{said}provided IP is already allocated"
-    assert str(refused(document, address, IP_OUT_OF_RANGE)) == (
+    assert str(refusal(document, address, IP_TAKEN)) == f"{said}provided IP is already allocated"
+    assert str(refusal(document, address, IP_OUT_OF_RANGE)) == (
         f"{said}the provided network does not match the current range"
     )
     said = "spec.ports[0].nodePort: Invalid value: 80: provided port is "
-    assert str(refused(document, port, PORT_TAKEN)) == f"{said}already allocated"
-    assert str(refused(document, port, port_out_of_range(30000, 32767))) == (
+    assert str(refusal(document, port, PORT_TAKEN)) == f"{said}already allocated"
+    assert str(refusal(document, port, port_out_of_range(30000, 32767))) == (
         f"{said}not in the valid range. The range of valid ports is 30000-32767"
     )

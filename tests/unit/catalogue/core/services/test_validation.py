@@ -1,7 +1,4 @@
-"""Services: what they are without being told, what they may not be, and what changes of them.
-
-Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation (ValidateService), pkg/registry/core/service.
-"""
+"""What is wrong with Services. Source: pkg/apis/core/validation, ValidateService."""
 
 from __future__ import annotations
 
@@ -9,103 +6,16 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.vocabulary import Document
-from tests.unit.catalogue.core_kinds import CoreKind, least
-from tests.unit.catalogue.lifecycle import Changes
-
-SERVICE: Final = CoreKind("Service")
-DUAL: Final = CoreKind("Service", ("IPv6", "IPv4"))
-LEAST: Final = least("Service", spec={"ports": [{"port": 80}]})
-IP: Final = "10.96.0.7"
-
-
-def stored(changes: Changes, kind: CoreKind = SERVICE) -> Document:
-    """A service as it is once its addresses have been chosen."""
-    document, errors = kind.created(LEAST, changes)
-    assert errors == []
-    return document
-
-
-# ---- defaults
-
-DEFAULTS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {
-    "nothing said": (
-        {},
-        {
-            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
-            "type": "ClusterIP",
-            "sessionAffinity": "None",
-            "internalTrafficPolicy": "Cluster",
-            "ipFamilies": ["IPv4"],
-            "ipFamilyPolicy": "SingleStack",
-        },
-    ),
-    "reached from outside by its type": ({"spec.type": "NodePort"}, {"externalTrafficPolicy": "Cluster"}),
-    "or by addresses of its own": (
-        {"spec.externalIPs": ["192.0.2.1"]},
-        {"type": "ClusterIP", "externalTrafficPolicy": "Cluster"},
-    ),
-    "a load balancer has node ports": (
-        {"spec.type": "LoadBalancer"},
-        {"allocateLoadBalancerNodePorts": True},
-    ),
-    "a client stays for three hours": (
-        {"spec.sessionAffinity": "ClientIP"},
-        {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}}},
-    ),
-    "no affinity needs no configuration": (
-        {"spec.sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 5}}},
-        {"sessionAffinityConfig": None},
-    ),
-    "a name elsewhere has none of that": (
-        {"spec": {"type": "ExternalName", "externalName": "x.example.com"}},
-        {"ipFamilies": None, "ipFamilyPolicy": None, "internalTrafficPolicy": None, "clusterIPs": None},
-    ),
-    "a target port by name": (
-        {"spec.ports": [{"port": 80, "targetPort": "http"}]},
-        {"ports": [{"port": 80, "protocol": "TCP", "targetPort": "http"}]},
-    ),
-    "somebody else's endpoints are of any family": (
-        {"spec.clusterIP": "None"},
-        {"clusterIPs": ["None"], "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"},
-    ),
-    "the cluster's own are of its own": (
-        {"spec.clusterIP": "None", "spec.selector": {"a": "b"}},
-        {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"},
-    ),
-    "one address is a list of one": ({"spec.clusterIP": IP}, {"clusterIPs": [IP]}),
-}
-
-
-@pytest.mark.parametrize(("changes", "expected"), DEFAULTS.values(), ids=DEFAULTS)
-def test_what_is_not_said_is_filled_in(changes: Changes, expected: dict[str, Any]) -> None:
-    document, errors = SERVICE.created(LEAST, {**changes, "status": {"conditions": []}})
-    assert errors == []
-    assert {field: document["spec"].get(field) for field in expected} == expected
-    assert document["status"] == {"loadBalancer": {}}
-
-
-FAMILIES: Final[dict[str, tuple[Changes, list[str]]]] = {
-    "the default one": ({}, ["IPv6"]),
-    "that of an address": ({"spec.clusterIP": IP}, ["IPv4"]),
-    "both, if that is preferred": ({"spec.ipFamilyPolicy": "PreferDualStack"}, ["IPv6", "IPv4"]),
-    "in the order asked for": (
-        {"spec.ipFamilyPolicy": "RequireDualStack", "spec.ipFamilies": ["IPv4"]},
-        ["IPv4", "IPv6"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("changes", "families"), FAMILIES.values(), ids=FAMILIES)
-def test_families_of_a_cluster_with_two(changes: Changes, families: list[str]) -> None:
-    assert stored(changes, DUAL)["spec"]["ipFamilies"] == families
-
-
-def test_of_a_cluster_with_one_family_a_preference_gets_one() -> None:
-    assert stored({"spec.ipFamilyPolicy": "PreferDualStack"})["spec"]["ipFamilies"] == ["IPv4"]
-
-
-# ---- what is wrong
+from tests.unit.catalogue.core.services.samples import (
+    BALANCED,
+    DUAL,
+    IP,
+    LEAST,
+    NODE_PORT,
+    SERVICE,
+    stored,
+)
+from tests.unit.catalogue.served_kinds import Changes
 
 _NOT_BALANCED: Final = "Forbidden: may only be used when `type` is 'LoadBalancer'"
 _CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
@@ -324,145 +234,6 @@ def test_two_addresses_need_a_policy() -> None:
     assert DUAL.created(LEAST, {**both, "spec.ipFamilyPolicy": "PreferDualStack"}).errors == []
 
 
-# ---- changes
-
-HAS: Final[Changes] = {"spec.clusterIP": IP}
-NODE_PORT: Final[Changes] = {**HAS, "spec.type": "NodePort", "spec.ports.0.nodePort": 30080}
-BALANCED: Final[Changes] = {
-    **NODE_PORT,
-    "spec.type": "LoadBalancer",
-    "spec.externalTrafficPolicy": "Local",
-    "spec.healthCheckNodePort": 30081,
-    "spec.loadBalancerClass": "example.com/lb",
-}
-# Before, what a client writes, and what then stands in the spec.
-CARRIED: Final[dict[str, tuple[Changes, Changes, dict[str, Any]]]] = {
-    "an address that is not repeated stays": (
-        HAS,
-        {
-            "spec.clusterIP": None,
-            "spec.clusterIPs": None,
-            "spec.ipFamilies": None,
-            "spec.ipFamilyPolicy": None,
-        },
-        {"clusterIP": IP, "clusterIPs": [IP], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"},
-    ),
-    "so does a node port": (
-        NODE_PORT,
-        {"spec.ports": [{"port": 8080}]},
-        {"ports": [{"port": 8080, "protocol": "TCP", "targetPort": 8080, "nodePort": 30080}]},
-    ),
-    "unless another port has it now": (
-        NODE_PORT,
-        {"spec.ports": [{"port": 1, "name": ""}, {"port": 2, "name": "b", "nodePort": 30080}]},
-        {
-            "ports": [
-                {"port": 1, "protocol": "TCP", "targetPort": 1},
-                {"port": 2, "protocol": "TCP", "targetPort": 2, "name": "b", "nodePort": 30080},
-            ]
-        },
-    ),
-    "so does the port of the health check": (
-        BALANCED,
-        {"spec.healthCheckNodePort": None},
-        {"healthCheckNodePort": 30081},
-    ),
-    "without node ports there are none": (
-        NODE_PORT,
-        {"spec.type": "ClusterIP"},
-        {
-            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
-            "clusterIP": IP,
-            "externalTrafficPolicy": None,
-        },
-    ),
-    "without a load balancer nothing of it": (
-        BALANCED,
-        {"spec.type": "ClusterIP"},
-        {
-            "healthCheckNodePort": None,
-            "allocateLoadBalancerNodePorts": None,
-            "loadBalancerClass": None,
-            "externalTrafficPolicy": None,
-        },
-    ),
-    "a name elsewhere has no address": (
-        HAS,
-        {"spec.type": "ExternalName", "spec.externalName": "x.example.com"},
-        {"clusterIP": None, "clusterIPs": None, "ipFamilies": None, "ipFamilyPolicy": None},
-    ),
-}
-
-
-@pytest.mark.parametrize(("before", "changes", "expected"), CARRIED.values(), ids=CARRIED)
-def test_what_was_chosen_stays_as_long_as_it_is_needed(
-    before: Changes, changes: Changes, expected: dict[str, Any]
-) -> None:
-    document, errors = SERVICE.updated(stored(before), changes)
-    assert {field: document["spec"].get(field) for field in expected} == expected
-    assert not [error for error in errors if ".ports" not in error.field]
-
-
-def test_the_status_of_a_load_balancer_goes_with_it() -> None:
-    old = stored(BALANCED)
-    old["status"] = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]}}
-    assert SERVICE.updated(old, {"metadata.labels": {"a": "b"}}).document["status"] == old["status"]
-    assert SERVICE.updated(old, {"spec.type": "NodePort"}).document["status"] == {"loadBalancer": {}}
-    assert old["status"]["loadBalancer"]["ingress"]
-
-
-REFUSED: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
-    "an address is for good": (
-        HAS,
-        {"spec.clusterIP": "10.96.0.8"},
-        ['spec.clusterIPs[0]: Invalid value: ["10.96.0.8"]: may not change once set'],
-    ),
-    "also whether there is one": (
-        HAS,
-        {"spec.clusterIP": "None"},
-        ['spec.clusterIPs[0]: Invalid value: ["None"]: may not change once set'],
-    ),
-    "a class is for good": (
-        BALANCED,
-        {"spec.loadBalancerClass": "example.com/other"},
-        ['spec.loadBalancerClass: Invalid value: "example.com/other": may not change once set'],
-    ),
-    "so is the port of the health check": (
-        BALANCED,
-        {"spec.healthCheckNodePort": 30082},
-        ["spec.healthCheckNodePort: Forbidden: field is immutable"],
-    ),
-    "what is given up is not changed at the same time": (
-        NODE_PORT,
-        {"spec.type": "ClusterIP", "spec.ports.0.nodePort": 30081},
-        ["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("before", "changes", "texts"), REFUSED.values(), ids=REFUSED)
-def test_changes_that_are_refused(before: Changes, changes: Changes, texts: list[str]) -> None:
-    assert SERVICE.updated(stored(before), changes).texts == texts
-
-
-def test_a_second_address_comes_and_goes_as_the_policy_says() -> None:
-    one = stored({"spec.clusterIP": "fd00::1"}, DUAL)
-    document, errors = DUAL.updated(one, {"spec.ipFamilyPolicy": "RequireDualStack"})
-    assert (errors, document["spec"]["ipFamilies"]) == ([], ["IPv6", "IPv4"])
-    document["spec"]["clusterIPs"] = ["fd00::1", IP]
-    kept = DUAL.updated(document, {"spec.clusterIPs": ["fd00::1"], "spec.ipFamilies": ["IPv6"]}).texts
-    assert [text.partition(": ")[2] for text in kept if "clusterIP" in text] == [
-        (
-            "Invalid value: \"RequireDualStack\": must be set to 'SingleStack' when releasing the "
-            "secondary clusterIP"
-        )
-    ]
-    single = DUAL.updated(document, {"spec.ipFamilyPolicy": "SingleStack"})
-    assert single.errors == []
-    assert single.document["spec"]["clusterIPs"] == ["fd00::1"]
-    assert single.document["spec"]["ipFamilies"] == ["IPv6"]
-
-
 STATUS: Final[dict[str, tuple[Changes, dict[str, Any], list[str]]]] = {
     "an address": (BALANCED, {"ip": "192.0.2.1"}, []),
     "a name": (BALANCED, {"hostname": "lb.example.com"}, []),
@@ -494,55 +265,3 @@ STATUS: Final[dict[str, tuple[Changes, dict[str, Any], list[str]]]] = {
 def test_the_status(before: Changes, ingress: dict[str, Any], texts: list[str]) -> None:
     changes = {"status.loadBalancer.ingress": [ingress]}
     assert SERVICE.updated(stored(before), changes, "status").texts == texts
-
-
-# ---- warnings
-
-WARNINGS: Final[dict[str, tuple[Changes, list[str]]]] = {
-    "nothing unusual": (HAS, []),
-    "addresses outside": (
-        {"spec.externalIPs": ["192.0.2.1"]},
-        ["spec.externalIPs is deprecated and may no longer be implemented in some clusters"],
-    ),
-    "without an address inside they mean nothing": (
-        {"spec.clusterIP": "None", "spec.externalIPs": ["192.0.2.1"], "spec.loadBalancerIP": "192.0.2.1"},
-        [
-            "spec.loadBalancerIP is ignored for headless services",
-            "spec.externalIPs is ignored for headless services",
-        ],
-    ),
-    "a name elsewhere that is here": (
-        {"spec.externalName": "x.example.com"},
-        ['spec.externalName is ignored when spec.type is not "ExternalName"'],
-    ),
-    "an address in an unusual form": (
-        {"spec.loadBalancerIP": "::ffff:192.0.2.1"},
-        [
-            (
-                'spec.loadBalancerIP: non-standard IP address "::ffff:192.0.2.1" will be considered '
-                "invalid in a "
-                'future Kubernetes release: use "192.0.2.1"'
-            )
-        ],
-    ),
-    "a network that is an address": (
-        {"spec.loadBalancerSourceRanges": ["10.0.0.1/8"]},
-        [
-            (
-                'spec.loadBalancerSourceRanges[0]: CIDR value "10.0.0.1/8" is ambiguous in this '
-                "context (should be "
-                '"10.0.0.0/8" or "10.0.0.1/32"?)'
-            )
-        ],
-    ),
-    "a word for near that is not clear": (
-        {"spec.trafficDistribution": "PreferClose"},
-        ['spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'],
-    ),
-}
-
-
-@pytest.mark.parametrize(("changes", "texts"), WARNINGS.values(), ids=WARNINGS)
-def test_warnings(changes: Changes, texts: list[str]) -> None:
-    document = SERVICE.created(LEAST, changes).document
-    assert SERVICE.strategy.warn(document, None) == texts

@@ -1,0 +1,38 @@
+"""The collaborators that most parts of a server share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from apiserver.brand import Brand
+from apiserver.cli.config import Config
+from apiserver.endpoints.representation import MetaV1Encoders
+from apiserver.metrics.requests import RequestMetrics
+from apiserver.registry.offload import Offload
+from apiserver.registry.served_resource import ServedTable
+from apiserver.registry.store import Registry
+from apiserver.schema.builtin import BuiltinSchemas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Core:
+    """The collaborators that most parts of a server share.
+
+    loop_clock: the event loop's clock, in seconds. clock: seconds since 1970.
+    """
+
+    config: Config
+    registry: Registry
+    served: ServedTable
+    schemas: BuiltinSchemas
+    meta_encoders: MetaV1Encoders
+    offload: Offload
+    request_metrics: RequestMetrics
+    loop_clock: Callable[[], float]
+    clock: Callable[[], float] = time.time
+
+    @property
+    def brand(self) -> Brand:
+        return self.config.brand

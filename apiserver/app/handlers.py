@@ -1,0 +1,111 @@
+"""Builds the handlers of resources, of their subresources and of virtual kinds, and the admission plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from apiserver.admission.chain import AdmissionChain
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.plugins import builtin_plugins
+from apiserver.app.access import Access
+from apiserver.app.core import Core
+from apiserver.authz.authorizer_modes import Authorizers
+from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQUEST
+from apiserver.endpoints.api_call import Handler
+from apiserver.endpoints.routes import ResourceHandlers, VerbHandlers
+from apiserver.endpoints.watch_stream import WatchStreams
+from apiserver.handlers.apply import Applier
+from apiserver.handlers.create import Creator, create_handler
+from apiserver.handlers.decoding import Decoder
+from apiserver.handlers.delete import DeleteOptionsReader, delete_collection_handler, delete_handler
+from apiserver.handlers.encoders import Encoders
+from apiserver.handlers.get import get_handler
+from apiserver.handlers.list import list_handler
+from apiserver.handlers.patch import patch_handler
+from apiserver.handlers.reviews import all_reviews, review_handlers
+from apiserver.handlers.subresources.binding import binding_handlers
+from apiserver.handlers.subresources.connect import connect_handler
+from apiserver.handlers.subresources.eviction import eviction_handlers
+from apiserver.handlers.subresources.scale import scale_handlers
+from apiserver.handlers.subresources.token import TokenSettings, token_handlers
+from apiserver.handlers.update import update_handler
+from apiserver.handlers.virtual_kinds import VirtualKinds, virtual_kinds
+from apiserver.handlers.watch import watch_handler
+from apiserver.handlers.write_requests import WriteRequests
+from apiserver.registry.field_managers import FieldManagers
+
+_DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+
+
+def build_admission(core: Core, authorizers: Authorizers) -> AdmissionChain:
+    plugins = builtin_plugins(
+        core.registry,
+        core.served,
+        core.brand,
+        authorizers,
+        core.offload,
+        core.config.runs_admission_plugin,
+    )
+    return AdmissionChain(plugins)
+
+
+def build_handlers(
+    core: Core, access: Access, lifecycle: NamespaceLifecycle, streams: WatchStreams
+) -> ResourceHandlers:
+    config, brand, registry = core.config, core.brand, core.registry
+    chain, deviations = access.authorizers.chain, config.deviations
+    encoders = Encoders(brand, core.clock, core.meta_encoders, has_cbor=config.cbor)
+    field_managers = FieldManagers(core.served, deviations, core.clock)
+    decoder = Decoder(brand, has_cbor=config.cbor, before_schema=field_managers.before_schema)
+    admission = build_admission(core, access.authorizers)
+    requests = WriteRequests(brand, deviations, admission, field_managers)
+    creator = Creator(registry, lifecycle, requests)
+    applier = Applier(registry, requests, creator, chain, field_managers, has_cbor=config.cbor)
+    options_reader = DeleteOptionsReader(
+        brand, core.schemas.get(_DELETE_OPTIONS), deviations, has_cbor=config.cbor
+    )
+    verbs = VerbHandlers(
+        get=get_handler(registry, encoders),
+        list=list_handler(registry, encoders, brand),
+        watch=watch_handler(
+            registry,
+            encoders,
+            brand,
+            streams,
+            min_request_timeout_s=config.min_request_timeout_s,
+        ),
+        create=create_handler(encoders, decoder, requests, creator),
+        update=update_handler(registry, encoders, decoder, requests, creator, chain),
+        patch=patch_handler(registry, encoders, requests, field_managers, applier, deviations),
+        delete=delete_handler(registry, encoders, options_reader, lifecycle, requests),
+        deletecollection=delete_collection_handler(registry, encoders, options_reader, brand, requests),
+    )
+    virtual = VirtualKinds(decoder, encoders, requests, virtual_kinds(core.schemas, brand))
+    reviews = all_reviews(chain, access.authorizers.rule_resolver, access.reviewer, core.clock)
+    return ResourceHandlers(
+        verbs=verbs,
+        virtual={
+            **_subresources(core, access, lifecycle, virtual, applier),
+            **review_handlers(virtual, reviews),
+        },
+        connect=connect_handler(registry),
+    )
+
+
+def _subresources(
+    core: Core, access: Access, lifecycle: NamespaceLifecycle, virtual: VirtualKinds, applier: Applier
+) -> Mapping[str, Mapping[str, Handler]]:
+    """Returns the handlers of subresources that have a kind of their own, by its definition and by verb."""
+    config, registry, served, clock = core.config, core.registry, core.served, core.clock
+    tokens = TokenSettings(
+        issuer=access.accounts.issuer,
+        audiences=access.accounts.audiences,
+        expiration_max_s=config.service_account_max_token_expiration_s,
+    )
+    return {
+        SCALE: scale_handlers(registry, virtual, applier, config.deviations),
+        BINDING: binding_handlers(registry, served, virtual, lifecycle, clock),
+        EVICTION: eviction_handlers(registry, served, virtual, lifecycle, clock),
+        TOKEN_REQUEST: token_handlers(registry, served, virtual, lifecycle, tokens, clock),
+    }

@@ -1,0 +1,73 @@
+"""Builds the HTTP server: the routes, and the middleware that every request passes before them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from apiserver.app.access import Access
+from apiserver.app.core import Core
+from apiserver.endpoints import middleware
+from apiserver.endpoints.api_call import Handler
+from apiserver.endpoints.connection import Server
+from apiserver.endpoints.discovery import Discovery
+from apiserver.endpoints.health import Health
+from apiserver.endpoints.impersonation import impersonate
+from apiserver.endpoints.openapi import OpenApi
+from apiserver.endpoints.representation import StatusEncoder
+from apiserver.endpoints.request_handler import request_handler
+from apiserver.endpoints.routes import NonResourceEndpoints, ResourceHandlers, Routes
+from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
+from apiserver.registry.delegated import DelegatedVersions
+from apiserver.wire.media_types import APPLY_YAML, supported_media_types
+
+
+def build_routes(
+    core: Core, handlers: ResourceHandlers, health: Health, metrics: Callable[[], Awaitable[bytes]]
+) -> Routes:
+    """metrics: returns the text of /metrics."""
+    config, brand, served = core.config, core.brand, core.served
+    endpoints = NonResourceEndpoints(
+        discovery=Discovery(brand, served, core.meta_encoders, has_cbor=config.cbor),
+        openapi=OpenApi(
+            brand,
+            core.schemas,
+            served,
+            types=supported_media_types(brand, has_cbor=config.cbor),
+            patch_types=(*PATCH_TYPES, APPLY_YAML),
+        ),
+        health=health,
+        metrics=metrics,
+    )
+    delegated = DelegatedVersions(core.registry, served, brand.group("apiregistration"))
+    return Routes(served, handlers, endpoints, delegated.has)
+
+
+def build_http_server(core: Core, access: Access, routes: Routes, deadlines: middleware.Deadlines) -> Server:
+    config, authorize = core.config, access.authorizers.chain
+    # The middleware that every request passes, outermost first.
+    chain = (
+        middleware.measure(core.request_metrics),
+        middleware.errors_to_status(),
+        middleware.authenticate(access.authentication),
+        middleware.limit_in_flight(
+            core.request_metrics,
+            read_only_max=config.max_requests_inflight,
+            mutating_max=config.max_mutating_requests_inflight,
+        ),
+        deadlines.middleware,
+        impersonate(authorize, core.brand),
+        middleware.authorize(authorize),
+    )
+    handle: Handler = routes
+    for wrap in reversed(chain):
+        handle = wrap(handle)
+    status_encoder = StatusEncoder(core.brand, core.meta_encoders, has_cbor=config.cbor)
+    return Server(
+        request_handler(
+            handle,
+            core.loop_clock,
+            core.offload,
+            status_encoder,
+            follows_item_watch=config.deviations.item_watch,
+        )
+    )

@@ -1,0 +1,58 @@
+"""Opens the store that the configuration names, and makes the watch cache in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.cli.config import Config
+from apiserver.registry.stored_object import ObjectDecoder, StoredObject
+from apiserver.serving.listening import CannotStart, read_optional
+from storage.embedded import EmbeddedStore
+from storage.errors import StorageError
+from storage.interface import Storage
+from storage.watch_cache import HistoryLimits, WatchCache
+from storage.watch_cache.cache import CHECK_INTERVAL_S
+
+# The memory that one object takes beside its tail.
+OBJECT_OVERHEAD_BYTES: Final = 300
+
+
+async def open_store(config: Config) -> Storage:
+    """Opens the embedded store, or connects to etcd. Raises CannotStart."""
+    if not config.etcd_servers:
+        try:
+            return await EmbeddedStore.open(config.data_dir / "store")
+        except StorageError as error:
+            raise CannotStart(str(error)) from None
+    # gRPC takes a tenth of a second to import, and is not needed otherwise.
+    from storage.etcd import EtcdClient, EtcdStore, Tls
+
+    tls = Tls(
+        ca=read_optional(config.etcd_cafile),
+        certificate=read_optional(config.etcd_certfile),
+        key=read_optional(config.etcd_keyfile),
+    )
+    return EtcdStore(EtcdClient(config.etcd_servers, tls), prefix=config.etcd_prefix)
+
+
+def watch_cache(
+    config: Config, store: Storage, resource_of: Callable[[str], tuple[str, str]]
+) -> WatchCache[StoredObject]:
+    """resource_of: returns the group and the resource whose keys begin with a prefix."""
+
+    def limits_of(resource_prefix: str) -> HistoryLimits:
+        """Returns how much of one resource's history is kept in memory."""
+        size = config.watch_cache_sizes.get(resource_of(resource_prefix))
+        return HistoryLimits(events_max=config.default_watch_cache_size if size is None else size)
+
+    return WatchCache(
+        store,
+        prefix=config.etcd_prefix,
+        decode=ObjectDecoder(),
+        size_of=lambda found: len(found.tail) + OBJECT_OVERHEAD_BYTES,
+        limits_of=limits_of,
+        history_bytes_max=config.watch_cache_history_bytes,
+        check_interval_s=CHECK_INTERVAL_S if config.detect_cache_inconsistency else 0,
+        serve_snapshots=config.list_from_cache_snapshot,
+    )

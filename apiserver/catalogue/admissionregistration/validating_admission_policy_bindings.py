@@ -1,0 +1,106 @@
+"""ValidatingAdmissionPolicyBindings. Source: pkg/apis/admissionregistration/{validation,v1}.
+
+Errors in what a binding matches are at `matchResources`, not at Kubernetes' misspelt `matchResouces`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.catalogue.admissionregistration.match_rules import DEFAULTS, validate_match_resources
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
+from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy
+from apiserver.validation.checks import named, one_of
+from apiserver.validation.documents import at
+from apiserver.validation.label_selectors import label_selector
+from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "admissionregistration.",
+        "v1",
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
+        is_namespaced=False,
+        categories=("api-extensions",),
+        defaults=DEFAULTS,
+        strategy=Strategy(validate=validate_policy_binding, has_generation=True),
+        columns=columns(
+            Column("PolicyName", field_cell("spec", "policyName"), description="The policy that is applied."),
+            Column("ParamRef", _param_ref_cell, description="The objects that it refers to."),
+            AGE,
+        ),
+    )
+
+
+_ACTIONS: Final = ("Audit", "Deny", "Warn")
+_NOT_FOUND_ACTIONS: Final = ("Deny", "Allow")
+
+
+def validate_policy_binding(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    return [
+        *named("spec.policyName", spec.get("policyName"), names.dns_subdomain),
+        *_param_ref("spec.paramRef", spec.get("paramRef")),
+        *validate_match_resources("spec.matchResources", spec.get("matchResources")),
+        *_actions("spec.validationActions", spec.get("validationActions") or []),
+    ]
+
+
+_EXCLUSIVE: Final = "name and selector are mutually exclusive"
+
+
+def _param_ref(path: str, ref: Document | None) -> Errors:
+    if ref is None:
+        return []
+    name, selector = ref.get("name", ""), ref.get("selector")
+    errors = named(f"{path}.name", name, names.path_segment, is_required=False)
+    is_both = bool(name) and selector is not None
+    if is_both:
+        errors.append(forbidden(f"{path}.name", _EXCLUSIVE))
+    errors += label_selector(f"{path}.selector", selector)
+    if is_both:
+        errors.append(forbidden(f"{path}.selector", _EXCLUSIVE))
+    if not name and selector is None:
+        errors.append(required(path, "one of name or selector must be specified"))
+    action, where = ref.get("parameterNotFoundAction"), f"{path}.parameterNotFoundAction"
+    return errors + one_of(where, action, _NOT_FOUND_ACTIONS, required_text="")
+
+
+def _actions(path: str, actions: list[str]) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for index, action in enumerate(actions):
+        where = f"{path}[{index}]"
+        if action not in _ACTIONS:
+            errors.append(not_supported(where, action, _ACTIONS))
+        if action in seen:
+            errors.append(duplicate(where, action))
+        seen.add(action)
+    if {"Deny", "Warn"} <= seen:
+        text = (
+            "must not contain both Deny and Warn (repeating the same validation failure information in the "
+            "API response and headers serves no purpose)"
+        )
+        errors.append(invalid(path, actions, text))
+    if not actions:
+        errors.append(required(path, "at least one validation action is required"))
+    return errors
+
+
+# ---- columns
+
+
+def _param_ref_cell(document: Document, now: float) -> str:
+    ref = at(document, "spec", "paramRef")
+    if not ref:
+        return "<unset>"
+    name, namespace = ref.get("name"), ref.get("namespace")
+    if not name:
+        return f"{namespace}/*" if namespace else "*"
+    return f"{namespace}/{name}" if namespace else str(name)

@@ -1,0 +1,114 @@
+"""ReplicaSets. Source: pkg/apis/apps/validation, ValidateReplicaSet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType, field_text, status_subresource
+from apiserver.catalogue.common import workloads
+from apiserver.catalogue.common.columns import status_column
+from apiserver.catalogue.pod_specs.templates import (
+    POD_TEMPLATE_COLUMNS,
+    validate_template,
+    with_template_warnings,
+)
+from apiserver.field_errors import Errors, invalid
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.schema.compile import Default
+from apiserver.validation.checks import non_negative
+from apiserver.validation.defaults import setting
+from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "apps",
+        "v1",
+        "replicasets",
+        "ReplicaSet",
+        "io.k8s.api.apps.v1.ReplicaSet",
+        short_names=("rs",),
+        categories=("all",),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=prepare_replica_set_create,
+            validate=validate_replica_set,
+            warn=with_template_warnings("spec", "template", warn=workloads.warn_name),
+            update=UpdateStrategy(prepare=keep_status, validate=workloads.validate_selector_update),
+            has_generation=True,
+        ),
+        subresources=(status_subresource(validate_replica_set_status_update), workloads.SCALE_SUBRESOURCE),
+        columns=columns(
+            Column(
+                "Desired",
+                field_cell("spec", "replicas", default=1),
+                type="integer",
+                description="How many pods are wanted.",
+            ),
+            status_column("Current", "replicas", "How many pods there are."),
+            status_column("Ready", "readyReplicas", "How many of the pods are ready."),
+            AGE,
+            *POD_TEMPLATE_COLUMNS,
+        ),
+        selectable_fields={"status.replicas": field_text("status", "replicas", default="0")},
+    )
+
+
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
+    {"io.k8s.api.apps.v1.ReplicaSetSpec": setting(replicas=1)}
+)
+
+
+def prepare_replica_set_create(document: Document) -> None:
+    document["status"] = {"replicas": 0}
+
+
+def validate_replica_set(document: Document) -> Errors:
+    spec = document["spec"]
+    errors = non_negative("spec.replicas", spec.get("replicas"))
+    errors += non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+    return errors + validate_pods(spec)
+
+
+def validate_replica_set_status_update(new: Document, old: Document) -> Errors:
+    status = new.get("status") or {}
+    errors = workloads.validate_counts(
+        status,
+        (
+            "replicas",
+            "fullyLabeledReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "terminatingReplicas",
+            "observedGeneration",
+        ),
+    )
+    return errors + validate_ready_counts(status, "fullyLabeledReplicas")
+
+
+def validate_pods(spec: Document) -> Errors:
+    """Checks the selector and the template, of Deployments too."""
+    # An empty selector is called invalid for deployments in errors about ReplicaSets, too, as in Kubernetes.
+    errors = workloads.validate_selector(spec, kind="deployment")
+    selector = spec.get("selector")
+    if selector is not None and any(error.field != "spec.selector" for error in errors):
+        return [*errors, invalid("spec.selector", selector, "invalid label selector")]
+    if selector != {}:
+        errors += workloads.validate_selector_matches_template(spec)
+    errors += validate_template("spec.template", spec["template"])
+    return errors + workloads.validate_always_restarts(spec["template"], kind="ReplicaSet")
+
+
+def validate_ready_counts(status: Document, counted: str) -> Errors:
+    """Checks that no more pods are ready or available than there are.
+
+    counted: the field of a further count, which is told first.
+    """
+    fields = (counted, "readyReplicas", "availableReplicas")
+    errors = workloads.validate_at_most(status, fields, "replicas", "cannot be greater than status.replicas")
+    return errors + workloads.validate_at_most(
+        status, ("availableReplicas",), "readyReplicas", "cannot be greater than readyReplicas"
+    )

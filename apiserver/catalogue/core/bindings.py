@@ -1,0 +1,10 @@
+"""Bindings, which assign pods to nodes. Nothing of them is stored."""
+
+from __future__ import annotations
+
+from apiserver.catalogue import subresources
+from apiserver.catalogue.builtin_type import BuiltinType
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType("", "v1", "bindings", "Binding", subresources.BINDING, verbs=("create",))

@@ -1,0 +1,45 @@
+"""ComponentStatuses, which are deprecated and of which there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.catalogue.builtin_type import CORE, BuiltinType
+from apiserver.meta.table import Column, columns
+from apiserver.vocabulary import Deprecation, Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "",
+        "v1",
+        "componentstatuses",
+        "ComponentStatus",
+        f"{CORE}ComponentStatus",
+        is_namespaced=False,
+        short_names=("cs",),
+        verbs=("get", "list"),
+        deprecation=Deprecation("1.19"),
+        columns=_COLUMNS,
+    )
+
+
+def _health(field: str) -> Callable[[Document, float], str]:
+    """Returns a cell of the condition Healthy."""
+
+    def cell(document: Document, now: float) -> str:
+        for condition in document.get("conditions") or ():
+            if condition.get("type") == "Healthy":
+                return _HEALTH.get(value := str(condition.get(field, "")), value)
+        return _HEALTH["Unknown"] if field == "status" else ""
+
+    return cell
+
+
+_HEALTH: Final = {"True": "Healthy", "False": "Unhealthy", "Unknown": "Unknown"}
+_COLUMNS: Final = columns(
+    Column("Status", _health("status"), description="Whether the component is well."),
+    Column("Message", _health("message"), description="What the component says of itself."),
+    Column("Error", _health("error"), description="Why it could not be asked, if it could not."),
+)

@@ -1,0 +1,278 @@
+"""PersistentVolumeClaims.
+
+Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation, ValidatePersistentVolumeClaim;
+pkg/registry/core/persistentvolumeclaim. Kubernetes adds to its errors of changes a listing of the
+differences; here they end with the sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from apiserver.catalogue.builtin_type import CORE, BuiltinType, status_subresource
+from apiserver.catalogue.core.persistent_volumes import (
+    ATTRIBUTES_CLASS_COLUMN,
+    PHASE_COLUMN,
+    STORAGE_CLASS_ANNOTATION,
+    STORAGE_CLASS_COLUMN,
+    STORAGE_CLASS_WARNING,
+    VOLUME_MODE_COLUMN,
+    VOLUME_MODES,
+    access_modes_text,
+    validate_access_modes,
+    validate_attributes_class_change,
+    validate_class_name,
+    validate_positive,
+    validate_quantity,
+    warn_fraction,
+)
+from apiserver.catalogue.pod_specs import volumes
+from apiserver.catalogue.pod_specs.resource_requirements import is_native_resource
+from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.schema.compile import Default
+from apiserver.validation.checks import (
+    IMMUTABLE,
+    immutable,
+    named,
+    non_negative_quantity,
+    one_of,
+    quantity_of,
+)
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at
+from apiserver.validation.label_selectors import label_selector
+from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "",
+        "v1",
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        f"{CORE}PersistentVolumeClaim",
+        short_names=("pvc",),
+        subresources=(status_subresource(validate_claim_status),),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=prepare_claim_create,
+            validate=validate_claim,
+            warn=warn_claim,
+            update=UpdateStrategy(prepare_claim_update, validate_claim_update),
+            returns_deleted=True,
+        ),
+        columns=_COLUMNS,
+    )
+
+
+def _default_claim(claim: Document) -> None:
+    setting(phase="Pending")(claim["status"])
+
+
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
+    {
+        f"{CORE}PersistentVolumeClaim": _default_claim,
+        f"{CORE}PersistentVolumeClaimSpec": setting(volumeMode="Filesystem"),
+    }
+)
+
+
+def prepare_claim_create(document: Document) -> None:
+    document["status"] = {"phase": "Pending"}
+    spec = document.get("spec") or {}
+    _drop_data_sources(spec, {})
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None:
+        spec["dataSource"] = {k: v for k, v in reference.items() if k != "namespace"}
+
+
+def prepare_claim_update(new: Document, old: Document) -> None:
+    keep_status(new, old)
+    _drop_data_sources(new.get("spec") or {}, old.get("spec") or {})
+
+
+def _drop_data_sources(spec: Document, old: Document) -> None:
+    """Silently drops data sources that claims may not have, as Kubernetes does."""
+    if at(spec, "dataSourceRef", "namespace") and old.get("dataSourceRef") is None:
+        del spec["dataSourceRef"]
+    if old.get("dataSource") is not None or old.get("dataSourceRef") is not None:
+        return
+    source = spec.get("dataSource") or {}
+    known = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+    if spec.get("dataSourceRef") is None and (source.get("apiGroup") or "", source.get("kind")) not in known:
+        spec.pop("dataSource", None)
+
+
+def validate_claim(document: Document) -> Errors:
+    spec = document.get("spec") or {}
+    modes = spec.get("accessModes") or ()
+    errors = [] if modes else [required("spec.accessModes", "at least 1 access mode is required")]
+    errors += label_selector("spec.selector", spec.get("selector"))
+    errors += validate_access_modes("spec.accessModes", modes)
+    size, where = at(spec, "resources", "requests", "storage"), "spec.resources[storage]"
+    errors += validate_positive(where, size) if size is not None else [required(where)]
+    errors += validate_class_name("spec.storageClassName", spec.get("storageClassName"))
+    if (mode := spec.get("volumeMode")) is not None:
+        errors += one_of("spec.volumeMode", mode, VOLUME_MODES)
+    errors += _data_sources(spec)
+    return errors + validate_class_name(
+        "spec.volumeAttributesClassName", spec.get("volumeAttributesClassName")
+    )
+
+
+def _data_sources(spec: Document) -> Errors:
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    errors: Errors = []
+    if source is not None:
+        errors += _data_source("spec.dataSource", source)
+    if reference is not None:
+        errors += _data_source("spec.dataSourceRef", reference)
+        namespace = reference.get("namespace")
+        errors += named("spec.dataSourceRef.namespace", namespace, names.dns_label, is_required=False)
+        if source is not None and namespace:
+            text = "may not be specified when dataSourceRef.namespace is specified"
+            errors.append(invalid("spec", "spec.dataSource", text))
+        elif source is not None and source != {k: v for k, v in reference.items() if k != "namespace"}:
+            errors.append(invalid("spec", "spec.dataSource", "must match dataSourceRef"))
+    return errors
+
+
+def _data_source(path: str, source: Document) -> Errors:
+    group, kind = source.get("apiGroup") or "", source.get("kind", "")
+    errors = volumes.required_fields("name", "kind")(path, source)
+    if not group and kind != "PersistentVolumeClaim":
+        text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        errors.append(invalid(path, kind, text))
+    return errors + named(f"{path}.apiGroup", group, names.dns_subdomain, is_required=False)
+
+
+def validate_claim_update(new: Document, old: Document) -> Errors:
+    """Checks that a bound claim only grows, and that nothing else changes."""
+    spec, old_spec = new.get("spec") or {}, old.get("spec") or {}
+    annotations, old_annotations = (each["metadata"].get("annotations") or {} for each in (new, old))
+    before, now = old_annotations.get(STORAGE_CLASS_ANNOTATION), annotations.get(STORAGE_CLASS_ANNOTATION)
+    name, old_name = spec.get("storageClassName"), old_spec.get("storageClassName")
+    # The class may come, or move here from the annotation that was its place once.
+    moves = before is not None and old_name is None and name == before and now in (None, before)
+    errors: Errors = []
+    if not moves and now != before:
+        where = f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]"
+        errors.append(invalid(where, now or "", IMMUTABLE))
+    comes = old_name is None and name is not None and before in (None, name)
+    if _unchangeable(spec, new, old_spec, any_class=moves or comes) != _unchangeable(
+        old_spec, new, old_spec, any_class=moves or comes
+    ):
+        text = (
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
+            "bound claims"
+        )
+        errors.append(forbidden("spec", text))
+    size, old_size = (at(each, "resources", "requests", "storage") for each in (spec, old_spec))
+    # A request that could not be met may be reduced, but not to what the volume already has.
+    has = quantity_of(at(old, "status", "capacity", "storage"))
+    if quantity_of(size) < quantity_of(old_size) and quantity_of(size) <= has:
+        errors.append(
+            forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+        )
+    errors += immutable("volumeMode", spec.get("volumeMode"), old_spec.get("volumeMode"))
+    return errors + validate_attributes_class_change(spec, old_spec, takes_empty=False)
+
+
+def _unchangeable(spec: Document, new: Document, old_spec: Document, *, any_class: bool) -> Document:
+    """Returns the part of a spec that may not change."""
+    kept = dict(spec)
+    if not old_spec.get("volumeName"):
+        kept.pop("volumeName", None)
+    if any_class:
+        kept.pop("storageClassName", None)
+    if at(new, "status", "phase") == "Bound":
+        if at(new, "spec", "volumeAttributesClassName") is not None:
+            kept.pop("volumeAttributesClassName", None)
+        requests = {k: v for k, v in (at(spec, "resources", "requests") or {}).items() if k != "storage"}
+        kept["resources"] = {**(spec.get("resources") or {}), "requests": requests}
+    return kept
+
+
+_RESIZE_STATUSES: Final = (
+    *("ControllerResizeInProgress", "ControllerResizeInfeasible"),
+    *("NodeResizeInProgress", "NodeResizeInfeasible", "NodeResizePending"),
+)
+
+
+def validate_claim_status(new: Document, old: Document) -> Errors:
+    status = new.get("status") or {}
+    errors: Errors = []
+    for name, value in (status.get("capacity") or {}).items():
+        errors += validate_quantity(f"status.capacity[{name}]", value)
+    path = "status.allocatedResourceStatus"
+    for name, value in (status.get("allocatedResourceStatuses") or {}).items():
+        errors += _claim_resource(path, name)
+        if value not in _RESIZE_STATUSES:
+            errors.append(not_supported(path, name, sorted(_RESIZE_STATUSES)))
+    path = "status.allocatedResources"
+    for name, value in (status.get("allocatedResources") or {}).items():
+        where = f"{path}[{name}]"
+        errors += (
+            _claim_resource(path, name)
+            or validate_quantity(where, value)
+            or non_negative_quantity(where, value)
+        )
+    return errors
+
+
+def _claim_resource(path: str, name: str) -> Errors:
+    errors = [invalid(path, name, problem) for problem in names.qualified_name(name)]
+    if not errors and is_native_resource(name) and name != "storage":
+        errors.append(not_supported(path, name, ["storage"]))
+    return errors
+
+
+def warn_claim(new: Document, old: Document | None) -> list[str]:
+    spec, warnings = new.get("spec") or {}, []
+    if STORAGE_CLASS_ANNOTATION in (new["metadata"].get("annotations") or {}):
+        warnings.append(f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]: {STORAGE_CLASS_WARNING}")
+    for field in ("requests", "limits"):
+        warnings += warn_fraction(f"spec.resources.{field}[storage]", at(spec, "resources", field, "storage"))
+    return warnings
+
+
+def storage_class_of(claim: Document) -> str | None:
+    """Returns the class that a PersistentVolumeClaim asks for: empty for none, None if it does not say."""
+    annotations = claim["metadata"].get("annotations") or {}
+    named: str | None = annotations.get(STORAGE_CLASS_ANNOTATION, claim["spec"].get("storageClassName"))
+    return named
+
+
+# ---- columns
+
+
+def _if_bound(get: Callable[[Document], str]) -> Callable[[Document, float], str]:
+    """Returns a cell that is empty for a claim without a volume."""
+    return lambda document, now: get(document) if at(document, "spec", "volumeName") else ""
+
+
+_COLUMNS: Final = columns(
+    PHASE_COLUMN,
+    Column("Volume", field_cell("spec", "volumeName"), description="The volume that the claim has."),
+    Column(
+        "Capacity",
+        _if_bound(lambda document: at(document, "status", "capacity", "storage") or "0"),
+        description="How much the claim's volume holds.",
+    ),
+    Column(
+        "Access Modes",
+        _if_bound(lambda document: access_modes_text(at(document, "status", "accessModes"))),
+        description="The ways in which the claim's volume can be used.",
+    ),
+    STORAGE_CLASS_COLUMN,
+    ATTRIBUTES_CLASS_COLUMN,
+    AGE,
+    VOLUME_MODE_COLUMN,
+)

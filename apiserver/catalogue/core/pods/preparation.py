@@ -1,0 +1,43 @@
+"""What the server fills in in new pods. Source: pkg/registry/core/pod, strategy.go."""
+
+from __future__ import annotations
+
+from apiserver.catalogue.core.pods.qos import qos_class
+from apiserver.catalogue.pod_specs import pod_annotations
+from apiserver.catalogue.pod_specs.scheduling import merge_label_keys
+from apiserver.catalogue.pod_specs.security_contexts import all_containers
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document
+
+
+def prepare_pod_create(pod: Document) -> None:
+    spec, meta = pod["spec"], pod["metadata"]
+    pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+    if spec.get("schedulingGates"):
+        pod["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": meta.get("creationTimestamp"),
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
+    merge_label_keys(spec, meta.get("labels") or {})
+    _take_app_armor_annotations(spec, meta.get("annotations") or {})
+
+
+def _take_app_armor_annotations(spec: Document, annotations: Document) -> None:
+    """Copies AppArmor profiles from annotations, which older clients set, into the fields that nodes read."""
+    if not pod_annotations.mentions(annotations, pod_annotations.APP_ARMOR):
+        return
+    if at(spec, "os", "name") == "windows":
+        return
+    for _, container in all_containers("", spec):
+        annotation = annotations.get(pod_annotations.APP_ARMOR + container.get("name", ""))
+        if annotation is None or at(container, "securityContext", "appArmorProfile") is not None:
+            continue
+        profile = pod_annotations.app_armor_profile(annotation)
+        if profile is not None and profile != at(spec, "securityContext", "appArmorProfile"):
+            container.setdefault("securityContext", {})["appArmorProfile"] = profile

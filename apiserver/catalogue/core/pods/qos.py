@@ -1,0 +1,45 @@
+"""The quality-of-service class of pods. Source: pkg/apis/core/helper/qos, ComputePodQOS."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+from apiserver.validation.checks import quantity_of
+from apiserver.vocabulary import Document
+
+_RESOURCES: Final = ("cpu", "memory")
+_ZERO: Final = Decimal(0)
+
+
+def qos_class(spec: Document) -> str:
+    """Returns the class that decides how early a pod is evicted when its node runs out of something.
+
+    Source: pkg/apis/core/helper/qos, ComputePodQOS.
+    """
+    own = spec.get("resources")
+    all_resources = (
+        [own]
+        if own is not None
+        else [
+            container["resources"]
+            for field in ("containers", "initContainers")
+            for container in spec.get(field) or ()
+        ]
+    )
+    totals: dict[str, dict[str, Decimal]] = {"requests": {}, "limits": {}}
+    is_guaranteed = True
+    for resources in all_resources:
+        for field, total in totals.items():
+            amounts = resources.get(field) or {}
+            for name in _RESOURCES:
+                asked = amounts.get(name)
+                if asked is not None and (amount := quantity_of(asked).value) > 0:
+                    total[name] = total.get(name, _ZERO) + amount
+                elif field == "limits":
+                    is_guaranteed = False
+        if not is_guaranteed and (totals["requests"] or totals["limits"]):
+            return "Burstable"
+    if not totals["requests"] and not totals["limits"]:
+        return "BestEffort"
+    return "Guaranteed" if totals["requests"] == totals["limits"] else "Burstable"

@@ -1,0 +1,80 @@
+"""The addresses and ports of Services: what their types need, and what addresses are."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from apiserver.vocabulary import Document
+
+HEADLESS: Final = "None"
+
+
+# ---- what services of a type need
+
+
+def cluster_ips(spec: Document) -> list[str]:
+    return list(spec.get("clusterIPs") or ())
+
+
+def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Returns the address of a text, an IPv4-mapped IPv6 address as IPv4. Raises ValueError."""
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def normalized_ip(text: str) -> str:
+    """Returns the canonical text of an address, or the text itself if it is none."""
+    try:
+        return str(address_of(text))
+    except ValueError:
+        return text
+
+
+def family_of(text: str) -> str:
+    """Returns `IPv4` or `IPv6`; empty if the text is no address."""
+    try:
+        return f"IPv{address_of(text).version}"
+    except ValueError:
+        return ""
+
+
+def is_headless(spec: Document) -> bool:
+    return cluster_ips(spec) == [HEADLESS]
+
+
+def needs_cluster_ip(spec: Document) -> bool:
+    """Tells whether the type has cluster IPs; a headless service has `None`."""
+    return bool(spec.get("type") != "ExternalName")
+
+
+def needs_node_ports(spec: Document) -> bool:
+    return spec.get("type") in ("NodePort", "LoadBalancer")
+
+
+def allocates_node_ports(spec: Document) -> bool:
+    """Tells whether ports that name no node port are given one."""
+    is_balanced = spec.get("type") == "LoadBalancer"
+    return spec.get("type") == "NodePort" or (is_balanced and bool(spec.get("allocateLoadBalancerNodePorts")))
+
+
+def needs_health_check_node_port(spec: Document) -> bool:
+    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+
+
+def is_externally_accessible(spec: Document) -> bool:
+    return needs_node_ports(spec) or (spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs")))
+
+
+# ---- what is carried over on updates, and let go of
+
+Families: TypeAlias = Sequence[str]
+IP_FAMILIES: Final = ("IPv4", "IPv6")
+
+
+def takes_any_family(spec: Document) -> bool:
+    """Tells whether the service is headless without a selector: its endpoints may be of any family."""
+    return spec.get("clusterIP") == HEADLESS and not spec.get("selector")

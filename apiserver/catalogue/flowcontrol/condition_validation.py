@@ -1,0 +1,20 @@
+"""Conditions in the status of FlowSchemas and PriorityLevelConfigurations."""
+
+from __future__ import annotations
+
+from apiserver.field_errors import Errors, duplicate, required
+from apiserver.validation.documents import items
+from apiserver.vocabulary import Document
+
+
+def validate_conditions(document: Document) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for where, condition in items(document.get("status", {}), "conditions", "status"):
+        kind = condition.get("type", "")
+        if kind in seen:
+            errors.append(duplicate(f"{where}.type", kind))
+        seen.add(kind)
+        if not kind:
+            errors.append(required(f"{where}.type", "must not be empty"))
+    return errors

@@ -1,0 +1,119 @@
+"""IngressClasses. Source: pkg/apis/networking/validation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.networking.ingresses import validate_object_reference
+from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required, too_long
+from apiserver.meta import names
+from apiserver.meta.names import byte_length
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.schema.compile import Default
+from apiserver.validation.checks import immutable
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "networking.",
+        "v1",
+        "ingressclasses",
+        "IngressClass",
+        "io.k8s.api.networking.v1.IngressClass",
+        is_namespaced=False,
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            validate=validate_ingress_class,
+            update=UpdateStrategy(validate=validate_ingress_class_update),
+            has_generation=True,
+        ),
+        columns=columns(
+            Column("Controller", field_cell("spec", "controller"), description="Who serves such ingresses."),
+            Column("Parameters", _parameters_cell, description="The object that says how they are served."),
+            AGE,
+        ),
+    )
+
+
+def _complete_parameters(parameters: Document) -> None:
+    if parameters.get("scope") is None:
+        parameters["scope"] = "Cluster"
+
+
+DEFAULTS: Final[Mapping[str, Default]] = {
+    "io.k8s.api.networking.v1.IngressClassParametersReference": _complete_parameters
+}
+
+_CONTROLLER_BYTES_MAX: Final = 250
+
+
+def validate_ingress_class(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    path, controller = "spec.controller", spec.get("controller", "")
+    errors: Errors = []
+    if not controller:
+        errors.append(required(path))
+    else:
+        if byte_length(controller) > _CONTROLLER_BYTES_MAX:
+            errors.append(too_long(path, _CONTROLLER_BYTES_MAX))
+        errors += validate_domain_prefixed_path(path, controller)
+    if (parameters := spec.get("parameters")) is not None:
+        errors += _parameters("spec.parameters", parameters)
+    return errors
+
+
+def validate_ingress_class_update(new: Document, old: Document) -> Errors:
+    return immutable(
+        "spec.controller", at(new, "spec", "controller") or "", at(old, "spec", "controller") or ""
+    )
+
+
+_SCOPES: Final = ("Cluster", "Namespace")
+
+
+def _parameters(path: str, parameters: Document) -> Errors:
+    errors = validate_object_reference(path, parameters)
+    scope, namespace = parameters.get("scope"), parameters.get("namespace")
+    where = f"{path}.namespace"
+    if scope not in _SCOPES:
+        errors.append(not_supported(f"{path}.scope", scope or "", _SCOPES))
+    elif scope == "Cluster" and namespace is not None:
+        errors.append(forbidden(where, "`parameters.scope` is set to 'Cluster'"))
+    elif scope == "Namespace" and namespace is None:
+        errors.append(required(where, "`parameters.scope` is set to 'Namespace'"))
+    elif namespace is not None:
+        errors += [invalid(where, namespace, problem) for problem in names.dns_label(namespace)]
+    return errors
+
+
+_is_http_path = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+").fullmatch
+
+_HTTP_PATH_TEXT: Final = (
+    r"must be a valid HTTP path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')"
+)
+
+
+def validate_domain_prefixed_path(path: str, value: str) -> Errors:
+    """Checks a domain followed by a path: `example.com/controller`."""
+    host, _, rest = value.partition("/")
+    if not host or not rest:
+        return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = [invalid(path, host, problem) for problem in names.dns_subdomain(host)]
+    return errors if _is_http_path(rest) else [*errors, invalid(path, rest, _HTTP_PATH_TEXT)]
+
+
+# ---- columns
+
+
+def _parameters_cell(document: Document, now: float) -> str:
+    parameters = at(document, "spec", "parameters")
+    if not parameters:
+        return "<none>"
+    group, kind = parameters.get("apiGroup"), parameters.get("kind", "")
+    return f"{kind}.{group}/{parameters.get('name', '')}" if group else f"{kind}/{parameters.get('name', '')}"

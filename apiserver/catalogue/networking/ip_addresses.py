@@ -1,0 +1,67 @@
+"""IPAddresses. Source: pkg/apis/networking/validation, ValidateIPAddress."""
+
+from __future__ import annotations
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.networking.canonical_addresses import canonical_ip
+from apiserver.field_errors import Errors, required
+from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import immutable, named
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document
+
+
+def builtin_types() -> tuple[BuiltinType, ...]:
+    """Returns all versions, which differ in their names only."""
+    return (_builtin_type("v1"), _builtin_type("v1beta1"))
+
+
+def _builtin_type(version: str) -> BuiltinType:
+    return BuiltinType(
+        "networking.",
+        version,
+        "ipaddresses",
+        "IPAddress",
+        f"io.k8s.api.networking.{version}.IPAddress",
+        is_namespaced=False,
+        short_names=("ip",),
+        strategy=Strategy(
+            name_rule=canonical_ip,
+            validate_create=validate_ip_address,
+            update=UpdateStrategy(validate=validate_ip_address_update),
+        ),
+        columns=columns(
+            Column("ParentRef", _parent, description="The object that has the address."),
+            AGE,
+        ),
+        in_runtime_config=version != "v1",
+    )
+
+
+def validate_ip_address(document: Document) -> Errors:
+    parent = at(document, "spec", "parentRef")
+    path = "spec.parentRef"
+    if parent is None:
+        return [required(path)]
+    return [
+        *named(f"{path}.group", parent.get("group"), names.dns_subdomain, is_required=False),
+        *named(f"{path}.resource", parent.get("resource"), names.path_segment),
+        *named(f"{path}.name", parent.get("name"), names.path_segment),
+        *named(f"{path}.namespace", parent.get("namespace"), names.path_segment, is_required=False),
+    ]
+
+
+def validate_ip_address_update(new: Document, old: Document) -> Errors:
+    return immutable("spec.parentRef", at(new, "spec", "parentRef"), at(old, "spec", "parentRef"))
+
+
+# ---- columns
+
+
+def _parent(document: Document, now: float) -> str:
+    parent = at(document, "spec", "parentRef") or {}
+    resource, group = parent.get("resource", ""), parent.get("group")
+    parts = [f"{resource}.{group}" if group else resource, parent.get("namespace"), parent.get("name", "")]
+    return "/".join(part for part in parts if part)

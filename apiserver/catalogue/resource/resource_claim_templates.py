@@ -1,0 +1,44 @@
+"""ResourceClaimTemplates. Source: pkg/apis/resource/validation, ValidateResourceClaimTemplate."""
+
+from __future__ import annotations
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.resource.device_requests import DEFAULTS, validate_claim_spec
+from apiserver.field_errors import Errors, invalid
+from apiserver.meta import names, object_meta
+from apiserver.meta.table import AGE, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import immutable
+from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "resource.",
+        "v1",
+        "resourceclaimtemplates",
+        "ResourceClaimTemplate",
+        "io.k8s.api.resource.v1.ResourceClaimTemplate",
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            validate_create=validate_template_create,
+            update=UpdateStrategy(validate=validate_template_update),
+        ),
+        columns=columns(AGE),
+    )
+
+
+def validate_template_create(document: Document) -> Errors:
+    template = document.get("spec", {})
+    meta = template.get("metadata") or {}
+    errors = object_meta.validate_labels(meta.get("labels"), "spec.metadata.labels")
+    errors += [
+        invalid("spec.metadata.annotations", key, problem)
+        for key in meta.get("annotations") or ()
+        for problem in names.qualified_name(key.lower())
+    ]
+    return errors + validate_claim_spec("spec.spec", template.get("spec", {}))
+
+
+def validate_template_update(new: Document, old: Document) -> Errors:
+    return immutable("spec", new.get("spec"), old.get("spec"))

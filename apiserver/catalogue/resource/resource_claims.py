@@ -1,0 +1,135 @@
+"""ResourceClaims: who gets which devices. Source: pkg/apis/resource/validation, ValidateResourceClaim."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_subresource
+from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
+from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
+from apiserver.catalogue.resource.device_requests import (
+    DEFAULTS,
+    LIST_MAX,
+    RequestNames,
+    request_names,
+    validate_claim_configuration,
+    validate_claim_spec,
+    validate_items,
+    validate_label,
+    validate_pool_name,
+    validate_request_reference,
+    validate_unique,
+)
+from apiserver.field_errors import (
+    Errors,
+    forbidden,
+    required,
+)
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import immutable, one_of
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "resource.",
+        "v1",
+        "resourceclaims",
+        "ResourceClaim",
+        "io.k8s.api.resource.v1.ResourceClaim",
+        defaults=DEFAULTS,
+        subresources=(status_subresource(validate_claim_status_update),),
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate_create=validate_claim_create,
+            update=UpdateStrategy(keep_status, validate_resource_claim_update),
+        ),
+        columns=columns(
+            Column("State", _state, description="Whether it has devices, and whether they are in use."),
+            AGE,
+        ),
+    )
+
+
+_CONSUMERS_MAX: Final = 256
+
+
+def validate_claim_create(document: Document) -> Errors:
+    return validate_claim_spec("spec", document.get("spec", {}))
+
+
+def validate_resource_claim_update(new: Document, old: Document) -> Errors:
+    return immutable("spec", new.get("spec"), old.get("spec"))
+
+
+# ---- the status of a claim
+
+
+def validate_claim_status_update(new: Document, old: Document) -> Errors:
+    status, before = new.get("status") or {}, old.get("status") or {}
+    allocation, consumers = status.get("allocation"), status.get("reservedFor") or []
+    path = "status.reservedFor"
+    errors = validate_items("status", status, "reservedFor", _CONSUMERS_MAX, _consumer)
+    errors += validate_unique("status", status, "reservedFor", lambda consumer: consumer.get("uid", ""))
+    if consumers and allocation is None:
+        errors.append(forbidden(path, "may not be specified when `allocated` is not set"))
+    elif "deletionTimestamp" in new["metadata"] and any(
+        consumer not in (before.get("reservedFor") or []) for consumer in consumers[:_CONSUMERS_MAX]
+    ):
+        text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        errors.append(forbidden(path, text))
+    if allocation is not None and before.get("allocation") is not None:
+        errors += immutable("status.allocation", allocation, before["allocation"])
+    elif allocation is not None:
+        known = request_names(new.get("spec", {}).get("devices", {}))
+        errors += _allocation("status.allocation", allocation, known)
+    return errors
+
+
+def _consumer(path: str, consumer: Document) -> Errors:
+    return [required(f"{path}.{field}") for field in ("resource", "name", "uid") if not consumer.get(field)]
+
+
+_CONFIG_SOURCES: Final = ("FromClaim", "FromClass")
+
+
+def _allocation(path: str, allocation: Document, known: RequestNames) -> Errors:
+    devices, where = allocation.get("devices", {}), f"{path}.devices"
+    errors = validate_items(where, devices, "results", LIST_MAX, lambda at, each: _result(at, each, known))
+    errors += validate_items(
+        where, devices, "config", 2 * LIST_MAX, lambda at, each: _allocated(at, each, known)
+    )
+    if (selector := allocation.get("nodeSelector")) is not None:
+        errors += validate_node_selector(f"{path}.nodeSelector", selector)
+    return errors
+
+
+def _result(path: str, result: Document, known: RequestNames) -> Errors:
+    return [
+        *validate_request_reference(f"{path}.request", result.get("request", ""), known),
+        *validate_csi_driver_name(f"{path}.driver", result.get("driver", "")),
+        *validate_pool_name(f"{path}.pool", result.get("pool", "")),
+        *validate_label(f"{path}.device", result.get("device", "")),
+    ]
+
+
+def _allocated(path: str, value: Document, known: RequestNames) -> Errors:
+    source = one_of(f"{path}.source", value.get("source"), _CONFIG_SOURCES, required_text="")
+    return source + validate_claim_configuration(path, value, known)
+
+
+# ---- columns
+
+
+def _state(document: Document, now: float) -> str:
+    is_deleted = "deletionTimestamp" in document["metadata"]
+    states = ["deleted"] if is_deleted else []
+    if at(document, "status", "allocation") is not None:
+        states.append("allocated")
+        if at(document, "status", "reservedFor"):
+            states.append("reserved")
+    elif not is_deleted:
+        states.append("pending")
+    return ",".join(states)

@@ -1,0 +1,102 @@
+"""VolumeAttachments. Source: pkg/apis/storage/validation, ValidateVolumeAttachment; pkg/registry/storage."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType
+from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
+from apiserver.field_errors import Errors, forbidden, invalid, required, too_long
+from apiserver.meta import names
+from apiserver.meta.names import byte_length
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import IMMUTABLE
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "storage.",
+        "v1",
+        "volumeattachments",
+        "VolumeAttachment",
+        "io.k8s.api.storage.v1.VolumeAttachment",
+        is_namespaced=False,
+        subresources=(STATUS_SUBRESOURCE,),
+        strategy=Strategy(
+            prepare_create=prepare_volume_attachment_create,
+            validate=validate_volume_attachment,
+            validate_create=validate_volume_attachment_create,
+            update=UpdateStrategy(keep_status, validate_volume_attachment_update),
+        ),
+        columns=columns(
+            Column("Attacher", field_cell("spec", "attacher"), description="The driver that attaches it."),
+            Column("PV", field_cell("spec", "source", "persistentVolumeName"), description="The volume."),
+            Column("Node", field_cell("spec", "nodeName"), description="The node that it is attached to."),
+            Column(
+                "Attached",
+                field_cell("status", "attached", default=False),
+                type="boolean",
+                description="Whether it is attached now.",
+            ),
+            AGE,
+        ),
+    )
+
+
+_ATTACHMENT_BYTES_MAX: Final = 256 * 1024
+_ERROR_BYTES_MAX: Final = 1024
+_ONE_SOURCE: Final = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+
+
+def prepare_volume_attachment_create(document: Document) -> None:
+    document["status"] = {"attached": False}
+
+
+def validate_volume_attachment(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    errors: Errors = [] if spec.get("attacher") else [required("spec.attacher")]
+    source = spec.get("source", {})
+    volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
+    if volume is None and inline is None:
+        errors.append(required("spec.source", _ONE_SOURCE))
+    elif volume is not None and inline is not None:
+        errors.append(forbidden("spec.source", _ONE_SOURCE))
+    elif volume == "":
+        text = "must specify non empty persistentVolumeName"
+        errors.append(required("spec.source.persistentVolumeName", text))
+    node = spec.get("nodeName", "")
+    errors += [invalid("spec.nodeName", node, problem) for problem in names.dns_subdomain(node)]
+    return errors + _attachment_status(document.get("status", {}))
+
+
+def validate_volume_attachment_create(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    volume = at(spec, "source", "persistentVolumeName")
+    errors = validate_csi_driver_name("spec.attacher", spec.get("attacher", ""))
+    if volume is not None:
+        path = "spec.source.persistentVolumeName"
+        errors += [invalid(path, volume, problem) for problem in names.dns_subdomain(volume)]
+    return errors
+
+
+def validate_volume_attachment_update(new: Document, old: Document) -> Errors:
+    return [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
+
+
+def _attachment_status(status: Document) -> Errors:
+    errors: Errors = []
+    metadata = status.get("attachmentMetadata") or {}
+    size_bytes = sum(byte_length(key) + byte_length(value) for key, value in metadata.items())
+    if size_bytes > _ATTACHMENT_BYTES_MAX:
+        errors.append(too_long("status.attachmentMetadata", _ATTACHMENT_BYTES_MAX))
+    for field in ("attachError", "detachError"):
+        error = status.get(field) or {}
+        if byte_length(error.get("message", "")) > _ERROR_BYTES_MAX:
+            errors.append(too_long(f"status.{field}.message", _ATTACHMENT_BYTES_MAX))
+        if (code := error.get("errorCode")) is not None and code < 0:
+            text = "must be between 0 and 2147483647, inclusive"
+            errors.append(invalid(f"status.{field}.errorCode", code, text))
+    return errors

@@ -1,0 +1,53 @@
+"""VolumeAttributesClasses. Source: pkg/apis/storage/validation, ValidateVolumeAttributesClass."""
+
+from __future__ import annotations
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.storage.storage_classes import (
+    validate_parameters,
+    validate_provisioner,
+    validate_unchanged,
+)
+from apiserver.field_errors import Errors, required
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.vocabulary import Document
+
+
+def builtin_types() -> tuple[BuiltinType, ...]:
+    """Returns all versions, which differ in their names only."""
+    return (_builtin_type("v1"), _builtin_type("v1beta1"))
+
+
+def _builtin_type(version: str) -> BuiltinType:
+    return BuiltinType(
+        "storage.",
+        version,
+        "volumeattributesclasses",
+        "VolumeAttributesClass",
+        f"io.k8s.api.storage.{version}.VolumeAttributesClass",
+        is_namespaced=False,
+        short_names=("vac",),
+        strategy=Strategy(
+            validate=validate_volume_attributes_class,
+            update=UpdateStrategy(validate=validate_volume_attributes_class_update),
+        ),
+        columns=columns(
+            Column("DriverName", field_cell("driverName"), description="The driver that understands it."), AGE
+        ),
+        in_runtime_config=version != "v1",
+    )
+
+
+def validate_volume_attributes_class(document: Document) -> Errors:
+    parameters = document.get("parameters") or {}
+    errors = validate_provisioner("driverName", document.get("driverName", "")) + validate_parameters(
+        parameters
+    )
+    if not parameters:
+        errors.append(required("parameters", "must contain at least one key/value pair"))
+    return errors
+
+
+def validate_volume_attributes_class_update(new: Document, old: Document) -> Errors:
+    return validate_unchanged(new, old, "driverName") + validate_unchanged(new, old, "parameters")

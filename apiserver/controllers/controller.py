@@ -1,0 +1,130 @@
+"""The loop that all controllers have: take a key from the queue, reconcile it, retry it if that failed.
+
+Source of the idea: kubernetes-sigs/controller-runtime, pkg/internal/controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from apiserver.controllers.informer import Informer
+from apiserver.controllers.work_queue import ShutDown, WorkQueue
+from apiserver.errors import ApiError
+from apiserver.metrics.work_queues import MeasuredQueue
+from apiserver.registry.stored_object import CorruptObject
+from storage.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+K = TypeVar("K")
+
+
+class Runnable(Protocol):
+    """What the server runs, and shows the metrics of, as one controller."""
+
+    @property
+    def queue(self) -> MeasuredQueue: ...
+
+    async def run(self) -> None: ...
+
+
+class Requeue(NamedTuple):
+    """The key has to be reconciled again.
+
+    after_s: when; None: with back-off. cooldown_s: not before that, whatever changes.
+    """
+
+    after_s: float | None = None
+    cooldown_s: float = 0.0
+
+
+class Cooldown(NamedTuple):
+    """Nothing is left to do, and the key is not to be reconciled for some seconds, whatever changes."""
+
+    cooldown_s: float
+
+
+Outcome: TypeAlias = Requeue | Cooldown | None
+
+
+class Controller(Generic[K]):
+    """Brings what the keys stand for to where it should be.
+
+    reconcile: brings one key there. It is never called twice at a time for the same key. It returns None if
+        nothing is left to do. What it raises is logged, and the key is retried with back-off.
+    workers: how many keys are reconciled at the same time.
+    failure_cooldown_s: for how long a key that has failed is not reconciled, whatever changes: where to
+        reconcile is costly, changes that come all the time must not have it fail all the time.
+    informers: run together with the workers; their handlers add keys to the queue.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue[K],
+        reconcile: Callable[[K], Awaitable[Outcome]],
+        *,
+        workers: int = 1,
+        informers: Sequence[Informer] = (),
+        failure_cooldown_s: float = 0.0,
+    ) -> None:
+        self._queue = queue
+        self._reconcile = reconcile
+        self._workers = workers
+        self._informers = informers
+        self._failure_cooldown_s = failure_cooldown_s
+
+    async def run(self) -> None:
+        """Reconcile until cancelled, or until the queue is shut down."""
+        name = self._queue.name
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                informers = [tasks.create_task(each.run(), name=name) for each in self._informers]
+                workers = [tasks.create_task(self._work(), name=name) for _ in range(self._workers)]
+                await asyncio.wait(workers)
+                for informer in informers:
+                    informer.cancel()
+        finally:
+            self._queue.shut_down()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self._queue.get()
+            except ShutDown:
+                return
+            cooldown_s = self._failure_cooldown_s
+            try:
+                cooldown_s = self._conclude(key, await self._reconcile(key))
+            except (ApiError, StorageError, CorruptObject) as error:
+                self._retry(key, error, is_expected=True)
+            except Exception as error:  # An object that breaks us must not stop the others, or the server.
+                self._retry(key, error, is_expected=False)
+            finally:
+                self._queue.done(key, cooldown_s=cooldown_s)
+
+    def _conclude(self, key: K, outcome: Outcome) -> float:
+        """Returns for how long the key has to cool down, in seconds."""
+        if isinstance(outcome, Requeue) and outcome.after_s is None:
+            self._queue.add_rate_limited(key)
+        else:
+            self._queue.forget(key)
+        if isinstance(outcome, Requeue) and outcome.after_s is not None:
+            self._queue.add_after(key, outcome.after_s)
+        return 0.0 if outcome is None else outcome.cooldown_s
+
+    def _retry(self, key: K, error: Exception, *, is_expected: bool) -> None:
+        # Changes of the object may bring it back sooner; it is logged once for each delay.
+        is_logged = not self._queue.is_delayed(key)
+        delay_s = self._queue.add_rate_limited(key)
+        if is_logged:
+            log.warning(
+                "%s: %s cannot be reconciled, trying again in %.3g s: %s",
+                self._queue.name,
+                key,
+                delay_s,
+                error,
+                exc_info=None if is_expected else error,
+            )

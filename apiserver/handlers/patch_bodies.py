@@ -1,0 +1,146 @@
+"""Parses the bodies of patches, and applies them to documents. Rows E07-E09, L03-L07."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from apiserver import field_errors
+from apiserver.endpoints import bodies
+from apiserver.errors import (
+    BadRequest,
+    Invalid,
+    RequestEntityTooLarge,
+    UnmergeablePatch,
+    UnprocessablePatch,
+)
+from apiserver.golang.formatting import go_text, json_type
+from apiserver.handlers.decoding import Decoded, check_schema, require_size
+from apiserver.patch import field_validation as problems_of
+from apiserver.patch import json_patch, merge_patch, strategic_merge
+from apiserver.registry.served_resource import ServedResource
+from apiserver.schema.compile import TypeMismatch
+from apiserver.vocabulary import Document, GroupKind
+from apiserver.wire.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH
+
+
+def _as_json(patched: Any) -> str:
+    """Raises TypeError for a document that is nested too deeply."""
+    return orjson.dumps(patched).decode()
+
+
+class Patch(NamedTuple):
+    """A patch that has been parsed.
+
+    apply: returns the patched document; its argument may be changed. Raises BadRequest, UnprocessablePatch,
+        UnmergeablePatch.
+    problems: what field validation finds in the text of the patch.
+    quoted: how an error quotes a new document that the schema does not allow.
+    """
+
+    apply: Callable[[Document], Any]
+    problems: Sequence[str] = ()
+    quoted: Callable[[Any], str] = _as_json
+
+
+def parse_patch(body: bytes, content_type: str, resource: ServedResource, field_validation: str) -> Patch:
+    """Returns the patch in a body. resource: what is patched.
+
+    Raises BadRequest, RequestEntityTooLarge.
+    """
+    # kube-apiserver has this prefix for all formats but one.
+    prefix = "" if content_type == STRATEGIC_MERGE_PATCH else "error decoding patch: "
+    try:
+        patch = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"{prefix}{bodies.describe_syntax_error(error, body)}") from None
+    is_checked = field_validation != "Ignore"
+    if content_type == JSON_PATCH:
+        return _json_patch(body, patch, is_checked=is_checked)
+    is_empty = content_type == STRATEGIC_MERGE_PATCH and patch is None
+    if not (isinstance(patch, dict) or is_empty):
+        raise BadRequest(
+            f"{prefix}json: cannot unmarshal {json_type(patch)} into Go value of type "
+            "map[string]interface {}"
+        )
+    problems = problems_of.merge_patch_problems(body, patch) if is_checked else ()
+    if content_type == STRATEGIC_MERGE_PATCH:
+        return _strategic_merge_patch(body, resource, problems)
+    # Merged values become part of the document; another attempt needs a patch of its own.
+    return Patch(lambda document: merge_patch.apply(document, orjson.loads(body)), problems)
+
+
+def _json_patch(body: bytes, patch: Any, *, is_checked: bool) -> Patch:
+    try:
+        json_patch.check(patch)
+    except json_patch.TooManyOperations as error:
+        too_large = RequestEntityTooLarge(0)
+        too_large.message = str(error)
+        raise too_large from None
+    except json_patch.MalformedJsonPatch as error:
+        raise BadRequest(f"error decoding patch: {error}") from None
+
+    def apply(document: Document) -> Any:
+        try:
+            return json_patch.apply(document, orjson.loads(body))
+        except json_patch.CannotApply:
+            raise UnprocessablePatch from None
+
+    return Patch(apply, problems_of.json_patch_problems(body, patch) if is_checked else ())
+
+
+def _strategic_merge_patch(body: bytes, resource: ServedResource, problems: Sequence[str]) -> Patch:
+    def apply(document: Document) -> Document:
+        try:
+            patched = strategic_merge.apply(document, orjson.loads(body) or {}, resource.schema())
+        except strategic_merge.MalformedStrategicPatch as error:
+            raise BadRequest(str(error)) from None
+        except strategic_merge.ListOfLists:
+            raise UnprocessablePatch from None
+        except strategic_merge.CannotMerge as error:
+            raise UnmergeablePatch(str(error)) from None
+        # A strategic merge patch cannot change these.
+        patched["apiVersion"], patched["kind"] = resource.api_version, resource.kind
+        return patched
+
+    return Patch(apply, problems, quoted=lambda patched: go_text(orjson.loads(body)))
+
+
+def apply_patch(
+    patch: Patch,
+    document: Document,
+    resource: ServedResource,
+    field_validation: str,
+    before_schema: Callable[[Document], None],
+) -> Decoded:
+    """Apply a patch to a document, which may be changed, and check the result against the schema.
+
+    before_schema: rewrites in place what the schema would drop, as an empty list.
+    Raises Invalid, BadRequest, and what the patch raises.
+    """
+    patched = patch.apply(document)
+    try:
+        if not isinstance(patched, dict):
+            raise TypeMismatch(
+                f"json: cannot unmarshal {json_type(patched)} into Go value of type {resource.kind}"
+            )
+        for field, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+            if patched.get(field) != expected:
+                raise TypeMismatch(
+                    f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
+                )
+        before_schema(patched)
+        warnings = check_schema(patched, resource, field_validation, patch.problems)
+    except TypeMismatch as mismatch:
+        try:
+            quoted = patch.quoted(patched)
+        except TypeError:
+            raise BadRequest(f"the patched object is nested too deeply: {mismatch}") from None
+        error = field_errors.invalid("patch", quoted, str(mismatch))
+        raise Invalid(GroupKind("", ""), "", [error]) from None
+    require_size(patched)
+    if not isinstance(patched.get("metadata"), dict):
+        patched["metadata"] = {}
+    return Decoded(patched, warnings)

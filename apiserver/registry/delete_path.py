@@ -1,0 +1,126 @@
+"""The way of every deletion: at once, or marked first and removed when nothing holds the object any more.
+
+Source of the rules: k8s.io/apiserver, pkg/registry/generic/registry/store.go, Delete. Rows G01-G15.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from apiserver.errors import Conflict, NotFound
+from apiserver.meta.options import DeleteOptions
+from apiserver.registry import deletion, version_codec
+from apiserver.registry.object_keys import ObjectKeys
+from apiserver.registry.results import Deleted
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.transactions import Transactions
+from apiserver.registry.write_path import encoded
+from apiserver.registry.write_request import Admission
+from apiserver.vocabulary import Document
+from storage.errors import RevisionMismatch
+from storage.watch_cache import KeyVersion, WatchCache
+
+_DEFAULTS: Final = DeleteOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRequest:
+    """Everything about a deletion of one object. Built once for each object.
+
+    admission: the plugins that have a say; None if there are none.
+    """
+
+    resource: ServedResource
+    namespace: str
+    name: str
+    options: DeleteOptions = _DEFAULTS
+    admission: Admission | None = None
+
+
+class DeletePath:
+    """Deletes objects of all served resources."""
+
+    def __init__(
+        self,
+        cache: WatchCache[StoredObject],
+        transactions: Transactions,
+        keys: ObjectKeys,
+        clock: Callable[[], float],
+    ) -> None:
+        """clock: seconds since 1970."""
+        self._cache = cache
+        self._transactions = transactions
+        self._keys = keys
+        self._clock = clock
+
+    async def delete(self, request: DeleteRequest) -> Deleted:
+        """Remove the object, or mark it and leave the rest to its finalizers or its grace period.
+
+        Raises NotFound, Conflict (preconditions), what admission raises, and the storage's errors.
+        """
+        key = self._keys.of(request.resource, request.namespace, request.name)
+        current, is_fresh = None if request.options.dry_run else self._cache.get_cached(key), False
+        while True:
+            if current is None:
+                current, is_fresh = await self._cache.get(key), True
+                if current is None:
+                    raise NotFound(request.resource.group_resource, request.name)
+            try:
+                return await self._delete_once(request, key, current)
+            except (RevisionMismatch, Conflict) as error:
+                if is_fresh and isinstance(error, Conflict):
+                    raise
+                current = None
+
+    async def _delete_once(
+        self, request: DeleteRequest, key: str, current: KeyVersion[StoredObject]
+    ) -> Deleted:
+        resource, options = request.resource, request.options
+        found, revision = current.value, current.revision
+        assert found is not None
+        document = (await resource.codec.hub(found)).document()
+        deletion.check_preconditions(resource, document, options)
+        warnings = await request.admission.validate(None, document) if request.admission is not None else ()
+        uid = document["metadata"].get("uid", "")
+        marked = deletion.mark(resource, copy.deepcopy(document), options, self._clock())
+        is_removed = deletion.may_be_removed(resource, marked)
+        if marked != document:
+            value = await encoded(resource, marked)
+            if not options.dry_run:
+                revision = await self._transactions.mark(key, value, expected=revision)
+            found = StoredObject.written(key, resource.codec.stored_head, value, revision)
+            if is_removed and not options.dry_run:
+                await self._remove_marked(resource, key, marked, revision)
+        elif options.dry_run:
+            pass
+        elif is_removed:
+            await self._transactions.remove(resource, key, document, expected=revision)
+        else:
+            # Nothing changes, which only the stored object can tell.
+            await self._transactions.require(key, expected=revision)
+        return Deleted(await version_codec.view(resource.codec, found), is_removed, uid, warnings)
+
+    async def _remove_marked(
+        self, resource: ServedResource, key: str, document: Document, revision: int
+    ) -> None:
+        """Remove an object that this deletion has marked and that has nothing to wait for."""
+        uid = document["metadata"].get("uid", "")
+        while True:
+            try:
+                await self._transactions.remove(resource, key, document, expected=revision)
+            except RevisionMismatch:
+                current = await self._cache.get(key)
+                if current is None or current.value is None:
+                    return  # Somebody else removed it.
+                document = current.value.document()
+                if document["metadata"].get("uid", "") != uid or not deletion.may_be_removed(
+                    resource, document
+                ):
+                    return
+                revision = current.revision
+            else:
+                return

@@ -1,0 +1,206 @@
+"""Who owns which fields after a write: the served types as `apply` knows types. Rows B11, F16-F23."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from apiserver.apply import managed_fields
+from apiserver.apply.field_set import InvalidFieldSet
+from apiserver.apply.managed_fields import UPDATE, FieldManager, ManagedFields
+from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDefs
+from apiserver.apply.typed_value import DocumentTooDeep
+from apiserver.apply.updater import TypeVersion, Updater
+from apiserver.deviations import Deviations
+from apiserver.errors import BadRequest, UnmergeablePatch
+from apiserver.meta import timestamps
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.write_request import ManageFields
+from apiserver.schema.compile import SchemaCompiler, TypeMismatch, zero_document
+from apiserver.vocabulary import Document
+
+STATUS: Final = "status"
+SCALE: Final = "scale"
+_SET_BY_SERVER: Final = frozenset({"managedFields", "resourceVersion"})
+
+
+class _Others(Mapping[str, TypeVersion]):
+    """The other versions of a type. Each is made when it is asked for: there may be hundreds."""
+
+    def __init__(
+        self, resources: Mapping[str, ServedResource], make: Callable[[ServedResource], TypeVersion]
+    ) -> None:
+        self._resources, self._make = resources, make
+        self._made: dict[str, TypeVersion] = {}
+
+    def __getitem__(self, api_version: str) -> TypeVersion:
+        if api_version not in self._made:
+            self._made[api_version] = self._make(self._resources[api_version])
+        return self._made[api_version]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._resources)
+
+    def __len__(self) -> int:
+        return len(self._resources)
+
+
+class FieldManagers:
+    """Who owns which fields of all served types, in each of their versions.
+
+    clock: seconds since 1970.
+    """
+
+    def __init__(self, served: ServedTable, deviations: Deviations, clock: Callable[[], float]) -> None:
+        self._served = served
+        self._deviations = deviations
+        self._clock = clock
+        self._type_defs = TypeDefs(KEY_DEFAULTS)
+        # What is absent stays so: that somebody else's default changes is nobody's doing.
+        self._bare = SchemaCompiler()
+
+    def now(self, subresource: str) -> str:
+        """Who changes an object through its scale has no time in Kubernetes, since a scale has no owners."""
+        return "" if subresource == SCALE else timestamps.to_text(self._clock())
+
+    def before_schema(self, document: Document) -> None:
+        """Keep an empty `managedFields`, which the schema would drop, by an entry that says nothing.
+
+        An empty list strips all ownership in kube-apiserver (row F22).
+        """
+        if not self._deviations.empty_list_keeps_owners:
+            meta = document.get("metadata")
+            if isinstance(meta, dict) and meta.get("managedFields") == []:
+                meta["managedFields"] = [{}]
+
+    def version(self, resource: ServedResource, subresource: str) -> TypeVersion:
+        """What a path writes."""
+        # A type that is taken away takes what is kept for it with it.
+        versions: dict[str, TypeVersion] = resource.derived.setdefault(self, {})
+        if subresource not in versions:
+            versions[subresource] = self._version(resource, subresource)
+        return versions[subresource]
+
+    def _version(self, resource: ServedResource, subresource: str) -> TypeVersion:
+        others = {
+            other.api_version: other
+            for other in self._served.current.resources
+            if other.stored_group_resource == resource.stored_group_resource
+            and other.api_version != resource.api_version
+        }
+        own = self._alone(resource)
+        return TypeVersion(
+            own.api_version,
+            own.type_def,
+            own.empty,
+            reset_fields=self._reset_fields(resource, subresource),
+            other_versions=_Others(others, lambda other: self._converted(other, resource)),
+            is_custom=own.is_custom,
+        )
+
+    def _alone(self, resource: ServedResource) -> TypeVersion:
+        is_custom = not resource.definition
+        type_defs = TypeDefs() if is_custom else self._type_defs
+        document = {} if is_custom else zero_document(resource.schema())
+        document |= {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}}
+        return TypeVersion(
+            resource.api_version, type_defs.of_object(resource.schema()), document, is_custom=is_custom
+        )
+
+    def _converted(self, other: ServedResource, resource: ServedResource) -> TypeVersion:
+        own = self._alone(other)
+        return TypeVersion(
+            own.api_version,
+            own.type_def,
+            own.empty,
+            convert=self._conversion(resource, other),
+            convert_back=self._conversion(other, resource),
+        )
+
+    def _conversion(self, resource: ServedResource, other: ServedResource) -> Callable[[Document], Document]:
+        """What makes of documents of a resource those of another version.
+
+        The documents need not have passed their schema. It raises BadRequest, UnmergeablePatch.
+        """
+        check = None if resource.is_custom else self._bare.compile(resource.schema())
+
+        def convert(document: Document) -> Document:
+            document = _copied(document)
+            try:
+                if check is not None:
+                    check(document)
+            except TypeMismatch as mismatch:
+                raise UnmergeablePatch(f"failed to convert the merged object: {mismatch}") from None
+            return resource.codec.convert(document, other.codec)
+
+        return convert
+
+    def _reset_fields(self, resource: ServedResource, subresource: str) -> frozenset[str]:
+        """What a path does not write: the status has one of its own, which writes little else."""
+        if subresource == STATUS:
+            return frozenset(
+                f"f:{name}" for name in resource.schema().fields if name not in ("metadata", STATUS)
+            )
+        return frozenset({f"f:{STATUS}"}) if STATUS in resource.subresources else frozenset()
+
+    def updater(self, resource: ServedResource, subresource: str, name: str) -> ManageFields:
+        """Returns what tells the managedFields after a write that is no apply. name: of the field manager."""
+        version = self.version(resource, subresource)
+        manager = FieldManager(name, UPDATE, resource.api_version, subresource)
+        updater = Updater(version, manager, self.now(subresource))
+        codec = resource.codec
+
+        def manage_fields(new: Document, old: Document | None, sent: Any) -> Sequence[Document] | None:
+            before = old["metadata"].get("managedFields") if old is not None else None
+            new["metadata"].pop("managedFields", None)
+            fields = self._fields_before(old, None if subresource else sent, before)
+            if fields is None:  # Nobody is known to own anything, and it stays so until somebody applies.
+                return None
+            client_new, client_old = new, old
+            if codec.converts_hub and not _is_same(new, old):
+                client_new = codec.from_hub(_copied(new))
+                client_old = codec.from_hub(_copied(old)) if old is not None else None
+            try:
+                after = updater.update(client_old, client_new, fields)
+            except DocumentTooDeep as error:
+                raise BadRequest(str(error)) from None
+            if after is fields and before is not None and (sent is None or sent == before or subresource):
+                entries: Sequence[Document] = before
+                return entries
+            return managed_fields.encode(after) if after else None
+
+        return manage_fields
+
+    def _fields_before(self, old: Document | None, sent: Any, before: Any) -> ManagedFields | None:
+        """The managed fields that a write begins with. sent: by the client. before: what is stored."""
+        if old is None:
+            return {}
+        if sent is not None and sent != before:
+            if managed_fields.is_reset(sent):
+                return {} if self._deviations.reset_writer_owns else None
+            try:
+                return managed_fields.decode(sent, is_own=False) or managed_fields.decode_stored(old) or None
+            except InvalidFieldSet:
+                pass  # Who does not understand owners shall not take them away.
+        return managed_fields.decode_stored(old) or None
+
+
+def _is_same(new: Document, old: Document | None) -> bool:
+    """Has nothing changed but what the server sets? The same may look different in another version."""
+    if old is None or new["metadata"].keys() - _SET_BY_SERVER != old["metadata"].keys() - _SET_BY_SERVER:
+        return False
+    meta, old_meta = new["metadata"], old["metadata"]
+    return all(meta[key] == old_meta[key] for key in meta.keys() - _SET_BY_SERVER) and all(
+        new.get(key) == old.get(key) for key in (new.keys() | old.keys()) - {"metadata"}
+    )
+
+
+def _copied(document: Document) -> Document:
+    """One that may be changed. Raises BadRequest."""
+    try:
+        copied: Document = orjson.loads(orjson.dumps(document))
+    except TypeError:
+        raise BadRequest("the object is nested too deeply") from None
+    return copied

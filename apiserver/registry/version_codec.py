@@ -1,0 +1,149 @@
+"""Between the bytes that are stored and the documents that clients of one version work with.
+
+An object is stored in one version, its *storage version*; clients read and write it in any version that is
+served. Between the two stands the *hub* version: the one that strategies, admission plugins and allocators
+work on. Three codecs cover all resources:
+
+- `IdentityCodec`: the storage version is the client's, and so is the hub. Bytes are copied.
+- `conversion_codec.ConversionCodec`: built-in types are stored in another version, which is the hub, and
+  pure functions convert.
+- `custom_resources.version_codec.CustomResourceCodec`: custom resources are pruned, completed and converted,
+  perhaps by a webhook. The hub is the client's version, whichever is stored.
+
+Source of the division: k8s.io/apimachinery, pkg/runtime/serializer/versioning; hub as in controller-runtime.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from apiserver.registry.guard import Guard
+from apiserver.registry.stored_object import StoredObject, encode
+from apiserver.vocabulary import Document, GroupResource
+
+
+class VersionCodec(Protocol):
+    """How objects of one resource get from the store to clients of one version, and back.
+
+    stored_head: what every object begins with that is written now.
+    stored_group_resource: the resource under which the objects are stored.
+    stored_kind: the kind under which they are stored.
+    is_immediate: `cached_view` always has an answer. False where a conversion webhook may have to be asked,
+        and where what a client sees depends on a schema that may have changed since the object was stored.
+    converts_hub: the hub version is not the client's.
+    """
+
+    @property
+    def stored_head(self) -> bytes: ...
+    @property
+    def stored_group_resource(self) -> GroupResource: ...
+    @property
+    def stored_kind(self) -> str: ...
+    @property
+    def is_immediate(self) -> bool: ...
+    @property
+    def converts_hub(self) -> bool: ...
+
+    # ---- reading
+
+    def cached_view(self, stored: StoredObject) -> StoredObject | None:
+        """Returns a stored object in the client's version; itself where that is the same.
+
+        None if only `views` can tell, since a webhook has to be asked. Raises CorruptObject.
+        """
+        ...
+
+    async def views(self, objects: list[StoredObject]) -> list[StoredObject]:
+        """Returns stored objects in the client's version; other requests have their turns meanwhile.
+
+        Raises CorruptObject, and ApiError where a conversion fails.
+        """
+        ...
+
+    # ---- writing
+
+    async def hub(self, stored: StoredObject) -> StoredObject:
+        """Returns a stored object in the hub version. Raises CorruptObject, ApiError."""
+        ...
+
+    def from_hub(self, document: Document) -> Document:
+        """Returns a document of the hub version, which is taken over, in the client's version."""
+        ...
+
+    def to_hub(self, document: Document) -> Document:
+        """Returns a document of the client's version, which is taken over, in the hub version."""
+        ...
+
+    def convert(self, document: Document, other: VersionCodec) -> Document:
+        """Returns a document of the client's version, which is taken over, in another codec's of the type.
+
+        As far as that can be told without I/O: where a webhook converts, versions differ in their name alone.
+        """
+        ...
+
+    def view_of_hub(self, hub: StoredObject) -> StoredObject:
+        """Returns an object of the hub version in the client's version."""
+        ...
+
+    def is_up_to_date(self, stored: StoredObject, hub: StoredObject) -> bool:
+        """Whether writing the object back unchanged would store the bytes that are stored already."""
+        ...
+
+    async def encode(self, document: Document) -> bytes:
+        """Returns the value that is stored for a document of the hub version, which is not changed.
+
+        Raises TooDeep, and ApiError where a conversion fails.
+        """
+        ...
+
+    async def create_guard(self, name: str) -> Guard | None:
+        """Returns what must still hold when an object of this name is created. Raises ApiError if not."""
+        ...
+
+
+async def view(codec: VersionCodec, stored: StoredObject) -> StoredObject:
+    """Returns one stored object in the client's version. Raises CorruptObject, ApiError."""
+    cached = codec.cached_view(stored)
+    return cached if cached is not None else (await codec.views([stored]))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityCodec:
+    """Objects are stored as clients see them. See `VersionCodec` for what each method returns."""
+
+    stored_head: bytes
+    stored_group_resource: GroupResource
+    stored_kind: str
+    is_immediate: bool = True
+    converts_hub: bool = False
+
+    def cached_view(self, stored: StoredObject) -> StoredObject:
+        return stored
+
+    async def views(self, objects: list[StoredObject]) -> list[StoredObject]:
+        return objects
+
+    async def hub(self, stored: StoredObject) -> StoredObject:
+        return stored
+
+    def from_hub(self, document: Document) -> Document:
+        return document
+
+    def to_hub(self, document: Document) -> Document:
+        return document
+
+    def convert(self, document: Document, other: VersionCodec) -> Document:
+        return other.from_hub(self.to_hub(document))
+
+    def view_of_hub(self, hub: StoredObject) -> StoredObject:
+        return hub
+
+    def is_up_to_date(self, stored: StoredObject, hub: StoredObject) -> bool:
+        return True
+
+    async def encode(self, document: Document) -> bytes:
+        return encode(document, self.stored_head)
+
+    async def create_guard(self, name: str) -> Guard | None:
+        return None

@@ -1,0 +1,347 @@
+"""The way of every write: creates and updates by clients, subresources and controllers alike.
+
+    draft ─► mutate ─► prepare, own ─► validate ─► admit ─► allocate ─► encode ─► commit
+
+Only the first stage differs: a create brings its draft along, an update (PUT, patch, apply, scale, a
+controller's) a function that makes it of the object as it is. Admission plugins mutate and admit;
+`write_stages` prepares, tells who owns which field, and validates; allocators choose what no other object
+may have; the resource's codec encodes; `transactions` commits, if the object is still the one that the
+stages have seen. If it is not, an update begins again on the newer object.
+
+Each stage returns its warnings; a refusal carries those of the stages before it (`ApiError.warnings`).
+"""
+
+from __future__ import annotations
+
+import copy
+import secrets
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from apiserver.errors import AlreadyExists, ApiError, BadRequest, NotFound
+from apiserver.meta import names, object_meta, timestamps
+from apiserver.registry import deletion, version_codec, write_stages
+from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
+from apiserver.registry.findings import Findings
+from apiserver.registry.object_keys import ObjectKeys
+from apiserver.registry.offload import Offload
+from apiserver.registry.results import Written
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.stored_object import StoredObject, TooDeep
+from apiserver.registry.transactions import Transactions
+from apiserver.registry.uids import UidSource
+from apiserver.registry.write_request import Draft, Transform, WriteRequest
+from apiserver.vocabulary import Document
+from storage.errors import KeyExists, RevisionMismatch
+from storage.watch_cache import KeyVersion, WatchCache
+
+# How often a name is generated anew because the one before was taken. kube-apiserver: 8.
+NAME_ATTEMPTS_MAX: Final = 8
+
+
+class _Attempt(NamedTuple):
+    """One attempt at an update, up to its commit.
+
+    old, new: of the hub version. is_noop: there is nothing to write.
+    """
+
+    old: Document
+    new: Document
+    warnings: Sequence[str]
+    extra: ExtraWrites
+    is_noop: bool
+    is_removal: bool
+
+
+class WritePath:
+    """Creates and updates objects of all served resources."""
+
+    def __init__(
+        self,
+        cache: WatchCache[StoredObject],
+        transactions: Transactions,
+        keys: ObjectKeys,
+        offload: Offload,
+        clock: Callable[[], float],
+    ) -> None:
+        """clock: seconds since 1970."""
+        self._cache = cache
+        self._transactions = transactions
+        self._keys = keys
+        self._offload = offload
+        self._clock = clock
+        self._new_uid = UidSource()
+
+    # ---- create
+
+    async def create(self, request: WriteRequest, draft: Draft) -> Written:
+        """Store a new object.
+
+        Raises Invalid, AlreadyExists, what the guard and admission raise, and the storage's errors.
+        """
+        document = request.resource.codec.to_hub(draft.document)
+        warnings = [*draft.warnings]
+        try:
+            write_stages.place(request, document)
+            if request.admission is not None:
+                warnings += await request.admission.mutate(document, None)
+            meta = document["metadata"]
+            if meta.get("name") or not meta.get("generateName"):
+                created = await self._create_once(request, draft, document)
+            else:
+                created = await self._create_named(request, draft, document)
+        except ApiError as refused:
+            refused.add_warnings(warnings)
+            raise
+        return Written(created.found, [*warnings, *created.warnings])
+
+    async def _create_named(self, request: WriteRequest, draft: Draft, document: Document) -> Written:
+        """Create an object under a name that is generated, until one is free."""
+        for attempt in range(1, NAME_ATTEMPTS_MAX + 1):
+            document["metadata"]["name"] = ""
+            try:
+                return await self._create_once(request, draft, document)
+            except AlreadyExists:
+                if attempt == NAME_ATTEMPTS_MAX:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _create_once(self, request: WriteRequest, draft: Draft, document: Document) -> Written:
+        resource, now = request.resource, timestamps.to_text(self._clock())
+        meta, size = document["metadata"], _size(request)
+        object_meta.prepare_create(meta, uid=self._new_uid(), now=now, generated_suffix=_random_suffix)
+        await self._offload.run(size, write_stages.prepare_create, request, draft, document, now)
+        findings = await self._offload.run_bounded(
+            size, partial(write_stages.validate_create, request, document)
+        )
+        warnings = _warnings(resource, meta.get("name", ""), findings)
+        try:
+            if request.admission is not None:
+                warnings += await request.admission.validate(document, None)
+            found = await self._allocate_and_put(request, document)
+        except ApiError as refused:
+            refused.add_warnings(warnings)
+            raise
+        return Written(await version_codec.view(resource.codec, found), warnings)
+
+    async def _allocate_and_put(self, request: WriteRequest, document: Document) -> StoredObject:
+        name = document["metadata"]["name"]
+        key = self._keys.of(request.resource, request.namespace, name)
+        allocations = self._transactions.allocations(request.resource, key)
+        if allocations is None:
+            return await self._put_new(request, key, document, NO_EXTRA_WRITES)
+        try:
+            while True:
+                filled = copy.deepcopy(document)
+                extra = await allocations.allocate(filled, None, is_dry_run=request.options.dry_run)
+                try:
+                    return await self._put_new(request, key, filled, extra)
+                except KeyExists as error:
+                    if not await allocations.may_retry(error.key):
+                        raise
+        except AllocationRefused as refused:
+            raise write_stages.refusal(request.resource, name, [refused.error]) from None
+
+    async def _put_new(
+        self, request: WriteRequest, key: str, document: Document, extra: ExtraWrites
+    ) -> StoredObject:
+        """Raises KeyExists if something that `extra` adds is there already."""
+        resource, name = request.resource, document["metadata"]["name"]
+        guards = [
+            each for each in (request.guard, await resource.codec.create_guard(name)) if each is not None
+        ]
+        value = await encoded(resource, document)
+        if request.options.dry_run:
+            if await self._cache.get(key) is not None:
+                raise AlreadyExists(resource.group_resource, name)
+            return StoredObject.written(key, resource.codec.stored_head, value, None)
+        try:
+            revision = await self._transactions.create(resource, key, value, guards, extra)
+        except KeyExists as error:
+            if error.key != key:
+                raise
+            existing = await self._cache.get(key)
+            raise AlreadyExists(
+                resource.group_resource, name, is_terminating=_is_terminating(existing)
+            ) from None
+        return StoredObject.written(key, resource.codec.stored_head, value, revision)
+
+    # ---- update
+
+    async def update(self, request: WriteRequest, transform: Transform) -> Written:
+        """Replace the object with what `transform` makes of it, retrying until no writer races us.
+
+        An unchanged object is not written and keeps its version. One that is being deleted and has lost its
+        last finalizer is removed.
+        Raises NotFound, Conflict, Invalid, what `transform` and admission raise, and the storage's errors.
+        """
+        resource = request.resource
+        key = self._keys.of(resource, request.namespace, request.name)
+        allocations = self._transactions.allocations(resource, key)
+        # A dry run has no write that would find out that the cached copy is an old one.
+        current, is_fresh = None if request.options.dry_run else self._cache.get_cached(key), False
+        # The revision of a copy that the write would leave as it is, and the warnings of that attempt.
+        noop_at = 0
+        warnings: Sequence[str] = ()
+        while True:
+            if current is None:
+                current, is_fresh = await self._read(request, key), True
+            stored = current.value
+            assert stored is not None
+            if current.revision == noop_at:
+                return Written(await version_codec.view(resource.codec, stored), warnings, is_noop=True)
+            # To fail here says nothing of the copy's age, and a conversion may have taken long.
+            hub = await resource.codec.hub(stored)
+            try:
+                attempt = await self._attempt(request, transform, stored, hub, allocations)
+            except Exception:
+                if is_fresh:
+                    raise
+                current = None  # A stale copy may fail where the stored object passes.
+                continue
+            if attempt.is_noop:
+                if is_fresh:
+                    found = await version_codec.view(resource.codec, stored)
+                    return Written(found, attempt.warnings, is_noop=True)
+                # Only the stored object can tell that nothing changes.
+                noop_at, warnings = current.revision, attempt.warnings
+                current = None
+                continue
+            try:
+                written = await self._commit(request, key, current.revision, attempt, allocations)
+            except ApiError as refused:
+                refused.add_warnings(attempt.warnings)
+                raise
+            if written is not None:
+                return Written(await version_codec.view(resource.codec, written), attempt.warnings)
+            current = None
+
+    async def _read(self, request: WriteRequest, key: str) -> KeyVersion[StoredObject]:
+        """Raises NotFound."""
+        current = await self._cache.get(key)
+        if current is None:
+            raise NotFound(request.resource.group_resource, request.name)
+        return current
+
+    async def _attempt(
+        self,
+        request: WriteRequest,
+        transform: Transform,
+        stored: StoredObject,
+        hub: StoredObject,
+        allocations: ObjectAllocations | None,
+    ) -> _Attempt:
+        """All stages before the commit. hub: the stored object in the hub version."""
+        resource, admission = request.resource, request.admission
+        old = hub.document()
+        size = max(_size(request), size_class(len(stored.tail)))
+        draft = await self._offload.run(size, _drafted, resource, transform, hub)
+        new, warnings, extra = draft.document, [*draft.warnings], NO_EXTRA_WRITES
+        try:
+            if admission is not None:
+                warnings += await admission.mutate(new, old)
+            now = timestamps.to_text(self._clock())
+            is_unchanged = await self._offload.run(
+                size, write_stages.prepare_update, request, draft, new, old, now
+            )
+            findings = await self._offload.run_bounded(
+                size, partial(write_stages.validate_update, request, new, old, is_unchanged)
+            )
+            warnings += _warnings(resource, request.name, findings)
+            if admission is not None:
+                warnings += await admission.validate(new, old)
+            if allocations is not None:
+                extra = await _allocate(allocations, request, new, old)
+        except ApiError as refused:
+            refused.add_warnings(warnings)
+            raise
+        if allocations is not None:
+            # What was unchanged when it was validated may have been allocated something since.
+            is_unchanged = write_stages.is_same(new, old)
+        is_removal = "deletionTimestamp" in old["metadata"] and deletion.may_be_removed(resource, new)
+        is_noop = is_unchanged and not is_removal and resource.codec.is_up_to_date(stored, hub)
+        return _Attempt(old, new, warnings, extra, is_noop, is_removal)
+
+    async def _commit(
+        self,
+        request: WriteRequest,
+        key: str,
+        expected: int,
+        attempt: _Attempt,
+        allocations: ObjectAllocations | None,
+    ) -> StoredObject | None:
+        """Write what an attempt has made; None if the object is not at revision `expected` any more.
+
+        Also None if an allocation was lost to another object, and another may be had.
+        """
+        resource, new = request.resource, attempt.new
+        version = int(new["metadata"].pop("resourceVersion"))
+        value = await encoded(resource, new)
+        head = resource.codec.stored_head
+        if request.options.dry_run:
+            return StoredObject.written(key, head, value, version)
+        try:
+            if attempt.is_removal:
+                await self._transactions.remove(resource, key, attempt.old, expected=expected)
+                return StoredObject.written(key, head, value, version)
+            revision = await self._transactions.replace(
+                resource, key, value, expected=expected, extra=attempt.extra
+            )
+            return StoredObject.written(key, head, value, revision)
+        except RevisionMismatch:
+            return None
+        except KeyExists as error:
+            assert allocations is not None  # Nothing else of an update creates a key.
+            try:
+                await allocations.may_retry(error.key)
+            except AllocationRefused as refused:
+                raise write_stages.refusal(resource, request.name, [refused.error]) from None
+            return None
+
+
+def _size(request: WriteRequest) -> SizeClass:
+    return SizeClass.LARGE if request.resource.strategy.is_costly else request.size
+
+
+def _drafted(resource: ServedResource, transform: Transform, hub: StoredObject) -> Draft:
+    """What is to be stored in place of an object, both in the hub version."""
+    codec = resource.codec
+    draft = transform(codec.view_of_hub(hub))
+    return draft._replace(document=codec.to_hub(draft.document)) if codec.converts_hub else draft
+
+
+async def _allocate(
+    allocations: ObjectAllocations, request: WriteRequest, new: Document, old: Document
+) -> ExtraWrites:
+    """Returns what the update of an object adds to its transaction. Raises Invalid."""
+    try:
+        return await allocations.allocate(new, old, is_dry_run=request.options.dry_run)
+    except AllocationRefused as refused:
+        raise write_stages.refusal(request.resource, request.name, [refused.error]) from None
+
+
+def _warnings(resource: ServedResource, name: str, findings: Findings) -> list[str]:
+    """Raises Invalid if something is wrong."""
+    if findings.errors:
+        raise write_stages.refusal(resource, name, findings.errors)
+    return [*findings.warnings]
+
+
+async def encoded(resource: ServedResource, document: Document) -> bytes:
+    """What is stored for a document. Raises BadRequest, and what a conversion raises."""
+    try:
+        return await resource.codec.encode(document)
+    except TooDeep:
+        raise BadRequest("the object is nested too deeply to be stored") from None
+
+
+def _random_suffix() -> str:
+    return "".join(secrets.choice(names.GENERATED_ALPHABET) for _ in range(names.GENERATED_SUFFIX_LENGTH))
+
+
+def _is_terminating(version: KeyVersion[StoredObject] | None) -> bool:
+    if version is None or version.value is None:
+        return False
+    return "deletionTimestamp" in version.value.document()["metadata"]

@@ -1,0 +1,83 @@
+"""A write as the registry is asked for it: who writes where, and what the new object is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+from apiserver.meta.options import WriteOptions
+from apiserver.registry.guard import Guard
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.strategy import UpdateStrategy
+from apiserver.vocabulary import Document, UserInfo
+
+# (new, old, the managedFields that the client sent) -> the managedFields of the new object; None for none.
+# `new` and `old` are of the hub version, and `old` is None for a new object.
+ManageFields = Callable[[Document, Document | None, Any], Sequence[Document] | None]
+
+
+class Admission(Protocol):
+    """The admission plugins that a write concerns. Documents are of the hub version; old: None for a create.
+
+    Both return warnings for the client, and raise ApiError to refuse the write.
+    """
+
+    async def mutate(self, new: Document, old: Document | None) -> Sequence[str]:
+        """Change what is about to be written."""
+        ...
+
+    async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+        """Look at what is about to be written; new: None for a delete."""
+        ...
+
+
+class Draft(NamedTuple):
+    """A new object as a client wants it, or a function of the server's makes it.
+
+    document: of the client's version; it has passed the schema, and whoever gets the draft may change it.
+    warnings: what the client should know of how it was made.
+    managed_fields: who owns its fields, where making it has decided that (an apply); else None.
+    """
+
+    document: Document
+    warnings: Sequence[str] = ()
+    managed_fields: Sequence[Document] | None = None
+
+
+# The object as it is, in the client's version -> what it is to become. It may run again on a newer object.
+# A resourceVersion in the new document must be the object's, or be absent.
+Transform = Callable[[StoredObject], Draft]
+
+
+_DEFAULTS: Final = WriteOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest:
+    """Everything about a write but its object. Built once for each call.
+
+    name: of the object; empty for a create that leaves it to the object, or to the server.
+    update: the rules of the endpoint that is written to; None for the resource's own.
+    checks_uid: the new document's uid is a precondition rather than a change (PUT, apply).
+    user: who writes; None for the server itself.
+    admission: the plugins that have a say; None if there are none.
+    manage_fields: tells who owns which fields; without it owners stay as they are, and nobody owns anything
+        of a new object.
+    size: of what the client has sent.
+    guard: a condition of a create beside that the object is new.
+    """
+
+    resource: ServedResource
+    namespace: str
+    name: str = ""
+    options: WriteOptions = _DEFAULTS
+    update: UpdateStrategy | None = None
+    checks_uid: bool = False
+    user: UserInfo | None = None
+    admission: Admission | None = None
+    manage_fields: ManageFields | None = None
+    size: SizeClass = SizeClass.SMALL
+    guard: Guard | None = None

@@ -1,0 +1,86 @@
+"""The chain of admission plugins: whom it calls, in what order, and what becomes of their warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation, Plugin
+from apiserver.errors import Forbidden
+from apiserver.vocabulary import Document, GroupResource, UserInfo
+from tests.support.in_process import resource
+
+CONFIG_MAPS: Final = resource("configmaps", "")
+
+
+class Recorder(Plugin):
+    """Handles one operation, notes its calls, warns, and may refuse."""
+
+    def __init__(self, name: str, calls: list[str], operation: Operation, *, refuses: bool = False) -> None:
+        self.name = name
+        self._calls, self._operation, self._refuses = calls, operation, refuses
+        self.times_asked_whether = 0
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        self.times_asked_whether += 1
+        return operation is self._operation
+
+    async def mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str]:
+        self._calls.append(self.name)
+        if self._refuses:
+            raise Forbidden("refused")
+        return [f"from {self.name}"]
+
+
+def attributes(operation: Operation = Operation.CREATE) -> AdmissionAttributes:
+    return AdmissionAttributes(operation, CONFIG_MAPS, "default", "a", UserInfo("alice"))
+
+
+async def test_the_plugins_that_handle_a_write_are_called_in_their_order() -> None:
+    calls: list[str] = []
+    first, other, last = (
+        Recorder(name, calls, operation)
+        for name, operation in (
+            ("first", Operation.CREATE),
+            ("other", Operation.UPDATE),
+            ("last", Operation.CREATE),
+        )
+    )
+    admission = AdmissionChain([first, other, last]).admission_for(attributes())
+    assert admission is not None
+    assert await admission.mutate({}, None) == ["from first", "from last"]
+    assert calls == ["first", "last"]
+    assert await admission.validate({}, None) == []
+
+
+def test_a_write_that_no_plugin_handles_has_no_admission() -> None:
+    chain = AdmissionChain([Recorder("a", [], Operation.CREATE)])
+    assert chain.admission_for(attributes(Operation.DELETE)) is None
+
+
+def test_a_plugin_is_asked_once_whether_it_handles_such_writes() -> None:
+    plugin = Recorder("a", [], Operation.CREATE)
+    chain = AdmissionChain([plugin])
+    for name in ("a", "b"):
+        assert chain.admission_for(attributes()._replace(name=name)) is not None
+    assert plugin.times_asked_whether == 1
+
+
+async def test_a_refusal_carries_the_warnings_of_earlier_plugins_and_ends_the_chain() -> None:
+    calls: list[str] = []
+    admission = AdmissionChain(
+        [
+            Recorder("first", calls, Operation.CREATE),
+            Recorder("refusing", calls, Operation.CREATE, refuses=True),
+            Recorder("last", calls, Operation.CREATE),
+        ]
+    ).admission_for(attributes())
+    assert admission is not None
+    with pytest.raises(Forbidden) as refused:
+        await admission.mutate({}, None)
+    assert refused.value.warnings == ["from first"]
+    assert calls == ["first", "refusing"]

@@ -1,0 +1,350 @@
+"""The way of every write: its stages, their warnings, and what a lost race does. Rows J07, L01, L02."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pytest
+
+from apiserver.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServiceUnavailable,
+)
+from apiserver.meta.options import DeleteOptions, WriteOptions
+from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.size_class import SizeClass
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.version_codec import IdentityCodec
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
+from storage.embedded import EmbeddedStore
+from storage.watch_cache import KeyVersion, WatchCache
+from tests.support.in_process import resource, server
+
+CONFIG_MAPS: Final = resource("configmaps", "")
+NAMESPACE: Final = "default"
+REQUEST: Final = WriteRequest(resource=CONFIG_MAPS, namespace=NAMESPACE, name="a")
+FINALIZER: Final = "example.com/hold"
+
+
+def config_map(**data: str) -> Document:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}
+
+
+def changed(found: StoredObject, **data: str) -> Document:
+    return {**found.document(), "data": data}
+
+
+class Plugins:
+    """Admission that warns at both stages, notes what it was asked, and may refuse."""
+
+    def __init__(self, refuses: str = "") -> None:
+        self.refuses = refuses
+        self.asked: list[tuple[str, bool]] = []
+
+    async def mutate(self, new: Document, old: Document | None) -> Sequence[str]:
+        self.asked.append(("mutate", old is None))
+        new.setdefault("data", {})["mutated"] = "yes"
+        return self._answer("mutate")
+
+    async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+        self.asked.append(("validate", old is None))
+        return self._answer("validate")
+
+    def _answer(self, stage: str) -> Sequence[str]:
+        if self.refuses == stage:
+            raise Forbidden("refused")
+        return [f"from {stage}"]
+
+
+# ---- create
+
+
+async def test_a_create_goes_through_all_stages_and_tells_their_warnings_in_order(registry: Registry) -> None:
+    plugins = Plugins()
+    request = replace(REQUEST, admission=plugins)
+    written = await registry.create(request, Draft(config_map(a="1"), ["from the draft"]))
+    assert written.warnings == ["from the draft", "from mutate", "from validate"]
+    assert plugins.asked == [("mutate", True), ("validate", True)]
+    assert written.found.document()["data"] == {"a": "1", "mutated": "yes"}
+    stored = await registry.get(CONFIG_MAPS, NAMESPACE, "a")
+    assert stored.json == written.found.json
+
+
+REFUSALS = {
+    "by a mutating plugin": ("mutate", ["from the draft"]),
+    "by a validating plugin": ("validate", ["from the draft", "from mutate"]),
+}
+
+
+@pytest.mark.parametrize(("stage", "warnings"), REFUSALS.values(), ids=REFUSALS)
+async def test_a_refusal_carries_the_warnings_of_the_stages_before_it(
+    registry: Registry, stage: str, warnings: list[str]
+) -> None:
+    request = replace(REQUEST, admission=Plugins(stage))
+    with pytest.raises(Forbidden) as refused:
+        await registry.create(request, Draft(config_map(), ["from the draft"]))
+    assert refused.value.warnings == warnings
+    with pytest.raises(NotFound):
+        await registry.get(CONFIG_MAPS, NAMESPACE, "a")
+
+
+async def test_what_is_wrong_with_an_object_is_told_before_validating_plugins_are_asked(
+    registry: Registry,
+) -> None:
+    plugins = Plugins()
+    wrong = {**config_map(), "data": {"not a key!": "1"}}
+    with pytest.raises(Invalid):
+        await registry.create(replace(REQUEST, admission=plugins), Draft(wrong))
+    assert plugins.asked == [("mutate", True)]
+
+
+async def test_a_name_that_is_taken_is_told(registry: Registry) -> None:
+    await registry.create(REQUEST, Draft(config_map()))
+    with pytest.raises(AlreadyExists):
+        await registry.create(REQUEST, Draft(config_map()))
+
+
+@pytest.mark.parametrize("size", SizeClass)
+async def test_a_write_is_the_same_wherever_its_stages_run(registry: Registry, size: SizeClass) -> None:
+    request = replace(REQUEST, size=size)
+    await registry.create(request, Draft(config_map(a="1")))
+    written = await registry.update(request, lambda found: Draft(changed(found, a="2")))
+    assert written.found.document()["data"] == {"a": "2"}
+
+
+async def test_a_dry_run_stores_nothing(registry: Registry) -> None:
+    """Row J07."""
+    dry_run = replace(REQUEST, options=WriteOptions(dry_run=True))
+    written = await registry.create(dry_run, Draft(config_map(a="1")))
+    assert "resourceVersion" not in written.found.document()["metadata"]
+    with pytest.raises(NotFound):
+        await registry.get(CONFIG_MAPS, NAMESPACE, "a")
+    created = await registry.create(REQUEST, Draft(config_map(a="1")))
+    updated = await registry.update(dry_run, lambda found: Draft(changed(found, a="2")))
+    assert updated.found.document()["data"] == {"a": "2"}
+    assert (await registry.get(CONFIG_MAPS, NAMESPACE, "a")).json == created.found.json
+
+
+# ---- who owns what
+
+OWNERS: Final = [{"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"}]
+
+
+async def test_a_draft_that_knows_the_owners_of_its_fields_decides_them(registry: Registry) -> None:
+    def others(new: Document, old: Document | None, sent: Any) -> Sequence[Document] | None:
+        raise AssertionError("the draft has decided")
+
+    request = replace(REQUEST, manage_fields=others)
+    created = await registry.create(request, Draft(config_map(), managed_fields=OWNERS))
+    assert created.found.document()["metadata"]["managedFields"] == OWNERS
+    emptied = await registry.update(request, lambda found: Draft(found.document(), managed_fields=[]))
+    assert "managedFields" not in emptied.found.document()["metadata"]
+
+
+async def test_owners_are_told_what_the_client_has_sent_of_them(registry: Registry) -> None:
+    asked: list[tuple[bool, Any]] = []
+
+    def manage_fields(new: Document, old: Document | None, sent: Any) -> Sequence[Document] | None:
+        asked.append((old is None, sent))
+        return OWNERS
+
+    request = replace(REQUEST, manage_fields=manage_fields)
+    await registry.create(request, Draft(config_map()))
+
+    def transform(found: StoredObject) -> Draft:
+        document = changed(found, a="2")
+        document["metadata"]["managedFields"] = []
+        return Draft(document)
+
+    updated = await registry.update(request, transform)
+    assert asked == [(True, None), (False, [])]
+    assert updated.found.document()["metadata"]["managedFields"] == OWNERS
+
+
+async def test_without_a_field_manager_owners_stay(registry: Registry) -> None:
+    await registry.create(REQUEST, Draft(config_map(), managed_fields=OWNERS))
+    updated = await registry.update(REQUEST, lambda found: Draft(changed(found, a="2")))
+    assert updated.found.document()["metadata"]["managedFields"] == OWNERS
+
+
+# ---- update
+
+
+async def test_an_update_that_changes_nothing_is_not_written(registry: Registry) -> None:
+    """Row L02. Also where it names no version, and whatever the order of its fields."""
+    created = await registry.create(REQUEST, Draft(config_map(a="1", b="2")))
+
+    def same(found: StoredObject) -> Draft:
+        document = changed(found, b="2", a="1")
+        del document["metadata"]["resourceVersion"]
+        return Draft(document, ["nothing new"])
+
+    written = await registry.update(REQUEST, same)
+    assert written.is_noop
+    assert written.warnings == ["nothing new"]
+    assert written.found.json == created.found.json
+
+
+async def test_an_update_that_is_overtaken_begins_again_on_the_newer_object(
+    store: EmbeddedStore,
+) -> None:
+    """Row L01. Warnings are those of the attempt that was written."""
+    async with server(store) as one, server(store) as other:
+        await one.create(REQUEST, Draft(config_map(seen="0")))
+        seen: list[str] = []
+
+        class Overtake(Plugins):
+            async def mutate(self, new: Document, old: Document | None) -> Sequence[str]:
+                if len(seen) == 1:
+                    await other.update(REQUEST, lambda found: Draft(changed(found, seen="1")))
+                return [f"attempt {len(seen)}"]
+
+            async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+                return ()
+
+        def transform(found: StoredObject) -> Draft:
+            seen.append(found.document()["data"]["seen"])
+            return Draft(changed(found, seen=f"{seen[-1]} and mine"))
+
+        written = await one.update(replace(REQUEST, admission=Overtake()), transform)
+        assert seen == ["0", "1"]
+        assert written.found.document()["data"] == {"seen": "1 and mine"}
+        assert written.warnings == ["attempt 2"]
+
+
+class LaggingCache(WatchCache[StoredObject]):
+    """Answers with an old version, once, to whoever takes what is cached."""
+
+    old: KeyVersion[StoredObject] | None = None
+
+    def get_cached(self, key: str) -> KeyVersion[StoredObject] | None:
+        old, self.old = self.old, None
+        return old or super().get_cached(key)
+
+
+async def test_a_failure_on_an_old_copy_is_not_told_before_the_stored_object_was_looked_at(
+    store: EmbeddedStore,
+) -> None:
+    async with server(store, LaggingCache) as registry:
+        cache = registry.cache
+        assert isinstance(cache, LaggingCache)
+        await registry.create(REQUEST, Draft(config_map(state="locked")))
+        key = registry.key(CONFIG_MAPS, NAMESPACE, "a")
+        old = await cache.get(key)
+        await registry.update(REQUEST, lambda found: Draft(changed(found, state="open")))
+        cache.old = old
+        seen: list[str] = []
+
+        def transform(found: StoredObject) -> Draft:
+            seen.append(found.document()["data"]["state"])
+            if seen[-1] == "locked":
+                raise Conflict(CONFIG_MAPS.group_resource, "a")
+            return Draft(changed(found, state="used"))
+
+        written = await registry.update(REQUEST, transform)
+        assert seen == ["locked", "open"]
+        assert written.found.document()["data"] == {"state": "used"}
+
+
+@dataclass(frozen=True)
+class FailingCodec(IdentityCodec):
+    """Fails to convert, as a webhook may.
+
+    fails: the method that does. calls: those that have failed.
+    """
+
+    fails: str = ""
+    calls: list[str] = field(default_factory=list)
+
+    async def hub(self, stored: StoredObject) -> StoredObject:
+        self._call("hub")
+        return stored
+
+    async def encode(self, document: Document) -> bytes:
+        self._call("encode")
+        return await super().encode(document)
+
+    def _call(self, method: str) -> None:
+        if method == self.fails:
+            self.calls.append(method)
+            raise ServiceUnavailable("no answer")
+
+
+def failing(method: str) -> tuple[FailingCodec, WriteRequest]:
+    """Returns a codec that fails, and a request to write an object with it."""
+    codec = FailingCodec(CONFIG_MAPS.head, CONFIG_MAPS.group_resource, CONFIG_MAPS.kind, fails=method)
+    return codec, replace(REQUEST, resource=replace(CONFIG_MAPS, version_codec=codec))
+
+
+async def test_an_object_that_cannot_be_converted_is_not_converted_again(registry: Registry) -> None:
+    """To wait twice for a webhook would take longer than the client does."""
+    await registry.create(REQUEST, Draft(config_map()))
+    codec, request = failing("hub")
+    with pytest.raises(ServiceUnavailable):
+        await registry.update(request, lambda found: Draft(found.document()))
+    assert codec.calls == ["hub"]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_write_that_cannot_be_encoded_carries_all_warnings(registry: Registry, is_new: bool) -> None:
+    _, request = failing("encode")
+    request = replace(request, admission=Plugins())
+    if is_new:
+        write = registry.create(request, Draft(config_map(a="1"), ["from the draft"]))
+    else:
+        await registry.create(REQUEST, Draft(config_map()))
+        write = registry.update(request, lambda found: Draft(found.document(), ["from the draft"]))
+    with pytest.raises(ServiceUnavailable) as refused:
+        await write
+    assert refused.value.warnings == ["from the draft", "from mutate", "from validate"]
+
+
+async def test_an_object_that_is_deleted_goes_with_its_last_finalizer(registry: Registry) -> None:
+    """Row G02."""
+    document = config_map()
+    document["metadata"]["finalizers"] = [FINALIZER]
+    await registry.create(REQUEST, Draft(document))
+    marked = await registry.delete(DeleteRequest(CONFIG_MAPS, NAMESPACE, "a", DeleteOptions()))
+    assert not marked.is_removed
+
+    def without_finalizers(found: StoredObject) -> Draft:
+        document = found.document()
+        del document["metadata"]["finalizers"]
+        return Draft(document)
+
+    await registry.update(REQUEST, without_finalizers)
+    with pytest.raises(NotFound):
+        await registry.get(CONFIG_MAPS, NAMESPACE, "a")
+
+
+async def test_a_uid_is_a_precondition_only_where_it_is_asked_for(registry: Registry) -> None:
+    await registry.create(REQUEST, Draft(config_map()))
+
+    def with_other_uid(found: StoredObject) -> Draft:
+        document = changed(found, a="2")
+        document["metadata"]["uid"] = "another"
+        return Draft(document)
+
+    with pytest.raises(Conflict, match="UID in precondition: another"):
+        await registry.update(replace(REQUEST, checks_uid=True), with_other_uid)
+    with pytest.raises(Invalid, match=r"metadata\.uid"):
+        await registry.update(REQUEST, with_other_uid)
+
+
+async def test_plugins_may_refuse_a_deletion(registry: Registry) -> None:
+    await registry.create(REQUEST, Draft(config_map()))
+    refusing = DeleteRequest(CONFIG_MAPS, NAMESPACE, "a", admission=Plugins("validate"))
+    with pytest.raises(ApiError, match="refused"):
+        await registry.delete(refusing)
+    deleted = await registry.delete(replace(refusing, admission=Plugins()))
+    assert deleted.is_removed
+    assert deleted.warnings == ["from validate"]
