@@ -1,12 +1,13 @@
-"""What clients build on, checked on recorded histories: of runs in peace, and of runs with faults.
+"""The guarantees that clients rely on, checked on recorded histories of runs with and without faults.
 
-A `recorder` lets writers, readers and watchers, each a client of its own, work against real servers and
-writes down what they sent and what came back, as a `history`. The `checkers`, pure functions, say what of
-it must not have been. What the state was at each revision they take from the `timeline`, which is made of
-the writes alone, and of what anybody saw of those whose answer was lost.
+A `recorder` runs writers, readers and watchers, each a client of its own, against real servers, and records
+what they sent and what came back as a `history`. The `checkers`, pure functions, return what in it breaks a
+guarantee. They know the state at each revision from the `timeline`, which is made of the writes, and of what
+any client observed of the writes whose answer was lost.
 
-All clients use one namespace, made for the run. Every write makes a value that no other makes, and every
-update and deletion names the version it is meant for, so that a history tells which write made what.
+All clients use one namespace, created for the run. Every write has a value that no other has, and every
+update and deletion names the version it replaces, so that a history shows which write made what.
 
-`faults` kills, stops, fills and cuts things while a recording runs: `python -m tests.guarantees.faults`.
+`faults` kills processes, fills disks and cuts connections while a recording runs:
+`python -m tests.guarantees.faults`.
 """

@@ -1,4 +1,4 @@
-"""One checker for each guarantee: what in a history breaks it, in words. None looks at anything else.
+"""One checker for each guarantee, which yields what in a history breaks it, in words.
 
 Sources: https://kubernetes.io/docs/reference/using-api/api-concepts/ (resource versions, watches);
 https://etcd.io/docs/v3.5/learning/api_guarantees/, whose words the names are: ordered, unique, reliable,
@@ -18,11 +18,11 @@ from tests.guarantees.history import (
     Event,
     EventType,
     History,
-    Kind,
     NoAnswer,
+    Observation,
     Outcome,
     Read,
-    Seen,
+    ReadKind,
     Verb,
     Watch,
     Write,
@@ -34,7 +34,7 @@ Checker = Callable[[History, Timeline], Iterable[str]]
 
 
 def check(history: History) -> dict[str, list[str]]:
-    """What is wrong, by the guarantee that it breaks."""
+    """Returns the problems of a history by the guarantee that they break."""
     timeline = Timeline(history)
     found = {name: list(checker(history, timeline)) for name, checker in CHECKERS.items()}
     return {name: problems for name, problems in found.items() if problems}
@@ -44,26 +44,26 @@ def check(history: History) -> dict[str, list[str]]:
 
 
 def durable(history: History, timeline: Timeline) -> Iterable[str]:
-    """An answered write stays until one that knows it replaces it, and what was refused never happens.
+    """An answered write stays until one that names its version replaces it, and no refused write happens.
 
-    No revision is used twice or out of order, and all who see a write see it alike.
+    No revision is used twice or out of order, and all clients observe the same content of a write.
     """
     return timeline.problems
 
 
 def answered(history: History, timeline: Timeline) -> Iterator[str]:
-    """Every request ends in time: with what was asked for, or with a Status that says why not."""
+    """Every request ends in time: with a success, or with a Status that gives the reason."""
     for answer in history.answers:
         where = f"{answer.request}: {answer.status or answer.cut} {answer.message}"
         if answer.cut is NoAnswer.HUNG:
             yield f"{where}: no answer in {answer.ended - answer.began:.1f} s"
         elif answer.cut is None and answer.status not in _STATUSES:
-            yield f"{where}: no status that a client can expect"
+            yield f"{where}: not a status that a client can expect"
         elif answer.status >= 400 and not answer.is_status:
             yield f"{where}: no Status"
 
 
-# 404 and 409 tell of the state, 410 of the history; the others ask to try again.
+# 404 and 409 are about the state, 410 about compaction; after the others a client retries.
 _STATUSES: Final = (200, 201, 404, 409, 410, 429, 500, 503, 504)
 
 
@@ -71,7 +71,7 @@ _STATUSES: Final = (200, 201, 404, 409, 410, 429, 500, 503, 504)
 
 
 def ordered(history: History, timeline: Timeline) -> Iterator[str]:
-    """Revisions rise from each event to the next, and all are above where the watch began."""
+    """Revisions rise from each event to the next, and all are above the start of the watch."""
     for watch in history.watches:
         revision = watch.start
         for event in watch.changes:
@@ -81,18 +81,18 @@ def ordered(history: History, timeline: Timeline) -> Iterator[str]:
 
 
 def unique(history: History, timeline: Timeline) -> Iterator[str]:
-    """No event comes twice, and none again that was before the start."""
+    """No event comes twice, and none from before the start."""
     for watch in history.watches:
         counts = Counter(event.revision for event in watch.changes)
         yield from (
             f"{_name(watch)}: {count} events at {revision}" for revision, count in counts.items() if count > 1
         )
         if watch.start in counts:
-            yield f"{_name(watch)}: the event at {watch.start}, which was known, comes again"
+            yield f"{_name(watch)}: the event at {watch.start}, which the client had, comes again"
 
 
 def atomic(history: History, timeline: Timeline) -> Iterator[str]:
-    """The object in an event is what was written at its revision, whole; of a deletion, what was before."""
+    """The object in an event is all of what was written at its revision; in a deletion, the last version."""
     for watch in history.watches:
         for event in watch.changes:
             assert event.state is not None
@@ -101,27 +101,29 @@ def atomic(history: History, timeline: Timeline) -> Iterator[str]:
                 if before != event.state:
                     yield f"{_name(watch)}: {_text(event)}, and {before} was there before"
             else:
-                written = {seen.state for seen in timeline.possible(event.state.name, event.revision) if seen}
+                written = {
+                    seen.state for seen in timeline.possible_at(event.state.name, event.revision) if seen
+                }
                 revision = timeline.revisions.get(event.state.value)
                 if revision != event.revision or event.state not in written:
                     yield f"{_name(watch)}: {_text(event)}, and it was written at {revision} as {written}"
 
 
 def reliable(history: History, timeline: Timeline) -> Iterator[str]:
-    """Every change between start and last revision is there, as the selector makes it look, and no other."""
+    """A watch sends every event of its selection between its start and its last revision, and no other."""
     for watch in history.watches:
-        yield from _gaps(watch, timeline)
+        yield from _missed_events(watch, timeline)
 
 
 def resumable(history: History, timeline: Timeline) -> Iterator[str]:
-    """A watch resumed at the last revision seen goes on as if it had never ended."""
+    """A watch resumed at the last revision received goes on as if it had never ended."""
     last: dict[str, Watch] = {}
     for watch in history.watches:
         joined = watch
         if watch.resumes:
             before = last[watch.client]
             if watch.start != before.last:
-                yield f"{_name(watch)}: the watch before ended at {before.last}"
+                yield f"{_name(watch)}: the previous watch ended at {before.last}"
             joined = Watch(
                 watch.client,
                 watch.selector,
@@ -132,12 +134,12 @@ def resumable(history: History, timeline: Timeline) -> Iterator[str]:
             for earlier, later in itertools.pairwise(joined.changes):
                 if later.revision <= earlier.revision:
                     yield f"{_name(joined)}: {_text(later)} after {_text(earlier)}"
-            yield from _gaps(joined, timeline)
+            yield from _missed_events(joined, timeline)
         last[watch.client] = joined
 
 
 def bookmarkable(history: History, timeline: Timeline) -> Iterator[str]:
-    """A bookmark says truly that all up to it has been sent: to resume there misses nothing."""
+    """All events up to a bookmark have been sent before it, so that a watch resumed there misses none."""
     for watch in history.watches:
         for number, event in enumerate(watch.events):
             if event.type is EventType.BOOKMARK:
@@ -156,10 +158,10 @@ def bookmarkable(history: History, timeline: Timeline) -> Iterator[str]:
                 until = Watch(
                     watch.client, watch.selector, watch.start, events=before, reaches=event.revision
                 )
-                yield from _gaps(until, timeline)
+                yield from _missed_events(until, timeline)
 
 
-def _gaps(watch: Watch, timeline: Timeline) -> Iterator[str]:
+def _missed_events(watch: Watch, timeline: Timeline) -> Iterator[str]:
     reached = max(watch.last, watch.reaches)
     transitions = timeline.transitions(watch.selector)
     came: dict[tuple[str, EventType, str], list[int]] = defaultdict(list)
@@ -176,38 +178,38 @@ def _gaps(watch: Watch, timeline: Timeline) -> Iterator[str]:
         ):
             yield f"{_name(watch)}: missed {_change(change)}, and reached {reached}"
     for (_, kind, value), revisions in came.items():
-        yield f"{_name(watch)}: {kind} {value!r} at {revisions} is no change of the selection"
+        yield f"{_name(watch)}: {kind} {value!r} at {revisions} is not an event of the selection"
 
 
 # ---- reads
 
 
 def recent(history: History, timeline: Timeline) -> Iterator[str]:
-    """A Most Recent list is at no revision below one that anybody had been told before it began."""
-    told: list[tuple[float, int]] = [
+    """A Most Recent list is not at a lower revision than any client had received before it began."""
+    known: list[tuple[float, int]] = [
         (write.ended, write.revision) for write in history.writes if write.outcome is Outcome.ANSWERED
     ]
-    told += [
+    known += [
         (read.ended, max([read.revision, *(item.revision for item in read.items)])) for read in history.reads
     ]
-    told.sort()
-    ends = [ended for ended, _ in told]
-    highest = list(itertools.accumulate((revision for _, revision in told), max))
+    known.sort()
+    ends = [ended for ended, _ in known]
+    highest = list(itertools.accumulate((revision for _, revision in known), max))
     for read in history.reads:
-        known = bisect.bisect_left(ends, read.began)
-        if read.kind is Kind.MOST_RECENT and known and read.revision < highest[known - 1]:
-            yield f"{_read(read)}, and {highest[known - 1]} had been told before"
+        index = bisect.bisect_left(ends, read.began)
+        if read.kind is ReadKind.MOST_RECENT and index and read.revision < highest[index - 1]:
+            yield f"{_read(read)}, and {highest[index - 1]} was known before"
 
 
 def linearizable(history: History, timeline: Timeline) -> Iterator[str]:
-    """Reads and writes of each object, whoever made them, are those of one register."""
+    """The reads and writes of each object by all clients are linearizable."""
     by_name: dict[str, list[Operation]] = defaultdict(list)
     for write in history.writes:
         operation = _operation(write, timeline)
         if operation is not None:
             by_name[write.name].append(operation)
     for read in history.reads:
-        if read.kind is Kind.GET:
+        if read.kind is ReadKind.GET:
             value = read.items[0].state.value if read.items else None
             text = f"{read.client} reads {value!r}"
             by_name[read.name].append(Operation(text, read.began, read.ended, _sees(value)))
@@ -218,7 +220,7 @@ def linearizable(history: History, timeline: Timeline) -> Iterator[str]:
 
 
 def _operation(write: Write, timeline: Timeline) -> Operation | None:
-    """The write as it acts on the register; None for one that tells nothing."""
+    """The write as an operation on a register; None for one that proves nothing."""
     new = write.state.value if write.state else None
     old = timeline.value_at(write.name, write.expected) if write.expected else None
     text = f"{write.client}: {write.verb} {old!r} to {new!r} {write.outcome} {write.status}"
@@ -249,30 +251,30 @@ def _refuses(write: Write, old: Value) -> Step:
 
 
 def not_older(history: History, timeline: Timeline) -> Iterator[str]:
-    """A read that asked for a revision at least is not below it."""
+    """A read with a minimum revision is not below it."""
     for read in history.reads:
-        if read.kind is Kind.NOT_OLDER_THAN and read.revision < read.at:
+        if read.kind is ReadKind.NOT_OLDER_THAN and read.revision < read.at:
             yield _read(read)
 
 
 def exact(history: History, timeline: Timeline) -> Iterator[str]:
-    """A read at a revision is at that, and shows the state that the writes up to it have left."""
+    """A read at an exact revision is at that, and returns the state after the writes up to it."""
     for read in history.reads:
-        if read.kind is Kind.EXACT:
+        if read.kind is ReadKind.EXACT:
             if read.revision != read.at:
                 yield _read(read)
             yield from _differences(read, timeline)
 
 
 def consistent(history: History, timeline: Timeline) -> Iterator[str]:
-    """Any list, however it was asked for, shows the state at its own revision."""
+    """Every list, of any kind, returns the state at its own revision."""
     for read in history.reads:
-        if read.kind not in (Kind.GET, Kind.EXACT) and not read.pages:
+        if read.kind not in (ReadKind.GET, ReadKind.EXACT) and not read.pages:
             yield from _differences(read, timeline)
 
 
 def paged(history: History, timeline: Timeline) -> Iterator[str]:
-    """The pages of a list are of one revision, hold each object once, in order, and together all."""
+    """The pages of a list are of one revision, and together hold each object once, in order."""
     for read in history.reads:
         if read.pages:
             names = [item.state.name for item in read.items]
@@ -290,13 +292,13 @@ def _differences(read: Read, timeline: Timeline) -> Iterator[str]:
     for name in {*timeline.names, *found}:
         possible = {
             seen if seen and read.selector.selects(seen.state) else None
-            for seen in timeline.possible(name, read.revision)
+            for seen in timeline.possible_at(name, read.revision)
         }
         if found.get(name) not in possible:
             yield f"{_read(read)}: {_seen(found.get(name))}, and it was {' or '.join(map(_seen, possible))}"
 
 
-# ---- words
+# ---- texts of problems
 
 
 def _name(watch: Watch) -> str:
@@ -317,7 +319,7 @@ def _read(read: Read) -> str:
     return f"{read.client}, {read.kind}{asked} from {read.began:.4f}, is at {read.revision}"
 
 
-def _seen(seen: Seen | None) -> str:
+def _seen(seen: Observation | None) -> str:
     return f"{seen.state.name} {seen.state.value!r} at {seen.revision}" if seen else "nothing"
 
 
@@ -340,5 +342,5 @@ CHECKERS: Final[dict[str, Checker]] = {
         paged,
     )
 }
-# Those that say of events that they did not come.
+# The checkers that report events that were not sent.
 MISSED_EVENT_CHECKERS: Final = ("reliable", "resumable", "bookmarkable")

@@ -1,10 +1,10 @@
-"""`python -m tests.guarantees.faults [--fault NAME] [--times N]`: break things under load, and count.
+"""`python -m tests.guarantees.faults [--fault NAME] [--times N]`: inject faults under load, and count.
 
 For every fault: how often it was tried, how many answered writes were lost and how many events missed (by
-the checkers), and how long the server took to be ready again and to answer a write: from the cure, or from
-the fault itself where nobody cures it. The server is not restarted, except where it is what was killed.
+the checkers), and how long the server took to be ready again and to answer a write: from the repair, or from
+the fault itself where nothing is repaired. The server is not restarted, except where it was killed.
 
-Meanwhile every request has to end in time with an answer that means what it says; `checkers.answered`.
+Meanwhile every request has to end in time, with a success or a proper error (`checkers.answered`).
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from tests.guarantees.timeline import Timeline
 from tests.support.etcd_process import EtcdCluster, EtcdProcess, etcd_binaries
 from tests.support.server_process import ServerProcess
 
-# Faults of one recording; checking takes longer than in proportion to its length.
+# Faults in one recording: the time of checking grows faster than the length of the recording.
 BATCH_MAX: Final = 20
 READY_AGAIN_S: Final = 40.0
-# What readyz takes at the most: its checks have 4 s, and others use the machine.
+# How long readyz may take: its checks have 4 s, and other processes use the machine.
 PROBE_S: Final = 6.0
 QUOTA_BYTES: Final = 64_000_000
 BALLAST_BYTES: Final = 1_000_000
 
 
 class NotPossibleHere(Exception):
-    """This machine has not what the fault needs; the message says what."""
+    """This machine lacks something that the fault needs; the message says what."""
 
 
 class NotRecovered(Exception):
-    """The server did not recover; nothing more can be tried with it."""
+    """The server did not recover, so that no more trials can follow."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Rig:
 
     directory: Path
     server: ServerProcess
-    chance: random.Random
+    rng: random.Random
     etcd: EtcdProcess | None = None
     cluster: EtcdCluster | None = None
     proxy: Proxy | None = None
@@ -86,31 +86,31 @@ class Rig:
 Step = Callable[[Rig], Awaitable[None]]
 
 
-async def _nothing(rig: Rig) -> None:
-    """Some faults are over at once, and some are nobody's to cure."""
+async def _do_nothing(rig: Rig) -> None:
+    """The repair of faults that end by themselves."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """strike makes it, cure ends it; afterwards makes all as it was, which is no part of the recovery.
+    """A fault that is injected, and then repaired; clean_up restores the rig after the server has recovered.
 
-    hold_s: least and most time between the two, or after one without cure.
-    is_ready: what readyz has to say meanwhile, if that is sure.
-    forgets: history is lost by it, so that watches may be told 410. Otherwise they go on.
+    duration_s: the shortest and longest time between injection and repair, or after an injection without one.
+    is_ready: what readyz has to return meanwhile, if that is certain.
+    loses_history: whether watches may end with 410. Otherwise they must resume.
     """
 
     rig: Callable[[Path, AsyncExitStack], Awaitable[Rig]]
     inject: Step
-    repair: Step = _nothing
-    afterwards: Step = _nothing
-    hold_s: tuple[float, float] = (0.0, 0.0)
+    repair: Step = _do_nothing
+    clean_up: Step = _do_nothing
+    duration_s: tuple[float, float] = (0.0, 0.0)
     is_ready: bool | None = None
     loses_history: bool = False
 
 
 @dataclass
-class RuleRow:
-    """What came of one fault. problems: by checker. answers: how often each was seen meanwhile."""
+class FaultResult:
+    """The result for one fault. problems: by checker. answers: counts of the failed requests by status."""
 
     name: str
     times: int = 0
@@ -127,19 +127,21 @@ class RuleRow:
         return f"| {self.name} | {self.times} | {self.lost} | {self.missed} | {ready} |"
 
 
-async def run_trials(fault: Fault, times: int, directory: Path, *, name: str = "", seed: int = 0) -> RuleRow:
-    """Raises Impossible."""
-    row, chance = RuleRow(name), random.Random(seed)
+async def run_trials(
+    fault: Fault, times: int, directory: Path, *, name: str = "", seed: int = 0
+) -> FaultResult:
+    """Inject `fault` `times` times under load, and check. Raises NotPossibleHere."""
+    row, rng = FaultResult(name), random.Random(seed)
     async with AsyncExitStack() as stack:
         rig = await fault.rig(directory, stack)
-        rig.chance = chance
+        rig.rng = rng
         try:
             while row.times < times:
                 namespace = f"guarantees-{row.times}"
-                recorder = Recorder([rig.server], LIGHT, namespace, seed=chance.randrange(1 << 30))
+                recorder = Recorder([rig.server], LIGHT, namespace, seed=rng.randrange(1 << 30))
                 async with recorder.recording():
                     for _ in range(min(BATCH_MAX, times - row.times)):
-                        await asyncio.sleep(chance.uniform(0.1, 1.0))
+                        await asyncio.sleep(rng.uniform(0.1, 1.0))
                         row.times += 1
                         row.ready_again_s.append(await _trial(fault, rig, recorder))
                 _check_history(row, fault, recorder, directory)
@@ -152,28 +154,28 @@ async def run_trials(fault: Fault, times: int, directory: Path, *, name: str = "
 
 
 async def _trial(fault: Fault, rig: Rig, recorder: Recorder) -> float:
-    """Strike, look, cure; the seconds until all works again."""
-    hold_s = rig.chance.uniform(*fault.hold_s)
+    """Inject and repair the fault once; returns the seconds until the server works again."""
+    duration_s = rig.rng.uniform(*fault.duration_s)
     began = time.monotonic()
     await fault.inject(rig)
-    if fault.repair is _nothing:
+    if fault.repair is _do_nothing:
         took_s = await _until_ready(recorder, began)
-        readiness = await _poll_readyz(rig, recorder, hold_s)
+        readiness = await _poll_readyz(rig, recorder, duration_s)
     else:
-        readiness = await _poll_readyz(rig, recorder, hold_s)
+        readiness = await _poll_readyz(rig, recorder, duration_s)
         began = time.monotonic()
         await fault.repair(rig)
         took_s = await _until_ready(recorder, began)
     if fault.is_ready is not None and readiness and (500 not in readiness) != fault.is_ready:
-        rig.problems.append(f"readyz said {sorted(readiness)} meanwhile")
-    await fault.afterwards(rig)
+        rig.problems.append(f"readyz returned {sorted(readiness)} meanwhile")
+    await fault.clean_up(rig)
     return took_s
 
 
-async def _poll_readyz(rig: Rig, recorder: Recorder, hold_s: float) -> set[int]:
-    """What readyz says in the time."""
+async def _poll_readyz(rig: Rig, recorder: Recorder, duration_s: float) -> set[int]:
+    """Returns the statuses of readyz during `duration_s`."""
     found, began = set[int](), time.monotonic()
-    ends_at = began + hold_s
+    ends_at = began + duration_s
     while (asked_at := time.monotonic()) < ends_at:
         status = await recorder.probe("/readyz")
         found.add(status)
@@ -188,23 +190,23 @@ async def _poll_readyz(rig: Rig, recorder: Recorder, hold_s: float) -> set[int]:
 
 
 async def _until_ready(recorder: Recorder, began: float) -> float:
-    """Until readyz passes and a write that began after `began` is answered."""
+    """Wait until readyz passes and a write after `began` is answered; returns the seconds since `began`."""
     while time.monotonic() < began + READY_AGAIN_S:
         if await recorder.probe("/readyz") == 200:
             written = recorder.history.writes[-20:]
             if any(write.revision and write.began > began for write in written):
                 return time.monotonic() - began
         await asyncio.sleep(0.01)
-    raise NotRecovered(f"not ready {READY_AGAIN_S:.0f} s after the cure")
+    raise NotRecovered(f"not ready {READY_AGAIN_S:.0f} s after the repair")
 
 
-def _check_history(row: RuleRow, fault: Fault, recorder: Recorder, directory: Path) -> None:
+def _check_history(row: FaultResult, fault: Fault, recorder: Recorder, directory: Path) -> None:
     history = recorder.history
     found = check(history)
     if not fault.loses_history:
         gone = [watch for watch in history.watches if watch.end is WatchEnd.GONE]
         if gone:
-            found["410 where nothing is gone"] = [f"{watch.client} from {watch.start}" for watch in gone]
+            found["410 where no history was lost"] = [f"{watch.client} from {watch.start}" for watch in gone]
     row.lost += len(Timeline(history).lost)
     row.missed += max(len(found.get(name, ())) for name in MISSED_EVENT_CHECKERS)
     row.answered_writes += recorder.answered_writes
@@ -225,7 +227,7 @@ def _flags(*more: str) -> tuple[str, ...]:
 def _embedded(module: str = "apiserver") -> Callable[[Path, AsyncExitStack], Awaitable[Rig]]:
     async def build(directory: Path, stack: AsyncExitStack) -> Rig:
         if module.endswith("small_disk") and not small_disk.is_possible():
-            raise NotPossibleHere("no mounts in a user namespace here")
+            raise NotPossibleHere("mounting in a user namespace is not possible here")
         server = ServerProcess(directory / "data", *_flags(), module=module)
         stack.enter_context(await asyncio.to_thread(server.start))
         return Rig(directory, server, random.Random())
@@ -274,7 +276,7 @@ def _end(etcd: EtcdProcess) -> None:
 async def _kill_server(rig: Rig) -> None:
     rig.server.kill()
     store = rig.directory / "data" / "store"
-    # A copy: to look at the files would mend them.
+    # A copy, because opening the database would repair it.
     with tempfile.TemporaryDirectory() as copy:
         shutil.copytree(store, copy, dirs_exist_ok=True)
         database = sqlite3.connect(Path(copy) / "store.db")
@@ -283,7 +285,7 @@ async def _kill_server(rig: Rig) -> None:
         finally:
             database.close()
     if found != [("ok",)]:
-        rig.problems.append(f"integrity_check says {found}")
+        rig.problems.append(f"integrity_check returned {found}")
 
 
 async def _start_server(rig: Rig) -> None:
@@ -329,10 +331,10 @@ async def _compact(rig: Rig) -> None:
 
 
 async def _cut_and_compact(rig: Rig) -> None:
-    """What the server's watch missed while it was cut off is gone when it comes back."""
+    """Compact the events that the server's watch misses while it is disconnected."""
     await rig.network.cut()
     async with _store(rig) as store:
-        # Of the load nothing gets through now.
+        # No request of the load gets through now.
         for _ in range(10):
             await store.transact((), (Put("/registry/core/configmaps/elsewhere/a", b"{}"),))
         await store.compact(await store.current_revision())
@@ -346,12 +348,12 @@ async def _use_up_quota(rig: Rig) -> None:
             except StorageFull:
                 return
             except OutcomeUnknown:
-                pass  # What crosses the quota is written, and then answered as if it were not.
+                pass  # etcd does the write that crosses the quota, and then answers as if it had not.
     rig.problems.append("the quota could not be used up")
 
 
 async def _make_room(rig: Rig) -> None:
-    """etcd's own cure."""
+    """Free space as etcd's documentation says."""
     ctl = rig.one_etcd.ctl
     await asyncio.to_thread(ctl, "del", "--prefix", "/ballast/")
     async with _store(rig) as store:
@@ -366,14 +368,14 @@ async def _make_room(rig: Rig) -> None:
 
 async def _lose_any(rig: Rig) -> None:
     assert rig.cluster is not None
-    rig.lost_member = rig.chance.choice(rig.cluster.members)
+    rig.lost_member = rig.rng.choice(rig.cluster.members)
     rig.lost_member.kill()
 
 
 async def _pause_any(rig: Rig) -> None:
-    """It holds its connections, and what is asked of it waits."""
+    """Pause a member: it keeps its connections, and requests to it wait."""
     assert rig.cluster is not None
-    rig.lost_member = rig.chance.choice(rig.cluster.members)
+    rig.lost_member = rig.rng.choice(rig.cluster.members)
     rig.lost_member.pause()
 
 
@@ -391,7 +393,7 @@ async def _lose_leader(rig: Rig) -> None:
             rig.lost_member = member
             member.kill()
             return
-    raise AssertionError("no member leads")
+    raise AssertionError("there is no leader")
 
 
 async def _bring_back(rig: Rig) -> None:
@@ -415,7 +417,7 @@ async def _slow_network(rig: Rig) -> None:
 
 
 async def _cut_at_a_byte(rig: Rig) -> None:
-    rig.network.cut_after(rig.chance.randrange(5_000))
+    rig.network.cut_after(rig.rng.randrange(5_000))
 
 
 async def _heal_network(rig: Rig) -> None:
@@ -444,45 +446,47 @@ async def _empty_disk(rig: Rig) -> None:
 
 
 async def _jump(rig: Rig) -> None:
-    os.kill(rig.server.pid, rig.chance.choice([signal.SIGUSR1, signal.SIGUSR2]))
+    os.kill(rig.server.pid, rig.rng.choice([signal.SIGUSR1, signal.SIGUSR2]))
 
 
 _IN_NETWORK: Final = _on_etcd(has_proxy=True)
-# What the table in the README shows, in its order.
+# The faults in the order of the table in README.md.
 FAULTS: Final[dict[str, Fault]] = {
     "server killed": Fault(_embedded(), _kill_server, _start_server, loses_history=True),
-    "etcd killed": Fault(_on_etcd(), _kill_etcd, _start_etcd, hold_s=(0.3, 2), is_ready=False),
-    "etcd paused": Fault(_on_etcd(), _pause_etcd, _resume_etcd, hold_s=(0.1, 3)),
-    "etcd paused for long": Fault(_on_etcd(), _pause_etcd, _resume_etcd, hold_s=(6, 9), is_ready=False),
+    "etcd killed": Fault(_on_etcd(), _kill_etcd, _start_etcd, duration_s=(0.3, 2), is_ready=False),
+    "etcd paused": Fault(_on_etcd(), _pause_etcd, _resume_etcd, duration_s=(0.1, 3)),
+    "etcd paused for long": Fault(_on_etcd(), _pause_etcd, _resume_etcd, duration_s=(6, 9), is_ready=False),
     "etcd restarted": Fault(_on_etcd(), _restart_etcd),
-    "compacted behind our back": Fault(
-        _on_etcd(), _compact, is_ready=True, hold_s=(0.2, 0.5), loses_history=True
+    "compacted by another client": Fault(
+        _on_etcd(), _compact, is_ready=True, duration_s=(0.2, 0.5), loses_history=True
     ),
     "cut off, and compacted meanwhile": Fault(
-        _IN_NETWORK, _cut_and_compact, _heal_network, hold_s=(0.1, 1), is_ready=False, loses_history=True
+        _IN_NETWORK, _cut_and_compact, _heal_network, duration_s=(0.1, 1), is_ready=False, loses_history=True
     ),
     "quota used up": Fault(
         _on_etcd(f"--quota-backend-bytes={QUOTA_BYTES}"),
         _use_up_quota,
         _make_room,
-        hold_s=(0.5, 2),
+        duration_s=(0.5, 2),
         is_ready=False,
         loses_history=True,
     ),
-    "one of three members lost": Fault(_on_three, _lose_any, afterwards=_bring_back),
-    "leader lost": Fault(_on_three, _lose_leader, afterwards=_bring_back),
-    "one of three members paused": Fault(_on_three, _pause_any, afterwards=_resume_member),
-    "network cut": Fault(_IN_NETWORK, _cut_network, _heal_network, hold_s=(0.3, 2), is_ready=False),
-    "network stalled": Fault(_IN_NETWORK, _stall_network, _heal_network, hold_s=(0.1, 7)),
+    "one of three members lost": Fault(_on_three, _lose_any, clean_up=_bring_back),
+    "leader lost": Fault(_on_three, _lose_leader, clean_up=_bring_back),
+    "one of three members paused": Fault(_on_three, _pause_any, clean_up=_resume_member),
+    "network cut": Fault(_IN_NETWORK, _cut_network, _heal_network, duration_s=(0.3, 2), is_ready=False),
+    "network stalled": Fault(_IN_NETWORK, _stall_network, _heal_network, duration_s=(0.1, 7)),
     "network stalled for long": Fault(
-        _IN_NETWORK, _stall_network, _heal_network, hold_s=(21, 26), is_ready=False
+        _IN_NETWORK, _stall_network, _heal_network, duration_s=(21, 26), is_ready=False
     ),
-    "network slow": Fault(_IN_NETWORK, _slow_network, _heal_network, hold_s=(0.5, 2)),
-    "network cut at any byte": Fault(_IN_NETWORK, _cut_at_a_byte, afterwards=_heal_network),
-    # While there is room in the log's file, writes pass on a full disk.
-    "disk full": Fault(_embedded("tests.guarantees.small_disk"), _fill_disk, _empty_disk, hold_s=(0.5, 2)),
+    "network slow": Fault(_IN_NETWORK, _slow_network, _heal_network, duration_s=(0.5, 2)),
+    "network cut at any byte": Fault(_IN_NETWORK, _cut_at_a_byte, clean_up=_heal_network),
+    # No is_ready: while the log's file has free pages, writes succeed on a full disk.
+    "disk full": Fault(
+        _embedded("tests.guarantees.small_disk"), _fill_disk, _empty_disk, duration_s=(0.5, 2)
+    ),
     "clock set an hour off": Fault(
-        _embedded("tests.guarantees.jumping_clock"), _jump, hold_s=(0.2, 0.5), is_ready=True
+        _embedded("tests.guarantees.jumping_clock"), _jump, duration_s=(0.2, 0.5), is_ready=True
     ),
 }
 TIMES: Final = 20
@@ -494,8 +498,9 @@ HEADER: Final = """\
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.guarantees.faults", description=__doc__)
-    parser.add_argument("--fault", choices=FAULTS, action="append", help="this one; may be repeated")
-    parser.add_argument("--times", type=int, default=TIMES, help=f"how often each (default {TIMES})")
+    parser.add_argument("--fault", choices=FAULTS, action="append", help="only this fault; may be repeated")
+    times_help = f"how often each fault is injected (default {TIMES})"
+    parser.add_argument("--times", type=int, default=TIMES, help=times_help)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     print(HEADER, flush=True)
@@ -503,15 +508,15 @@ def main() -> int:
     print()
     for row in rows:
         seen = ", ".join(f"{answer} x {count}" for answer, count in sorted(row.answers.items()))
-        print(f"{row.name}: {row.answered_writes} answered writes; no success: {seen or 'none'}")
+        print(f"{row.name}: {row.answered_writes} answered writes; failed requests: {seen or 'none'}")
         for name, problems in row.problems.items():
             print(f"  {name}: {len(problems)}")
             print("".join(f"    {problem}\n" for problem in problems[:5]), end="")
     return 1 if any(row.problems for row in rows) else 0
 
 
-def _rows(names: list[str], times: int, seed: int) -> Iterator[RuleRow]:
-    """What was broken is kept, for whoever wants to look at it."""
+def _rows(names: list[str], times: int, seed: int) -> Iterator[FaultResult]:
+    """Yields the result of each fault, and keeps the files of those with problems."""
     for name in names:
         directory = Path(tempfile.mkdtemp(prefix="fault-"))
         try:

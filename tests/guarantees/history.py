@@ -1,4 +1,4 @@
-"""The records of a run: plain data, in JSON if need be. Times are of one clock that never goes back."""
+"""The records of a run: plain data that can be saved as JSON. All times are of one monotonic clock."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 
 
 class State(NamedTuple):
-    """What there is of an object. `value` is made by one write only."""
+    """The content of an object. Each `value` is written by one write only."""
 
     name: str
     value: str
     tier: str
 
 
-class Seen(NamedTuple):
-    """A version of an object as a client got it."""
+class Observation(NamedTuple):
+    """A version of an object as a client received it."""
 
     revision: int
     state: State
 
 
 class Selector(NamedTuple):
-    """Objects with one of the tiers, and the name; empty: any."""
+    """Selects objects by tier and name; empty selects any."""
 
     tiers: tuple[str, ...] = ()
     name: str = ""
@@ -60,15 +60,17 @@ class Verb(StrEnum):
 
 class Outcome(StrEnum):
     ANSWERED = "answered"  # it happened
-    REFUSED = "refused"  # it did not: the state forbade it, or the server or the connection was not there
-    UNKNOWN = "unknown"  # the answer was lost, or says that nobody knows
+    REFUSED = "refused"  # it did not happen: it was not allowed, or never reached a server
+    UNKNOWN = "unknown"  # the answer was lost, or was that the outcome is unknown
 
 
 @dataclass(frozen=True)
 class Write:
-    """revision: of what was written; 0 for a deletion, whose answer does not tell, and if not answered.
+    """A request to create, update or delete an object.
 
-    expected: the version it is meant for; 0 for a creation. status: of HTTP; 0 without an answer.
+    revision: that of the new version; 0 for a deletion, whose answer has none, and if not answered.
+    expected: the revision of the version to replace; 0 for a creation.
+    status: the HTTP status; 0 without an answer.
     """
 
     client: str
@@ -83,8 +85,8 @@ class Write:
     status: int = 0
 
 
-class Kind(StrEnum):
-    """How a read was asked for."""
+class ReadKind(StrEnum):
+    """The kind of a read: what the client asked for."""
 
     GET = "get"  # one object, most recent
     MOST_RECENT = "most recent"
@@ -95,16 +97,16 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Read:
-    """One that was answered with a state. A list in pages is one read, with the revision of each page.
+    """A get or list that was answered. A list in pages is one read, with the revision of each page.
 
-    at: the revision asked for. revision: that of the list; 0 for a GET.
+    at: the revision asked for. revision: that of the list; 0 for a get.
     """
 
     client: str
-    kind: Kind
+    kind: ReadKind
     began: float
     ended: float
-    items: tuple[Seen, ...]
+    items: tuple[Observation, ...]
     revision: int = 0
     at: int = 0
     name: str = ""
@@ -126,18 +128,18 @@ class Event(NamedTuple):
 
 
 class WatchEnd(StrEnum):
-    OPEN = "open"  # at the end of the recording
-    FINISHED = "finished"  # by the server, in order
+    OPEN = "open"  # still open at the end of the recording
+    FINISHED = "finished"  # ended by the server, at its timeout
     BROKEN = "broken"
-    GONE = "gone"  # 410: the start has left the history
+    GONE = "gone"  # 410: the start was compacted
 
 
 @dataclass
 class Watch:
-    """One stream: changes after `start`. Grows while it is recorded.
+    """A watch stream of the events after `start`. It grows while it is recorded.
 
-    resumes: it begins where the same client's watch before it ended, with nothing read in between.
-    reaches: a revision that it had to reach before the recording ended; 0 if it had not.
+    resumes: whether it begins where the same client's previous watch ended, with nothing read in between.
+    reaches: a revision that it had to reach before the recording ended; 0 for none.
     """
 
     client: str
@@ -150,7 +152,7 @@ class Watch:
 
     @property
     def last(self) -> int:
-        """Where a resumed watch starts."""
+        """The revision at which a watch that resumes this one starts."""
         return self.events[-1].revision if self.events else self.start
 
     @property
@@ -159,18 +161,18 @@ class Watch:
 
 
 class NoAnswer(StrEnum):
-    """Why there was no answer."""
+    """Why a request got no answer."""
 
-    NOT_SENT = "not sent"  # there was no connection
+    NOT_SENT = "not sent"  # no connection could be made
     BROKEN = "broken"
-    HUNG = "hung"  # the client gave up, long after the server should have
+    HUNG = "hung"  # the client timed out, long after the server should have
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One request's end, as far as it says how the server behaves.
+    """How one request that did not succeed ended.
 
-    status: 0 if there was no answer. is_status: an error with a Status body of the same code.
+    status: 0 if there was no answer. is_status: whether the body is a Status with the same code.
     """
 
     request: str
@@ -184,7 +186,7 @@ class Answer:
 
 @dataclass
 class History:
-    """All of a run, each list in the order of ends. The last read is of everything, after all else."""
+    """All records of a run, each list ordered by end. The last read lists everything after all writes."""
 
     writes: list[Write] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
@@ -228,12 +230,12 @@ def _write(data: dict[str, Any]) -> Write:
 
 
 def _read(data: dict[str, Any]) -> Read:
-    items = tuple(Seen(revision, State(*state)) for revision, state in data["items"])
+    items = tuple(Observation(revision, State(*state)) for revision, state in data["items"])
     selector = _selector(data["selector"])
     return Read(
         **{
             **data,
-            "kind": Kind(data["kind"]),
+            "kind": ReadKind(data["kind"]),
             "items": items,
             "selector": selector,
             "pages": tuple(data["pages"]),

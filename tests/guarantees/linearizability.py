@@ -1,8 +1,8 @@
-"""Whether what clients saw of one object can be told as a story in which one thing happens after another.
+"""Checks whether the operations on one object are linearizable: equivalent to some sequential order.
 
 After Lowe, "Testing for linearizability" (2017): operations take effect just in time, at the latest when
-one of them is answered. What is kept are all states the object may be in, each with the operations under
-way that have had their effect already.
+one of them is answered. The checker keeps all states that the object may be in, each with the pending
+operations that have taken effect already.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeAlias
 from tests.guarantees.history import NEVER
 
 Value: TypeAlias = str | None
-# From the value there is to the value there is then; False if the operation cannot happen there.
+# From the value before an operation to the value after it; False if it cannot happen at that value.
 Step: TypeAlias = Callable[[Value], Value | bool]
 
 _Configuration: TypeAlias = tuple[Value, frozenset[int]]
@@ -22,7 +22,7 @@ _Configuration: TypeAlias = tuple[Value, frozenset[int]]
 
 @dataclass(frozen=True)
 class Operation:
-    """ended: NEVER if it may happen at any time from `began` on, or not at all."""
+    """A client's operation. ended: NEVER if it may take effect at any time after `began`, or not at all."""
 
     text: str
     began: float
@@ -31,7 +31,7 @@ class Operation:
 
 
 def first_contradiction(operations: Sequence[Operation], *, initial: Value = None) -> Operation | None:
-    """The operation whose answer no order of things can explain; None if all can be explained.
+    """Returns the first operation whose answer no order explains; None if the operations are linearizable.
 
     Operations of which one ends at the moment at which the other begins count as concurrent.
     """
@@ -58,7 +58,7 @@ def _ends(operations: Sequence[Operation]) -> Iterable[tuple[float, bool, int]]:
 def _explained(
     operations: Sequence[Operation], pending: set[int], possible: set[_Configuration], answered: int
 ) -> set[_Configuration]:
-    """Where one may be once `answered` has happened; it is forgotten then."""
+    """The configurations after the operation `answered`, which is then no longer pending."""
     found: set[_Configuration] = set()
     visited = set(possible)
     to_visit = list(possible)

@@ -1,4 +1,4 @@
-"""A network that fails on demand: a TCP proxy in front of one port of this machine."""
+"""Simulates network faults: a TCP proxy in front of one port of this machine."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PIECE_BYTES: Final = 65_536
 
 
 class Proxy:
-    """Forwards bytes both ways until it is told otherwise. `heal` ends whatever was asked for."""
+    """Forwards bytes both directions, with the faults that are asked for until `heal`."""
 
     def __init__(self, url: str) -> None:
-        """url: of the one server behind it."""
+        """url: the address of the server behind it."""
         self._host, self._port = urlsplit(url).hostname, urlsplit(url).port
         self._listener: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -50,18 +50,18 @@ class Proxy:
         self._flows.clear()
 
     def delay(self, delay_s: float) -> None:
-        """Let every piece wait before it goes on."""
+        """Delay every piece of data."""
         self._delay_s = delay_s
 
     def cut_after(self, count: int) -> None:
-        """End all connections once so many more bytes have come from behind; new ones work."""
+        """End all connections after `count` more bytes from the server; new ones work."""
         self._bytes_left = count
 
     def heal(self) -> None:
         self._is_cut, self._delay_s, self._bytes_left = False, 0.0, None
         self._flows.set()
 
-    # ---- inside
+    # ---- internals
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -71,23 +71,23 @@ class Proxy:
             if not self._is_cut:
                 await self._connect(reader, writer)
         except (OSError, asyncio.CancelledError):
-            pass  # Either end may go at any time; and whoever cancels waits for all.
+            pass  # Either end may close at any time; a task that cancels this one waits for it.
         finally:
             self._connections.discard(task)
             writer.transport.abort()
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        behind, to_server = await asyncio.open_connection(self._host, self._port)
-        ways = [
+        from_server, to_server = await asyncio.open_connection(self._host, self._port)
+        directions = [
             asyncio.ensure_future(self._forward(reader, to_server)),
-            asyncio.ensure_future(self._forward(behind, writer, counts=True)),
+            asyncio.ensure_future(self._forward(from_server, writer, counts=True)),
         ]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            for direction in directions:
+                direction.cancel()
+            await asyncio.gather(*directions, return_exceptions=True)
             to_server.transport.abort()
 
     async def _forward(

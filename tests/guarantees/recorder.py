@@ -1,4 +1,4 @@
-"""Writers, readers and watchers at work on real servers, and what came of it as a `History`."""
+"""Runs writers, readers and watchers against real servers, and records a `History`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.guarantees.history import (
     Event,
     EventType,
     History,
-    Kind,
     NoAnswer,
+    Observation,
     Outcome,
     Read,
-    Seen,
+    ReadKind,
     Selector,
     State,
     Verb,
@@ -38,19 +38,19 @@ from tests.support.server_process import ServerProcess
 
 T = TypeVar("T")
 
-# What the servers are told with `--request-timeout`, and how long a client waits for more than that.
+# The servers' `--request-timeout`, and the longer time after which a client reports that a server hangs.
 REQUEST_TIMEOUT_S: Final = 5
 HUNG_AFTER_S: Final = 10.0
 TIERS: Final = ("a", "b", "c")
 SELECTORS: Final = (EVERYTHING, Selector(("a",)), Selector(("a", "b")), Selector(name="k0"))
 WATCH_S: Final = 3  # the last bookmark comes 2 s before the end
-PAUSE_S: Final = 0.05  # before the next try after a failure
+PAUSE_S: Final = 0.05  # before the next attempt after a failure
 CATCH_UP_S: Final = 30.0
 
 
 @dataclass(frozen=True)
 class Load:
-    """Who works, and on how many objects. pause_s: between two requests of a client, on average."""
+    """Numbers of clients and objects. pause_s: the mean pause between two requests of a client."""
 
     writers: int = 3
     readers: int = 3
@@ -64,7 +64,7 @@ LIGHT: Final = Load(writers=3, readers=1, watchers=3, pause_s=0.002)
 
 @dataclass
 class Result:
-    """Of one request. body: of a success, and of a failure if it was JSON."""
+    """The result of one request. body: decoded, if it was JSON."""
 
     status: int
     cut: NoAnswer | None
@@ -72,7 +72,7 @@ class Result:
 
     @property
     def outcome(self) -> Outcome:
-        """Of a write."""
+        """The outcome, if the request was a write."""
         match self.status:
             case 200 | 201:
                 return Outcome.ANSWERED
@@ -85,9 +85,9 @@ class Result:
 
 @dataclass
 class Recorder:
-    """One run. `servers` are replicas: each request goes to any of them.
+    """Records one run. `servers` are replicas: each request goes to any of them.
 
-    What of the load fails is written down, not raised: the servers may come and go meanwhile.
+    Failures of requests are recorded, not raised: servers may stop and start during the run.
     """
 
     servers: Sequence[ServerProcess]
@@ -99,23 +99,25 @@ class Recorder:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
         self._numbers = itertools.count(1)
-        self._tls = {id(server): ssl.create_default_context(cafile=server.ca_path) for server in self.servers}
+        self._tls = {
+            server.ca_path: ssl.create_default_context(cafile=server.ca_path) for server in self.servers
+        }
         self._path = f"/api/v1/namespaces/{self.namespace}/configmaps"
         self._tasks: list[asyncio.Task[None]] = []
-        self._told: list[int] = []  # revisions that reads may ask for
+        self._known_revisions: list[int] = []  # the latest, for reads to ask for
         self._is_writing = True
 
     @asynccontextmanager
     async def recording(self) -> AsyncIterator[Self]:
-        """Let the load work while the block runs; after it `history` is complete.
+        """Run the load during the block; after it `history` is complete.
 
         The servers must answer again when the block ends.
         """
         timeout = aiohttp.ClientTimeout(total=HUNG_AFTER_S)
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as self._session:
-            # aiohttp sends a PUT again, by itself, if its connection breaks. What came of the first nobody
-            # would know then. It has no public switch for that.
+            # aiohttp repeats a PUT by itself if its connection breaks, and then the outcome of the first is
+            # unknown. It has no public option to turn that off.
             assert self._session._retry_connection
             self._session._retry_connection = False
             await self._make_namespace()
@@ -124,7 +126,7 @@ class Recorder:
                 workers = [self._spawn(self._write(f"writer {n}")) for n in range(load.writers)]
                 workers += [self._spawn(self._read(f"reader {n}")) for n in range(load.readers)]
                 for n in range(load.watchers):
-                    self._spawn(self._follow(f"watcher {n}", SELECTORS[n % len(SELECTORS)], n))
+                    self._spawn(self._list_and_watch(f"watcher {n}", SELECTORS[n % len(SELECTORS)], n))
                 yield self
                 self._is_writing = False
                 await asyncio.gather(*workers)
@@ -149,13 +151,13 @@ class Recorder:
     # ---- requests
 
     async def probe(self, path: str, *, number: int = 0) -> int:
-        """The status of a GET that is no part of the history; 0 without an answer."""
+        """The status of a GET that is not recorded; 0 without an answer."""
         return (await self._exchange(self.servers[number], "GET", path, None, None))[0]
 
     async def send(
         self, method: str, path: str, body: Any = None, query: Mapping[str, str | int] | None = None
     ) -> Result:
-        """One request to any of the servers. What is no success is written down as an `Answer`."""
+        """Send a request to any of the servers. A failure is recorded as an `Answer`."""
         server = self._random.choice(self.servers)
         began = time.monotonic()
         status, cut, data = await self._exchange(server, method, path, body, query)
@@ -177,7 +179,7 @@ class Recorder:
         body: Any,
         query: Mapping[str, str | int] | None,
     ) -> tuple[int, NoAnswer | None, bytes]:
-        """Status, why there is none, and body."""
+        """Returns the status, why there is none, and the body."""
         try:
             async with self._request(server, method, path, body, query) as response:
                 data = await response.read()
@@ -205,24 +207,24 @@ class Recorder:
             json=body,
             params=query,
             headers={"Authorization": "Bearer admin-token"},
-            ssl=self._tls[id(server)],
+            ssl=self._tls[server.ca_path],
             **more,
         )
 
     async def _make_namespace(self) -> None:
         made = await self.send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         assert made.status == 201, made
-        await _until(self._has_namespace_everywhere)
+        await _retry_until_true(self._has_namespace_everywhere)
 
     async def _has_namespace_everywhere(self) -> bool:
-        """Each of several servers lets objects into a namespace once its own cache knows it."""
+        """Whether every server seems to have the namespace in its cache, and so admits objects into it."""
         found = [await self.send("GET", f"/api/v1/namespaces/{self.namespace}") for _ in range(8)]
         return all(result.status == 200 for result in found)
 
     # ---- writers
 
     async def _write(self, client: str) -> None:
-        """Read an object, then make, change or delete it as it was read: now and then all clients meet."""
+        """Read an object, then create, update or delete it on condition of what was read: conflicts occur."""
         while self._is_writing:
             name = f"k{self._random.randrange(self.load.objects)}"
             found = await self._get(client, name)
@@ -239,7 +241,7 @@ class Recorder:
     async def _pause(self, *, failed: bool = False) -> None:
         await asyncio.sleep(PAUSE_S if failed else self._random.uniform(0, 2 * self.load.pause_s))
 
-    async def _put(self, client: str, name: str, over: Seen | None, tier: str) -> Outcome:
+    async def _put(self, client: str, name: str, over: Observation | None, tier: str) -> Outcome:
         state = State(name, f"{client}/{next(self._numbers)}", tier)
         document: dict[str, Any] = {
             "metadata": {"name": name, "labels": {"tier": tier}},
@@ -254,7 +256,7 @@ class Recorder:
         is_answered = result.outcome is Outcome.ANSWERED
         revision = _seen(result.body).revision if is_answered else 0
         if is_answered:
-            self._tell(revision)
+            self._note_revision(revision)
         write = Write(
             client,
             Verb.CREATE if over is None else Verb.UPDATE,
@@ -270,7 +272,7 @@ class Recorder:
         self.history.writes.append(write)
         return write.outcome
 
-    async def _delete(self, client: str, seen: Seen) -> Outcome:
+    async def _delete(self, client: str, seen: Observation) -> Outcome:
         options = {"preconditions": {"resourceVersion": str(seen.revision)}}
         began = time.monotonic()
         result = await self.send("DELETE", f"{self._path}/{seen.state.name}", options)
@@ -291,47 +293,47 @@ class Recorder:
 
     async def _read(self, client: str) -> None:
         while self._is_writing:
-            at = self._random.choice(self._told) if self._told else 0
+            at = self._random.choice(self._known_revisions) if self._known_revisions else 0
             selector = self._random.choice(SELECTORS)
             choice = self._random.randrange(7)
             if choice == 0:
                 name = f"k{self._random.randrange(self.load.objects)}"
                 read = await self._get(client, name)
             elif choice == 1 and at:
-                read = await self._list(client, Kind.EXACT, selector, at=at)
+                read = await self._list(client, ReadKind.EXACT, selector, at=at)
             elif choice == 2 and at:
-                read = await self._list(client, Kind.NOT_OLDER_THAN, selector, at=at)
+                read = await self._list(client, ReadKind.NOT_OLDER_THAN, selector, at=at)
             elif choice == 3:
-                read = await self._list(client, Kind.ANY, selector)
+                read = await self._list(client, ReadKind.ANY, selector)
             elif choice == 4:
-                read = await self._list(client, Kind.MOST_RECENT, selector, limit=2)
+                read = await self._list(client, ReadKind.MOST_RECENT, selector, limit=2)
             elif choice == 5 and at:
-                read = await self._list(client, Kind.EXACT, selector, at=at, limit=2)
+                read = await self._list(client, ReadKind.EXACT, selector, at=at, limit=2)
             else:
-                read = await self._list(client, Kind.MOST_RECENT, selector)
+                read = await self._list(client, ReadKind.MOST_RECENT, selector)
             await self._pause(failed=read is None)
 
-    def _tell(self, revision: int) -> None:
-        self._told.append(revision)
-        del self._told[:-200]
+    def _note_revision(self, revision: int) -> None:
+        self._known_revisions.append(revision)
+        del self._known_revisions[:-200]
 
     async def _get(self, client: str, name: str) -> Read | None:
-        """None if the answer is no state."""
+        """Returns None if the server did not say whether the object exists."""
         began = time.monotonic()
         result = await self.send("GET", f"{self._path}/{name}")
         if result.status not in (200, 404):
             return None
         items = (_seen(result.body),) if result.status == 200 else ()
-        return self._add(Read(client, Kind.GET, began, time.monotonic(), items, name=name))
+        return self._add(Read(client, ReadKind.GET, began, time.monotonic(), items, name=name))
 
     async def _list(
-        self, client: str, kind: Kind, selector: Selector = EVERYTHING, *, at: int = 0, limit: int = 0
+        self, client: str, kind: ReadKind, selector: Selector = EVERYTHING, *, at: int = 0, limit: int = 0
     ) -> Read | None:
         began = time.monotonic()
         query: dict[str, str | int] = {**selector.query, **_QUERIES[kind](at)}
         if limit:
             query["limit"] = limit
-        items: list[Seen] = []
+        items: list[Observation] = []
         pages: list[int] = []
         while True:
             result = await self.send("GET", self._path, query=query)
@@ -340,7 +342,7 @@ class Recorder:
             items += map(_seen, result.body["items"])
             meta = result.body["metadata"]
             pages.append(int(meta["resourceVersion"]))
-            self._tell(pages[-1])
+            self._note_revision(pages[-1])
             if not meta.get("continue"):
                 break
             query = {**selector.query, "limit": limit, "continue": meta["continue"]}
@@ -356,15 +358,15 @@ class Recorder:
 
     # ---- watchers
 
-    async def _follow(self, client: str, selector: Selector, number: int) -> None:
-        """List and watch, or watch with initial events; resume where the stream ended, as informers do."""
+    async def _list_and_watch(self, client: str, selector: Selector, number: int) -> None:
+        """List and watch, or watch with initial events; resume where a stream ended, as an informer does."""
         before: Watch | None = None
         while True:
             if before is None or before.end is WatchEnd.GONE:
                 if number % 2:
                     before = await self._watch_initial(client, selector)
                 else:
-                    read = await self._list(client, Kind.MOST_RECENT, selector)
+                    read = await self._list(client, ReadKind.MOST_RECENT, selector)
                     before = await self._watch(client, selector, read.revision) if read else None
             else:
                 before = await self._watch(client, selector, before.last, resumes=True)
@@ -381,35 +383,35 @@ class Recorder:
         return watch
 
     async def _watch_initial(self, client: str, selector: Selector) -> Watch | None:
-        """A watch whose initial events are written down as the read that they are."""
+        """Watch with initial events, which are recorded as a read."""
         query: dict[str, str | int] = {
             **selector.query,
             "sendInitialEvents": "true",
             "resourceVersionMatch": "NotOlderThan",
         }
         began = time.monotonic()
-        initial: list[Seen] = []
+        initial: list[Observation] = []
         watch: Watch | None = None
-        unborn = Watch(client, selector, 0)
-        async for event in self._events(unborn, query):
+        pending = Watch(client, selector, 0)
+        async for event in self._events(pending, query):
             if watch is not None:
                 watch.events.append(event)
             elif event.type is EventType.BOOKMARK:
                 ended, items = time.monotonic(), tuple(sorted(initial, key=lambda seen: seen.state.name))
                 self._add(
-                    Read(client, Kind.MOST_RECENT, began, ended, items, event.revision, selector=selector)
+                    Read(client, ReadKind.MOST_RECENT, began, ended, items, event.revision, selector=selector)
                 )
                 watch = Watch(client, selector, event.revision)
                 self.history.watches.append(watch)
             else:
                 assert event.state is not None
-                initial.append(Seen(event.revision, event.state))
+                initial.append(Observation(event.revision, event.state))
         if watch is not None:
-            watch.end = unborn.end
+            watch.end = pending.end
         return watch
 
     async def _events(self, watch: Watch, query: Mapping[str, str | int]) -> AsyncIterator[Event]:
-        """The events of a stream; says how it ended in `watch.end`."""
+        """Yields the events of a stream, and sets `watch.end` to how it ended."""
         server = self._random.choice(self.servers)
         asked = {**query, "watch": 1, "allowWatchBookmarks": "true", "timeoutSeconds": WATCH_S}
         timeout = aiohttp.ClientTimeout(total=WATCH_S + HUNG_AFTER_S)
@@ -438,11 +440,12 @@ class Recorder:
         except TimeoutError:
             cut = NoAnswer.HUNG
         except (aiohttp.ClientError, OSError, orjson.JSONDecodeError):
-            cut = NoAnswer.BROKEN  # Or in the middle of an event.
+            cut = NoAnswer.BROKEN  # Possibly in the middle of an event.
         finally:
             if cut:
                 watch.end = WatchEnd.BROKEN
-            if cut or status != 200:
+            # Neither a status nor a cut: the run ended, and cancelled the watch, before it was answered.
+            if cut or status not in (0, 200):
                 text = f"watch {dict(query)}"
                 ended = time.monotonic()
                 self.history.answers.append(Answer(text, began, ended, status, is_status, cut))
@@ -450,12 +453,12 @@ class Recorder:
     # ---- the end
 
     async def _finish(self) -> None:
-        """Change every object once more; every watcher has to see that. Then read all there is."""
+        """Change every object once more, which every watcher has to observe, and list everything."""
         last = dict[str, int]()
         for n in range(self.load.objects):
             name = f"k{n}"
-            last[name] = await _until(partial(self._change, name))
-        final = await _until(partial(self._list, "referee", Kind.MOST_RECENT))
+            last[name] = await _retry_until_true(partial(self._change, name))
+        final = await _retry_until_true(partial(self._list, "referee", ReadKind.MOST_RECENT))
         followers = [f"watcher {n}" for n in range(self.load.watchers)]
         goals = {
             client: last["k0"] if SELECTORS[n % len(SELECTORS)].name else max(last.values())
@@ -473,12 +476,12 @@ class Recorder:
                 current[client] = Watch(client, EVERYTHING, 0, end=WatchEnd.BROKEN)
                 self.history.watches.append(current[client])
             current[client].reaches = goal
-        # Reads of watchers that list anew may have come after it.
+        # Watchers that list again may have read after it.
         self.history.reads.remove(final)
         self.history.reads.append(final)
 
     async def _change(self, name: str) -> int:
-        """The revision at which `name` was changed last; 0 if that has to be tried again."""
+        """Change `name`, and return the revision; 0 if that failed and has to be retried."""
         found = await self._get("referee", name)
         if found is None:
             return 0
@@ -486,16 +489,16 @@ class Recorder:
         return self.history.writes[-1].revision if outcome is Outcome.ANSWERED else 0
 
 
-_QUERIES: Final[dict[Kind, Callable[[int], dict[str, str | int]]]] = {
-    Kind.MOST_RECENT: lambda at: {},
-    Kind.ANY: lambda at: {"resourceVersion": 0},
-    Kind.NOT_OLDER_THAN: lambda at: {"resourceVersion": at, "resourceVersionMatch": "NotOlderThan"},
-    Kind.EXACT: lambda at: {"resourceVersion": at, "resourceVersionMatch": "Exact"},
+_QUERIES: Final[dict[ReadKind, Callable[[int], dict[str, str | int]]]] = {
+    ReadKind.MOST_RECENT: lambda at: {},
+    ReadKind.ANY: lambda at: {"resourceVersion": 0},
+    ReadKind.NOT_OLDER_THAN: lambda at: {"resourceVersion": at, "resourceVersionMatch": "NotOlderThan"},
+    ReadKind.EXACT: lambda at: {"resourceVersion": at, "resourceVersionMatch": "Exact"},
 }
 
 
-async def _until(attempt: Callable[[], Awaitable[T | None]]) -> T:
-    """What `attempt` returns once that is true."""
+async def _retry_until_true(attempt: Callable[[], Awaitable[T | None]]) -> T:
+    """Repeat `attempt` until it returns something true, and return that."""
     ends_at = time.monotonic() + CATCH_UP_S
     while not (found := await attempt()):
         assert time.monotonic() < ends_at, f"{attempt} does not succeed in {CATCH_UP_S} s"
@@ -514,10 +517,10 @@ def _parsed(data: bytes) -> Any:
         return None
 
 
-def _seen(document: Any) -> Seen:
+def _seen(document: Any) -> Observation:
     meta = document["metadata"]
     state = State(meta["name"], document["data"]["value"], meta["labels"]["tier"])
-    return Seen(int(meta["resourceVersion"]), state)
+    return Observation(int(meta["resourceVersion"]), state)
 
 
 def _event(document: Any) -> Event:

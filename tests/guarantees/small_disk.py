@@ -1,6 +1,6 @@
 """`python -m tests.guarantees.small_disk FLAGS`: the server with its store on a file system of 64 MiB.
 
-That lies in a mount namespace of its own, and goes with the process; `files_of` leads into it.
+It is mounted in a mount namespace of its own and ends with the process; `files_of` gives paths into it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ISOLATED: Final = ("unshare", "--user", "--map-root-user", "--mount")
 
 
 def is_possible() -> bool:
-    """Whether whoever asks may mount in a user namespace."""
+    """Whether this process may mount in a user namespace."""
     try:
         done = subprocess.run([*_ISOLATED, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True)
     except OSError:
@@ -25,7 +25,7 @@ def is_possible() -> bool:
 
 
 def files_of(pid: int, path: Path) -> Path:
-    """`path` as the process sees it."""
+    """The path by which other processes reach `path` in the mount namespace of `pid`."""
     return Path(f"/proc/{pid}/root") / path.resolve().relative_to("/")
 
 

@@ -1,7 +1,7 @@
-"""Every fault some times: nothing answered is lost, no event is missed, and the server finds back by itself.
+"""Every fault a few times: no answered write is lost, no event is missed, and the server recovers by itself.
 
-The answers meanwhile are defined, too: see `faults`. Many times, as the README shows it, are for
-`python -m tests.guarantees.faults`. What a set clock does to leases is in tests/storage/test_embedded.py.
+Requests meanwhile end with proper answers, too: see `faults`. For more repetitions, as in README.md, run
+`python -m tests.guarantees.faults`. Leases when the clock is set are in tests/storage/test_embedded.py.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ async def test_a_fault_loses_nothing(name: str, tmp_path: Path) -> None:
         missing(str(reason))
     assert not row.problems, row.problems
     assert (row.lost, row.missed) == (0, 0)
-    assert row.answered_writes >= 20 * row.times, "there was no load to speak of"
+    assert row.answered_writes >= 20 * row.times, "there was hardly any load"
 
 
 async def test_lost_writes_are_reported(tmp_path: Path) -> None:
-    """A store set back to what it was before: writes are lost, and their revisions come again."""
+    """The store is replaced by an earlier copy: writes are lost, and their revisions are used again."""
 
     async def set_back(rig: Rig) -> None:
         rig.server.kill()
@@ -51,11 +51,11 @@ async def test_lost_writes_are_reported(tmp_path: Path) -> None:
 
 
 async def test_a_wrong_readyz_is_reported(tmp_path: Path) -> None:
-    """Here it is the fault that does not happen, and so the server that is well."""
+    """The fault is not injected, so that readyz passes where it is expected to fail."""
 
     async def do_nothing(rig: Rig) -> None:
         pass
 
     harmless = replace(FAULTS["server killed"], inject=do_nothing, repair=do_nothing, is_ready=False)
-    row = await run_trials(replace(harmless, hold_s=(0.1, 0.2)), 1, tmp_path)
+    row = await run_trials(replace(harmless, duration_s=(0.1, 0.2)), 1, tmp_path)
     assert "readyz" in row.problems["the fault itself"][0]

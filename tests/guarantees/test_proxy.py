@@ -1,4 +1,4 @@
-"""The network that fails on demand does what is asked of it: faults that do not happen prove nothing."""
+"""The proxy that simulates network faults does so: faults that do not happen would prove nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GREETING = bytes(range(256)) * 4
 
 @pytest.fixture
 async def proxy() -> AsyncIterator[Proxy]:
-    """In front of a server that greets, and then repeats what it is told."""
+    """A proxy in front of a server that sends a greeting, and then echoes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(GREETING)
@@ -33,7 +33,7 @@ class Client:
         self._reader, self.writer = reader, writer
 
     async def read(self, count: int) -> bytes:
-        """What comes until then; less if the connection ends before."""
+        """Reads `count` bytes, or fewer if the connection ends before."""
         async with asyncio.timeout(5):
             try:
                 return await self._reader.readexactly(count)

@@ -1,4 +1,4 @@
-"""All guarantees at once, under load, on both stores: rows K01-K46, M01-M11 and C02 as clients meet them."""
+"""All guarantees under load, on both stores: rows K01-K46, M01-M11 and C02 as clients observe them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from tests.guarantees.checkers import check
-from tests.guarantees.history import EventType, History, Kind, Outcome, WatchEnd
+from tests.guarantees.history import EventType, History, Outcome, ReadKind, WatchEnd
 from tests.guarantees.recorder import REQUEST_TIMEOUT_S, Recorder
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.required import missing
@@ -54,7 +54,7 @@ SETUPS: Final = [
     pytest.param(on_etcd(), id="etcd", marks=ETCD),
     # Row K33: exact reads and continuations from the store give the same.
     pytest.param(embedded(FROM_STORE), id="embedded, exact reads from the store"),
-    # Clients that go from one to the other with every request.
+    # Each request of a client goes to either server.
     pytest.param(on_etcd(replicas=2), id="two servers on etcd", marks=ETCD),
 ]
 
@@ -77,22 +77,22 @@ async def test_all_guarantees_hold_under_load(setup: Setup, tmp_path: Path) -> N
     assert_sound(history, tmp_path)
     assert not [answer for answer in history.answers if answer.cut or answer.status >= 500]
     assert {watch.end for watch in history.watches} == {WatchEnd.OPEN, WatchEnd.FINISHED}, (
-        "nothing was forgotten"
+        "no history was lost"
     )
-    # A run in which nothing happened proves nothing.
+    # The run must have had all kinds of requests, or it proves nothing.
     assert recorder.answered_writes > 50
-    assert {read.kind for read in history.reads} == set(Kind)
+    assert {read.kind for read in history.reads} == set(ReadKind)
     assert any(len(set(read.pages)) == 1 and len(read.pages) > 1 for read in history.reads)
     assert {event.type for watch in history.watches for event in watch.events} == set(EventType)
     assert any(watch.resumes and watch.changes for watch in history.watches)
-    assert any(write.status == 409 for write in history.writes), "no two clients ever met"
+    assert any(write.status == 409 for write in history.writes), "no two clients ever conflicted"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setup", SETUPS)
 async def test_all_guarantees_hold_over_restarts(setup: Setup, tmp_path: Path) -> None:
-    """Servers are killed, or stopped in good order, and started again all the time."""
-    chance = random.Random(1)
+    """Servers are killed, or shut down gracefully, and started again all the time."""
+    rng = random.Random(1)
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
         servers = setup(tmp_path, stack)
@@ -101,9 +101,9 @@ async def test_all_guarantees_hold_over_restarts(setup: Setup, tmp_path: Path) -
         async with recorder.recording():
             ends_at = loop.time() + LONG_S
             while loop.time() < ends_at:
-                await asyncio.sleep(chance.uniform(1, 6))
-                one = chance.choice(servers)
-                await asyncio.to_thread(chance.choice([one.kill, one.stop]))
+                await asyncio.sleep(rng.uniform(1, 6))
+                one = rng.choice(servers)
+                await asyncio.to_thread(rng.choice([one.kill, one.stop]))
                 await asyncio.to_thread(one.start)
                 restarts += 1
     assert_sound(recorder.history, tmp_path)
