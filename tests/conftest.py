@@ -1,4 +1,4 @@
-"""A server for whoever needs one, and a namespace of one's own on it."""
+"""A shared server, and a namespace on it for each test."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ settings.load_profile("shared machine")
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server on an embedded store, shared by the tests of one process. Nobody may stop it."""
+    """A server on an embedded store, shared by the tests of one process. Tests must not stop it."""
     with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
         yield server
 
 
 @pytest.fixture
 def api(server: ServerProcess) -> Iterator[Api]:
-    """The administrator's view of the shared server."""
+    """A client of the shared server with the administrator's token."""
     api = Api(server)
     yield api
     api.close()
@@ -36,7 +36,7 @@ def api(server: ServerProcess) -> Iterator[Api]:
 
 @pytest.fixture
 def namespace(api: Api) -> str:
-    """A namespace that no other test knows of. It stays: the server is thrown away in the end."""
+    """A new namespace. It is not deleted: the server's data is."""
     name = f"test-{next(_numbers)}"
     api.post("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
     return name

@@ -45,7 +45,7 @@ FLAGS: Final = (
 
 
 def replayed(server: ServerProcess, *names: str) -> tuple[set[str], dict[str, str]]:
-    """Which pass, and in what the others fail. names: of those to replay; all if there are none."""
+    """Replay scenarios, all if none is named: the names of those that pass, and how the others failed."""
     replay = subprocess.run(
         [
             *(sys.executable, KIT / "replay.py", "--server", server.url, "--ca", server.ca_path),
@@ -65,7 +65,7 @@ def replayed(server: ServerProcess, *names: str) -> tuple[set[str], dict[str, st
 
 
 def confirmed(server: ServerProcess, names: Iterable[str]) -> dict[str, str]:
-    """Those that fail again, each alone."""
+    """The scenarios that fail again when each is replayed alone."""
     failed: dict[str, str] = {}
     for name in names:
         failed |= replayed(server, name)[1]
@@ -73,7 +73,6 @@ def confirmed(server: ServerProcess, names: Iterable[str]) -> dict[str, str]:
 
 
 def test_the_recorded_conversations(tmp_path: Path) -> None:
-    """Section X of requirements.md."""
     expected = expected_failures()
     with ServerProcess(tmp_path / "data", *FLAGS) as server:
         passed, failed = replayed(server)

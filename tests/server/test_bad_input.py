@@ -20,7 +20,7 @@ CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
 
 
 def assert_status(answer: Answer, code: int, reason: str, message: str = "") -> None:
-    """Row P01: the shape of every Status."""
+    """Row P01: every Status has this form."""
     assert answer.status == code, answer.body.decode()
     status = answer.json
     assert (status["kind"], status["apiVersion"], status["status"]) == ("Status", "v1", "Failure")
@@ -62,65 +62,70 @@ def test_malformed_bodies(api: Api, namespace: str, body: bytes) -> None:
     assert names_in(api, namespace) == []
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "told"),
-    [
-        ("name", 7, "metadata.name"),
-        ("name", ["a"], "metadata.name"),
-        ("generateName", {}, "metadata.generateName"),
-        ("namespace", 7, "metadata.namespace"),
-        ("labels", ["a"], "metadata.labels"),
-        ("labels", {"a": 1}, "metadata.labels"),
-        ("labels", {"a": {"b": "c"}}, "metadata.labels"),
-        ("annotations", "text", "metadata.annotations"),
-        ("finalizers", "text", "metadata.finalizers"),
-        ("finalizers", [1], "metadata.finalizers"),
-        ("ownerReferences", {"a": "b"}, "metadata.ownerReferences"),
-        ("ownerReferences", [1], "metadata.ownerReferences"),
-        ("generation", "text", "metadata.generation"),
-        ("generation", 1.5, "metadata.generation"),
-        ("generation", 2**63, "metadata.generation"),
-        ("creationTimestamp", 7, "metadata.creationTimestamp"),
-        ("creationTimestamp", "yesterday", '"yesterday"'),
-        ("deletionTimestamp", {}, "metadata.deletionTimestamp"),
-        ("resourceVersion", 7, "metadata.resourceVersion"),
-        ("uid", 7, "metadata.uid"),
-        ("managedFields", "text", "metadata.managedFields"),
-    ],
-)
+WRONG_METADATA: Final[dict[str, tuple[str, Any, str]]] = {
+    "name: a number": ("name", 7, "metadata.name"),
+    "name: a list": ("name", ["a"], "metadata.name"),
+    "generateName: an object": ("generateName", {}, "metadata.generateName"),
+    "namespace: a number": ("namespace", 7, "metadata.namespace"),
+    "labels: a list": ("labels", ["a"], "metadata.labels"),
+    "labels: numbers": ("labels", {"a": 1}, "metadata.labels"),
+    "labels: objects": ("labels", {"a": {"b": "c"}}, "metadata.labels"),
+    "annotations: a text": ("annotations", "text", "metadata.annotations"),
+    "finalizers: a text": ("finalizers", "text", "metadata.finalizers"),
+    "finalizers: a list of numbers": ("finalizers", [1], "metadata.finalizers"),
+    "ownerReferences: an object": ("ownerReferences", {"a": "b"}, "metadata.ownerReferences"),
+    "ownerReferences: a list of numbers": ("ownerReferences", [1], "metadata.ownerReferences"),
+    "generation: a text": ("generation", "text", "metadata.generation"),
+    "generation: a fraction": ("generation", 1.5, "metadata.generation"),
+    "generation: a number out of range": ("generation", 2**63, "metadata.generation"),
+    "creationTimestamp: a number": ("creationTimestamp", 7, "metadata.creationTimestamp"),
+    "creationTimestamp: no date": ("creationTimestamp", "yesterday", '"yesterday"'),
+    "deletionTimestamp: an object": ("deletionTimestamp", {}, "metadata.deletionTimestamp"),
+    "resourceVersion: a number": ("resourceVersion", 7, "metadata.resourceVersion"),
+    "uid: a number": ("uid", 7, "metadata.uid"),
+    "managedFields: a text": ("managedFields", "text", "metadata.managedFields"),
+}
+
+
+@pytest.mark.parametrize(("field", "value", "message"), WRONG_METADATA.values(), ids=WRONG_METADATA)
 def test_metadata_of_the_wrong_type_is_named(
-    api: Api, namespace: str, field: str, value: Any, told: str
+    api: Api, namespace: str, field: str, value: Any, message: str
 ) -> None:
-    """Rows B, E: the message says which field."""
+    """Row E01: the message says which field."""
     body = {"metadata": {"name": "a", field: value}}
     answer = api.post(CONFIGMAPS.format(namespace), body)
     assert_status(answer, 400, "BadRequest")
-    assert told.rpartition(".")[2] in answer.message
+    assert message.rpartition(".")[2] in answer.message
     assert names_in(api, namespace) == []
 
 
-@pytest.mark.parametrize(
-    "document", [{"metadata": "text"}, {"metadata": []}, {"metadata": 1}, {"data": []}, {"data": {"a": 1}}]
-)
+WRONG_FIELDS: Final[dict[str, dict[str, Any]]] = {
+    "metadata: a text": {"metadata": "text"},
+    "metadata: a list": {"metadata": []},
+    "metadata: a number": {"metadata": 1},
+    "data: a list": {"data": []},
+    "data: numbers": {"data": {"a": 1}},
+}
+
+
+@pytest.mark.parametrize("document", WRONG_FIELDS.values(), ids=WRONG_FIELDS)
 def test_fields_of_the_wrong_type(api: Api, namespace: str, document: dict[str, Any]) -> None:
     assert_status(api.post(CONFIGMAPS.format(namespace), document), 400, "BadRequest")
 
 
-@pytest.mark.parametrize(
-    ("changes", "code", "message"),
-    [
-        ({"kind": "Secret"}, 400, "Secret"),
-        ({"apiVersion": "v2"}, 400, "v2"),
-        ({"apiVersion": 7}, 400, ""),
-        ({"kind": "List", "items": []}, 400, ""),
-    ],
-)
-def test_a_body_of_another_kind(
-    api: Api, namespace: str, changes: dict[str, Any], code: int, message: str
-) -> None:
+OTHER_KINDS: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "another kind": ({"kind": "Secret"}, "Secret"),
+    "another version": ({"apiVersion": "v2"}, "v2"),
+    "a version that is a number": ({"apiVersion": 7}, ""),
+    "a list": ({"kind": "List", "items": []}, ""),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), OTHER_KINDS.values(), ids=OTHER_KINDS)
+def test_a_body_of_another_kind(api: Api, namespace: str, changes: dict[str, Any], message: str) -> None:
     """Rows A05, E13."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}} | changes
-    assert_status(api.post(CONFIGMAPS.format(namespace), body), code, "BadRequest", message)
+    assert_status(api.post(CONFIGMAPS.format(namespace), body), 400, "BadRequest", message)
     assert names_in(api, namespace) == []
 
 
@@ -129,7 +134,7 @@ def test_a_body_of_another_kind(
     ["text/plain", "application/xml", "application/json-patch+json", "nonsense", "a/b; charset="],
 )
 def test_bodies_in_other_media_types(api: Api, namespace: str, media_type: str) -> None:
-    """Row D: 415."""
+    """Row D19: 415."""
     answer = api.post(CONFIGMAPS.format(namespace), {"metadata": {"name": "a"}}, type=media_type)
     assert_status(answer, 415, "UnsupportedMediaType")
 
@@ -194,7 +199,7 @@ def test_an_object_too_large_for_the_store(api: Api, namespace: str) -> None:
             "\N{ARABIC-INDIC DIGIT ONE}",
             "a\0b",
         ),
-        *("a" * 254, "a\n", "..", "%2e%2e"),
+        *(pytest.param("a" * 254, id="254 letters"), "a\n", "..", "%2e%2e"),
     ],
 )
 def test_invalid_names(api: Api, namespace: str, name: str) -> None:
@@ -325,7 +330,7 @@ def test_queries_that_are_no_utf8(api: Api, namespace: str, query: str) -> None:
         ("/api/v1/namespaces/default%2Fconfigmaps/a", 404),
         ("/api/v1/namespaces/default/configmaps/a%00b", 404),
         ("/api/v1/namespaces/default/configmaps/%ff", 400),
-        ("/api/v1/namespaces/default/configmaps/" + "a" * 5_000, 404),
+        pytest.param("/api/v1/namespaces/default/configmaps/" + "a" * 5_000, 404, id="5,000 letters"),
         ("/livez/nope", 404),
     ],
 )
@@ -428,11 +433,11 @@ def test_half_open_connections_do_not_keep_others_waiting(api: Api) -> None:
     "authorization",
     [
         *("Bearer wrong", "Bearer admin-token2", "bearer wrong", "Bearer  wrong", "Bearer \xe9"),
-        "Bearer " + "x" * 20_000,
+        pytest.param("Bearer " + "x" * 20_000, id="20,000 letters"),
     ],
 )
 def test_a_wrong_token_is_refused(api: Api, authorization: str) -> None:
-    """Row O: 401, also where anybody may go."""
+    """Row O01: 401, also where anonymous requests are allowed."""
     for path in ("/api/v1/namespaces", "/livez"):
         answer = api.get(path, headers={"Authorization": authorization})
         assert_status(answer, 401, "Unauthorized")
@@ -457,7 +462,7 @@ def test_authorization_comes_before_validation(api: Api, namespace: str) -> None
 
 
 def test_nothing_is_left_behind(api: Api) -> None:
-    """No request is still being answered, none ended in 500, and the server is ready."""
+    """No request is still in flight, none ended in 500, and the server is ready."""
     metrics = api.get("/metrics").body.decode().splitlines()
     in_flight = {line for line in metrics if line.startswith("apiserver_current_inflight_requests{")}
     assert in_flight == {

@@ -1,4 +1,4 @@
-"""Lists in chunks: every page shows the moment of the first.
+"""Lists in chunks: all pages are of the first page's resourceVersion.
 
 Rows C04-C06, J06, K07-K12, K25, K34, K35, K45.
 """
@@ -30,7 +30,7 @@ def fill(api: Api, namespace: str, resource: str = "configmaps") -> str:
 
 @pytest.fixture
 def configmaps(api: Api, namespace: str) -> str:
-    """The path of a collection of ten."""
+    """The path of a collection of ten ConfigMaps."""
     return fill(api, namespace)
 
 
@@ -50,7 +50,7 @@ def pages(api: Api, path: str, limit: int, query: str = "") -> Iterator[dict[str
 
 
 def forged(**fields: Any) -> str:
-    """A token as the server would make it, were the content its own."""
+    """A continue token with content of the test's choice, encoded as the server does."""
     document = {"v": "meta.k8s.io/v1", "rv": -1, "start": "c0", **fields}
     return base64.urlsafe_b64encode(json.dumps(document).encode()).rstrip(b"=").decode()
 
@@ -154,19 +154,39 @@ def test_a_token_of_another_list_leads_nowhere_else(api: Api, namespace: str, co
         assert item["metadata"]["namespace"] == namespace
 
 
-@pytest.mark.parametrize(
-    "start", ["../", "../../secrets/", "/", "//", "\0", "\U0010ffff", "~", "zz", "c9\0", "/registry/secrets/"]
-)
-@pytest.mark.parametrize("limit", ["", "3"])
-def test_a_forged_place_outside_of_it(
-    api: Api, namespace: str, configmaps: str, start: str, limit: str
+INSIDE: Final = {
+    "before all": ("\0", NAMES),
+    "within": ("c7\0", NAMES[8:]),
+    "after the last": ("c9\0", []),
+    "after all letters": ("zz", []),
+    "after all ASCII": ("~", []),
+    "after all": ("\U0010ffff", []),
+}
+OUTSIDE: Final = {
+    "the namespace above": "../",
+    "another resource": "../../secrets/",
+    "the root": "/",
+    "no segment": "//",
+    "a key of the store": "/registry/secrets/",
+}
+
+
+@pytest.mark.parametrize(("start", "names"), INSIDE.values(), ids=INSIDE)
+@pytest.mark.parametrize("limit", [None, 3], ids=["all", "a page"])
+def test_a_forged_place_in_the_list(
+    api: Api, configmaps: str, start: str, names: list[str], limit: int | None
 ) -> None:
-    """Whatever is written into a token, the answer holds objects of this list, or is a refusal."""
-    answer = api.get(f"{configmaps}?limit={limit}&continue={forged(start=start)}")
-    assert answer.status in (200, 400), answer.body
-    if answer.status == 200:
-        assert set(names_of(answer.json)) <= set(NAMES)
-        assert {i["metadata"]["namespace"] for i in answer.json["items"]} <= {namespace}
+    """Whatever is written into a token, the answer holds objects of this list."""
+    page = api.get(f"{configmaps}?limit={limit or ''}&continue={forged(start=start)}").ok()
+    assert names_of(page) == names[:limit]
+
+
+@pytest.mark.parametrize("start", OUTSIDE.values(), ids=OUTSIDE)
+@pytest.mark.parametrize("limit", ["", "3"], ids=["all", "a page"])
+def test_a_forged_place_outside_of_it(api: Api, configmaps: str, start: str, limit: str) -> None:
+    refused = api.get(f"{configmaps}?limit={limit}&continue={forged(start=start)}")
+    assert (refused.status, refused.reason) == (400, "BadRequest")
+    assert refused.message.startswith("invalid continue token: continue key is not valid: ")
 
 
 REFUSED: Final = {

@@ -40,7 +40,7 @@ SIDE: Final = {"name": "side", "image": "busybox:1"}
 
 
 class Seen:
-    """What is stored in a namespace, seen without the library that is tested."""
+    """The objects of a namespace, read without the library that is tested."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self.api, self.namespace = api, namespace
@@ -56,7 +56,7 @@ class Seen:
         return self.live()["data"]
 
     def owners(self, live: Any = None) -> dict[str, Any]:
-        """What each owns, by manager, operation and subresource."""
+        """The fields that each manager owns, by manager, operation and subresource."""
         return {
             " ".join(filter(None, (e["manager"], e["operation"], e.get("subresource")))): e["fieldsV1"]
             for e in (live or self.live())["metadata"]["managedFields"]

@@ -1,4 +1,4 @@
-"""What servers do unasked: measure quotas, let storage go that nobody uses, make what is always there.
+"""Controllers: quotas, protection of claims and volumes in use, and the objects that always exist.
 
 Source: kubernetes, pkg/controller/{resourcequota,volume/pvcprotection,volume/pvprotection} and
 pkg/registry/{scheduling,flowcontrol}/rest.
@@ -235,7 +235,7 @@ async def gone(api: Api, path: str) -> None:
 
 
 async def looked_at(api: Api, path: str) -> None:
-    """Return when claims of the namespace that were deleted before have been looked at."""
+    """Wait until the controller has processed the claims that were deleted before."""
     name = f"other-{next(_numbers)}"
     api.post(f"{path}/persistentvolumeclaims", claim(name)).ok()
     api.delete(f"{path}/persistentvolumeclaims/{name}").ok()

@@ -1,4 +1,4 @@
-"""Every built-in type, in every form: what people write is kept, shown, and accepted again as it is shown.
+"""Every built-in type in every media type: manifests are stored, shown, and accepted again as shown.
 
 Rows D01-D05, D07, D22, E01. YAML and CBOR are read and written by other libraries than the server's own.
 """
@@ -46,7 +46,7 @@ Watches: TypeAlias = Mapping[tuple[ServedResource, str], bytes]
 
 @dataclass(frozen=True)
 class Stored:
-    """A server that has the whole corpus, and how it took each document: its creation, then its status."""
+    """A server with the whole corpus, and its responses to each document's create and status."""
 
     api: Api
     answers: Mapping[str, list[Answer]]
@@ -80,7 +80,7 @@ def type_of(manifest: Manifest) -> ServedResource:
 
 
 def others_of(manifest: Manifest) -> list[ServedResource]:
-    """Types that show the same objects in other versions."""
+    """The other versions of the same resource."""
     own = type_of(manifest)
     return [
         r for r in TABLE.resources if r is not own and r.stored_group_resource == own.stored_group_resource
@@ -101,7 +101,7 @@ def from_protobuf(resource: ServedResource, body: bytes) -> Any:
 
 
 def in_form(form: str, document: Any) -> Any:
-    """What a form can say of a document: protobuf does not tell null, nothing and an empty list apart."""
+    """The part of a document that a media type keeps: null, absent and empty are one in protobuf."""
     return without_nothing(document) if form == PROTOBUF else document
 
 
@@ -160,7 +160,7 @@ WRITE: Final[dict[str, Callable[[ServedResource, Any], bytes]]] = {
 
 
 def read(form: str, resource: ServedResource, body: bytes) -> Any:
-    """What a body says, as far as its form can say it."""
+    """Decode a body, as far as its media type keeps the document."""
     return in_form(form, READ[form](resource, body))
 
 
@@ -183,14 +183,14 @@ def test_a_manifest_is_stored_as_written(stored: Stored, manifest: Manifest) -> 
             del each["status"], each["metadata"]["resourceVersion"]
     assert answered == shown
     written = manifest.document
-    # Row I23: what is given as text is stored as data.
+    # What is given as text is stored as data: the strategy of Secrets in kubernetes/pkg/registry/core/secret.
     texts = written.pop("stringData", {})
     assert set(texts) <= set(shown.get("data", {}))
     assert list(lost(written, shown)) == []
 
 
 def lost(written: Any, shown: Any, path: str = "") -> Iterator[str]:
-    """Where `shown` is not all that `written` is. What is empty may be left out, or null."""
+    """The paths at which `shown` lacks something of `written`. Empty values may be absent or null."""
     if isinstance(written, dict) and isinstance(shown, dict):
         for name, value in written.items():
             if shown.get(name) is not None:
@@ -251,14 +251,14 @@ def test_the_corpus_has_every_type() -> None:
 
 
 def ours(resource: ServedResource, items: list[Any]) -> dict[tuple[str, str], Any]:
-    """Those of the corpus, by namespace and name. The server has some of its own."""
+    """The items that are of the corpus, by namespace and name: the server has others."""
     names = names_of(resource)
     found = {(each["metadata"].get("namespace", ""), each["metadata"]["name"]): each for each in items}
     return {key: value for key, value in found.items() if key in names}
 
 
 def names_of(resource: ServedResource) -> set[tuple[str, str]]:
-    """Of the corpus: also what was written in other versions of the type."""
+    """The names of the corpus' objects of a type, in whatever version they were written."""
     found = set()
     for each in corpus.manifests():
         if type_of(each).stored_group_resource == resource.stored_group_resource:
@@ -285,7 +285,7 @@ def test_lists(stored: Stored, resource: ServedResource) -> None:
 
 
 def protobuf_items(resource: ServedResource, body: bytes) -> list[Any]:
-    """Of a list: its field 2, after the metadata in field 1."""
+    """The items of a list in protobuf: its field 2, after the metadata in field 1."""
     envelope = open_envelope(body)
     assert envelope.kind == resource.list_kind
     return [resource.from_protobuf(raw) for number, raw in fields(envelope.raw) if number == 2]
@@ -326,7 +326,7 @@ def test_tables(stored: Stored, resource: ServedResource) -> None:
 
 @pytest.fixture(scope="module")
 def watches(stored: Stored) -> Watches:
-    """All at once: each ends by itself."""
+    """The bodies of watches of all types, opened together; each ends at its timeout."""
 
     def watch(which: tuple[ServedResource, str]) -> bytes:
         resource, form = which

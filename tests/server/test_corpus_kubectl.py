@@ -1,4 +1,4 @@
-"""kubectl and every built-in type: it finds them all, sends what people write, and shows what there is."""
+"""kubectl and every built-in type: discovery, create, replace and get."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def server_with(data_dir: Path, manifests: Sequence[Manifest]) -> ServerProcess:
 
 @pytest.fixture(scope="module")
 def ready_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """It has the groundwork only. Nobody adds to it."""
-    groundwork = [each for each in ALL if each.family == GROUNDWORK]
+    """A server with the groundwork only. Tests must not add to it."""
+    groundwork = [each for each in ALL if each.file == GROUNDWORK]
     with server_with(tmp_path_factory.mktemp("ready") / "data", groundwork) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def full_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """It has everything."""
+    """A server with the whole corpus."""
     with server_with(tmp_path_factory.mktemp("full") / "data", ALL) as server:
         yield server
 
 
 @pytest.fixture(params=each_version(0, -1))
 def kubectl_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[ServerProcess], Kubectl]:
-    """In no namespace: each document goes to its own."""
+    """kubectl without a namespace: each document names its own."""
     return lambda server: Kubectl(program(request.param), server.kubeconfig, "", tmp_path)
 
 
@@ -58,8 +58,8 @@ def as_file(path: Path, manifests: Sequence[Manifest]) -> str:
     return str(path)
 
 
-def told(manifest: Manifest) -> str:
-    """As kubectl names an object."""
+def printed_name(manifest: Manifest) -> str:
+    """The name of an object as kubectl prints it."""
     resource = manifest.type_in(TABLE)
     group = resource.group_version.group
     return f"{resource.singular}{f'.{group}' if group else ''}/{manifest.name}"
@@ -75,19 +75,19 @@ def test_it_sends_all_that_people_write(
 ) -> None:
     """Each passes kubectl's own validation against our OpenAPI, and then the server's."""
     kubectl = kubectl_of(ready_server)
-    manifests = [each for each in ALL if each.family != GROUNDWORK]
+    manifests = [each for each in ALL if each.file != GROUNDWORK]
     end = kubectl.run("create", "--dry-run=server", "-f", as_file(tmp_path / "all.yaml", manifests))
     assert (end.returncode, without_warnings(end.stderr)) == (0, [])
-    assert end.stdout.splitlines() == [f"{told(each)} created (server dry run)" for each in manifests]
+    assert end.stdout.splitlines() == [f"{printed_name(each)} created (server dry run)" for each in manifests]
 
 
 def test_it_replaces_what_is_there(
     kubectl_of: Callable[[ServerProcess], Kubectl], ready_server: ServerProcess, tmp_path: Path
 ) -> None:
     kubectl = kubectl_of(ready_server)
-    manifests = [each for each in ALL if each.family == GROUNDWORK]
+    manifests = [each for each in ALL if each.file == GROUNDWORK]
     said = kubectl("replace", "--dry-run=server", "-f", as_file(tmp_path / "all.yaml", manifests))
-    assert said.splitlines() == [f"{told(each)} replaced (server dry run)" for each in manifests]
+    assert said.splitlines() == [f"{printed_name(each)} replaced (server dry run)" for each in manifests]
 
 
 def test_it_shows_every_type(
@@ -98,12 +98,12 @@ def test_it_shows_every_type(
     types = ",".join(f"{r.resource}.{r.group_version.version}.{r.group_version.group}" for r in LISTED)
     names = kubectl.run("get", types, "--all-namespaces", "-o", "name")
     assert (names.returncode, without_warnings(names.stderr)) == (0, [])
-    assert {told(each) for each in ALL} <= set(names.stdout.splitlines())
+    assert {printed_name(each) for each in ALL} <= set(names.stdout.splitlines())
     tables = kubectl.run("get", types, "--all-namespaces", "-o", "wide")
     assert (tables.returncode, without_warnings(tables.stderr)) == (0, [])
     # A class that is used where none is named says so after its name.
     shown = {part.removesuffix(" (default)") for row in rows(tables.stdout) for part in row}
-    assert {told(each) for each in ALL} <= shown
+    assert {printed_name(each) for each in ALL} <= shown
     heads = [row for row in rows(tables.stdout) if "NAME" in row]
     assert len(heads) >= len({each.type_in(TABLE) for each in ALL})
 

@@ -1,4 +1,4 @@
-"""Where the specification and kube-apiserver differ: both ways, by `--strict-kube-compat`."""
+"""Behaviour that `--strict-kube-compat` changes, with the flag and without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/livez, /readyz and /healthz of a server that is well. Rows N01-N07."""
+"""/livez, /readyz and /healthz of a healthy server. Rows N01-N07."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS)
 
 
 def report(endpoint: str, *, excluded: tuple[str, ...] = (), unknown: str = "") -> str:
-    """What `verbose` shows."""
+    """The text that `verbose` shows."""
     lines = [f"[+]{name} {'excluded: ok' if name in excluded else 'ok'}" for name in CHECKS[endpoint]]
     if unknown:
         lines.append(f"warn: some health checks cannot be excluded: no matches for {unknown}")

@@ -1,4 +1,4 @@
-"""Bodies that are made to hurt, in every form, to all sorts of endpoints. Rows D02-D05, D22, E01, P02, Q04.
+"""Hostile bodies in every media type, sent to every kind of endpoint. Rows D02-D05, D22, E01, P02, Q04.
 
 Each is answered soon with what is wrong with it, and leaves nothing: no object, no memory, no trace in the
 log. Nobody else waits meanwhile: a stranger asks for /livez all the time.
@@ -63,7 +63,7 @@ def pod(containers: bytes) -> bytes:
 
 
 def named(more: bytes) -> bytes:
-    """A body in JSON that is fine but for what is in it."""
+    """A JSON body that is valid but for these fields."""
     return b'{"metadata":{"name":"a",%b}}' % more
 
 
@@ -72,7 +72,7 @@ def nested(open_: bytes, close: bytes, levels: int = 10_000) -> bytes:
 
 
 def message(depth: int) -> bytes:
-    """A message in a message, and so on."""
+    """Nested protobuf messages."""
     raw = b""
     for _ in range(depth):
         raw = field(1, raw)
@@ -214,7 +214,7 @@ PATCHES: Final[Mapping[str, tuple[str, bytes]]] = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """It has one object for each endpoint, and is ready for every form."""
+    """A server with one object for each endpoint, which accepts every media type."""
     data_dir = tmp_path_factory.mktemp("hostile") / "data"
     with ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server:
         api = Api(server)
@@ -280,7 +280,7 @@ def refused(
     media_type: str,
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> Answer:
-    """What is answered to a body of which nothing may come."""
+    """Send a body that must be refused, and return the response."""
     began = worked_s(api)
     answer = api.send(method, path, body, type=media_type, headers=headers)
     took_s = worked_s(api) - began

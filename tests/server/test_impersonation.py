@@ -1,4 +1,4 @@
-"""Requests in the name of somebody else, and who may send them. Row O08.
+"""Impersonation, and the rights that it needs. Row O08.
 
 The recorded scenarios auth/impersonation and auth/impersonation-forbidden have the usual cases.
 """
@@ -27,7 +27,7 @@ RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 AUTHENTICATED: Final = "system:authenticated"
 
 
-class Said(NamedTuple):
+class Reply(NamedTuple):
     status: int
     document: Any
 
@@ -37,7 +37,7 @@ class Said(NamedTuple):
 
     @property
     def user(self) -> Any:
-        """Who a review says is there."""
+        """The user that a SelfSubjectReview shows."""
         assert self.status == 201, self.document
         return self.document["status"]["userInfo"]
 
@@ -48,8 +48,8 @@ def ask(
     method: str = "POST",
     path: str = REVIEWS,
     token: str = "admin-token",
-) -> Said:
-    """Send headers as they are, as many of a name as one likes."""
+) -> Reply:
+    """Send a request with header lines as they are; names may repeat."""
     head = [
         f"{method} {path} HTTP/1.1",
         "Host: server",
@@ -62,7 +62,7 @@ def ask(
     with raw_connection(server) as connection:
         connection.sendall(b"\r\n".join(encoded) + (b"{}" if method == "POST" else b""))
         answer, _, body = read_all(connection).partition(b"\r\n\r\n")
-    return Said(int(answer.split()[1]), json.loads(body))
+    return Reply(int(answer.split()[1]), json.loads(body))
 
 
 WHO: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
@@ -199,7 +199,7 @@ ROLES: Final = (
 
 @pytest.fixture(scope="module")
 def bot_token(server: ServerProcess) -> str:
-    """Of a service account that may be somebody in particular."""
+    """The token of a service account that may impersonate certain users."""
     with closing(Api(server)) as api:
         accounts = "/api/v1/namespaces/default/serviceaccounts"
         api.post(accounts, {"metadata": {"name": "bot"}}).ok()

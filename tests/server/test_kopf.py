@@ -1,4 +1,4 @@
-"""An operator made with kopf, unmodified, does its work on custom resources, over a restart of the server."""
+"""An operator made with kopf works on custom resources, also after a restart of the server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What is measured, under the names and labels that Kubernetes' dashboards know. Rows N10, H08.
+"""Metrics, under the names and labels that Kubernetes' dashboards use. Rows N10, H08.
 
 Sources of names and labels: k8s.io/apiserver, pkg/endpoints/metrics, pkg/storage/etcd3/metrics and
-pkg/storage/cacher/metrics, at the release that is emulated (1.34).
+pkg/storage/cacher/metrics, and k8s.io/component-base, metrics/prometheus/workqueue, at the release that is
+emulated (1.34).
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ METRICS: Final[dict[str, tuple[str, set[str]]]] = {
     "watch_cache_capacity": ("gauge", {"group", "resource"}),
     "apiserver_watch_cache_initializations_total": ("counter", {"group", "resource"}),
     "apiserver_watch_cache_events_received_total": ("counter", {"group", "resource"}),
+    "workqueue_depth": ("gauge", {"name"}),
+    "workqueue_adds_total": ("counter", {"name"}),
+    "workqueue_retries_total": ("counter", {"name"}),
+    "workqueue_queue_duration_seconds": ("histogram", {"name"}),
+    "workqueue_work_duration_seconds": ("histogram", {"name"}),
+    "workqueue_unfinished_work_seconds": ("gauge", {"name"}),
+    "workqueue_longest_running_processor_seconds": ("gauge", {"name"}),
 }
 # Both histograms', in Kubernetes. Seconds.
 BUCKETS: Final = {
@@ -58,19 +66,19 @@ BUCKETS: Final = {
 
 
 class Scrape:
-    """The samples of one moment."""
+    """The samples of one scrape."""
 
     def __init__(self, api: Api) -> None:
         self.text = api.get("/metrics").body.decode()
         self.families = {family.name: family for family in text_string_to_metric_families(self.text)}
         self.samples = [sample for family in self.families.values() for sample in family.samples]
 
-    def value(self, name: str, **labels: str) -> float:
+    def value(self, name: str, /, **labels: str) -> float:
         """The sum of all samples of a name that have these labels."""
         return sum(s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items())
 
 
-def increase(api: Api, act: Callable[[], object], name: str, **labels: str) -> float:
+def increase(api: Api, act: Callable[[], object], name: str, /, **labels: str) -> float:
     before = Scrape(api).value(name, **labels)
     act()
     return Scrape(api).value(name, **labels) - before
@@ -118,6 +126,32 @@ def test_histograms(api: Api, configmaps: str, name: str) -> None:
         assert ordered == sorted(ordered)
         assert ordered[-1] == scrape.value(f"{name}_count", **dict(labels_))
         assert (scrape.value(f"{name}_sum", **dict(labels_)) > 0) is (ordered[-1] > 0)
+
+
+def test_what_controllers_do_is_counted(api: Api) -> None:
+    """The queues of definitions are there whatever controllers run."""
+    name = "crd_naming_condition_controller"
+    definition = {
+        "metadata": {"name": "counted.example.com"},
+        "spec": {
+            "group": "example.com",
+            "names": {"plural": "counted", "kind": "Counted"},
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }
+            ],
+        },
+    }
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert increase(api, lambda: api.post(path, definition).ok(), "workqueue_adds_total", name=name) >= 1
+    scrape = Scrape(api)
+    for count in ("workqueue_queue_duration_seconds_count", "workqueue_work_duration_seconds_count"):
+        assert scrape.value(count, name=name) >= 1
 
 
 def test_the_format(api: Api) -> None:
@@ -246,6 +280,7 @@ def test_strangers_cannot_make_up_series(api: Api, namespace: str) -> None:
     def series() -> int:
         return sum(sample.name == "apiserver_request_total" for sample in Scrape(api).samples)
 
+    series()  # The scrape itself is a series, from the second one on.
     ask_for_what_is_not_there(api, namespace, 5)
     before = series()
     ask_for_what_is_not_there(api, namespace, 20)

@@ -1,4 +1,4 @@
-"""What every namespace has, made by the controllers that in a cluster kube-controller-manager runs.
+"""The objects of every namespace, which controllers of kube-controller-manager create.
 
 Source: its serviceaccount and root-ca-certificate-publisher controllers.
 """

@@ -1,4 +1,4 @@
-"""The life of namespaces: born labelled, home to objects, emptied before they go. Rows A12, A13, A16, I16."""
+"""The lifecycle of namespaces: their label, their content, and their deletion. Rows A12, A13, A16, I16."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HELD: Final = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
 
 
 def await_gone(api: Api, name: str, start: str) -> None:
-    """Read on until the namespace is deleted. start: a version at which it was there."""
+    """Wait until the namespace is deleted. start: a resourceVersion at which it existed."""
     path = f"{NAMESPACES}?watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion={start}"
     with api.watch(path) as events:
         assert any(event["type"] == "DELETED" for event in events)
@@ -37,7 +37,7 @@ def assert_terminating_refusal(answer: Answer, namespace: str, resource: str) ->
 
 @pytest.fixture
 def held(api: Api, namespace: str) -> dict[str, Any]:
-    """A namespace that cannot go yet, as its deletion left it."""
+    """A terminating namespace that a finalizer keeps, as the delete returned it."""
     api.post(f"{NAMESPACES}/{namespace}/configmaps", HELD).ok()
     document: dict[str, Any] = api.delete(f"{NAMESPACES}/{namespace}").ok()
     return document

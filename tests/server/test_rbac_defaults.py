@@ -35,7 +35,7 @@ _RESOURCES: Final = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One whose controllers all run."""
+    """A server with all controllers."""
     with ServerProcess(tmp_path_factory.mktemp("rbac") / "data", "--controllers=*") as server:
         yield server
 
@@ -249,7 +249,7 @@ def test_reconciliation_at_a_later_start(
     check(*restarted[key])
 
 
-def test_what_is_as_it_should_be_is_not_written(
+def test_correct_defaults_are_not_written(
     restarted: dict[tuple[str, str, str], tuple[Any, Any, Any]],
 ) -> None:
     touched = {key for key, _, _ in LATER.values()}

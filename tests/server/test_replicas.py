@@ -19,14 +19,14 @@ WRITES: Final = 50
 
 
 def test_both_start_on_an_empty_store_and_see_the_same(replicas: tuple[Api, Api]) -> None:
-    """Row B: the namespaces that exist from the start are made once."""
+    """The namespaces that exist from the start are created once."""
     one, two = (api.get("/api/v1/namespaces").ok() for api in replicas)
     assert {item["metadata"]["name"] for item in one["items"]} >= {"default", "kube-system", "kube-public"}
     assert one == two
 
 
 def test_a_write_here_is_read_there_at_once(replicas: tuple[Api, Api]) -> None:
-    """Row K: a read without a resourceVersion is never older than an answered write, whoever answered it."""
+    """Row K01: a read without a resourceVersion is never older than a write that any server answered."""
     one, two = replicas
     for number in range(50):
         made = one.post(CONFIGMAPS, {"metadata": {"name": f"read-{number}"}}).ok()
@@ -48,7 +48,7 @@ def test_a_watch_here_sees_what_is_written_there(replicas: tuple[Api, Api]) -> N
 
 
 def test_writers_on_both_sides_conflict_as_on_one(replicas: tuple[Api, Api]) -> None:
-    """Row C: of two updates of one version the second is refused, wherever they arrive."""
+    """Row L01: of two updates of one version the second is refused, wherever they arrive."""
     one, two = replicas
     made = one.post(CONFIGMAPS, {"metadata": {"name": "contended"}}).ok()
     one.put(f"{CONFIGMAPS}/contended", {**made, "data": {"by": "one"}}).ok()
@@ -77,7 +77,7 @@ def test_no_patch_of_many_is_lost(replicas: tuple[Api, Api]) -> None:
 
 
 def test_a_list_begun_here_goes_on_there(replicas: tuple[Api, Api]) -> None:
-    """Row L: the token holds all that another server needs; the pages are of one revision."""
+    """Row K34: the token holds all that another server needs; the pages are of one revision."""
     one, two = replicas
     namespace = "/api/v1/namespaces/paged"
     one.post("/api/v1/namespaces", {"metadata": {"name": "paged"}}).ok()

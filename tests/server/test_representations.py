@@ -1,10 +1,12 @@
-"""Forms of requests and answers on a running server. Rows D01-D06, D14, D19-D23, E04-E08, M01, P04."""
+"""Media types of requests and responses. Rows D01-D06, D14, D19-D23, E04-E08, M01, P04."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -25,7 +27,7 @@ SCHEMAS: Final = BuiltinSchemas((1, 34))
 
 @pytest.fixture(scope="module")
 def cbor_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """A server with the gate on."""
+    """A server with CBORServingAndStorage enabled."""
     data_dir = tmp_path_factory.mktemp("cbor") / "data"
     with ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server:
         api = Api(server)
@@ -40,7 +42,7 @@ def as_form(media_type: str, document: Any) -> bytes:
 
 
 def read(answer: Answer) -> Any:
-    """The document of an answer in any form."""
+    """Decode the document of a response of any media type."""
     media_type = answer.headers["content-type"]
     if media_type == YAML:
         return yaml.load(answer.body)[0]
@@ -73,6 +75,61 @@ def test_an_object_is_the_same_in_every_form(api: Api, namespace: str, media_typ
     listed = read(api.get(CONFIGMAPS.format(namespace), headers=accepting(media_type)))
     del made["kind"], made["apiVersion"]
     assert (listed["kind"], listed["items"]) == ("ConfigMapList", [made])
+
+
+def test_pretty_responses_are_indented(api: Api, namespace: str) -> None:
+    """Row D26: objects, lists and failures, and the answer of a dry run."""
+    make(api, namespace, data={"k": "v"})
+    path = CONFIGMAPS.format(namespace)
+    answers = {
+        query: (
+            api.get(f"{path}/a?{query}"),
+            api.get(f"{path}?{query}"),
+            api.get(f"{path}/none?{query}"),
+            api.post(f"{path}?dryRun=All&{query}", {"metadata": {"generateName": "b-"}}),
+        )
+        for query in ("pretty=true", "pretty=false")
+    }
+    assert [answer.status for answer in answers["pretty=true"]] == [200, 200, 404, 201]
+    for indented, compact in zip(*answers.values(), strict=True):
+        assert indented.body.startswith(b'{\n  "')
+        assert b"\n" not in compact.body.rstrip(b"\n")
+        assert indented.status == compact.status
+    assert len(api.get(path).ok()["items"]) == 1
+
+
+EVERYWHERE: Final = {
+    "an object": ("GET", "/api/v1/namespaces/default", 200),
+    "a list": ("GET", "/api/v1/namespaces?limit=1", 200),
+    "a watch": ("GET", "/api/v1/namespaces?watch=1&timeoutSeconds=1", 200),
+    "a create": ("POST", "/api/v1/namespaces?dryRun=All", 201),
+    "what is not there": ("GET", "/api/v1/namespaces/none", 404),
+    "no path": ("GET", "/none", 404),
+    "no method": ("PUT", "/api/v1/namespaces", 405),
+    "discovery": ("GET", "/api/v1", 200),
+    "health": ("GET", "/readyz", 200),
+    "metrics": ("GET", "/metrics", 200),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "status"), EVERYWHERE.values(), ids=EVERYWHERE)
+def test_every_response_has_an_audit_id_and_is_not_cached(
+    api: Api, method: str, path: str, status: int
+) -> None:
+    """Row D27."""
+    body = {"metadata": {"generateName": "a-"}} if method == "POST" else None
+    answers = [api.send(method, path, body) for _ in range(2)]
+    assert [answer.status for answer in answers] == [status] * 2
+    assert {answer.headers["cache-control"] for answer in answers} == {"no-cache, private"}
+    assert len({str(uuid.UUID(answer.headers["audit-id"])) for answer in answers}) == 2
+
+
+def test_unauthenticated_responses_have_an_audit_id(api: Api) -> None:
+    """Row D27."""
+    with closing(api.as_caller("no-such-token")) as stranger:
+        refused = stranger.get("/api/v1/namespaces")
+    assert (refused.status, refused.headers["cache-control"]) == (401, "no-cache, private")
+    assert uuid.UUID(refused.headers["audit-id"])
 
 
 @pytest.mark.parametrize("media_type", [YAML, PROTOBUF])
@@ -146,11 +203,11 @@ BAD_BODIES: Final = {
 }
 
 
-@pytest.mark.parametrize(("media_type", "body", "told"), BAD_BODIES.values(), ids=BAD_BODIES)
-def test_malformed_bodies(api: Api, namespace: str, media_type: str, body: bytes, told: str) -> None:
+@pytest.mark.parametrize(("media_type", "body", "message"), BAD_BODIES.values(), ids=BAD_BODIES)
+def test_malformed_bodies(api: Api, namespace: str, media_type: str, body: bytes, message: str) -> None:
     answer = api.post(CONFIGMAPS.format(namespace), body, type=media_type)
     assert (answer.status, answer.reason) == (400, "BadRequest")
-    assert told in answer.message
+    assert message in answer.message
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
@@ -267,11 +324,11 @@ BAD_CBOR: Final = {
 }
 
 
-@pytest.mark.parametrize(("body", "told"), BAD_CBOR.values(), ids=BAD_CBOR)
-def test_malformed_cbor(cbor_api: Api, body: bytes, told: str) -> None:
+@pytest.mark.parametrize(("body", "message"), BAD_CBOR.values(), ids=BAD_CBOR)
+def test_malformed_cbor(cbor_api: Api, body: bytes, message: str) -> None:
     answer = cbor_api.post(CONFIGMAPS.format("default"), body, type=CBOR)
     assert (answer.status, answer.reason) == (400, "BadRequest")
-    assert told in answer.message
+    assert message in answer.message
 
 
 def test_without_the_gate_cbor_is_not_acceptable(api: Api, namespace: str) -> None:

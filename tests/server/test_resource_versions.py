@@ -1,4 +1,4 @@
-"""Which state a get or a list shows: every cell of the tables of resourceVersion, on every kind of server.
+"""The state that gets and lists show: every cell of the resourceVersion tables, on every kind of server.
 
 Rows C02-C08, J01-J06, J10, J11, K01-K37, K45, K46, Q01, Q02, Q05. The four servers (two stores, each with
 ListFromCacheSnapshot and without) must not be told apart. What options mean before any server is asked
@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from apiserver.cli.config import Config
 from storage.watch_cache import HistoryLimits
 from tests.support.api import Answer, Api
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, until
 from tests.support.four_servers import (
     ALL_KINDS,
     BOTH_SETTINGS,
@@ -56,7 +56,7 @@ from tests.support.server_process import ServerProcess
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Servers whose stores forget nothing. What is eight changes old has left their memory."""
+    """Servers whose stores are never compacted, and whose caches keep eight changes."""
     servers = Servers(tmp_path_factory.mktemp("lasting"), NEVER, "--default-watch-cache-size=8")
     yield servers
     servers.close()
@@ -64,7 +64,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture(scope="module")
 def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Servers on stores that forget what is older than two tenths of a second."""
+    """Servers whose stores are compacted every tenth of a second."""
     flags = ("--etcd-compaction-interval=100ms", "--default-watch-cache-size=2")
     servers = Servers(tmp_path_factory.mktemp("forgetful"), *flags)
     yield servers
@@ -83,13 +83,10 @@ def world(api: Api) -> World:
 
 @pytest.fixture(scope="module", params=ALL_KINDS)
 def lost_world(request: pytest.FixtureRequest, forgetful: Servers) -> World:
-    """One whose old version no store has any more."""
+    """A history whose old version has been compacted."""
     world = make_world(forgetful.get(request.param))
     query = f"resourceVersion={world.old}&resourceVersionMatch=Exact"
-    ends_at = time.monotonic() + 10
-    while world.history.api.get(f"{world.history.path}?{query}").status == 200:
-        assert time.monotonic() < ends_at, "it is still there"
-        time.sleep(0.02)
+    until(lambda: world.history.api.get(f"{world.history.path}?{query}"), lambda answer: answer.status == 410)
     return world
 
 
@@ -282,7 +279,7 @@ def test_how_a_list_of_what_is_gone_is_read(lost_world: World, name: str) -> Non
         )
 
 
-@pytest.mark.parametrize("paging", COLUMNS[2:])
+@pytest.mark.parametrize("paging", COLUMNS[2:], ids=["a token", "a token and a limit"])
 @pytest.mark.parametrize("version", ["unset", "0"])
 def test_a_token_of_what_is_gone(lost_world: World, version: str, paging: str) -> None:
     """Rows K35, K46."""

@@ -1,4 +1,4 @@
-"""Questions that are answered and not kept. Rows A14, I14.
+"""Reviews: virtual types that are answered and not stored. Rows A14, I14.
 
 Source of the answers: the recorded scenarios auth/*-review*.
 """
@@ -23,7 +23,7 @@ def assert_refused(answer: Answer, code: int, reason: str, message: str = "") ->
 
 @pytest.fixture
 def alice(api: Api) -> Any:
-    """Somebody who may do nothing but what everybody may."""
+    """A user without rights of their own."""
     alice = api.as_caller("alice-token")
     yield alice
     alice.close()

@@ -1,4 +1,4 @@
-"""Many clients at once: all are served, memory has its bounds, and nobody is kept waiting by the others."""
+"""Many clients at once: all are served, memory is bounded, and no client delays the others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def server(tmp_path: Path) -> AsyncIterator[ServerProcess]:
 
 
 class Client(asyncio.Protocol):
-    """Sends one GET and counts the needles in what comes."""
+    """A client that sends one GET and counts the occurrences of a text in the response."""
 
     def __init__(self, target: str, needle: bytes) -> None:
         self._target, self._needle = target, needle

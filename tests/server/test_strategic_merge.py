@@ -5,8 +5,8 @@ How they merge is told in `tests/unit/patch/test_strategic_merge.py`.
 
 from __future__ import annotations
 
-import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -147,13 +147,13 @@ REFUSED: Final[dict[str, tuple[bytes, int, str, str]]] = {
 }
 
 
-@pytest.mark.parametrize(("body", "code", "reason", "told"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(api: Api, configmap: str, body: bytes, code: int, reason: str, told: str) -> None:
+@pytest.mark.parametrize(("body", "code", "reason", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(api: Api, configmap: str, body: bytes, code: int, reason: str, message: str) -> None:
     api.patch(configmap, {"metadata": {"finalizers": ["e.com/a"]}}).ok()
     before = api.get(configmap).ok()
     answer = api.patch(configmap, body, STRATEGIC)
     assert (answer.status, answer.json.get("reason", "")) == (code, reason), answer.body
-    assert told in answer.message
+    assert message in answer.message
     assert api.get(configmap).ok() == before
 
 
@@ -249,13 +249,13 @@ def test_kubectl_changes_objects(kubectl: Kubectl) -> None:
 
 
 @pytest.mark.kubectl
-def test_kubectl_edit(kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubectl_edit(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl("create", "-f", "-", stdin=DEPLOYMENT)
     # The editor of those who have not chosen one.
     editor = tmp_path / "bin" / "vi"
     editor.parent.mkdir()
     editor.write_text('#!/bin/sh\nsed s/nginx:1/nginx:5/ "$1" > "$1.new" && mv "$1.new" "$1"\n')
     editor.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{editor.parent}:{os.environ['PATH']}")
-    assert kubectl("edit", "deploy", "web") == "deployment.apps/web edited\n"
+    editing = replace(kubectl, path=f"{editor.parent}:{kubectl.path}")
+    assert editing("edit", "deploy", "web") == "deployment.apps/web edited\n"
     assert images(kubectl) == ["nginx:5"]

@@ -493,6 +493,7 @@ CONNECTIONS: Final = {
 
 @pytest.mark.parametrize(("method", "below"), CONNECTIONS.values(), ids=CONNECTIONS)
 def test_no_node_is_there_to_connect_to(api: Api, pods: str, method: str, below: str) -> None:
+    """Row A08: `proxy` and its like are subresources of a Pod, and answer for one that exists."""
     assert_refused(api.send(method, f"{pods}/p/{below}"), 404, "NotFound", 'pods "p" not found')
     api.post(pods, pod("p")).ok()
     assert_refused(api.send(method, f"{pods}/p/{below}"), 501, "NotImplemented", "there is no node")

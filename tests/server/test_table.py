@@ -153,7 +153,7 @@ COLUMNS: Final = {
 }
 
 
-@pytest.mark.parametrize(("path", "shown"), COLUMNS.items())
+@pytest.mark.parametrize(("path", "shown"), COLUMNS.items(), ids=COLUMNS)
 def test_the_columns_of_built_in_kinds(api: Api, path: str, shown: list[str]) -> None:
     """Row D10: those of priority 0; more are for wide output."""
     table = api.get(path, headers=TABLE).ok()
@@ -249,6 +249,6 @@ CHOICES: Final = {
 
 
 @pytest.mark.parametrize(("accept", "kind"), CHOICES.values(), ids=CHOICES)
-def test_which_form_is_chosen(api: Api, configmaps: str, accept: str, kind: str) -> None:
+def test_accept_headers(api: Api, configmaps: str, accept: str, kind: str) -> None:
     """Rows D01, D18."""
     assert api.get(configmaps, headers={"Accept": accept}).ok()["kind"] == kind

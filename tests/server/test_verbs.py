@@ -1,4 +1,4 @@
-"""What each verb does to an object, over HTTP. Rows A, B, C, I and L."""
+"""What each verb does to an object, over HTTP. Rows A01-A16, B01-B13, C01-C10, G01-G16, I01-I13, L01-L08."""
 
 from __future__ import annotations
 
@@ -609,7 +609,7 @@ def test_preconditions_of_a_delete(api: Api, path: str) -> None:
 PROPAGATION: Final = {"Foreground": ["foregroundDeletion"], "Orphan": ["orphan"], "Background": None}
 
 
-@pytest.mark.parametrize(("policy", "finalizers"), PROPAGATION.items())
+@pytest.mark.parametrize(("policy", "finalizers"), PROPAGATION.items(), ids=PROPAGATION)
 @pytest.mark.parametrize("place", ["query", "body"])
 def test_propagation(api: Api, path: str, policy: str, finalizers: list[str] | None, place: str) -> None:
     """Rows G08, G09: whoever collects garbage finds what to do in the finalizers."""

@@ -226,12 +226,12 @@ def test_a_watch_ends_when_its_time_is_up(api: Api, configmaps: str) -> None:
     start = version(api.get(configmaps).ok())
     newest = version(api.post(f"{configmaps[:-10]}secrets", named("elsewhere")).ok())
     path = f"{configmaps}?watch=1&timeoutSeconds=3&resourceVersion={start}"
-    with api.watch(f"{path}&allowWatchBookmarks=true") as told, api.watch(path) as untold:
-        meta = bookmark(told.next())
+    with api.watch(f"{path}&allowWatchBookmarks=true") as with_bookmarks, api.watch(path) as without:
+        meta = bookmark(with_bookmarks.next())
         assert int(meta["resourceVersion"]) >= int(newest)
         assert set(meta) == {"resourceVersion"}
-        assert list(told) == []
-        assert list(untold) == []
+        assert list(with_bookmarks) == []
+        assert list(without) == []
 
 
 def test_a_watch_of_the_future_waits(api: Api, configmaps: str) -> None:

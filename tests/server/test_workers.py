@@ -1,4 +1,4 @@
-"""`--workers N`: several processes on one port that are one server to clients. DESIGN.md §2, §4.8."""
+"""`--workers N`: several processes on one port that are one server to clients."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.api import Api, WatchEvents
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.eventually import until
 from tests.support.required import missing
 from tests.support.server_process import DidNotStart, ServerProcess
 
@@ -75,19 +76,13 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def await_(check: Callable[[], object], what: str, within_s: float = WITHIN_S) -> None:
-    end = time.monotonic() + within_s
-    while not check():
-        assert time.monotonic() < end, f"still not: {what}"
-        time.sleep(0.01)
-
-
 def await_status(api: Api, path: str, status: int) -> None:
-    await_(lambda: api.get(path).status == status, f"{status} from {path}")
+    until(lambda: api.get(path).status == status, what=f"{status} from {path}", within_s=WITHIN_S)
 
 
 def await_back(server: ServerProcess, times: int = 1) -> None:
-    await_(lambda: server.stderr.count(" is back") == times, f"workers came back {times} times")
+    what = f"workers came back {times} times"
+    until(lambda: server.stderr.count(" is back") == times, what=what, within_s=WITHIN_S)
 
 
 def clients_of(process: psutil.Process) -> set[int]:
@@ -155,8 +150,8 @@ def test_all_workers_serve_one_address(shared: ServerProcess) -> None:
         assert all(api.get("/readyz").status == 200 for api in apis.values())
 
 
-def test_a_write_here_is_read_there_at_once(shared: ServerProcess) -> None:
-    """Row K: a read without a resourceVersion is never older than an answered write."""
+def test_a_write_to_one_worker_is_read_from_the_others(shared: ServerProcess) -> None:
+    """Row K01: a read without a resourceVersion is never older than an answered write."""
     with each_worker(shared) as apis:
         one, two = apis.values()
         for number in range(20):
@@ -246,7 +241,7 @@ def test_a_worker_that_dies_is_replaced_while_others_serve(server: ServerProcess
         with watch_at(psutil.Process(survivor), ours, path) as events:
             process = psutil.Process(victim)
             process.kill()
-            await_(lambda: not is_alive(process), "the worker is dead")
+            until(lambda: not is_alive(process), what="the worker is dead", within_s=WITHIN_S)
             for _ in range(20):
                 with speaking_to(server) as stranger:
                     assert stranger.get(f"{CONFIGMAPS}/left-behind").status == 200
@@ -289,7 +284,9 @@ def test_a_new_worker_gets_no_connections_before_it_is_ready(tmp_path: Path) -> 
                     await_status(api, for_all, 200)
             etcd.kill()
             victim.kill()
-            await_(lambda: set(workers(server)) - {survivor, victim}, "another process")
+            until(
+                lambda: set(workers(server)) - {survivor, victim}, what="another process", within_s=WITHIN_S
+            )
             end = time.monotonic() + 1.5  # It has no way to say how far it is.
             while time.monotonic() < end:
                 with speaking_to(server) as api:
@@ -350,7 +347,7 @@ def test_a_worker_that_gets_sigterm_ends_gracefully_and_is_replaced(server: Serv
         (chosen, api), _ = apis.items()
         process = psutil.Process(chosen)
         process.terminate()
-        await_(lambda: not is_alive(process), "the worker is gone")
+        until(lambda: not is_alive(process), what="the worker is gone", within_s=WITHIN_S)
         api.close()
         assert "Traceback" not in server.stderr
     await_back(server)
@@ -365,9 +362,9 @@ def test_no_worker_outlives_its_supervisor(server: ServerProcess) -> None:
     second.suspend()
     server.send_signal(signal.SIGKILL)
     try:
-        await_(lambda: not is_alive(first), "the first is gone", 5)
+        until(lambda: not is_alive(first), what="the first is gone", within_s=5)
         second.resume()
-        await_(lambda: not is_alive(second), "the second is gone", 5)
+        until(lambda: not is_alive(second), what="the second is gone", within_s=5)
     finally:
         for process in filter(is_alive, processes):
             process.kill()
@@ -409,16 +406,16 @@ BROKEN: Final[dict[str, tuple[list[Callable[[Path], str]], str]]] = {
 }
 
 
-@pytest.mark.parametrize(("flags", "told"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(("flags", "message"), BROKEN.values(), ids=BROKEN)
 def test_a_worker_that_cannot_start_is_reported_in_one_line(
-    tmp_path: Path, etcd: EtcdProcess, flags: list[Callable[[Path], str]], told: str
+    tmp_path: Path, etcd: EtcdProcess, flags: list[Callable[[Path], str]], message: str
 ) -> None:
-    """However many workers have the same reason, it is told once."""
+    """The reason is printed once, however many workers have it."""
     end = refused(two_workers(tmp_path, etcd, *(flag(tmp_path) for flag in flags)))
     lines = [line for line in end.stderr.splitlines() if "storage.etcd" not in line]  # an old etcd is told of
     assert (end.code, len(lines)) == (1, 1), end.stderr
     assert lines[0].startswith("apiserver: ")
-    assert told in lines[0]
+    assert message in lines[0]
 
 
 def test_a_port_of_other_workers_is_busy(shared: ServerProcess, tmp_path: Path, etcd: EtcdProcess) -> None:
@@ -437,7 +434,7 @@ def test_without_etcd_it_is_live_and_not_ready(tmp_path: Path) -> None:
     server = two_workers(tmp_path, etcd, "--bind-address=127.0.0.1")
     server.start(awaits_ready=False)
     try:
-        await_(lambda: server.kubeconfig.exists(), "the port is told")
+        until(lambda: server.kubeconfig.exists(), what="the port is told", within_s=WITHIN_S)
         server.url = yaml.safe_load(server.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
 
         def answers() -> bool:
@@ -445,7 +442,7 @@ def test_without_etcd_it_is_live_and_not_ready(tmp_path: Path) -> None:
                 return api.get("/livez/ping").status == 200 and api.get("/readyz").status == 500
             return False
 
-        await_(answers, "it listens")
+        until(answers, what="it listens", within_s=WITHIN_S)
         etcd.start()
         server.await_ready()
         assert server.stop() == 0

@@ -1,4 +1,4 @@
-"""A kubectl that applies, and the documents that it applies."""
+"""kubectl apply, and the documents that the tests apply."""
 
 from __future__ import annotations
 
@@ -65,28 +65,28 @@ class Applier(Kubectl):
     variables: dict[str, str] = field(default_factory=dict)
 
     def apply(self, *documents: Document, flags: str = "", server_side: bool = False) -> str:
-        """It must succeed and warn of nothing."""
+        """Run an apply that must succeed without warnings."""
         return self(*_apply(flags, server_side), stdin=_as_one(documents))
 
     def tries(self, *documents: Document, flags: str = "", server_side: bool = False) -> tuple[int, str]:
-        """Exit code, and what it complained of."""
+        """Run an apply that may fail, and return its exit code and its errors."""
         end = self.run(*_apply(flags, server_side), stdin=_as_one(documents))
         return end.returncode, end.stderr
 
     def live(self, what: str = "cm/a") -> Any:
-        """As the server has it; kubectl takes twenty times as long to ask."""
+        """The live object, read over HTTP: kubectl takes twenty times as long."""
         resource, name = what.split("/")
         return self.api.get(f"{PATHS[resource].format(self.namespace)}/{name}").ok()
 
     def owners(self, what: str = "cm/a") -> dict[str, Any]:
-        """What each owns, by manager, operation and subresource."""
+        """The fields that each manager owns, by manager, operation and subresource."""
         return {
             " ".join(filter(None, (e["manager"], e["operation"], e.get("subresource")))): e["fieldsV1"]
             for e in self.live(what)["metadata"]["managedFields"]
         }
 
     def edits_with(self, script: str) -> None:
-        """From now on `edit` has this editor; `$1` is the file."""
+        """Set the editor that `edit` starts; `$1` is the file."""
         editor = self.home / "editor"
         editor.write_text(f"#!/bin/sh -e\n{script}\n")
         editor.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Commands that change an object in place."""
+"""kubectl commands that change an object in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kubectl edit."""
+"""kubectl edit: invalid edits, and edits beside other writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many files at once, and what is in none of them any more."""
+"""Applying many files at once, and pruning objects that are in none of them any more."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_directories_and_kustomizations(kubectl: Applier, tmp_path: Path) -> Non
 
 
 def prunes(kubectl: Applier, flags: str) -> None:
-    """Of three applied objects two are no longer in the files."""
+    """Prune two of three applied objects, which are no longer in the files."""
     labels = {"part": kubectl.namespace}
     service = SERVICE | {"metadata": {"name": "web", "labels": labels}, "spec": {"ports": [HTTP]}}
     files = [config_map("a", labels=labels), config_map("b", labels=labels), service]

@@ -1,4 +1,4 @@
-"""Who owns what: conflicts, and the way from client-side to server-side apply and back."""
+"""Field ownership: conflicts, and migration from client-side to server-side apply and back."""
 
 from __future__ import annotations
 
