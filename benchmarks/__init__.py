@@ -1,17 +1,18 @@
-"""What the server does per second, beside what the same machine can do bare, in the same run.
+"""Benchmarks: what the server does per second, compared with the least that does the same on this machine.
 
-A figure alone says little: machines differ. So each work is also done by the least that could do it on the
-same stack (`bare`): an aiohttp low-level server over TLS that sends the same bytes, the same with a JSON
-parse and a put into the store, the store's client alone. The ratio to that is what the server's own work
-leaves, and what the targets in `works` speak of.
+A figure alone says little, because machines differ. So each workload also runs, in the same run, on the least
+that could do it with the same libraries (`bare`): an aiohttp low-level server over TLS that sends the same
+bytes, or that parses JSON and puts it into the store, or the store's client alone. The targets in `workloads`
+are ratios to these limits.
 
     python -m benchmarks                  everything, about ten minutes
-    python -m benchmarks get list         some works
+    python -m benchmarks get list         some workloads
     python -m benchmarks --seconds 1      shorter, for a first look
     python -m benchmarks --check          exit 1 if a target is missed
 
-`load` makes the requests, `processes` runs servers and reads their CPU time and memory, `works` has the
-works one after the other, `forms` those of lists in other forms and of OpenAPI, `scale` those of many
-clients, objects and types, `report` prints. `bodies` has what is created. `fan_out` has one writer and many
-watchers, which `followers`, in a process of its own, reads; `ping` tells how long others have to wait.
+`load` makes the requests, `processes` runs servers and reads their CPU time and memory. `workloads` has the
+basic workloads, `applies` those of server-side apply, `custom_resources` those of custom resources,
+`encodings` those of lists in other encodings and of OpenAPI, `scale` those of many clients and objects.
+`report` prints the results, and `bodies` has the objects that are created. `fan_out` has one writer and many
+watches, which `watch_clients` reads in a process of its own; `ping` measures how long other requests wait.
 """

@@ -1,4 +1,4 @@
-"""Run works, print a line for each. See the package's docstring."""
+"""Runs workloads and prints a line for each result. See the package's docstring."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import uvloop
 from benchmarks import report, workloads
 from benchmarks.applies import apply_workload
 from benchmarks.custom_resources import custom_resources
-from benchmarks.encodings import forms, openapi
+from benchmarks.encodings import encodings, openapi
 from benchmarks.scale import scale
 from benchmarks.workloads import Settings
 
@@ -21,14 +21,14 @@ WORKLOADS = {
     **workloads.WORKLOADS,
     "apply": apply_workload,
     "custom": custom_resources,
-    "forms": forms,
+    "forms": encodings,
     "openapi": openapi,
     "scale": scale,
 }
 
 
 async def run(names: list[str], seconds: float) -> bool:
-    """Whether all targets are met."""
+    """Run workloads; returns whether all targets are met."""
     is_met = True
     print(report.heading())
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
@@ -42,7 +42,7 @@ async def run(names: list[str], seconds: float) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument(
-        "works", nargs="*", choices=[*WORKLOADS, []], help="which works; all if none is named"
+        "works", nargs="*", choices=[*WORKLOADS, []], help="which workloads; all if none is named"
     )
     parser.add_argument(
         "--seconds", type=float, default=workloads.SECONDS, help="how long each rate is measured"

@@ -1,6 +1,6 @@
-"""Server-side apply, and what it costs all other writes that somebody owns every field.
+"""Server-side apply, and what field ownership costs all other writes.
 
-The limit is the one of other writes: a JSON parse of the same bytes, and a put of them.
+The limit is that of other writes: to parse the same bytes as JSON, and to put them into the store.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from benchmarks.workloads import (
     LoadTarget,
     RequestsFor,
     Settings,
-    beside,
+    compare,
     make_namespace,
     posts,
     rate,
     server,
 )
 
-# So that no two connections write one object at the same time.
+# Enough that no two connections write one object at the same time.
 OBJECTS: Final = 200
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/bench/deployments"
 _APPLY: Final = {"Content-Type": "application/apply-patch+yaml"}
 _MERGE: Final = {"Content-Type": "application/merge-patch+json"}
-# Ownership may add this share to a PUT.
+# The most by which ownership may slow a PUT down.
 TRACKING_MOST: Final = 0.2
 SIZES_KB: Final = (1, 10, 100, 1000)
 
@@ -44,26 +44,26 @@ def apply(target: str, name: str, body: bytes, manager: str) -> bytes:
 
 
 def applies(target: str, body: Body) -> RequestsFor:
-    """Each changes one field of one of the objects."""
+    """Applies that each change one field of one of the objects."""
     turns = itertools.count(1)
 
-    def made() -> bytes:
+    def request() -> bytes:
         turn = next(turns)
         name = f"c-{turn % OBJECTS:03}"
         return apply(target, name, body(name, str(turn)), "first")
 
-    return lambda for_s: load.made(made, for_s=for_s)
+    return lambda for_s: load.generated(request, for_s=for_s)
 
 
 def applies_of_the_same(target: str, body: Body) -> RequestsFor:
-    """What has been applied last is applied again, by its manager."""
+    """Applies of what the same manager applied last."""
     turns = itertools.count(1)
 
-    def made() -> bytes:
+    def request() -> bytes:
         name = f"c-{next(turns) % OBJECTS:03}"
         return apply(target, name, body(name, "same"), "first")
 
-    return lambda for_s: load.made(made, for_s=for_s)
+    return lambda for_s: load.generated(request, for_s=for_s)
 
 
 async def apply_workload(settings: Settings) -> AsyncIterator[Result]:
@@ -75,19 +75,19 @@ async def apply_workload(settings: Settings) -> AsyncIterator[Result]:
     ):
         await make_namespace(measured.url, "bench")
         target = CONFIGMAPS.format("bench")
-        for work, where, body, least in (
+        for work, where, body, target_ratio in (
             ("ConfigMap of 1 KB", target, _config_map, 0.25),
             ("Deployment of 4 KB, three managers", DEPLOYMENTS, _deployment, 0.12),
         ):
             bare = LoadTarget(limit, posts("/", lambda name, body=body: body(name, "")))  # type: ignore[misc]
             await _send_all(measured, (apply(where, n, body(n, "first"), "first") for n in _names()))
             if where == DEPLOYMENTS:
-                await _shared(measured)
+                await _add_managers(measured)
             ours = LoadTarget(measured, applies(where, body))
-            yield await beside(settings, f"apply of one field, {work}", least, ours, bare)
+            yield await compare(settings, f"apply of one field, {work}", target_ratio, ours, bare)
             await _send_all(measured, (apply(where, n, body(n, "same"), "first") for n in _names()))
             ours = LoadTarget(measured, applies_of_the_same(where, body))
-            yield await beside(settings, f"apply of nothing new, {work}", 0.5, ours, bare)
+            yield await compare(settings, f"apply of nothing new, {work}", 0.5, ours, bare)
         async for result in _tracked(settings, measured, target):
             yield result
         for size_kb in SIZES_KB:
@@ -95,9 +95,9 @@ async def apply_workload(settings: Settings) -> AsyncIterator[Result]:
 
 
 async def _tracked(settings: Settings, measured: Measured, target: str) -> AsyncIterator[Result]:
-    """PUTs of objects whose fields have owners beside PUTs of objects that nobody has ever applied.
+    """Compare PUTs of objects with owners with PUTs of objects without.
 
-    Whose ownership was stripped (row F21) is not tracked until somebody applies.
+    An object whose managedFields were removed (row F21) has no owners until the next apply.
     """
     await _send_all(
         measured,
@@ -108,7 +108,7 @@ async def _tracked(settings: Settings, measured: Measured, target: str) -> Async
         measured, (load.request("PATCH", f"{target}/u-{n}", body, headers=_MERGE) for n in _names())
     )
     tracked, untracked = (LoadTarget(measured, _puts(target, prefix)) for prefix in ("t", "u"))
-    yield await beside(
+    yield await compare(
         settings, "PUT with owners beside without", 1 / (1 + TRACKING_MOST), tracked, untracked
     )
 
@@ -116,16 +116,16 @@ async def _tracked(settings: Settings, measured: Measured, target: str) -> Async
 def _puts(target: str, prefix: str) -> RequestsFor:
     turns = itertools.count(1)
 
-    def made() -> bytes:
+    def request() -> bytes:
         turn = next(turns)
         name = f"{prefix}-c-{turn % OBJECTS:03}"
         return load.request("PUT", f"{target}/{name}", config_map(name, marker=str(turn)))
 
-    return lambda for_s: load.made(made, for_s=for_s)
+    return lambda for_s: load.generated(request, for_s=for_s)
 
 
 async def _of_size(settings: Settings, measured: Measured, target: str, size_kb: int) -> Result:
-    """What an apply of one field costs for each KB of the object, which has ten keys to a KB."""
+    """The CPU time of an apply of one field, for each KB of the object, which has ten keys to a KB."""
     document = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -134,16 +134,16 @@ async def _of_size(settings: Settings, measured: Measured, target: str, size_kb:
     }
     turns = itertools.count()
 
-    def made() -> bytes:
+    def request() -> bytes:
         document["data"] |= {"marker": str(next(turns))}  # type: ignore[operator]
         return apply(target, f"size-{size_kb}", json.dumps(document).encode(), "first")
 
-    _, cpu_us = await rate(measured, load.made(made, for_s=settings.seconds), connections=1)
+    _, cpu_us = await rate(measured, load.generated(request, for_s=settings.seconds), connections=1)
     return Result(f"  apply of one field of {size_kb:,} KB, for a KB", "us CPU", cpu_us / size_kb)
 
 
-async def _shared(measured: Measured) -> None:
-    """Two more managers: one that applies a label, one that sets the status."""
+async def _add_managers(measured: Measured) -> None:
+    """Add two managers: one that applies a label, and one that sets the status."""
     status = json.dumps({"status": {"replicas": 3, "readyReplicas": 3, "observedGeneration": 1}}).encode()
     await _send_all(measured, (apply(DEPLOYMENTS, n, _label(n), "second") for n in _names()))
     await _send_all(

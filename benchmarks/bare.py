@@ -1,11 +1,11 @@
-"""The least that could do each work: aiohttp's low-level server over TLS, no routes, no checks, no API.
+"""The least that could do each workload: aiohttp's low-level server over TLS, without routes or checks.
 
-    python -m benchmarks.bare bytes FILE        every request is answered with the file's bytes
+    python -m benchmarks.bare bytes FILE        answers every request with the file's bytes
     python -m benchmarks.bare gzip FILE         the same, compressed each time
-    python -m benchmarks.bare put DIR|ETCD_URL  a body is parsed, put into the store and sent back
-    python -m benchmarks.bare fan-out           GET stays open and gets the body of each POST as a chunk
+    python -m benchmarks.bare put DIR|ETCD_URL  parses a body, puts it into the store and sends it back
+    python -m benchmarks.bare fan-out           sends the body of each POST as a chunk to all open GETs
 
-Prints its port when it listens.
+Prints its port once it listens.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def send_bytes(body: bytes) -> Handler:
 
 
 def send_compressed(body: bytes) -> Handler:
-    """As the server does it: at level 1."""
+    """Compresses as the server does, at level 1."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         compressed = zlib.compress(body, 1, wbits=31)

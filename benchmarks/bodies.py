@@ -1,4 +1,4 @@
-"""What the works create: a small object with hardly a rule, and a large one with many."""
+"""The objects that workloads create: a small one with few validation rules, and a large one with many."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def config_map(name: str, labels: Mapping[str, str] | None = None, *, marker: st
 
 
 def pod(name: str) -> bytes:
-    """A Pod of 4 KB, as one would write it for a web shop: three containers and one that runs before them."""
+    """A Pod of 4 KB, like one of a web shop: three containers and an init container."""
     annotations = {"prometheus.io/scrape": "true", "prometheus.io/port": "9090", "example.com/note": ""}
     document = {
         "apiVersion": "v1",

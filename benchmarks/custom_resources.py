@@ -1,4 +1,4 @@
-"""Custom resources: as fast to read and watch as built-in ones, and what schemas and rules cost a write."""
+"""Custom resources: reads and watches compared with built-in ones, and the cost of schemas and rules."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from benchmarks.workloads import (
     LoadTarget,
     Settings,
     WatchedResource,
-    answer_to,
     bare_bytes,
-    beside,
+    body_of,
+    compare,
     create,
     fan_outs_on,
     full_speed_result,
@@ -46,20 +46,20 @@ ORDERS: Final = f"/apis/{GROUP}/v1/namespaces/bench/orders"
 NOTES: Final = f"/apis/{GROUP}/v1/namespaces/{{}}/notes"
 OBJECT_BYTES: Final = 1024
 MANY_DEFINITIONS: Final = 500
-# Together, until all of them are served; and what each adds to the server's memory.
+# The time until all of them are served, and the memory that each adds to the server.
 SERVED_WITHIN_S: Final = 20
 DEFINITION_MIB: Final = 0.3
-# Until the first of many is served, after its create was answered.
+# From the answer to its creation until a definition is served.
 FIRST_SERVED_WITHIN_S: Final = 0.1
 POLL_MAX: Final = 10_000
-# From which number on nobody has made a watched one.
+# The objects of the watches have lower numbers.
 FIRST_UNWATCHED: Final = 100_000
-# As fast as built-in ones, but for what two measurements of the same differ by.
+# As fast as built-in ones, with a margin for how much two measurements of the same differ.
 AS_FAST_AS_BUILT_IN: Final = 0.9
 
 
 def definition(plural: str, kind: str, properties: Mapping[str, Any] | None = None) -> bytes:
-    """properties: of its objects; thirty fields and five rules if none are given."""
+    """A CustomResourceDefinition. properties: of its schema; by default thirty fields and five rules."""
     version = {
         "name": "v1",
         "served": True,
@@ -102,7 +102,7 @@ def order(name: str) -> bytes:
 
 
 def note(number: int, stamp: str) -> bytes:
-    """A ConfigMap by another name: about as long, and so with what the server adds to it."""
+    """An object like a ConfigMap of another kind: about as long, also with what the server adds."""
     body = WATCHED_CONFIGMAPS.body(number, stamp).replace(b'"v1"', f'"{GROUP}/v1"'.encode(), 1)
     return body.replace(b'"ConfigMap"', b'"Note"', 1)
 
@@ -155,43 +155,45 @@ async def custom_resources(settings: Settings) -> AsyncIterator[Result]:
 
 
 async def _writes(settings: Settings) -> AsyncIterator[Result]:
-    """Of one type with a schema of thirty fields and five rules."""
+    """Creates of a type with a schema of thirty fields and five rules."""
     with (
         server(settings) as (_, measured),
         tempfile.TemporaryDirectory(dir=settings.directory) as other,
         processes.bare("put", other) as limit,
     ):
         await make_namespace(measured.url, "bench")
-        served_s = await _defined(measured, "orders", "Order")
+        served_s = await _define(measured, "orders", "Order")
         yield Result(
             "first served after its definition", "s", served_s, 0, FIRST_SERVED_WITHIN_S, is_bound=True
         )
         ours, bare = LoadTarget(measured, posts(ORDERS, order)), LoadTarget(limit, posts("/", order))
-        yield await beside(settings, "create of 1 KB, 30 fields, 5 rules", 0.3, ours, bare)
+        yield await compare(settings, "create of 1 KB, 30 fields, 5 rules", 0.3, ours, bare)
 
 
 async def _reads(settings: Settings) -> AsyncIterator[Result]:
-    """Of the same type, beside the bare limit."""
+    """Reads of the same type, compared with the bare limit."""
     with server(settings) as (_, measured):
         await make_namespace(measured.url, "bench")
-        await _defined(measured, "orders", "Order")
+        await _define(measured, "orders", "Order")
         await create(measured.url, ORDERS, lambda number: order(f"c-{number:06}"), LISTED_OBJECTS)
-        for work, target, least, connections in (
+        for work, target, target_ratio, connections in (
             ("GET from cache (RV=0)", f"{ORDERS}/c-000001?resourceVersion=0", 0.45, CONNECTIONS),
             ("GET consistent", f"{ORDERS}/c-000001", 0.45, CONNECTIONS),
             ("LIST 5,000 x 1 KB from cache", f"{ORDERS}?resourceVersion=0", 0.8, LISTING),
         ):
             ours = LoadTarget(measured, repeatedly(target))
-            with bare_bytes(settings, await answer_to(measured.url, target)) as limit:
+            with bare_bytes(settings, await body_of(measured.url, target)) as limit:
                 bare = LoadTarget(limit, repeatedly("/"))
-                yield await beside(settings, f"custom resources, {work}", least, ours, bare, connections)
+                yield await compare(
+                    settings, f"custom resources, {work}", target_ratio, ours, bare, connections
+                )
 
 
 async def _compare_reads_with_built_in(settings: Settings) -> AsyncIterator[Result]:
-    """Objects of one form and length, on one server: only that one type is custom differs."""
+    """Compare two types on one server that differ only in that one is custom."""
     with server(settings) as (_, measured):
         await make_namespace(measured.url, "bench")
-        await _defined(measured, "notes", "Note", _NOTE_PROPERTIES)
+        await _define(measured, "notes", "Note", _NOTE_PROPERTIES)
         for watched in (_WATCHED_NOTES, WATCHED_CONFIGMAPS):
             await create(measured.url, watched.target.format("bench"), watched.unstamped, LISTED_OBJECTS)
         for work, query, connections in (
@@ -202,19 +204,19 @@ async def _compare_reads_with_built_in(settings: Settings) -> AsyncIterator[Resu
                 LoadTarget(measured, repeatedly(target.format("bench") + query))
                 for target in (NOTES, CONFIGMAPS)
             )
-            yield await beside(
+            yield await compare(
                 settings, f"custom / built-in, {work}", AS_FAST_AS_BUILT_IN, custom, built_in, connections
             )
 
 
 async def _watches(settings: Settings) -> AsyncIterator[Result]:
-    """Both kinds on one server, each beside a bare limit of its own; all four take turns."""
+    """Compare both kinds on one server, each with a bare limit of its own; the four alternate."""
     events = settings.at_most(EVENTS)
     customs: list[tuple[Round, Round]] = []
     built_ins: list[tuple[Round, Round]] = []
     with server(settings) as (_, measured):
         await make_fan_out_namespaces(measured.url)
-        await _defined(measured, "notes", "Note", _NOTE_PROPERTIES)
+        await _define(measured, "notes", "Note", _NOTE_PROPERTIES)
         async with (
             fan_outs_on(_WATCHED_NOTES, measured, WATCHERS) as (custom, custom_bare),
             fan_outs_on(WATCHED_CONFIGMAPS, measured, WATCHERS) as (built_in, built_in_bare),
@@ -243,7 +245,7 @@ async def _watches(settings: Settings) -> AsyncIterator[Result]:
 
 
 async def _create_us(measured: Measured, watched: WatchedResource) -> float:
-    """The server's CPU time for a create that nobody watches."""
+    """The server's CPU time for a create without watches."""
     target, numbers = watched.target.format("bench"), range(FIRST_UNWATCHED, FIRST_UNWATCHED + EVENTS)
     creates = (load.request("POST", target, watched.unstamped(number)) for number in numbers)
     _, cpu_us = await rate(measured, load.each_of(creates))
@@ -260,28 +262,28 @@ async def _many(settings: Settings) -> AsyncIterator[Result]:
         )
         await load.run(measured.url, load.each_of(creates), connections=4)
         for number in numbers:
-            await _served(measured, f"kinds{number:03}")
+            await _wait_until_served(measured, f"kinds{number:03}")
         took = time.perf_counter() - began
         yield Result(f"{MANY_DEFINITIONS} definitions served", "s", took, 0, SERVED_WITHIN_S, is_bound=True)
         each = (measured.memory_bytes() - before) / MIB / MANY_DEFINITIONS
         yield Result("memory that one of them adds", "MB", each, 0, DEFINITION_MIB, is_bound=True)
 
 
-async def _defined(
+async def _define(
     measured: Measured, plural: str, kind: str, properties: Mapping[str, Any] | None = None
 ) -> float:
-    """How long after the answer the first request to it was answered."""
+    """Define a type; returns the seconds from the answer until a request to the type succeeded."""
     request = load.request("POST", DEFINITIONS, definition(plural, kind, properties))
     await load.run(measured.url, load.each_of(iter([request])), connections=1)
     began = time.perf_counter()
-    await _served(measured, plural)
+    await _wait_until_served(measured, plural)
     return time.perf_counter() - began
 
 
-async def _served(measured: Measured, plural: str) -> None:
+async def _wait_until_served(measured: Measured, plural: str) -> None:
     for _ in range(POLL_MAX):
         try:
-            await answer_to(measured.url, f"/apis/{GROUP}/v1/namespaces/default/{plural}?limit=1")
+            await body_of(measured.url, f"/apis/{GROUP}/v1/namespaces/default/{plural}?limit=1")
         except load.UnexpectedAnswer:
             continue
         return

@@ -1,4 +1,4 @@
-"""Lists in other forms than JSON, and OpenAPI: what has to be made, where objects as they are only copied."""
+"""Lists in other encodings than JSON, and OpenAPI, which have to be encoded rather than copied."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from benchmarks.workloads import (
     LISTING,
     LoadTarget,
     Settings,
-    answer_to,
     bare_bytes,
-    beside,
+    body_of,
+    compare,
     fill,
     repeatedly,
     server,
@@ -32,59 +32,59 @@ _PARTIAL: Final = {"Accept": _AS.format("PartialObjectMetadataList")}
 _PROTOBUF: Final = {"Accept": "application/vnd.kubernetes.protobuf"}
 _YAML: Final = {"Accept": "application/yaml"}
 _GZIP: Final = {"Accept-Encoding": "gzip"}
-# How often a server is asked that never was asked before.
+# The number of new servers whose first OpenAPI request is measured.
 FIRST_TIMES: Final = 3
 
 
-async def forms(settings: Settings) -> AsyncIterator[Result]:
-    """5,000 objects of 1 KB. What is kept of objects has been made before."""
+async def encodings(settings: Settings) -> AsyncIterator[Result]:
+    """Lists of 5,000 objects of 1 KB whose encodings are cached already."""
     with server(settings) as (_, measured):
         await fill(measured.url, "bench", LISTED_OBJECTS)
-        for name, headers, least in (
+        for name, headers, target_ratio in (
             ("Table", _TABLE, 0.5),
             ("PartialObjectMetadata", _PARTIAL, 0.5),
             ("YAML", _YAML, 0.0),
         ):
-            async for result in _compare_with_bytes(settings, measured, name, headers, least):
+            async for result in _compare_with_bytes(settings, measured, name, headers, target_ratio):
                 yield result
         async for result in _compare_protobuf_with_json(settings, measured):
             yield result
         target = CONFIGMAPS.format("bench")
-        with bare_bytes(settings, await answer_to(measured.url, target), kind="gzip") as limit:
+        with bare_bytes(settings, await body_of(measured.url, target), kind="gzip") as limit:
             ours, bare = LoadTarget(measured, repeatedly(target, _GZIP)), LoadTarget(limit, repeatedly("/"))
             for work, _, connections in _CONCURRENCIES:
-                yield await beside(settings, work.format("JSON, gzip"), 0.0, ours, bare, connections)
+                yield await compare(settings, work.format("JSON, gzip"), 0.0, ours, bare, connections)
 
 
 async def _compare_with_bytes(
-    settings: Settings, measured: Measured, form: str, headers: Mapping[str, str], least: float
+    settings: Settings, measured: Measured, form: str, headers: Mapping[str, str], target_ratio: float
 ) -> AsyncIterator[Result]:
-    """Beside sending as many bytes."""
+    """Compare a list with sending as many bytes."""
     target = CONFIGMAPS.format("bench")
-    with bare_bytes(settings, await answer_to(measured.url, target, headers)) as limit:
+    with bare_bytes(settings, await body_of(measured.url, target, headers)) as limit:
         ours, bare = LoadTarget(measured, repeatedly(target, headers)), LoadTarget(limit, repeatedly("/"))
         for work, has_target, connections in _CONCURRENCIES:
-            yield await beside(
-                settings, work.format(form), least if has_target else 0.0, ours, bare, connections
+            yield await compare(
+                settings, work.format(form), target_ratio if has_target else 0.0, ours, bare, connections
             )
 
 
 async def _compare_protobuf_with_json(settings: Settings, measured: Measured) -> AsyncIterator[Result]:
     target = CONFIGMAPS.format("bench")
-    await answer_to(measured.url, target, _PROTOBUF)
+    await body_of(measured.url, target, _PROTOBUF)
     ours, json_list = (
         LoadTarget(measured, repeatedly(target, _PROTOBUF)),
         LoadTarget(measured, repeatedly(target)),
     )
     for work, has_target, connections in _CONCURRENCIES:
-        least = 0.5 if has_target else 0.0
-        yield await beside(
-            settings, work.format("protobuf, beside JSON"), least, ours, json_list, connections
+        target_ratio = 0.5 if has_target else 0.0
+        yield await compare(
+            settings, work.format("protobuf, beside JSON"), target_ratio, ours, json_list, connections
         )
 
 
-# Of each form: the work, whether it has the form's target, and how many ask at a time. Who asks at the same
-# time as others shares what is made with them, who is alone does not.
+# The workload, whether the encoding's target applies, and the connections. Concurrent lists share encoded
+# parts; lists one after the other do not.
 _CONCURRENCIES: Final = (("LIST 5,000 x 1 KB, {}", True, LISTING), ("  one after the other", False, 1))
 
 
@@ -92,7 +92,7 @@ _CONCURRENCIES: Final = (("LIST 5,000 x 1 KB, {}", True, LISTING), ("  one after
 
 
 async def openapi(settings: Settings) -> AsyncIterator[Result]:
-    """All documents of version 3, as clients ask for them, from servers that were not asked before."""
+    """All documents of version 3, as clients ask for them, from new servers."""
     costs, stalls, quiet_stalls = [], [], []
     for _ in range(FIRST_TIMES):
         with server(settings) as (_, measured):
@@ -118,8 +118,8 @@ async def openapi(settings: Settings) -> AsyncIterator[Result]:
 
 
 async def _read_openapi(url: str) -> None:
-    """The index, and all that it names."""
-    paths = json.loads(await answer_to(url, "/openapi/v3"))["paths"].values()
+    """Read the index, and all documents that it lists."""
+    paths = json.loads(await body_of(url, "/openapi/v3"))["paths"].values()
     requests = (load.request("GET", path["serverRelativeURL"], headers=_GZIP) for path in paths)
     await load.run(url, load.each_of(requests), connections=1)
 

@@ -1,4 +1,4 @@
-"""One writer, many watchers: deliveries per second, how late they are, and which process is the limit."""
+"""One writer and many watches: deliveries per second, their delay, and which process is the limit."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from benchmarks import load
 from benchmarks.processes import Measured, WatchClients, machine_cpu_s
 from benchmarks.watch_clients import Received, stamp
 
-# At full speed, few enough that the server is never behind by more than what it may put together.
+# At full speed, few enough that the server is never behind by more events than it sends together.
 WRITERS: Final = 4
-# At a given rate, enough that a late answer delays no other write.
+# At a given rate, enough that a slow answer does not delay other writes.
 PACED_WRITERS: Final = 16
-# From which share of a core on a process is called the limit.
+# A process that uses this share of a core is the limit.
 _BUSY: Final = 0.85
-# From which share of a core on that others take a figure says little.
+# If other processes use this share of a core, a figure is not reliable.
 _DISTURBED: Final = 0.2
 
-# The body of a write, from its number and its stamp.
+# Makes the body of a write from its number and its stamp.
 Body = Callable[[int, str], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """seconds: from the first write until the last watch has read the last event.
+    """The figures of one round.
 
-    written: its rate is the one that was reached, whatever was asked for. The shares are of one core.
+    seconds: from the first write until the last watch has read the last event.
+    written: the writes, at the rate that was reached. The shares are of one core.
     """
 
-    followed: Received
+    received: Received
     written: load.Load
     seconds: float
     server_share: float
@@ -43,12 +44,12 @@ class Round:
 
     @property
     def deliveries_per_second(self) -> float:
-        return self.followed.deliveries / self.seconds
+        return self.received.deliveries / self.seconds
 
     @property
     def cpu_us(self) -> float:
-        """The server's, for each delivery."""
-        return self.server_share * self.seconds / self.followed.deliveries * 1e6
+        """The server's CPU time for each delivery."""
+        return self.server_share * self.seconds / self.received.deliveries * 1e6
 
     @property
     def shares(self) -> str:
@@ -59,7 +60,7 @@ class Round:
 
     @property
     def limit(self) -> str:
-        """Who kept the round from being faster, in words."""
+        """Which process kept the round from being faster, in words."""
         if self.others_share >= _DISTURBED:
             return "OTHER PROCESSES DISTURB: do not trust this"
         if self.readers_share >= _BUSY:
@@ -73,19 +74,19 @@ class Round:
 
 
 class FanOut:
-    """Watches and writers of one server that stay connected from round to round."""
+    """Watches and writers of one server that stay connected over several rounds."""
 
     def __init__(
         self,
         measured: Measured,
-        followers: WatchClients,
+        watch_clients: WatchClients,
         writers: load.Connections,
         paced_writers: load.Connections,
         target: str,
         body: Body,
     ) -> None:
         self._measured = measured
-        self._followers = followers
+        self._followers = watch_clients
         self._writers, self._paced_writers = writers, paced_writers
         self._target, self._body = target, body
         self._numbers = itertools.count()
@@ -97,14 +98,14 @@ class FanOut:
     ) -> AsyncIterator[Self]:
         url = measured.url
         async with (
-            WatchClients.of(url, watch_target, watchers) as followers,
+            WatchClients.of(url, watch_target, watchers) as watch_clients,
             load.Connections.to(url, WRITERS) as writers,
             load.Connections.to(url, PACED_WRITERS) as paced_writers,
         ):
-            yield cls(measured, followers, writers, paced_writers, write_target, body)
+            yield cls(measured, watch_clients, writers, paced_writers, write_target, body)
 
     async def round(self, events: int, *, per_second: float = 0) -> Round:
-        """So many events to everybody. per_second: how many are written; 0 for as fast as answers come."""
+        """Send `events` to all watches. per_second: the rate of writes; 0 for as fast as answers come."""
         left = iter(range(events))
 
         def write() -> bytes | None:
@@ -120,17 +121,17 @@ class FanOut:
             written = await self._paced_writers.paced(write, per_second=per_second)
         else:
             written = await self._writers.run(write)
-        followed = await self._followers.followed()
+        received = await self._followers.received()
         writers_s = time.process_time() - writers_before
         server_s = self._measured.cpu_s() - server_before
         everybody_s = machine_cpu_s() - everybody_before
-        seconds = followed.ended_at - began
+        seconds = received.ended_at - began
         return Round(
-            followed=followed,
+            received=received,
             written=written,
             seconds=seconds,
             server_share=server_s / seconds,
-            readers_share=followed.cpu_s / seconds,
+            readers_share=received.cpu_s / seconds,
             writers_share=writers_s / seconds,
-            others_share=max(0.0, everybody_s - server_s - followed.cpu_s - writers_s) / seconds,
+            others_share=max(0.0, everybody_s - server_s - received.cpu_s - writers_s) / seconds,
         )

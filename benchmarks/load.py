@@ -1,7 +1,7 @@
-"""The client of all works: keeps a number of connections busy with requests and counts answers.
+"""The client of all workloads: keeps a number of connections busy with requests and counts answers.
 
-It reads no more of an answer than where it ends, so that the server is the limit, not the client. Where two
-cores are shared by both, the bare limit suffers from it as much as the server.
+It only finds the end of an answer, so that the server is the limit, not the client. Where both share two
+cores, the client slows the bare limit as much as the server.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NextRequest = Callable[[], bytes | None]
 
 
 class UnexpectedAnswer(Exception):
-    """The server answered with something else than success."""
+    """The server did not answer with a success."""
 
 
 @dataclass(slots=True)
 class Load:
-    """seconds: from the first request to the last answer. delays_s: of each answer."""
+    """The answers to a load. seconds: from the first request to the last answer. delays_s: of each answer."""
 
     answers: int = 0
     seconds: float = 0.0
@@ -57,7 +57,7 @@ def address(url: str) -> tuple[str, int]:
 
 
 def tls_context() -> ssl.SSLContext:
-    """No certificate is looked at: who is measured is known, and checking costs at connection time only."""
+    """A context that verifies no certificates: the server is known, and this costs only when connecting."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -65,7 +65,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 class _Connection(asyncio.BufferedProtocol):
-    """Sends a request when the answer to the one before has come, and stays open when there are no more."""
+    """Sends each request after the answer to the one before, and stays open when there are no more."""
 
     def __init__(self) -> None:
         self._next: NextRequest = lambda: None
@@ -86,7 +86,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._send_all.set_exception(UnexpectedAnswer(f"the connection was closed: {exc}"))
 
     async def run(self, next_request: NextRequest, load: Load) -> None:
-        """One request after the other until there are no more; what is answered is added to `load`."""
+        """Send one request after the other until there are no more; adds the answers to `load`."""
         self._next, self._load = next_request, load
         self._send_all = asyncio.get_running_loop().create_future()
         if self._transport.is_closing():
@@ -156,7 +156,7 @@ class _Connection(asyncio.BufferedProtocol):
 
 
 class Connections:
-    """Some that stay open over any number of runs, so that what opening costs is in no figure."""
+    """Connections that stay open over any number of runs, so that no figure includes opening them."""
 
     def __init__(self, opened: list[_Connection]) -> None:
         self._opened = opened
@@ -176,7 +176,7 @@ class Connections:
                 connection.close()
 
     async def run(self, next_request: NextRequest) -> Load:
-        """Send on all of them, as fast as answers come, until there are no more. Raises UnexpectedAnswer."""
+        """Send requests on all connections, as fast as answers come. Raises UnexpectedAnswer."""
         load, began = Load(), time.perf_counter()
         await asyncio.gather(*(connection.run(next_request, load) for connection in self._opened))
         load.seconds = time.perf_counter() - began
@@ -185,7 +185,7 @@ class Connections:
     async def paced(self, next_request: NextRequest, *, per_second: float) -> Load:
         """Send at a rate that does not wait for answers, as long as one of the connections is free.
 
-        The load's seconds are those of sending, so its rate is the one that was really kept. Raises
+        The load's seconds are those of sending, so its rate is the one that was reached. Raises
         UnexpectedAnswer.
         """
         load, began = Load(), time.perf_counter()
@@ -210,18 +210,18 @@ class Connections:
 
 
 async def run(url: str, next_request: NextRequest, *, connections: int) -> Load:
-    """Send requests over so many new connections until there are no more. Raises UnexpectedAnswer."""
+    """Send requests over new connections until there are no more. Raises UnexpectedAnswer."""
     async with Connections.to(url, connections) as opened:
         return await opened.run(next_request)
 
 
 def repeated(request: bytes, *, for_s: float) -> NextRequest:
-    """The same request until the time is up."""
-    return made(lambda: request, for_s=for_s)
+    """Repeat one request until the time is up."""
+    return generated(lambda: request, for_s=for_s)
 
 
-def made(make: Callable[[], bytes], *, for_s: float) -> NextRequest:
-    """Another request each time until the time is up."""
+def generated(make: Callable[[], bytes], *, for_s: float) -> NextRequest:
+    """Make a new request each time until the time is up."""
     ends = time.perf_counter() + for_s
     return lambda: make() if time.perf_counter() < ends else None
 
@@ -241,7 +241,7 @@ def request(
     token: str = "admin-token",
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> bytes:
-    """A request as bytes. headers: beside those that all have."""
+    """A request as bytes. headers: in addition to those of all requests."""
     head = (
         f"{method} {target} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\nUser-Agent: bench\r\n"
     )

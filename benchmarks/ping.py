@@ -1,4 +1,4 @@
-"""Asks for /livez again and again until its input ends; then prints the longest wait in seconds.
+"""Requests /livez again and again until its input ends; then prints the longest wait in seconds.
 
 python -m benchmarks.ping URL
 """

@@ -1,4 +1,4 @@
-"""The processes that are measured: the server, and the bare ones it is held against."""
+"""The processes that are measured: the server, and the bare servers that it is compared with."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import psutil
 
 from benchmarks.watch_clients import Received
 
-# Idle too, or counted in another field already.
+# Either idle, too, or counted in another field already.
 _NOT_BUSY: Final = ("iowait", "guest", "guest_nice")
 
 
 def machine_cpu_s() -> float:
-    """Of all processes together, and what the machine's host takes from them."""
+    """The CPU time of all processes together, and the time that the machine's host takes (steal)."""
     times = psutil.cpu_times()
     return sum(times) - times.idle - sum(getattr(times, name, 0.0) for name in _NOT_BUSY)
 
@@ -36,20 +36,20 @@ class Measured:
 
     def cpu_s(self) -> float:
         if sys.platform == "linux":
-            # The kernel's clock of the process, as psutil's ticks of 10 ms say little about a short run.
+            # The kernel's clock of the process, as psutil's ticks of 10 ms are too coarse for a short run.
             return time.clock_gettime((~self._process.pid << 3) | 2)
         times = self._process.cpu_times()
         return times.user + times.system
 
     def memory_bytes(self) -> int:
-        """Resident: what the process really takes of the machine."""
+        """The resident memory of the process."""
         resident: int = self._process.memory_info().rss
         return resident
 
 
 @contextmanager
 def bare(kind: str, *arguments: str) -> Iterator[Measured]:
-    """A server of `benchmarks.bare`."""
+    """Run a server of `benchmarks.bare`."""
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.bare", kind, *arguments], stdout=subprocess.PIPE, text=True
     )
@@ -66,16 +66,16 @@ def bare(kind: str, *arguments: str) -> Iterator[Measured]:
 
 
 class Pings:
-    """longest_s: of all of them; known when they have ended."""
+    """The result of `pings`. longest_s: the longest wait; set when the pings have ended."""
 
     longest_s = 0.0
 
 
 @asynccontextmanager
 async def pings(url: str) -> AsyncIterator[Pings]:
-    """Somebody who asks for next to nothing, again and again, from a process of their own.
+    """Send very small requests again and again, from a process of its own.
 
-    Of their own, as what is done meanwhile may keep this one busy.
+    Another workload may keep this process busy meanwhile.
     """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.ping", url),
@@ -96,7 +96,7 @@ async def pings(url: str) -> AsyncIterator[Pings]:
 
 
 class WatchClients:
-    """A process of `benchmarks.watch_clients`: many watches on one target, all of which have begun."""
+    """A process of `benchmarks.watch_clients` with many watches on one target, all of which have begun."""
 
     def __init__(self, process: asyncio.subprocess.Process, watchers: int) -> None:
         self._process, self.watchers = process, watchers
@@ -110,34 +110,34 @@ class WatchClients:
             stdout=asyncio.subprocess.PIPE,
         )
         try:
-            followers = cls(process, watchers)
-            await followers._line()
-            yield followers
+            watch_clients = cls(process, watchers)
+            await watch_clients._line()
+            yield watch_clients
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
 
     async def expect(self, events: int) -> None:
-        """Count from here on."""
+        """Count `events` from now on."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"%d\n" % events)
         await self._line()
 
-    async def followed(self) -> Received:
-        """Wait until every watch has had as many events as expected."""
+    async def received(self) -> Received:
+        """Wait until every watch has received as many events as expected."""
         return Received(**json.loads(await self._line()))
 
     async def _line(self) -> bytes:
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         if not line:
-            raise RuntimeError("the watches ended early; what went wrong is above")
+            raise RuntimeError("the watches ended early; the error is above")
         return line
 
 
 def seconds_until_ready(data_dir: Path) -> float:
-    """From the command to its `ready` line."""
+    """The time from starting the command to its `ready` line."""
     began = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "apiserver", f"--data-dir={data_dir}", "--secure-port=0"],

@@ -1,4 +1,4 @@
-"""A line for each work: what was done, how fast, beside what limit, at what cost."""
+"""Prints a line for each result: the workload, its speed, the bare limit, and the cost."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _ROW: Final = "{:<44} {:>14} {:>14} {:>7} {:>8} {:>12}  {}"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One work's figures.
+    """The figures of one workload.
 
-    server, bare: in `unit`; bare is 0 where there is nothing to compare with.
-    target: the least `server / bare`, or with `is_bound` the most that `server` itself may be.
+    server, bare: in `unit`; bare is 0 if there is no limit to compare with.
+    target: the lowest allowed `server / bare`, or with `is_bound` the highest allowed `server`.
     cpu_us: the server process's CPU time per request (or per delivery), microseconds; 0 if not measured.
-    note: what one has to know to read the figures; on lines of its own.
+    note: explains the figures; printed on lines of its own.
     """
 
     work: str

@@ -1,4 +1,4 @@
-"""What grows, and what must not: crowds, many watchers, many objects, many types. `make bench ARGS=scale`."""
+"""Costs with many clients, watchers, objects and types. `make bench ARGS=scale`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EVENTS_PER_SECOND: Final = 100
 EVENTS: Final = 100
 PACED_ROUNDS: Final = 3
 SINGLE_EVENTS: Final = 20
-# Of the curves: what surrounds a create, and how often each takes its turn with so many creates.
+# The curves: the numbers of watchers, objects and types; and the turns of each, with their creates.
 AROUND_WATCHERS: Final = (10, 100, 1_000)
 AROUND_OBJECTS: Final = (1_000, 10_000, 100_000)
 AROUND_TYPES: Final = (10, 100, 1_000)
@@ -73,7 +73,7 @@ async def scale(settings: Settings) -> AsyncIterator[Result]:
 
 @contextmanager
 def _etcd(settings: Settings) -> Iterator[str]:
-    """The URL of an etcd that was started for this; empty where there is none."""
+    """Run an etcd and yield its URL; empty if there is no etcd."""
     binary = next(iter(etcd_binaries().values()), None)
     if binary is None:
         yield ""
@@ -87,7 +87,7 @@ def _etcd(settings: Settings) -> Iterator[str]:
 
 
 async def _on_etcd(settings: Settings) -> AsyncIterator[Result]:
-    """Consistent gets, and the time to fill the cache."""
+    """Consistent gets, and the time to fill the watch cache."""
     with _etcd(settings) as url:
         if not url:
             yield Result("GET consistent, etcd", "/s", 0, note="NOT MEASURED: this machine has no etcd")
@@ -106,7 +106,7 @@ async def _on_etcd(settings: Settings) -> AsyncIterator[Result]:
 
 
 async def _crowd(settings: Settings) -> AsyncIterator[Result]:
-    """The same list from everybody at once, and selectors that look at everything."""
+    """The same list for many clients at once, and selectors that look at all objects."""
     with server(settings) as (_, measured):
         await fill(measured.url, "bench", LISTED_OBJECTS)
         target = CONFIGMAPS.format("bench")
@@ -125,7 +125,7 @@ async def _crowd(settings: Settings) -> AsyncIterator[Result]:
 
 
 async def _everything(settings: Settings) -> AsyncIterator[Result]:
-    """How soon a list of 100,000 begins."""
+    """The time to the first byte of a list of 100,000."""
     with server(settings) as (_, measured):
         await fill(measured.url, "bench", STORED_OBJECTS)
         times = []
@@ -144,7 +144,7 @@ async def _everything(settings: Settings) -> AsyncIterator[Result]:
 
 
 async def _many_watchers(settings: Settings) -> AsyncIterator[Result]:
-    """As fast as can be, for the ratio; slowly, for the cost; then at a given rate, for the delay."""
+    """At full speed, for the ratio; slowly, for the cost; then at a given rate, for the delay."""
     async with fan_outs(settings, MANY_WATCHERS) as (ours, bare):
         rounds = [(await ours.round(EVENTS), await bare.round(EVENTS)) for _ in range(ROUNDS)]
         yield full_speed_result(f"fan-out to {MANY_WATCHERS:,} watchers, full speed", rounds)
@@ -164,10 +164,10 @@ async def _many_watchers(settings: Settings) -> AsyncIterator[Result]:
             (await ours.round(events, per_second=pace), await bare.round(events, per_second=pace))
             for _ in range(PACED_ROUNDS)
         ]
-    # The slowest round: a delay counts only where the rate was kept.
+    # The slowest round: a delay counts only if the rate was reached.
     kept = min(one.written.per_second for one, _ in paced)
     worst, bare_worst = (
-        max(side, key=lambda one: one.followed.delays_s["p99"]) for side in zip(*paced, strict=True)
+        max(side, key=lambda one: one.received.delays_s["p99"]) for side in zip(*paced, strict=True)
     )
     yield Result(
         f"fan-out to {MANY_WATCHERS:,}, {pace} writes/s: rate kept",
@@ -187,17 +187,17 @@ def _answers(one: Round) -> str:
     return f"{one.written.delay_s(0.5) * 1e3:.0f} ms (p99 {one.written.delay_s(0.99) * 1e3:.0f} ms)"
 
 
-# ---- curves: the CPU time of a create beside ever more of what must not concern it
+# ---- curves: the CPU time of a create with more and more watchers, objects or types that do not concern it
 
-# Makes so many creates, and tells the CPU time of one in microseconds.
+# Makes a number of creates, and returns the CPU time of one in microseconds.
 Creates = Callable[[int], Awaitable[float]]
 
 
 async def _curve(what: str, states: Mapping[int, Creates]) -> AsyncIterator[Result]:
-    """Each state takes its turn again and again, so that what else the machine does troubles all alike."""
+    """The states alternate, so that other processes of the machine affect all of them equally."""
     times: dict[int, list[float]] = {count: [] for count in states}
     for turn in range(TURNS + 1):
-        # Now from few to many, now from many to few.
+        # Alternately from few to many and from many to few.
         for count in list(states)[:: 1 if turn % 2 else -1]:
             cpu_us = await states[count](CREATES)
             if turn:  # the first one warms up
@@ -216,7 +216,7 @@ async def _curve(what: str, states: Mapping[int, Creates]) -> AsyncIterator[Resu
 
 @asynccontextmanager
 async def _creates_on(settings: Settings) -> AsyncIterator[tuple[Measured, Creates]]:
-    """A server with connections that stay open, in a namespace of its own."""
+    """A server with connections that stay open, and creates in a namespace of its own."""
     target = CONFIGMAPS.format("curve")
     numbers = itertools.count()
     with server(settings) as (_, measured):
@@ -255,7 +255,7 @@ async def _objects_around(settings: Settings) -> AsyncIterator[Result]:
 
 
 async def _types_around(settings: Settings) -> AsyncIterator[Result]:
-    """From the store to a watcher, within this process: every type has 20 objects and a watcher."""
+    """From the store to a watcher, in this process: every type has 20 objects and a watcher."""
     states = {}
     async with AsyncExitStack() as stack:
         for count in AROUND_TYPES:

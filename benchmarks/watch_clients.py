@@ -1,12 +1,13 @@
-"""Holds many watches and reads them as cheaply as Python can: counts events and notes how late each is.
+"""Opens many watches and reads them as cheaply as Python can, counting events and their delays.
 
     python -m benchmarks.watch_clients URL TARGET WATCHERS
 
 Prints `ready` once all watches have begun. For each line on its input, a number of events, it prints a line
-of JSON (`Received`) once every watch has had so many more. Ends with its input.
+of JSON (`Received`) once every watch has received so many more. It ends with its input.
 
-A process of its own without an event loop, as it shares two cores with whom it measures: readiness, one read
-from the socket, TLS in memory, and a search for the stamp. All deliveries on all watches are looked at.
+It is a process of its own without an event loop, as it shares two cores with the server that it measures: it
+waits for readiness, reads once from the socket, decrypts in memory, and searches for the stamp. All
+deliveries on all watches are measured.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from benchmarks import load
 STAMP: Final = b"sent-at:"
 _STAMP_END: Final = b";"
 _HEAD_END: Final = b"\r\n\r\n"
-# At least what one TLS record holds, so that nothing read stays behind in the TLS object.
+# At least the size of a TLS record, so that one read leaves nothing in the TLS object.
 _RECORD_BYTES: Final = 32 * 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Received:
-    """One round.
+    """What the watches received in one round.
 
     delays_s: from the stamp in an event until a watch has read it; p50, p99 and max over all deliveries.
-    ended_at: when the last had been read, on the clock of the stamps. cpu_s: what reading them took.
+    ended_at: when the last event was read, on the clock of the stamps. cpu_s: the CPU time of reading.
     """
 
     deliveries: int
@@ -46,7 +47,7 @@ class Received:
 
 
 def stamp() -> str:
-    """What an event holds somewhere, to be counted. The clock is the same in all processes of a machine."""
+    """Text that marks an event with its time. The clock is the same in all processes of a machine."""
     return f"{STAMP.decode()}{time.perf_counter():.6f};"
 
 
@@ -69,7 +70,7 @@ class _Watch:
         self._rest = b""
 
     def read(self, buffer: memoryview, delays: array.array[float]) -> None:
-        """What is there by now. Raises UnexpectedAnswer when the watch has ended."""
+        """Read what has arrived. Raises UnexpectedAnswer when the watch has ended."""
         size = self.socket.recv_into(buffer)
         if not size:
             raise load.UnexpectedAnswer(f"a watch was closed after {self.count} events")

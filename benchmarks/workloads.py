@@ -1,4 +1,4 @@
-"""The works. Each yields its results as it goes; the names are what the command line takes."""
+"""The basic workloads. Each yields its results; the keys of WORKLOADS are the command line's names."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.server_process import ServerProcess
 
 CONNECTIONS: Final = 16
-# How many ask for lists at a time.
+# Connections for lists.
 LISTING: Final = 4
 LISTED_OBJECTS: Final = 5_000
 STORED_OBJECTS: Final = 100_000
 WATCHERS: Final = 200
 EVENTS: Final = 300
-# A Pod of 4 KB has hundreds of values, and rules for nearly all; its bare limit looks at none of them.
+# A Pod of 4 KB has hundreds of values, with rules for nearly all; its bare limit validates none of them.
 POD_LEAST: Final = 0.25
-# How often the server and what it is held against take turns, where the median is told.
+# How often the server and its bare limit alternate; the medians of the rounds count.
 ROUNDS: Final = 5
 STARTS: Final = 5
 MIB: Final = 1024 * 1024
@@ -43,7 +43,7 @@ CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
 PODS: Final = "/api/v1/namespaces/{}/pods"
 
 
-# How long each rate is measured, unless something else is asked for.
+# How long each rate is measured by default.
 SECONDS: Final = 5.0
 
 
@@ -55,14 +55,14 @@ class Settings:
     directory: Path
 
     def at_most(self, count: int) -> int:
-        """So many, and in a run that was asked to be shorter so much fewer."""
+        """Returns `count`, or proportionally fewer in a shorter run."""
         return max(1, round(count * min(1.0, self.seconds / SECONDS)))
 
 
-Work = Callable[[Settings], AsyncIterator[Result]]
+Workload = Callable[[Settings], AsyncIterator[Result]]
 
 
-# ---- what all have in common
+# ---- common parts
 
 
 @contextmanager
@@ -87,13 +87,13 @@ async def make_namespace(url: str, name: str) -> None:
 
 
 async def create(url: str, target: str, body: Callable[[int], bytes], count: int) -> None:
-    """So many. body: of one, from its number."""
+    """Create `count` objects. body: makes one from its number."""
     creates = (load.request("POST", target, body(n)) for n in range(count))
     await load.run(url, load.each_of(creates), connections=32)
 
 
 async def fill(url: str, namespace: str, count: int) -> None:
-    """So many ConfigMaps of 1 KB, one in ten labelled tenth=yes."""
+    """Create `count` ConfigMaps of 1 KB, one in ten labelled tenth=yes."""
 
     def body(number: int) -> bytes:
         return config_map(f"c-{number:06}", {"tenth": "no" if number % 10 else "yes"})
@@ -102,7 +102,7 @@ async def fill(url: str, namespace: str, count: int) -> None:
     await create(url, CONFIGMAPS.format(namespace), body, count)
 
 
-async def answer_to(url: str, target: str, headers: Mapping[str, str] = load.NO_HEADERS) -> bytes:
+async def body_of(url: str, target: str, headers: Mapping[str, str] = load.NO_HEADERS) -> bytes:
     """The body of a GET. Raises UnexpectedAnswer."""
     reader, writer = await asyncio.open_connection(*load.address(url), ssl=load.tls_context())
     # HTTP/1.0: the answer ends with the connection, and has no chunks.
@@ -118,7 +118,7 @@ async def answer_to(url: str, target: str, headers: Mapping[str, str] = load.NO_
 async def rate(
     measured: Measured, next_request: load.NextRequest, connections: int = CONNECTIONS
 ) -> tuple[load.Load, float]:
-    """What was done, and the server's CPU time for each answer in microseconds."""
+    """Run a load; returns it, and the server's CPU time for each answer in microseconds."""
     async with load.Connections.to(measured.url, connections) as opened:
         return await rate_on(opened, measured, next_request)
 
@@ -126,49 +126,49 @@ async def rate(
 async def rate_on(
     opened: load.Connections, measured: Measured, next_request: load.NextRequest
 ) -> tuple[load.Load, float]:
-    """The same on connections that are open already."""
+    """Do the same on connections that are open already."""
     before = measured.cpu_s()
     done = await opened.run(next_request)
     return done, (measured.cpu_s() - before) / done.answers * 1e6
 
 
-# Makes requests for so many seconds.
+# Makes requests for a number of seconds.
 RequestsFor = Callable[[float], load.NextRequest]
 
 
 def repeatedly(target: str, headers: Mapping[str, str] = load.NO_HEADERS) -> RequestsFor:
-    """The same GET."""
+    """Repeat one GET."""
     request = load.request("GET", target, headers=headers)
     return lambda for_s: load.repeated(request, for_s=for_s)
 
 
 def posts(target: str, body: Callable[[str], bytes]) -> RequestsFor:
-    """Creates of objects with names that nobody had before."""
+    """Creates of objects with new names."""
     numbers = itertools.count()
-    return lambda for_s: load.made(
+    return lambda for_s: load.generated(
         lambda: load.request("POST", target, body(f"c-{next(numbers):06}")), for_s=for_s
     )
 
 
 class LoadTarget(NamedTuple):
-    """Who is asked, and what."""
+    """A server, and the requests to send to it."""
 
     measured: Measured
     requests: RequestsFor
 
 
-async def beside(
+async def compare(
     settings: Settings,
     work: str,
-    least: float,
+    target_ratio: float,
     ours: LoadTarget,
     limit: LoadTarget,
     connections: int = CONNECTIONS,
 ) -> Result:
-    """The medians of rounds that the server and its limit take in turn. least: the target."""
+    """The medians of rounds that alternate between the server and its limit."""
     rates, limit_rates, costs = [], [], []
     for_s = settings.seconds / ROUNDS
-    # Opened before the time of a round begins, which may be short.
+    # Opened before the rounds, which may be short.
     async with (
         load.Connections.to(limit.measured.url, connections) as to_limit,
         load.Connections.to(ours.measured.url, connections) as to_ours,
@@ -180,14 +180,14 @@ async def beside(
             limit_rates.append(bare.per_second)
             costs.append(cpu_us)
     median = statistics.median
-    return Result(work, "/s", median(rates), median(limit_rates), least, cpu_us=median(costs))
+    return Result(work, "/s", median(rates), median(limit_rates), target_ratio, cpu_us=median(costs))
 
 
 # ---- reads
 
 
 async def gets(settings: Settings) -> AsyncIterator[Result]:
-    """One object of 1 KB."""
+    """Gets of one object of 1 KB."""
     with server(settings) as (_, measured):
         await fill(measured.url, "bench", 10)
         target = CONFIGMAPS.format("bench") + "/c-000001"
@@ -198,34 +198,36 @@ async def gets(settings: Settings) -> AsyncIterator[Result]:
 
 
 async def compare_get_with_bare(
-    settings: Settings, measured: Measured, work: str, target: str, least: float
+    settings: Settings, measured: Measured, work: str, target: str, target_ratio: float
 ) -> Result:
-    with bare_bytes(settings, await answer_to(measured.url, target)) as limit:
+    with bare_bytes(settings, await body_of(measured.url, target)) as limit:
         ours = LoadTarget(measured, repeatedly(target))
-        return await beside(settings, work, least, ours, LoadTarget(limit, repeatedly("/")))
+        return await compare(settings, work, target_ratio, ours, LoadTarget(limit, repeatedly("/")))
 
 
 async def lists(settings: Settings) -> AsyncIterator[Result]:
-    """5,000 objects of 1 KB."""
+    """Lists of 5,000 objects of 1 KB."""
     with server(settings) as (_, measured):
         await fill(measured.url, "bench", LISTED_OBJECTS)
         target = CONFIGMAPS.format("bench")
-        for work, query, least in (
+        for work, query, target_ratio in (
             ("LIST 5,000 x 1 KB from cache", "?resourceVersion=0", 0.8),
             ("LIST 5,000 x 1 KB consistent", "", 0.8),
             ("LIST limit=500", "?limit=500", 0.6),
             ("LIST label 1 in 10", "?labelSelector=tenth%3Dyes", 0.0),
         ):
             ours = LoadTarget(measured, repeatedly(target + query))
-            with bare_bytes(settings, await answer_to(measured.url, target + query)) as limit:
-                yield await beside(settings, work, least, ours, LoadTarget(limit, repeatedly("/")), LISTING)
+            with bare_bytes(settings, await body_of(measured.url, target + query)) as limit:
+                yield await compare(
+                    settings, work, target_ratio, ours, LoadTarget(limit, repeatedly("/")), LISTING
+                )
 
 
 # ---- writes
 
 
 async def writes(settings: Settings) -> AsyncIterator[Result]:
-    """Beside parse-and-put of the same bytes into the same kind of store."""
+    """Writes, compared with parsing and putting the same bytes into the same kind of store."""
     async for result in _writes(settings, "", "embedded", 0.45):
         yield result
     for source, binary in itertools.islice(etcd_binaries().items(), 1):
@@ -238,7 +240,9 @@ async def writes(settings: Settings) -> AsyncIterator[Result]:
                 etcd.stop()
 
 
-async def _writes(settings: Settings, etcd_url: str, store: str, least: float) -> AsyncIterator[Result]:
+async def _writes(
+    settings: Settings, etcd_url: str, store: str, target_ratio: float
+) -> AsyncIterator[Result]:
     flags = [f"--etcd-servers={etcd_url}"] if etcd_url else []
     target = CONFIGMAPS.format("bench")
     with (
@@ -255,21 +259,21 @@ async def _writes(settings: Settings, etcd_url: str, store: str, least: float) -
                 return load.request("PUT", f"{target}/{name}", config_map(name, marker=str(turn)))
 
             def updates(for_s: float) -> load.NextRequest:
-                return load.made(update, for_s=for_s)
+                return load.generated(update, for_s=for_s)
 
             for work, work_target_ratio, requests, body in (
-                ("create", least, posts(target, config_map), config_map),
-                ("update", least, updates, config_map),
+                ("create", target_ratio, posts(target, config_map), config_map),
+                ("update", target_ratio, updates, config_map),
                 ("create of a Pod of 4 KB", POD_LEAST, posts(PODS.format("bench"), pod), pod),
             ):
                 ours, bare = LoadTarget(measured, requests), LoadTarget(limit, posts("/", body))
-                yield await beside(settings, f"{work}, {store}", work_target_ratio, ours, bare)
+                yield await compare(settings, f"{work}, {store}", work_target_ratio, ours, bare)
         alone = await _store_alone(etcd_url or other + "/alone", settings.seconds)
         yield Result(f"  (the {store} store's client alone)", "/s", alone)
 
 
 async def _store_alone(where: str, seconds: float) -> float:
-    """Puts per second with as many at a time as there are connections, with nothing around."""
+    """Puts per second into a store without a server, as many at a time as there are connections."""
     store: Storage
     if where.startswith("http"):
         store = EtcdStore(EtcdClient([where]), prefix="/alone")
@@ -292,7 +296,7 @@ async def _store_alone(where: str, seconds: float) -> float:
 
 
 async def watches(settings: Settings) -> AsyncIterator[Result]:
-    """300 events to 200 watchers: deliveries per second, and how late the last of a hundred come."""
+    """300 events to 200 watchers: deliveries per second, and their delays."""
     async with fan_outs(settings, WATCHERS) as (ours, bare):
         rounds = [(await ours.round(EVENTS), await bare.round(EVENTS)) for _ in range(ROUNDS)]
     yield full_speed_result(f"watch fan-out, {WATCHERS} watchers x {EVENTS} events", rounds)
@@ -301,7 +305,7 @@ async def watches(settings: Settings) -> AsyncIterator[Result]:
 
 
 class WatchedResource(NamedTuple):
-    """What fans out. target: of the collection, `{}` for the namespace. body: of one, with its stamp."""
+    """A resource to watch. target: its path, with `{}` for the namespace. body: makes an object."""
 
     target: str
     body: Body
@@ -315,14 +319,14 @@ def _stamped_config_map(number: int, stamp: str) -> bytes:
 
 
 WATCHED_CONFIGMAPS: Final = WatchedResource(CONFIGMAPS, _stamped_config_map)
-# Of what fans out, and of the one from which its bare limit learns how an event looks: names of one length.
+# For the watches, and for the sample of an event that the bare limit sends: names of one length.
 _WATCHED_NAMESPACE: Final = "bench"
 _SAMPLE_NAMESPACE: Final = "other"
 
 
 @asynccontextmanager
 async def fan_outs(settings: Settings, watchers: int) -> AsyncIterator[tuple[FanOut, FanOut]]:
-    """Of ConfigMaps: the server's and the bare limit's."""
+    """The fan-outs of ConfigMaps of the server and of the bare limit."""
     with server(settings) as (_, measured):
         await make_fan_out_namespaces(measured.url)
         async with fan_outs_on(WATCHED_CONFIGMAPS, measured, watchers) as both:
@@ -338,9 +342,9 @@ async def make_fan_out_namespaces(url: str) -> None:
 async def fan_outs_on(
     watched: WatchedResource, measured: Measured, watchers: int
 ) -> AsyncIterator[tuple[FanOut, FanOut]]:
-    """The server's and the bare limit's, which send the same bytes to as many connections.
+    """The fan-outs of the server and of the bare limit, which sends the same bytes to as many connections.
 
-    The server has the namespaces for it, and none of `watched` in them.
+    The namespaces must exist, without objects of `watched`.
     """
     target = watched.target.format(_WATCHED_NAMESPACE)
     with processes.bare("fan-out") as limit:
@@ -355,7 +359,7 @@ async def fan_outs_on(
 
 
 def full_speed_result(work: str, rounds: Sequence[tuple[Round, Round]]) -> Result:
-    """Deliveries per second, the median of rounds that the server and the bare limit took in turn."""
+    """Deliveries per second: the medians of rounds that alternate between server and bare limit."""
     middle, bare_middle = (
         sorted(side, key=lambda one: one.deliveries_per_second)[len(side) // 2]
         for side in zip(*rounds, strict=True)
@@ -374,24 +378,24 @@ def full_speed_result(work: str, rounds: Sequence[tuple[Round, Round]]) -> Resul
 
 
 def delay_result(name: str, rounds: Sequence[tuple[Round, Round]], at_most_ms: float = 0) -> Result:
-    """name: of what the followers note, `p99`. The median of the rounds."""
+    """The median of the rounds. name: the statistic of the delays, as `p99`."""
     return Result(
         f"  delay of a delivery, {name}",
         "ms",
-        statistics.median(ours.followed.delays_s[name] for ours, _ in rounds) * 1e3,
-        statistics.median(bare.followed.delays_s[name] for _, bare in rounds) * 1e3,
+        statistics.median(ours.received.delays_s[name] for ours, _ in rounds) * 1e3,
+        statistics.median(bare.received.delays_s[name] for _, bare in rounds) * 1e3,
         at_most_ms,
         is_bound=bool(at_most_ms),
     )
 
 
 async def _event(url: str, watched: WatchedResource) -> bytes:
-    """What a watch gets for a create, with STAMP for the stamp."""
+    """The event of a create as a watch receives it, with STAMP for the stamp."""
     target = watched.target.format(_SAMPLE_NAMESPACE)
     stamp = watch_clients.stamp()
     creates = iter([load.request("POST", target, watched.body(0, stamp))])
     await load.run(url, load.each_of(creates), connections=1)
-    events = await answer_to(url, f"{target}?watch=true&timeoutSeconds=1")
+    events = await body_of(url, f"{target}?watch=true&timeoutSeconds=1")
     return (events.partition(b"\n")[0] + b"\n").replace(stamp.encode(), b"STAMP")
 
 
@@ -399,7 +403,7 @@ async def _event(url: str, watched: WatchedResource) -> bytes:
 
 
 async def start(settings: Settings) -> AsyncIterator[Result]:
-    """From the command to the `ready` line, on an empty directory and on one that was used before."""
+    """The time from the command to the `ready` line, with an empty and with a used directory."""
     with tempfile.TemporaryDirectory(dir=settings.directory) as directory:
         first = processes.seconds_until_ready(Path(directory) / "data")
         times = [processes.seconds_until_ready(Path(directory) / "data") for _ in range(STARTS)]
@@ -408,7 +412,7 @@ async def start(settings: Settings) -> AsyncIterator[Result]:
 
 
 async def memory(settings: Settings) -> AsyncIterator[Result]:
-    """Resident memory, and what one list of everything does to it and to others."""
+    """Resident memory, and how one list of everything affects it and other requests."""
     with server(settings) as (_, measured):
         yield Result("memory idle", "MB", measured.memory_bytes() / MIB, target=80, is_bound=True)
         await fill(measured.url, "bench", STORED_OBJECTS)
@@ -429,7 +433,7 @@ async def memory(settings: Settings) -> AsyncIterator[Result]:
 
 
 async def _list_while_pinging(measured: Measured, settings: Settings) -> tuple[int, float]:
-    """The most memory while everything is listed three times, and the longest wait for a ping meanwhile."""
+    """The peak memory while everything is listed three times, and the longest wait of a ping meanwhile."""
     peak = 0
 
     async def watch_memory() -> None:
@@ -448,7 +452,7 @@ async def _list_while_pinging(measured: Measured, settings: Settings) -> tuple[i
     return peak, pings.longest_s
 
 
-WORKLOADS: Final[Mapping[str, Work]] = {
+WORKLOADS: Final[Mapping[str, Workload]] = {
     "get": gets,
     "list": lists,
     "write": writes,
