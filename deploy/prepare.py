@@ -1,10 +1,10 @@
-"""Makes what the replicas of a server have to share. Run it again at any time: it keeps what is good.
+"""Makes the files that replicas of a server have to share. Run it again at any time: it keeps valid files.
 
-    DIRECTORY/authority/   the authority's key, and admin.kubeconfig; for whoever administers
+    DIRECTORY/authority/   the authority's key, and admin.kubeconfig; for administrators
     DIRECTORY/serving/     ca.crt, tls.crt, tls.key, sa.key, tokens.csv; for the servers
     DIRECTORY/scrape/      ca.crt, token; for Prometheus
 
-Without it each replica would make an authority of its own: a client of one would not know the others, nor
+Without it each replica would make an authority of its own: a client of one would not trust the others, nor
 they the client.
 """
 
@@ -25,16 +25,18 @@ from apiserver.serving import pki
 # The group that may read /metrics and nothing else.
 SCRAPER: Final = ("prometheus", "prometheus", "system:monitoring")
 OWNER_ONLY: Final = 0o600
-# The volume is for Prometheus alone, and the user that it runs as is not ours.
+# Only Prometheus has the volume, and it runs as another user.
 EVERYBODY: Final = 0o644
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Makes what the replicas of a server have to share.")
+    parser = argparse.ArgumentParser(description="Makes the files that replicas of a server have to share.")
     parser.add_argument("--directory", type=Path, required=True)
-    parser.add_argument("--url", required=True, help="where administrators find the server")
-    parser.add_argument("--name", action="append", default=[], help="a name or address of a server; repeat")
-    parser.add_argument("--print-kubeconfig", action="store_true", help="what is in admin.kubeconfig, too")
+    parser.add_argument("--url", required=True, help="the URL at which administrators reach the server")
+    parser.add_argument(
+        "--name", action="append", default=[], help="a name or address of a server; may be repeated"
+    )
+    parser.add_argument("--print-kubeconfig", action="store_true", help="print admin.kubeconfig, too")
     given = parser.parse_args()
     directory: Path = given.directory
     authority, serving, scrape = (directory / name for name in ("authority", "serving", "scrape"))
@@ -65,7 +67,7 @@ def main() -> None:
 
 
 def with_scraper(tokens: str, token: str) -> str:
-    """The lines of a token file, with Prometheus's token as it is now."""
+    """Returns the lines of a token file with the present token of Prometheus."""
     user, uid, groups = SCRAPER
     rows = [row for row in csv.reader(io.StringIO(tokens)) if row[1:2] != [user]]
     text = io.StringIO()
@@ -74,14 +76,14 @@ def with_scraper(tokens: str, token: str) -> str:
 
 
 def text_of(path: Path) -> str:
-    """What is in a file; nothing if there is none."""
+    """Returns the text of a file; empty if there is none."""
     with contextlib.suppress(FileNotFoundError):
         return path.read_text()
     return ""
 
 
 def write(path: Path, content: bytes, mode: int) -> None:
-    """All of it or nothing."""
+    """Write a file atomically."""
     temporary = path.with_name(f".{path.name}")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from apiserver import __version__
-from apiserver.cli import command_line, flag_values
+from apiserver.cli import flag_values
+from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
 from tests.deploy.artefacts import (
@@ -48,7 +49,7 @@ def parsed(where: str, directory: Path) -> Config:
         stand_in.parent.mkdir(parents=True, exist_ok=True)
         stand_in.touch()
         flags = [flag.replace(f"={path}", f"={stand_in}") for flag in flags]
-    return command_line.parse(flags)
+    return parse(flags)
 
 
 @pytest.mark.parametrize("where", FLAGS)
@@ -106,7 +107,7 @@ def test_a_config_file_and_the_lines_that_it_offers_are_understood(tmp_path: Pat
         (tmp_path / name).touch()
     path = tmp_path / "config.yaml"
     path.write_text(with_offers.replace("/etc/apiserver/etcd", str(tmp_path)))
-    made = command_line.parse([f"--config={path}"])
+    made = parse([f"--config={path}"])
     assert (len(made.etcd_servers), made.etcd_cafile) == (3, tmp_path / "ca.crt")
     assert made.warnings == ()
 

@@ -148,7 +148,7 @@ SENT: Final = {
     "pyproject.toml": True,
     "LICENSE": True,
     "README.md": True,
-    "apiserver/app/server.py": True,
+    "apiserver/app.py": True,
     "apiserver/schema/go_fields.json": True,
     "storage/etcd/etcd_subset.proto": True,
     "deploy/healthcheck.py": True,
