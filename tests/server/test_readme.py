@@ -1,0 +1,75 @@
+"""The kubectl commands of README.md work, in its order, on one server."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.kubectl import MISSING, program, usable_versions
+from tests.support.server_process import ServerProcess
+
+pytestmark = pytest.mark.kubectl
+
+README: Final = (Path(__file__).parents[2] / "README.md").read_text()
+WITHIN_S: Final = 60
+# A command with its here-document, or a line. What follows two spaces and a # is said about it.
+_COMMAND_LINE: Final = re.compile(
+    r"^(?:    )?(kubectl [^\n]+<<EOF\n.*?\nEOF|kubectl [^\n]+)$", re.MULTILINE | re.DOTALL
+)
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """The commands, each with the comment behind it."""
+    for found in _COMMAND_LINE.findall(README):
+        command, _, remark = found.partition("  # ") if "<<EOF" not in found else (found, "", "")
+        if "--watch" not in command:  # does not end
+            yield command.strip(), remark.strip()
+
+
+def test_kubectl_commands_succeed(tmp_path: Path) -> None:
+    binary = program((usable_versions() or [MISSING])[-1])
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubectl").symlink_to(binary)
+    with ServerProcess(tmp_path / "server") as server:
+        environment = {
+            "HOME": str(tmp_path),
+            "KUBECONFIG": str(server.kubeconfig),
+            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        }
+        run = list(commands())
+        assert len(run) > 10
+        for command, remark in run:
+            end = subprocess.run(
+                ["sh", "-c", command],
+                capture_output=True,
+                text=True,
+                timeout=WITHIN_S,
+                env=environment,
+                check=False,
+            )
+            assert end.returncode == 0, f"{command}: {end.stderr}"
+            if "can-i list" in command:
+                assert end.stdout.strip() == remark
+
+
+def test_the_fixture_for_tests_works(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """As it is written, but for the program, which is not on PATH in a source tree."""
+    _, _, rest = README.partition("    import subprocess, pytest\n")
+    block = "\n".join(line.removeprefix("    ") for line in rest.partition("\n###")[0].splitlines())
+    source = block.replace('["apiserver",', f'[*{shlex.split(sys.executable)!r}, "-m", "apiserver",')
+    assert source != block
+    scope = {"subprocess": subprocess, "pytest": pytest}
+    exec(source, scope)
+    fixture = scope["kubeconfig"].__wrapped__
+    made = fixture(tmp_path_factory)
+    kubeconfig = next(made)
+    assert kubeconfig.exists()
+    assert next(made, None) is None

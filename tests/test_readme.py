@@ -1,0 +1,95 @@
+"""What README.md says of flags, plugins, controllers, limits and dependencies is so."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from apiserver.admission import plugin_names
+from apiserver.authz.rbac import rule_coverage
+from apiserver.cli import flag_values
+from apiserver.cli.config import Config
+from apiserver.cli.flags import SECTIONS
+from apiserver.endpoints import connection
+from storage import interface
+
+ROOT: Final = Path(__file__).parent.parent
+README: Final = (ROOT / "README.md").read_text()
+# Flags of the other programs, and of subcommands, that it shows.
+OTHERS: Final = {
+    "kubectl": {"all-namespaces", "as", "as-group", "clusterrole", "from-literal", "group", "list", "raw"}
+    | {"recursive", "resource", "role", "type", "user", "verb", "watch"},
+    "etcdutl": {"bump-revision", "mark-compacted"},
+    "mypy": {"strict"},
+}
+
+
+def test_flags_exist() -> None:
+    ours = {flag.name.removeprefix("--") for flags in SECTIONS.values() for flag in flags} | {
+        "config",
+        "help",
+    }
+    named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]*[a-z])(?![a-z]|-…)", README))
+    assert named - ours - set().union(*OTHERS.values()) == set()
+
+
+def rows(header: str) -> list[list[str]]:
+    """The cells of the table with this header."""
+    _, found, rest = README.partition(f"{header}\n|---")
+    assert found, header
+    table = rest.partition("\n")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
+
+
+def test_all_controllers_are_listed() -> None:
+    named = [name for row in rows("| controller | does |") for name in re.findall(r"`([a-z-]+)`", row[0])]
+    assert sorted(named) == sorted(flag_values.CONTROLLERS)
+
+
+def test_admission_plugins_are_those_that_run() -> None:
+    _, _, rest = README.partition("Admission plugins are kube-apiserver's: ")
+    named = re.split(r",\s+", rest.partition(".")[0])
+    assert len(named) == len({*named})
+    assert {*named} == plugin_names.IMPLEMENTED
+
+
+LIMITS: Final = {
+    "request body": f"{connection.BODY_BYTES_MAX // 2**20} MiB",
+    "stored object": f"{interface.VALUE_BYTES_MAX / 2**20:g} MiB",
+    "headers": f"{connection.HEADER_BYTES_MAX // 2**10} KiB, {connection.HEADERS_MAX} of them",
+    "duration of a request (not of a watch)": f"{Config().request_timeout_s:.0f} s",
+    "connection without a complete request": f"{connection.IDLE_TIMEOUT_S:.0f} s",
+    "comparing the permissions in a role with its writer's": f"{rule_coverage.STEPS_MAX:,} steps",
+    "requests in flight": (
+        f"{Config().max_requests_inflight} reads, {Config().max_mutating_requests_inflight} writes"
+    ),
+    "old versions": f"{Config().etcd_compaction_interval_s / 60:.0f} minutes",
+}
+
+
+@pytest.mark.parametrize(("what", "limit"), LIMITS.items(), ids=LIMITS)
+def test_limits(what: str, limit: str) -> None:
+    told = {row[0]: row[1] for row in rows("| what | limit | beyond it |")}
+    assert limit in told[what]
+
+
+def test_all_dependencies_have_a_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {re.split(r"[>=<;\[]", text)[0] for text in project["dependencies"]}
+    tested = {re.split(r"[>=<;\[]", text)[0] for text in project["optional-dependencies"]["test"]}
+    listed, listed_for_tests = set[str](), set[str]()
+    for name, _ in rows("| | why |"):
+        names = re.split(r", ", name.removeprefix("*tests:* "))
+        (listed_for_tests if name.startswith("*tests:*") else listed).update(names)
+    assert listed == needed
+    assert listed_for_tests == tested
+
+
+def test_unit_tests_mirror_the_packages() -> None:
+    unit = ROOT / "tests" / "unit"
+    folders = {path.parent.relative_to(unit) for path in unit.rglob("test_*.py")}
+    assert {folder for folder in folders if not (ROOT / "apiserver" / folder).is_dir()} == set()
