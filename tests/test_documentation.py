@@ -1,0 +1,190 @@
+"""What documents, docstrings and comments name exists: links, files, modules, targets of make."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parent.parent
+FOLDERS: Final = ("apiserver", "storage", "tests", "benchmarks", "deploy", "docs")
+DOCUMENTS: Final = sorted(
+    str(path.relative_to(ROOT))
+    for path in (*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md")))
+)
+# The replayer comes from elsewhere; generated code names what generated it.
+NOT_OURS: Final = ("tests/conformance/replay.py", "storage/etcd/etcd_subset_pb2.py")
+MODULES: Final = sorted(
+    name
+    for folder in FOLDERS
+    for path in (ROOT / folder).rglob("*.py")
+    if (name := str(path.relative_to(ROOT))) not in NOT_OURS
+)
+
+_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING: Final = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+_BLOCK: Final = re.compile(r"^```.*?^```|^    .*?$", re.MULTILINE | re.DOTALL)
+_PYTHON_FILE: Final = re.compile(r"(?<![\w/.-])(?:[\w-]+/)*\w+\.py\b")
+_FOLDER: Final = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*)`")
+_SYMBOL: Final = re.compile(r"`((?:[\w-]+/)+\w+)\.py:([A-Za-z_][\w.]*)`")
+# A line of a docstring that maps a package: names of modules, and what they are for.
+_MAPPED: Final = re.compile(r"^(?: {4})?((?:[a-z_]\w*, )*[a-z_]\w*)(?:,? {2,}|,$)", re.MULTILINE)
+_TARGET: Final = re.compile(r"(?:`|^    )make (\w+)", re.MULTILINE)
+_COMMENT: Final = re.compile(r"(?:^|\s)#:? .*$", re.MULTILINE)
+_DOTTED: Final = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\(\))?`")
+_API_GROUP: Final = re.compile(r"\.k8s\.io$")
+_FILE: Final = re.compile(r"\.(py|json|proto|crt)$")
+# What CEL has under names that our modules have, too.
+CEL_NAMES: Final = {"authorizer.requestResource", "strings.quote"}
+
+
+def text_of(document: str) -> str:
+    return (ROOT / document).read_text()
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors that a code host makes of headings."""
+    headings = _HEADING.findall(_BLOCK.sub("", document.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    broken = []
+    for link in _LINK.findall(text_of(document)):
+        path, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        target = (ROOT / document).parent / path if path else ROOT / document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_targets_of_make_exist(document: str) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(_TARGET.findall(text_of(document)))
+    assert {target for target in named if not re.search(rf"^{target}:", makefile, re.MULTILINE)} == set()
+
+
+@cache
+def prose(file: str) -> tuple[str, ...]:
+    """A document as a whole; of a module its docstrings and comments."""
+    return tuple(prose_of_module(file)) if file.endswith(".py") else (text_of(file),)
+
+
+def prose_of_module(module: str) -> Iterator[str]:
+    source = text_of(module)
+    yield from _COMMENT.findall(source)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+
+
+def exists(name: str, seen_from: Path) -> bool:
+    """Whether there is such a file: seen from the root, from a folder of it, or from where it is named."""
+    places = (ROOT, seen_from, *(ROOT / folder for folder in FOLDERS))
+    return any((place / name).exists() for place in places)
+
+
+def test_files_and_folders_exist() -> None:
+    named = {
+        (file, name)
+        for file in (*DOCUMENTS, *MODULES)
+        for text in prose(file)
+        for pattern in (_PYTHON_FILE, _FOLDER)
+        for name in pattern.findall(text)
+    }
+    assert {(file, name) for file, name in named if not exists(name, (ROOT / file).parent)} == set()
+
+
+def test_every_package_is_in_the_architecture() -> None:
+    named = set(_FOLDER.findall(text_of("docs/architecture.md")))
+    packages = {
+        str(path.parent.relative_to(ROOT))
+        for folder in ("apiserver", "storage")
+        for path in (ROOT / folder).glob("*/__init__.py")
+    }
+    assert packages - named == set()
+
+
+@cache
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def resolves(name: str) -> bool:
+    """Whether a dotted name is a module or something in one."""
+    parts = name.split(".")
+    count = max(n for n in range(1, len(parts) + 1) if is_module(".".join(parts[:n])))
+    found: object = importlib.import_module(".".join(parts[:count]))
+    for part in parts[count:]:
+        annotated = getattr(found, "__annotations__", {})
+        if not hasattr(found, part):
+            return part in annotated
+        found = getattr(found, part)
+    return True
+
+
+def full_names(file: str, text: str) -> Iterator[str]:
+    """The dotted names in backticks that begin with a package, or with a module beside the file."""
+    package = ".".join(Path(file).parent.parts)
+    for name in _DOTTED.findall(text):
+        first = name.split(".")[0]
+        if _API_GROUP.search(name) or _FILE.search(name) or name in CEL_NAMES:
+            continue
+        if first in FOLDERS and is_module(first):
+            yield name
+        elif package and is_module(f"{package}.{first}"):
+            yield f"{package}.{name}"
+
+
+def test_modules_and_what_is_in_them_exist() -> None:
+    named = {
+        (file, name)
+        for file in (*DOCUMENTS, *MODULES)
+        for text in prose(file)
+        for name in full_names(file, text)
+    }
+    assert {(file, name) for file, name in named if not resolves(name)} == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_symbols_named_after_their_file_exist(document: str) -> None:
+    named = {
+        f"{path.replace('/', '.').removesuffix('.__init__')}.{symbol}"
+        for path, symbol in _SYMBOL.findall(text_of(document))
+    }
+    assert {name for name in named if not resolves(name)} == set()
+
+
+# A package for each API group stands in it; `catalogue.builtins` names them all.
+PACKAGES: Final = sorted(
+    path.parent.relative_to(ROOT)
+    for folder in ("apiserver", "storage")
+    for path in (ROOT / folder).rglob("__init__.py")
+    if path.parent != ROOT / "apiserver" / "catalogue"
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=str)
+def test_a_package_that_maps_its_modules_leaves_none_out(package: Path) -> None:
+    docstring = next(prose_of_module(str(package / "__init__.py")), "")
+    modules = {
+        path.stem
+        for path in (ROOT / package).iterdir()
+        if (path.suffix == ".py" or (path / "__init__.py").exists()) and not path.stem.startswith("__")
+    }
+    mapped = {name for names in _MAPPED.findall(docstring) for name in names.split(", ")}
+    if mapped & modules:
+        # A name of the list may be that of a package elsewhere.
+        assert {name for name in mapped - modules if not (ROOT / name).is_dir()} == set()
+        assert modules - set(re.findall(r"\w+", docstring)) == set()
