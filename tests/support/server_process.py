@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import IO, Self
 
-TOKENS = 'admin-token,admin,u1,"system:masters"\nalice-token,alice,u2,"dev"\n'
+TOKENS = 'admin-token,admin,uid-admin,"system:masters"\nalice-token,alice,uid-alice,"dev"\n'
 READY_WITHIN_S = 30.0
 _READY = re.compile(r"^ready (https://\S+) kubeconfig=(.+)$")
 
