@@ -92,15 +92,17 @@ class MalformedBody(ValueError):
 class Parsed(NamedTuple):
     """A parsed document; nothing of it has been validated.
 
-    duplicates: returns the messages of field validation about duplicate fields. It has to be called before
-        the document is changed.
+    duplicates: returns what a field validation says about duplicate fields. It has to be called before the
+        document is changed.
+    is_json: the body is JSON.
     """
 
     document: Any
-    duplicates: Callable[[], list[str]]
+    duplicates: Callable[[str], list[str]]
+    is_json: bool = False
 
 
-def _no_duplicates() -> list[str]:
+def _no_duplicates(_: str) -> list[str]:
     return []
 
 
@@ -121,12 +123,12 @@ class BodyParser:
         try:
             if media_type == JSON:
                 document = orjson.loads(body)
-                return Parsed(document, lambda: _duplicates_in_json(body, document))
+                return Parsed(document, lambda _: _duplicates_in_json(body, document), is_json=True)
             if media_type not in self.accepted:
                 raise UnsupportedMediaType.none_of(self.accepted)
             if media_type == YAML:
                 document, lines = yaml.load(body)
-                return Parsed(document, lambda: _duplicates_in_yaml(lines))
+                return Parsed(document, lambda validation: _duplicates_in_yaml(lines, validation))
             if media_type == CBOR:
                 return Parsed(_from_cbor(body), _no_duplicates)
             envelope = open_envelope(body)
@@ -160,9 +162,9 @@ def _duplicates_in_json(body: bytes, document: Any) -> list[str]:
     return [f'duplicate field "{path}"' for path in duplicate_fields(body, document)]
 
 
-def _duplicates_in_yaml(lines: list[str]) -> list[str]:
-    """Returns one message about all duplicates, as Go's YAML decoder words it."""
-    return ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
+def _duplicates_in_yaml(lines: list[str], field_validation: str) -> list[str]:
+    """Returns the one error of Go's decoder about all duplicates under Strict, else a warning about each."""
+    return [yaml.strict_error(lines)] if lines and field_validation == "Strict" else lines
 
 
 def decode_json(body: bytes) -> Any:

@@ -15,6 +15,7 @@ from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass
 from apiserver.schema.compile import TypeMismatch
+from apiserver.schema.duplicates import strict_problems
 from apiserver.vocabulary import Document
 from storage.interface import VALUE_BYTES_MAX
 
@@ -60,9 +61,20 @@ class Decoder:
             raise _unrecognized(resource, str(error), body.data) from None
         document = _require_kind(parsed.document, resource)
         self._before_schema(document)
-        duplicates = parsed.duplicates() if field_validation != "Ignore" else []
+        duplicates = parsed.duplicates(field_validation) if field_validation != "Ignore" else []
+        # Kubernetes decodes a built-in type strictly, and finds both kinds of problems as it goes.
+        in_order = (
+            strict_problems(body.data, resource.schema())
+            if duplicates and parsed.is_json and resource.definition
+            else None
+        )
         try:
-            warnings = check_schema(document, resource, field_validation, duplicates)
+            warnings = check_schema(
+                document,
+                resource,
+                field_validation,
+                lambda unknown: [*duplicates, *unknown] if in_order is None else in_order,
+            )
         except TypeMismatch as mismatch:
             raise BadRequest(_cannot_be_handled(resource, str(mismatch))) from None
         if body.size is SizeClass.LARGE:
@@ -119,15 +131,19 @@ def _package(resource: ServedResource) -> str:
 
 
 def check_schema(
-    document: Document, resource: ServedResource, field_validation: str, duplicates: Sequence[str] = ()
+    document: Document,
+    resource: ServedResource,
+    field_validation: str,
+    all_problems: Callable[[Sequence[str]], Sequence[str]] = lambda unknown: unknown,
 ) -> Sequence[str]:
     """Check a document against the schema and prune it.
 
-    duplicates: warnings about fields that the body has more than once.
+    all_problems: returns what field validation finds in the body, in Kubernetes' order; its argument tells of
+        the unknown fields.
     Returns warnings. Raises TypeMismatch; BadRequest for unknown and duplicate fields, if they are not
     allowed.
     """
-    problems = [*duplicates, *(f'unknown field "{path}"' for path in resource.check(document))]
+    problems = all_problems([f'unknown field "{path}"' for path in resource.check(document)])
     if problems and field_validation == "Strict":
         raise BadRequest(_cannot_be_handled(resource, f"strict decoding error: {', '.join(problems)}"))
     document["apiVersion"], document["kind"] = resource.api_version, resource.kind

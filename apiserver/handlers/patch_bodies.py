@@ -22,6 +22,7 @@ from apiserver.patch import field_validation as problems_of
 from apiserver.patch import json_patch, merge_patch, strategic_merge
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.compile import TypeMismatch
+from apiserver.schema.from_unstructured import mismatch_text
 from apiserver.vocabulary import Document, GroupKind
 from apiserver.wire.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH
 
@@ -36,13 +37,17 @@ class Patch(NamedTuple):
 
     apply: returns the patched document; its argument may be changed. Raises BadRequest, UnprocessablePatch,
         UnmergeablePatch.
-    problems: what field validation finds in the text of the patch.
-    quoted: how an error quotes a new document that the schema does not allow.
+    problems: what field validation finds in the text of the patch. problems_in_object: what it finds in the
+        values of a JSON patch, in the patched object.
+    quoted: how an error quotes a new document that the schema does not allow. mismatch: what it says about
+        that; empty if it has the words of a decoder of JSON.
     """
 
     apply: Callable[[Document], Any]
     problems: Sequence[str] = ()
+    problems_in_object: Sequence[str] = ()
     quoted: Callable[[Any], str] = _as_json
+    mismatch: Callable[[Document], str] = lambda _: ""
 
 
 def parse_patch(body: bytes, content_type: str, resource: ServedResource, field_validation: str) -> Patch:
@@ -88,7 +93,7 @@ def _json_patch(body: bytes, patch: Any, *, is_checked: bool) -> Patch:
         except json_patch.CannotApply:
             raise UnprocessablePatch from None
 
-    return Patch(apply, problems_of.json_patch_problems(body, patch) if is_checked else ())
+    return Patch(apply, *problems_of.json_patch_problems(body, patch)) if is_checked else Patch(apply)
 
 
 def _strategic_merge_patch(body: bytes, resource: ServedResource, problems: Sequence[str]) -> Patch:
@@ -105,7 +110,12 @@ def _strategic_merge_patch(body: bytes, resource: ServedResource, problems: Sequ
         patched["apiVersion"], patched["kind"] = resource.api_version, resource.kind
         return patched
 
-    return Patch(apply, problems, quoted=lambda patched: go_text(orjson.loads(body)))
+    return Patch(
+        apply,
+        problems,
+        quoted=lambda patched: go_text(orjson.loads(body)),
+        mismatch=lambda patched: mismatch_text(patched, resource.schema()),
+    )
 
 
 def apply_patch(
@@ -132,15 +142,34 @@ def apply_patch(
                     f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
                 )
         before_schema(patched)
-        warnings = check_schema(patched, resource, field_validation, patch.problems)
+        warnings = check_schema(
+            patched, resource, field_validation, lambda unknown: _all_problems(patch, resource, unknown)
+        )
     except TypeMismatch as mismatch:
         try:
             quoted = patch.quoted(patched)
         except TypeError:
             raise BadRequest(f"the patched object is nested too deeply: {mismatch}") from None
-        error = field_errors.invalid("patch", quoted, str(mismatch))
+        text = patch.mismatch(patched) if isinstance(patched, dict) else ""
+        error = field_errors.invalid("patch", quoted, text or str(mismatch))
         raise Invalid(GroupKind("", ""), "", [error]) from None
     require_size(patched)
     if not isinstance(patched.get("metadata"), dict):
         patched["metadata"] = {}
     return Decoded(patched, warnings)
+
+
+def _all_problems(patch: Patch, resource: ServedResource, unknown: Sequence[str]) -> Sequence[str]:
+    """Returns the problems of a patch, then those of the patched object, in Kubernetes' order.
+
+    The members of what a patch has changed are sorted there. Custom resources are searched for unknown fields
+    after they have been decoded.
+    """
+    if resource.definition:
+        return [*patch.problems, *sorted([*patch.problems_in_object, *unknown], key=_path_in)]
+    return [*patch.problems, *patch.problems_in_object, *unknown]
+
+
+def _path_in(problem: str) -> str:
+    """Returns the path that a message such as `unknown field "spec.x"` quotes."""
+    return problem.partition('"')[2]

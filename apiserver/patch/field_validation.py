@@ -1,14 +1,14 @@
 """Field validation of the text of a patch, before it is applied. Rows E07-E09, E12.
 
 The messages are kube-apiserver's (recorded). A duplicate member in the value of a JSON patch operation is
-reported a second time, with its path in the patched object.
+reported a second time, with its path in the patched object, among the unknown fields of that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jsonpointer
 
@@ -27,19 +27,29 @@ def merge_patch_problems(body: bytes, patch: Document | None) -> list[str]:
     return [f'duplicate field "{path}"' for path in duplicate_fields(body, patch)]
 
 
-def json_patch_problems(body: bytes, patch: Any) -> list[str]:
+class JsonPatchProblems(NamedTuple):
+    """The problems in a JSON patch, and those of its values in the patched object."""
+
+    in_patch: list[str]
+    in_object: list[str]
+
+
+def json_patch_problems(body: bytes, patch: Any) -> JsonPatchProblems:
     """The duplicate and unknown members of a JSON patch.
 
     patch: what `body` was decoded to, a valid JSON patch; not changed since.
     """
     if not patch:
-        return []
+        return JsonPatchProblems([], [])
     repeated = duplicate_fields(body, patch)
-    return [
-        *islice(_unknown_members(patch), PROBLEMS_MAX),
-        *(f'json patch duplicate field "{path}"' for path in repeated),
-        *(f'duplicate field "{path}"' for each in repeated if (path := _in_object(each, patch))),
-    ]
+    in_object = (path for each in repeated if (path := _in_object(each, patch)))
+    return JsonPatchProblems(
+        [
+            *islice(_unknown_members(patch), PROBLEMS_MAX),
+            *(f'json patch duplicate field "{path}"' for path in repeated),
+        ],
+        [f'duplicate field "{path}"' for path in in_object],
+    )
 
 
 def _unknown_members(patch: list[Document]) -> Iterator[str]:

@@ -3,5 +3,6 @@
 `structural` has the schema as plain data. `builtin` reads the schemas of the built-in types from the
 definitions in the kubernetes-validate package, each at its first use. `compile` turns a schema into closures
 that check, prune and normalise a document in one pass: nothing interprets a schema while a request waits.
-`custom` has the schemas of custom resources.
+`from_unstructured` words wrong types in
+strategic merge patches. `custom` has the schemas of custom resources.
 """

@@ -86,7 +86,7 @@ class CompiledSchema:
     def __init__(self, walk: _Walk) -> None:
         self._walk = walk
 
-    def __call__(self, document: dict[str, Any]) -> list[str]:
+    def __call__(self, document: Any) -> list[str]:
         """Returns the paths of the unknown fields, which it removed. Raises TypeMismatch."""
         report = _Report()
         try:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
 
 import yaml
+
+from apiserver.golang.quoting import go_quote
 
 # All wheels of the package have both; a build without libyaml is only slower.
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -32,9 +34,10 @@ class InvalidYaml(ValueError):
 
 
 def load(body: bytes) -> tuple[Any, list[str]]:
-    """Decode the only document in a body; also returns a message for each duplicate key.
+    """Decode the only document in a body; also returns a warning for each duplicate key.
 
-    The last value of a duplicate key counts. Raises InvalidYaml.
+    The last value of a duplicate key counts. `strict_error` makes one error of the warnings.
+    Raises InvalidYaml.
     """
     reader = _Reader()
     try:
@@ -45,6 +48,11 @@ def load(body: bytes) -> tuple[Any, list[str]]:
     except (yaml.YAMLError, UnicodeError) as error:
         raise InvalidYaml(f"yaml: {getattr(error, 'reason', None) or 'invalid text'}") from None
     return reader.document, reader.duplicates
+
+
+def strict_error(duplicates: Sequence[str]) -> str:
+    """The error about all duplicate keys, as Go's decoder words it."""
+    return "\n  ".join(["yaml: unmarshal errors:", *duplicates])
 
 
 def _where(error: yaml.MarkedYAMLError) -> str:
@@ -152,7 +160,8 @@ class _Reader:
             into.key, into.line = _key_of(value, event), event.start_mark.line + 1
             into.is_merge = value == _MERGE and isinstance(event, yaml.ScalarEvent) and not _is_text(event)
             if into.key in into.values and len(self.duplicates) < DUPLICATES_MAX:
-                self.duplicates.append(f'line {into.line}: key "{into.key}" already set in map')
+                shown = go_quote(value) if type(value) is str else into.key
+                self.duplicates.append(f"line {into.line}: key {shown} already set in map")
         elif into.is_merge:
             self._merge(value, into, event)
         else:

@@ -71,7 +71,7 @@ def test_values_are_checked_and_made_canonical(api: Api, deployment: str) -> Non
     assert (refused.status, refused.reason) == (422, "Invalid")
     # recorded: fieldvalidation/patch-strategic-strict shows patches in this form
     shown = "map[spec:map[template:map[spec:map[containers:[map[name:c tty:yes]]]]]]"
-    assert f'patch: Invalid value: "{shown}": json: cannot unmarshal string' in refused.message
+    assert f'patch: Invalid value: "{shown}": unrecognized type: bool' in refused.message
     assert refused.causes == [("FieldValueInvalid", "patch")]
 
 

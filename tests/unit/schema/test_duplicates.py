@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.schema.duplicates import DUPLICATES_MAX, duplicate_fields
+from apiserver.schema.duplicates import (
+    DUPLICATES_MAX,
+    STRICT_PROBLEMS_MAX,
+    duplicate_fields,
+    strict_problems,
+)
+from tests.unit.handlers.calls import DEPLOYMENTS
 
 CASES: Final[dict[str, tuple[str, list[str]]]] = {
     "none": ('{"a":1,"b":{"a":1}}', []),
@@ -61,3 +67,43 @@ def test_every_duplicate_is_found(document: dict[str, Any]) -> None:
     name = next(iter(document))
     text = json.dumps(document)[:-1] + f", {json.dumps(name)}: null}}"
     assert duplicate_fields(text.encode(), orjson.loads(text)) == [name]
+
+
+# Source: sigs.k8s.io/json, decode.go: the order of the body.
+STRICT: Final[dict[str, tuple[str, list[str]]]] = {
+    "a duplicate before an unknown field": (
+        '{"kind":"a","kind":"b","bogus":1}',
+        ['duplicate field "kind"', 'unknown field "bogus"'],
+    ),
+    "an unknown field before a duplicate": (
+        '{"bogus":1,"kind":"a","kind":"b"}',
+        ['unknown field "bogus"', 'duplicate field "kind"'],
+    ),
+    "in what is repeated": (
+        '{"spec":{"a":1},"spec":{"b":1}}',
+        ['unknown field "spec.a"', 'duplicate field "spec"', 'unknown field "spec.b"'],
+    ),
+    "an unknown field is told once, and nothing in it": (
+        '{"bogus":{"a":1,"a":2},"bogus":1}',
+        ['unknown field "bogus"'],
+    ),
+    "in maps and in items of lists": (
+        '{"metadata":{"labels":{"a":"1","a":"2"},"ownerReferences":[{"bogus":1,"name":"a","name":"b"}]}}',
+        [
+            'duplicate field "metadata.labels.a"',
+            'unknown field "metadata.ownerReferences[0].bogus"',
+            'duplicate field "metadata.ownerReferences[0].name"',
+        ],
+    ),
+    "not in what has no schema": ('{"metadata":{"managedFields":[{"fieldsV1":{"a":1,"a":2}}]}}', []),
+}
+
+
+@pytest.mark.parametrize(("text", "problems"), STRICT.values(), ids=STRICT)
+def test_e08_problems_are_listed_in_the_order_of_the_body(text: str, problems: list[str]) -> None:
+    assert strict_problems(text.encode(), DEPLOYMENTS.schema()) == problems
+
+
+def test_the_number_of_problems_is_bounded() -> None:
+    text = "{" + ",".join(f'"{n}":1' for n in range(STRICT_PROBLEMS_MAX + 10)) + "}"
+    assert len(strict_problems(text.encode(), DEPLOYMENTS.schema())) == STRICT_PROBLEMS_MAX
