@@ -16,6 +16,8 @@ class Deviations:
     empty_list_keeps_owners: `managedFields: []` has no effect, instead of removing all managers (row F22).
     reset_writer_owns: a manager that resets managedFields owns what else its request changes, instead of
         nobody (F23).
+    apply_drops_unknown_fields: an apply that names unknown fields is carried out without them unless it is
+        strict, instead of refused (E06).
     """
 
     item_watch: bool = True
@@ -23,6 +25,7 @@ class Deviations:
     if_match: bool = True
     empty_list_keeps_owners: bool = True
     reset_writer_owns: bool = True
+    apply_drops_unknown_fields: bool = True
 
 
 SPECIFIED: Final = Deviations()
@@ -32,4 +35,5 @@ KUBERNETES: Final = Deviations(
     if_match=False,
     empty_list_keeps_owners=False,
     reset_writer_owns=False,
+    apply_drops_unknown_fields=False,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -31,7 +33,19 @@ class SchemaMismatch(ValueError):
 
 
 class UnknownField(SchemaMismatch):
-    """A document has a field that the schema does not declare."""
+    """A document has a field that the schema does not declare.
+
+    plain_path: as in `spec.ports[0].name`, if it is known.
+    """
+
+    def __init__(self, path: str, plain_path: str = "") -> None:
+        super().__init__("field not declared in schema", path)
+        self.plain_path = plain_path
+
+
+def problems_text(problems: Sequence[SchemaMismatch]) -> str:
+    """All problems of a document, as Kubernetes lists them."""
+    return f"{problems[0]}" if len(problems) == 1 else "\n  ".join(["errors:", *map(str, problems)])
 
 
 class DocumentTooDeep(ValueError):
@@ -88,7 +102,7 @@ def _struct_fields(value: Any, type_def: TypeDef) -> FieldSet:
     for name, child in value.items():
         known = type_def.fields.get(name)
         if known is None:
-            raise UnknownField("field not declared in schema", f".{name}")
+            raise UnknownField(f".{name}")
         element, child_def = known
         if child_def.kind == "ignored":
             continue
@@ -162,25 +176,41 @@ def _go_value(value: Any) -> str:
     return str(value)[:100]
 
 
-def prune_unknown(document: Document, type_def: TypeDef) -> list[str]:
-    """Remove from a document, in place, the fields that its schema does not declare. Returns their paths.
+def prune_unknown(document: Document, type_def: TypeDef) -> list[UnknownField]:
+    """Remove from a document, in place, the fields that its schema does not declare. Returns these.
 
     Raises DocumentTooDeep.
     """
-    unknown: list[str] = []
+    unknown: list[UnknownField] = []
     try:
-        _prune_unknown(document, type_def, "", unknown)
+        _prune_unknown(document, type_def, _Place("", ""), unknown)
     except RecursionError:
         raise DocumentTooDeep("the object is nested too deeply") from None
     return unknown
 
 
-def _prune_unknown(value: Any, type_def: TypeDef, path: str, unknown: list[str]) -> None:
+class _Place(NamedTuple):
+    """Where a value is: its path by path elements, and the plain one."""
+
+    path: str
+    plain: str
+
+    def field(self, name: str) -> _Place:
+        return _Place(f"{self.path}.{name}", f"{self.plain}.{name}" if self.plain else name)
+
+    def item(self, index: int, item: Any, type_def: TypeDef) -> _Place:
+        text = f"[{index}]"
+        if type_def.kind not in ("list", "untyped"):
+            with suppress(NoPathElement, TypeError):  # An item without its keys is refused later.
+                text = element_text(path_element(item, type_def))
+        return _Place(self.path + text, f"{self.plain}[{index}]")
+
+
+def _prune_unknown(value: Any, type_def: TypeDef, place: _Place, unknown: list[UnknownField]) -> None:
     kind = type_def.kind
     if kind in ("scalar", "ignored", "untyped"):
         return
     if type(value) is dict:
-        dot = "." if path else ""
         if kind == "struct":
             removed = []
             for name, child in value.items():
@@ -188,19 +218,19 @@ def _prune_unknown(value: Any, type_def: TypeDef, path: str, unknown: list[str])
                 if known is None:
                     removed.append(name)
                 elif type(child) is dict or type(child) is list:
-                    _prune_unknown(child, known[1], f"{path}{dot}{name}", unknown)
+                    _prune_unknown(child, known[1], place.field(name), unknown)
             for name in removed:
                 del value[name]
                 if len(unknown) < UNKNOWN_FIELDS_MAX:
-                    unknown.append(f"{path}{dot}{name}")
+                    unknown.append(UnknownField(*place.field(name)))
         elif kind == "map":
             for name, child in value.items():
                 if type(child) is dict or type(child) is list:
-                    _prune_unknown(child, type_def.element, f"{path}{dot}{name}", unknown)
+                    _prune_unknown(child, type_def.element, place.field(name), unknown)
     elif type(value) is list:
         for index, child in enumerate(value):
             if type(child) is dict or type(child) is list:
-                _prune_unknown(child, type_def.element, f"{path}[{index}]", unknown)
+                _prune_unknown(child, type_def.element, place.item(index, child, type_def), unknown)
 
 
 # ---- the comparison of two documents

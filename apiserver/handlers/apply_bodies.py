@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -17,10 +18,12 @@ from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import APPLY_CBOR
 
 
-def parse(body: bytes, content_type: str, field_validation: str) -> Decoded:
-    """Returns the document in a body; it is not checked against a schema. Raises BadRequest."""
+def parse(body: bytes, content_type: str, *, is_checked: bool) -> Decoded:
+    """Returns the document in a body, not checked against a schema, and a warning about each duplicate field.
+
+    is_checked: duplicate fields are looked for. Raises BadRequest.
+    """
     duplicates: list[str] = []
-    is_checked = field_validation != "Ignore"
     try:
         if content_type == APPLY_CBOR:
             document = cbor.load(body)
@@ -28,10 +31,6 @@ def parse(body: bytes, content_type: str, field_validation: str) -> Decoded:
             document, duplicates = _from_yaml(body, is_checked=is_checked)
     except (yaml.InvalidYaml, cbor.InvalidCbor) as error:
         raise BadRequest(f"error decoding YAML: {error}") from None
-    if duplicates and field_validation == "Strict":
-        raise BadRequest(
-            f"error strict decoding YAML: error converting YAML to JSON: {', '.join(duplicates)}"
-        )
     if document is None:
         document = {}
     if not isinstance(document, dict):
@@ -42,18 +41,25 @@ def parse(body: bytes, content_type: str, field_validation: str) -> Decoded:
     return Decoded(document, duplicates if is_checked else ())
 
 
+def strict_error(duplicates: Sequence[str]) -> str:
+    """Returns the error about duplicate fields in strict validation."""
+    return f"error strict decoding YAML: error converting YAML to JSON: {yaml.strict_error(duplicates)}"
+
+
 def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
-    """Returns a document and warnings about its duplicate fields. JSON, the usual case, is parsed faster."""
+    """Returns a document and warnings about its duplicate fields.
+
+    JSON, the usual case, is parsed faster as such, unless it has duplicate fields: these are named by lines.
+    """
     if looks_like_json(body):
         try:
             document = orjson.loads(body)
         except orjson.JSONDecodeError:
             pass
         else:
-            paths = duplicate_fields(body, document) if is_checked else []
-            return document, [f'duplicate field "{path}"' for path in paths]
-    document, lines = yaml.load(body)
-    return document, ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
+            if not (is_checked and duplicate_fields(body, document)):
+                return document, []
+    return yaml.load(body)
 
 
 def require_place(document: Document, resource: ServedResource, name: str, namespace: str) -> None:

@@ -16,13 +16,20 @@ import orjson
 from apiserver.apply import last_applied, managed_fields
 from apiserver.apply.field_set import LEAF, FieldSet
 from apiserver.apply.managed_fields import APPLY, FieldManager
-from apiserver.apply.typed_value import DocumentTooDeep, SchemaMismatch, prune_unknown, to_field_set
+from apiserver.apply.typed_value import (
+    DocumentTooDeep,
+    SchemaMismatch,
+    UnknownField,
+    problems_text,
+    prune_unknown,
+    to_field_set,
+)
 from apiserver.apply.updater import ApplyResult, FieldConflicts, Updater
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import Body
 from apiserver.endpoints.negotiation import base_type
-from apiserver.errors import ApplyConflict, BadRequest, Conflict, UnmergeablePatch
-from apiserver.handlers.apply_bodies import kind_text, parse, place_text, require_place
+from apiserver.errors import ApiError, ApplyConflict, BadRequest, Conflict, UnmergeablePatch
+from apiserver.handlers.apply_bodies import kind_text, parse, place_text, require_place, strict_error
 from apiserver.handlers.decoding import check_schema, require_size
 from apiserver.handlers.write_requests import draft_of
 from apiserver.meta.options import WriteOptions
@@ -36,6 +43,12 @@ from apiserver.vocabulary import Document
 # How many objects are known to be left as they are by applies, and how many applies of each.
 NOOP_OBJECTS_MAX: Final = 20_000
 NOOP_DIGESTS_MAX: Final = 8
+
+
+class UndeclaredFields(ApiError):
+    """An apply names fields that its type does not have; with `--strict-kube-compat`."""
+
+    code, reason = 500, ""
 
 
 class ApplyConversion(NamedTuple):
@@ -103,6 +116,7 @@ class ApplyPatcher:
         self._body, self._conversion = body, conversion
         self._version = field_managers.version(resource, info.subresource)
         self._manager = FieldManager(options.field_manager, APPLY, resource.api_version, info.subresource)
+        self._drops_unknown_fields = field_managers.drops_unknown_fields
         self._updater = Updater(self._version, self._manager, field_managers.now(info.subresource))
         self._noop_applies = noop_applies
         self._digest = _digest(body, self._manager, options)
@@ -114,18 +128,24 @@ class ApplyPatcher:
         Its warnings are the caller's to tell, whatever becomes of the apply. A known no-op has none.
         Raises BadRequest.
         """
-        info, validation = self._info, self._options.field_validation
-        document, warnings = parse(self._body.data, base_type(self._body.content_type), validation)
+        info, is_checked = self._info, self._options.field_validation != "Ignore"
+        document, duplicates = parse(
+            self._body.data, base_type(self._body.content_type), is_checked=is_checked
+        )
         kind = self._conversion.kind if self._conversion is not None else self._resource
         require_place(document, kind, info.name, info.namespace)
         if self._conversion is not None:
             document = self._conversion.to_object(document)
-        return self._configuration(document, warnings)
+        return self._configuration(document, duplicates)
 
-    def _configuration(self, document: Document, warnings: Sequence[str]) -> _AppliedConfiguration:
-        """Remove unknown fields from a document, as field validation allows. Raises BadRequest."""
+    def _configuration(self, document: Document, duplicates: Sequence[str]) -> _AppliedConfiguration:
+        """Remove unknown fields from a document, as field validation allows.
+
+        duplicates: warnings about fields that the body has more than once.
+        Raises BadRequest, UndeclaredFields.
+        """
         fields: FieldSet | None = None
-        unknown: Sequence[str] = ()
+        unknown: Sequence[UnknownField] = ()
         try:
             try:
                 fields = to_field_set(document, self._version.type_def)
@@ -134,12 +154,17 @@ class ApplyPatcher:
                 unknown = prune_unknown(document, self._version.type_def)
         except DocumentTooDeep as error:
             raise BadRequest(str(error)) from None
-        problems = [f'unknown field "{path}"' for path in unknown]
-        if problems and self._options.field_validation == "Strict":
-            raise BadRequest(f"strict decoding error: {', '.join(problems)}")
-        if self._options.field_validation == "Warn":
-            warnings = [*warnings, *problems]
-        return _AppliedConfiguration(document, fields, warnings)
+        if unknown and not self._drops_unknown_fields:
+            raise UndeclaredFields(self._untyped(document, problems_text(unknown)))
+        match self._options.field_validation:
+            case "Strict" if unknown or duplicates:
+                errors = [self._untyped(document, problems_text(unknown))] if unknown else []
+                errors += [strict_error(duplicates)] if duplicates else []
+                raise BadRequest(", ".join(errors))
+            case "Warn":
+                warnings = [*duplicates, *(f'unknown field "{each.plain_path}"' for each in unknown)]
+                return _AppliedConfiguration(document, fields, warnings)
+        return _AppliedConfiguration(document, fields, ())
 
     def is_noop(self, current: StoredObject | None) -> bool:
         """Returns whether the apply is known to leave this version of the object as it is."""
@@ -202,9 +227,7 @@ class ApplyPatcher:
             ]
             raise ApplyConflict(conflict.text(), causes) from None
         except SchemaMismatch as error:
-            raise UnmergeablePatch(
-                f"failed to create typed patch object ({self._subject()}): {error}"
-            ) from None
+            raise UnmergeablePatch(self._untyped(self.configuration.document, f"{error}")) from None
         except DocumentTooDeep as error:
             raise BadRequest(str(error)) from None
 
@@ -232,15 +255,20 @@ class ApplyPatcher:
             check_schema(document, resource, "Ignore")
         except TypeMismatch as mismatch:
             raise UnmergeablePatch(
-                f"failed to convert the merged object ({self._subject()}): {mismatch}"
+                f"failed to convert the merged object ({_subject(self.configuration.document)}): {mismatch}"
             ) from None
         require_size(document)
         if self._conversion is not None:
             self._conversion.check_object(document)
         return draft_of(document)._replace(managed_fields=managed_fields.encode(merged.managed))
 
-    def _subject(self) -> str:
-        return f"{place_text(self.configuration.document)}; {kind_text(self.configuration.document)}"
+    @staticmethod
+    def _untyped(document: Document, why: str) -> str:
+        return f"failed to create typed patch object ({_subject(document)}): {why}"
+
+
+def _subject(document: Document) -> str:
+    return f"{place_text(document)}; {kind_text(document)}"
 
 
 def _digest(body: Body, manager: FieldManager, options: WriteOptions) -> bytes:

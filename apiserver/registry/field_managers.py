@@ -65,6 +65,11 @@ class FieldManagers:
         """Who changes an object through its scale has no time in Kubernetes, since a scale has no owners."""
         return "" if subresource == SCALE else timestamps.to_text(self._clock())
 
+    @property
+    def drops_unknown_fields(self) -> bool:
+        """Whether an apply that names unknown fields is carried out without them (row E06)."""
+        return self._deviations.apply_drops_unknown_fields
+
     def before_schema(self, document: Document) -> None:
         """Keep an empty `managedFields`, which the schema would drop, by an entry that says nothing.
 

@@ -139,6 +139,75 @@ def test_field_validation(level: str, status: int, warnings: list[str], config_m
     assert answer.warnings == [rf"unknown field \"{path}\"" for path in warnings]
 
 
+UNDECLARED: Final = "failed to create typed patch object (/{}; {}): {}"
+REPEATED: Final = (
+    "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+    '  line 2: key "paused" already set in map'
+)
+# The body of an apply to a Deployment; what of it is told under Warn and under Strict.
+BOTH_KINDS: Final[dict[str, tuple[bytes, list[str], str]]] = {
+    "an unknown field": (
+        b'"spec":{"foo":1}',
+        ['unknown field "spec.foo"'],
+        UNDECLARED.format("a", "apps/v1, Kind=Deployment", ".spec.foo: field not declared in schema"),
+    ),
+    "several, one in a list with keys": (
+        b'"bogus":1,"spec":{"template":{"spec":{"containers":[{"name":"c","foo":1}]}}}',
+        ['unknown field "spec.template.spec.containers[0].foo"', 'unknown field "bogus"'],
+        UNDECLARED.format(
+            "a",
+            "apps/v1, Kind=Deployment",
+            'errors:\n  .spec.template.spec.containers[name="c"].foo: field not declared in schema'
+            "\n  .bogus: field not declared in schema",
+        ),
+    ),
+    "a duplicate": (
+        b'"spec":{"paused":true,\n"paused":false}',
+        ['line 2: key "paused" already set in map'],
+        REPEATED,
+    ),
+    "both": (
+        b'"spec":{"paused":true,\n"paused":false,"foo":1}',
+        ['line 2: key "paused" already set in map', 'unknown field "spec.foo"'],
+        UNDECLARED.format("a", "apps/v1, Kind=Deployment", ".spec.foo: field not declared in schema")
+        + f", {REPEATED}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "warnings", "refusal"), BOTH_KINDS.values(), ids=BOTH_KINDS)
+def test_e08_unknown_and_duplicate_fields_of_an_apply_are_both_told(
+    api: Api, namespace: str, fields: bytes, warnings: list[str], refusal: str
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/a?fieldManager=m&dryRun=All"
+    body = b'{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},%b}' % fields
+    warned = api.patch(f"{path}&fieldValidation=Warn", body, APPLY)
+    assert warned.warnings == [text.replace('"', r"\"") for text in warnings]
+    refused = api.patch(f"{path}&fieldValidation=Strict", body, APPLY)
+    assert (refused.status, refused.reason, refused.message) == (400, "BadRequest", refusal)
+    assert api.patch(f"{path}&fieldValidation=Ignore", body, APPLY).warnings == []
+
+
+def test_e08_a_strict_apply_of_a_custom_resource_names_the_undeclared_field(api: Api, namespace: str) -> None:
+    defined = define(api, definition(new_group()))
+    path = f"{defined.objects(namespace)}/a?fieldManager=m&fieldValidation=Strict"
+    refused = api.patch(path, defined.body("a", bogus=1), APPLY)
+    kind = f"{defined.group}/v1, Kind={defined.kind}"
+    told = UNDECLARED.format("a", kind, ".bogus: field not declared in schema")
+    assert (refused.status, refused.reason, refused.message) == (400, "BadRequest", told)
+
+
+@pytest.mark.parametrize("level", ["Ignore", "Warn", "Strict"])
+def test_e06_an_apply_that_names_unknown_fields_is_refused_as_in_kubernetes(strict: Api, level: str) -> None:
+    """Recorded: fieldvalidation/apply-ignore, fieldvalidation/apply-strict."""
+    body = CONFIG_MAP | {"bogus": 1}
+    path = f"/api/v1/namespaces/default/configmaps/a?fieldManager=m&fieldValidation={level}"
+    refused = strict.patch(path, body, APPLY)
+    told = UNDECLARED.format("a", "/v1, Kind=ConfigMap", ".bogus: field not declared in schema")
+    assert (refused.status, refused.message) == (500, told)
+    assert "reason" not in refused.json
+
+
 def test_a_refusal_comes_with_the_warnings_of_the_body(api: Api) -> None:
     """Row E07. Whatever speaks against the object: here, there is no such namespace."""
     path = "/api/v1/namespaces/nowhere/configmaps/a?fieldManager=m"
