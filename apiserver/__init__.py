@@ -21,9 +21,10 @@ standard library that clients can see. Below them stand `vocabulary` (the types 
 `errors` and `field_errors` (what clients are told), `brand` (the domain of the API groups) and `deviations`
 (where Kubernetes differs).
 
-`controllers` run in the background. `cli`, `serving` and `workers` start the process, and `app` builds every
-part once and connects them; `metrics` measures. import-linter checks the direction of imports; see
-pyproject.toml. docs/architecture.md is the map, with the ways of requests through the packages.
+`controllers` run in the background. `webhooks` has what all calls of webhooks have in common. `cli`,
+`serving` and `workers` start the process, and `app` builds every part once and connects them; `metrics`
+measures. import-linter checks the direction of imports; see pyproject.toml. docs/architecture.md is the map,
+with the ways of requests through the packages.
 
 The first rule is *bytes first*: objects are stored as clients receive them. A get, a list or a watch in JSON
 copies bytes from the watch cache to the socket without parsing them (`registry.stored_object`).

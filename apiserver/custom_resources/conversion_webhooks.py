@@ -6,8 +6,6 @@ A service is called by the name that a cluster's DNS gives it, `<service>.<names
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import ssl
 import uuid
 from collections.abc import Sequence
@@ -22,6 +20,7 @@ from apiserver.errors import ServiceUnavailable
 from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import Document
+from apiserver.webhooks.tls import UnusableBundle, client_context
 
 TIMEOUT_S: Final = 30
 # More objects than fit in one request are sent in several requests, one after the other.
@@ -133,10 +132,9 @@ class ConversionWebhook:
         """Raises WebhookError for a CA bundle that cannot be loaded."""
         if self._context is None:
             try:
-                authorities = base64.b64decode(self._ca_bundle).decode() if self._ca_bundle else None
-                self._context = ssl.create_default_context(cadata=authorities)
-            except (binascii.Error, ValueError, ssl.SSLError) as error:
-                raise WebhookError(f"unable to load root certificates: {error}") from None
+                self._context = client_context(self._ca_bundle)
+            except UnusableBundle as error:
+                raise WebhookError(str(error)) from None
         return self._context
 
 

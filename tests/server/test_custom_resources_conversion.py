@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -371,6 +372,16 @@ def test_a_webhook_that_cannot_be_reached(
     assert answer.status == 503
     assert text in answer.message
     assert answer.headers["retry-after"] == "1"
+
+
+def test_a_webhook_is_trusted_by_its_serving_certificate_alone(
+    api: Api, webhook: ConversionWebhook, namespace: str
+) -> None:
+    webhook.answering = honest
+    bundle = base64.b64encode(b"text\r\n" + webhook.serving_certificate).decode()
+    defined = define(api, definition(new_group(), V1, V2, conversion=webhook.conversion(caBundle=bundle)))
+    defined.create("a", namespace, spec={"size": 5}).ok()
+    assert api.get(f"{defined.objects(namespace, 'v2')}/a").ok()["spec"] == {"length": "5cm"}
 
 
 def test_without_a_webhook_versions_differ_in_their_schemas_alone(api: Api, namespace: str) -> None:

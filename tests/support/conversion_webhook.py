@@ -68,6 +68,11 @@ class ConversionWebhook:
     def url(self) -> str:
         return f"https://127.0.0.1:{self.port}/convert"
 
+    @property
+    def serving_certificate(self) -> bytes:
+        """The certificate that it presents, in PEM, without that of its authority."""
+        return self._pki.serving_cert.read_bytes()
+
     def conversion(self, **client: Any) -> dict[str, Any]:
         """The `spec.conversion` of a definition. client: fields that replace those of its `clientConfig`."""
         bundle = base64.b64encode(self._pki.ca_cert.read_bytes()).decode()

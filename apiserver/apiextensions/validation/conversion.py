@@ -9,17 +9,14 @@ import base64
 import binascii
 from typing import Final
 
-from cryptography import x509
-
 from apiserver.field_errors import Errors, forbidden, invalid, required
+from apiserver.golang.pem import NoCertificate, bundle_certificates
 from apiserver.validation.checks import one_of
 from apiserver.validation.documents import at
 from apiserver.validation.webhooks import REVIEW_VERSIONS, client_config, review_versions
 from apiserver.vocabulary import Document
 
 _STRATEGIES: Final = ("None", "Webhook")
-_BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
-_END: Final = b"-----END CERTIFICATE-----"
 
 
 def validate_conversion(
@@ -52,21 +49,10 @@ def _client_config(path: str, config: Document, *, checks_ca_bundle: bool) -> Er
 def _ca_bundle_problem(bundle: str) -> str:
     """Returns why no certificate can be read from PEM in base64; empty if one can."""
     try:
-        _, *blocks = base64.b64decode(bundle).split(_BEGIN)
-    except binascii.Error:
-        blocks = []
-    problem = "unable to parse bytes as PEM block"
-    for block in blocks:
-        content, end, _ = block.partition(_END)
-        if not end:
-            continue
-        try:
-            x509.load_pem_x509_certificate(_BEGIN + content + _END + b"\n")
-        except ValueError as error:
-            problem = f"failed to parse certificate: {error}"
-        else:
-            return ""
-    return problem
+        bundle_certificates(base64.b64decode(bundle))
+    except (NoCertificate, binascii.Error) as error:
+        return str(error)
+    return ""
 
 
 def has_known_review_version(document: Document) -> bool:

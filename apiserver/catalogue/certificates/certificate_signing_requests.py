@@ -7,7 +7,6 @@ one subresource, the certificate through another.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
@@ -17,6 +16,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 from apiserver.catalogue.builtin_type import BuiltinType, field_texts
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required, too_long
+from apiserver.golang.pem import CERTIFICATE, PemBlock, pem_blocks
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names, table
 from apiserver.meta.names import byte_length
@@ -158,34 +158,18 @@ def _repeated(path: str, values: Sequence[str]) -> Errors:
 def _request_problem(text: str) -> str:
     """Returns what is wrong with a PKCS#10 request in PEM in base64; empty if nothing is."""
     blocks = _pem_blocks(text)
-    if not blocks or blocks[0][0] != "CERTIFICATE REQUEST":
+    if not blocks or blocks[0].label != "CERTIFICATE REQUEST":
         return "PEM block type must be CERTIFICATE REQUEST"
     try:
-        request = x509.load_der_x509_csr(blocks[0][1])
+        request = x509.load_der_x509_csr(blocks[0].content)
         is_signed = request.is_signature_valid
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         return f"asn1: structure error: {error}"
     return "" if is_signed else "x509: signature is not valid"
 
 
-def _pem_blocks(text: str) -> list[tuple[str, bytes]]:
-    """Returns the label and content of each block of a PEM file in base64. Text between blocks is ignored."""
-    lines = base64.b64decode(text).decode("latin-1").splitlines()
-    blocks: list[tuple[str, bytes]] = []
-    label = ""
-    body: list[str] = []
-    for line in map(str.strip, lines):
-        if not label and line.startswith("-----BEGIN ") and line.endswith("-----"):
-            label, body = line[len("-----BEGIN ") : -len("-----")], []
-        elif label and line == f"-----END {label}-----":
-            try:
-                blocks.append((label, base64.b64decode("".join(body), validate=True)))
-            except binascii.Error:
-                blocks.append((label, b""))
-            label = ""
-        elif label:
-            body.append(line)
-    return blocks
+def _pem_blocks(text: str) -> list[PemBlock]:
+    return list(pem_blocks(base64.b64decode(text)))
 
 
 def _signer(path: str, name: str) -> Errors:
@@ -344,9 +328,11 @@ def _certificate_problem(text: str) -> str:
     blocks = _pem_blocks(text)
     if not blocks:
         return "must contain at least one CERTIFICATE PEM block"
-    for label, content in blocks:
-        if label != "CERTIFICATE":
+    for label, content, has_headers in blocks:
+        if label != CERTIFICATE:
             return f"only CERTIFICATE PEM blocks are allowed, found {go_quote(label)}"
+        if has_headers:
+            return "no PEM block headers are permitted"
         try:
             x509.load_der_x509_certificate(content)
         except ValueError as error:

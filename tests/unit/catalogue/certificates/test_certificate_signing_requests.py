@@ -276,6 +276,11 @@ CERTIFICATES: Final[dict[str, tuple[Changes, str, str]]] = {
         REQUEST,
         'only CERTIFICATE PEM blocks are allowed, found "CERTIFICATE REQUEST"',
     ),
+    "has no headers": (
+        {},
+        as_text(b"-----BEGIN CERTIFICATE-----\nkey: value\n\neA==\n-----END CERTIFICATE-----\n"),
+        "no PEM block headers are permitted",
+    ),
     "is never exchanged": (
         {"status.certificate": "b2xk"},
         CERTIFICATE,

@@ -1,0 +1,83 @@
+"""Reads PEM as Go's encoding/pem does, and CA bundles as Go's crypto/x509 does."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from cryptography import x509
+
+CERTIFICATE: Final = "CERTIFICATE"
+
+_BEGIN: Final = b"-----BEGIN "
+_END: Final = b"-----END "
+_DASHES: Final = b"-----"
+
+
+class PemBlock(NamedTuple):
+    """One block. has_headers: lines like `Proc-Type: 4,ENCRYPTED` stand before the content."""
+
+    label: str
+    content: bytes
+    has_headers: bool
+
+
+def pem_blocks(data: bytes) -> Iterator[PemBlock]:
+    """Yields the blocks of a file. What is no block is skipped: other text, and blocks that are broken.
+
+    Lines may end as on Windows, and with spaces and tabs.
+    """
+    label: bytes | None = None  # of the block that has begun
+    body: list[bytes] = []
+    has_headers = False
+    for raw in data.split(b"\n"):
+        line = raw.removesuffix(b"\r").rstrip(b" \t")
+        if line.startswith(_BEGIN) and line.endswith(_DASHES):
+            label, body, has_headers = line[len(_BEGIN) : -len(_DASHES)], [], False
+        elif label is None:
+            continue
+        elif line.startswith(_END):
+            content = _content(body) if line == _END + label + _DASHES else None
+            if content is not None:
+                yield PemBlock(label.decode("utf-8", "replace"), content, has_headers)
+            label = None
+        elif b":" in line and not body:
+            has_headers = True
+        else:
+            body.append(line)
+
+
+def _content(lines: Sequence[bytes]) -> bytes | None:
+    text = b"".join(lines).translate(None, b" \t\r")
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return None
+
+
+class NoCertificate(ValueError):
+    """There is no certificate in a CA bundle. The message is for the client."""
+
+
+def bundle_certificates(bundle: bytes) -> list[bytes]:
+    """Returns the certificates of a CA bundle in DER, without those that cannot be read.
+
+    Raises NoCertificate.
+    Sources: crypto/x509, CertPool.AppendCertsFromPEM; k8s.io/client-go, transport, rootCertPool.
+    """
+    certificates = []
+    problem = "unable to parse bytes as PEM block"
+    for block in pem_blocks(bundle):
+        if block.label != CERTIFICATE or block.has_headers:
+            continue
+        try:
+            x509.load_der_x509_certificate(block.content)
+        except ValueError as error:
+            problem = f"failed to parse certificate: {error}"
+        else:
+            certificates.append(block.content)
+    if not certificates:
+        raise NoCertificate(problem)
+    return certificates
