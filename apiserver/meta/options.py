@@ -57,10 +57,10 @@ def is_true(query: Query, parameter: str) -> bool:
 
 
 def _integer(query: Query, parameter: str) -> int | None:
-    """The value of a parameter. Raises BadRequest if it is not an int64 (row J06)."""
-    text = first(query, parameter)
-    if not text:
+    """The value of a parameter. Raises BadRequest if it is not an int64 (row J06), an empty one included."""
+    if parameter not in query:
         return None
+    text = first(query, parameter)
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     if len(text) > 20 or not -_INT64_MAX - 1 <= int(text) <= _INT64_MAX:
@@ -336,14 +336,20 @@ class DeleteOptions:
 
     @classmethod
     def from_query(cls, query: Query, meta_group: str, *, allows_empty_dry_run: bool) -> DeleteOptions:
-        """Raises BadRequest, Invalid."""
+        """Preconditions are parameters of their own; empty, they ask for nothing. Raises BadRequest, Invalid.
+
+        Source: k8s.io/apimachinery, pkg/apis/meta/v1/conversion.go, Convert_url_Values_To_v1_DeleteOptions.
+        """
         if not query:
             return _NO_DELETE_OPTIONS
         body = {
             "dryRun": query.get("dryRun"),
             "gracePeriodSeconds": _integer(query, "gracePeriodSeconds"),
             "orphanDependents": is_true(query, "orphanDependents") if "orphanDependents" in query else None,
-            "propagationPolicy": first(query, "propagationPolicy"),
+            "propagationPolicy": first(query, "propagationPolicy") if "propagationPolicy" in query else None,
+            "preconditions": {
+                field: wanted for field in ("uid", "resourceVersion") if (wanted := first(query, field))
+            },
         }
         return cls.from_body(body, meta_group, allows_empty_dry_run=allows_empty_dry_run)
 
@@ -352,8 +358,8 @@ class DeleteOptions:
         """body: has passed the schema of DeleteOptions. Raises Invalid."""
         errors: list[FieldError] = []
         orphan_dependents = body.get("orphanDependents")
-        propagation = body.get("propagationPolicy", "")
-        if orphan_dependents is not None and propagation:
+        propagation = body.get("propagationPolicy")
+        if orphan_dependents is not None and propagation is not None:
             errors.append(
                 invalid(
                     "propagationPolicy",
@@ -361,20 +367,20 @@ class DeleteOptions:
                     "orphanDependents and deletionPropagation cannot be both set",
                 )
             )
-        if propagation not in ("", "Foreground", "Background", "Orphan"):
+        if propagation not in (None, "Foreground", "Background", "Orphan"):
             supported = ["Foreground", "Background", "Orphan", "nil"]
             errors.append(not_supported("propagationPolicy", propagation, supported))
         dry_run, dry_run_errors, warnings = _dry_run(body.get("dryRun"), allows_empty_dry_run)
         _require_valid("DeleteOptions", meta_group, errors + dry_run_errors)
         if orphan_dependents is not None:
             propagation = "Orphan" if orphan_dependents else "Background"
-        preconditions = body.get("preconditions", {})
+        preconditions = body.get("preconditions") or {}
         return cls(
             dry_run=dry_run,
             grace_period_s=body.get("gracePeriodSeconds"),
             uid=preconditions.get("uid"),
             resource_version=preconditions.get("resourceVersion"),
-            propagation=propagation,
+            propagation=propagation or "",
             warnings=warnings,
         )
 

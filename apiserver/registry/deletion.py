@@ -15,24 +15,35 @@ from apiserver.meta import object_meta, timestamps
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.write_stages import next_generation
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, GroupResource
 
 # A hundred years: the calendar has an end.
 GRACE_S_MAX: Final = 100 * 365 * 86_400
 
 
 def check_preconditions(resource: ServedResource, document: Document, options: DeleteOptions) -> None:
-    """Raises Conflict."""
+    """Raises Conflict, which names the kind where others name the resource (row G06)."""
     meta = document["metadata"]
-    for field, wanted in (("uid", options.uid), ("resourceVersion", options.resource_version)):
-        if wanted is not None and wanted != meta.get(field):
-            label = "UID" if field == "uid" else "ResourceVersion"
+    for label, field, wanted, likely in (
+        ("UID", "uid", options.uid, "deleted and then recreated"),
+        ("ResourceVersion", "resourceVersion", options.resource_version, "modified"),
+    ):
+        if wanted is None or wanted == meta.get(field):
+            continue
+        if resource.strategy.mark_deleted is not None:
+            # Namespaces and definitions have a deletion of their own in Kubernetes, with words of its own.
             raise Conflict(
                 resource.group_resource,
                 meta["name"],
                 f"Precondition failed: {label} in precondition: {wanted}, "
                 f"{label} in object meta: {meta.get(field)}",
             )
+        raise Conflict(
+            GroupResource(*resource.group_kind),
+            meta["name"],
+            f"the {label} in the precondition ({wanted}) does not match the {label} in record "
+            f"({meta.get(field)}). The object might have been {likely}",
+        )
 
 
 def may_be_removed(resource: ServedResource, document: Document) -> bool:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import pytest
 
@@ -595,14 +596,77 @@ def test_finalizers_hold_an_object(api: Api, configmaps: str) -> None:
     assert api.post(configmaps, named("held")).status == 201
 
 
-def test_preconditions_of_a_delete(api: Api, path: str) -> None:
+def with_preconditions(api: Api, path: str, place: str, wanted: dict[str, str], options: str = "") -> Answer:
+    """A delete with preconditions in its query or its body; options: others, of the query."""
+    if place == "query":
+        return api.delete(f"{path}?{urlencode(wanted)}&{options}")
+    return api.delete(path, {"preconditions": wanted} | ({"dryRun": ["All"]} if options else {}))
+
+
+# Row G06: what is deleted, and what a refusal calls it. Namespaces and definitions have other words for it.
+CONDITIONAL: Final = {
+    "an object": (CONFIGMAPS, named("a"), "ConfigMap", "in the precondition"),
+    "an object of a named group": (DEPLOYMENTS, deployment("a"), "Deployment", "in the precondition"),
+    "an object with a grace period": (PODS, pod("a", nodeName="n"), "Pod", "in the precondition"),
+    "an object with a finalizer": (
+        CONFIGMAPS,
+        named("a", finalizers=[FINALIZER]),
+        "ConfigMap",
+        "in the precondition",
+    ),
+    "a namespace": ("/api/v1/namespaces", {"metadata": {}}, "namespaces", "Precondition failed: "),
+}
+
+
+@pytest.mark.parametrize("options", ["", "dryRun=All"], ids=["for good", "dry run"])
+@pytest.mark.parametrize("place", ["query", "body"])
+@pytest.mark.parametrize(("kind", "body", "called", "words"), CONDITIONAL.values(), ids=CONDITIONAL)
+def test_preconditions_of_a_delete(
+    api: Api,
+    namespace: str,
+    kind: str,
+    body: dict[str, Any],
+    called: str,
+    words: str,
+    place: str,
+    options: str,
+) -> None:
     """Row G06."""
-    meta = api.get(path).ok()["metadata"]
+    collection = kind.format(namespace)
+    generated = {"metadata": {"generateName": f"{namespace}-"}} if called == "namespaces" else body
+    created = api.post(collection, generated).ok()
+    meta, path = created["metadata"], f"{collection}/{created['metadata']['name']}"
+    group = str(created["apiVersion"]).rpartition("/")[0]
+    details = {"name": meta["name"], "kind": called} | ({"group": group} if group else {})
     for wrong in ({"uid": "other"}, {"resourceVersion": "1"}, {"uid": meta["uid"], "resourceVersion": "1"}):
-        assert_refused(api.delete(path, {"preconditions": wrong}), 409, "Conflict", "Precondition failed")
-        assert api.get(path).status == 200
+        refusal = with_preconditions(api, path, place, wrong, options)
+        assert_refused(refusal, 409, "Conflict", words)
+        assert refusal.json["details"] == details
+        assert api.get(path).ok() == created
     right = {key: meta[key] for key in ("uid", "resourceVersion")}
-    api.delete(path, {"preconditions": right}).ok()
+    with_preconditions(api, path, place, right, options).ok()
+    assert (api.get(path).json == created) is bool(options)
+
+
+@pytest.mark.parametrize("options", ["", "dryRun=All"], ids=["for good", "dry run"])
+@pytest.mark.parametrize("place", ["query", "body"])
+def test_preconditions_of_a_deletecollection(
+    api: Api, configmaps: str, path: str, place: str, options: str
+) -> None:
+    """Row G06: they hold for each object. A resourceVersion in a query is also the version of the list."""
+    meta = api.get(path).ok()["metadata"]
+    for wrong in ({"uid": "other"}, {"resourceVersion": "1"}):
+        assert_refused(with_preconditions(api, configmaps, place, wrong, options), 409, "Conflict")
+        assert names_in(api, configmaps) == ["a"]
+    right = {key: meta[key] for key in ("uid", "resourceVersion")}
+    with_preconditions(api, configmaps, place, right, options).ok()
+    assert names_in(api, configmaps) == (["a"] if options else [])
+
+
+def test_the_body_of_a_delete_has_all_its_options(api: Api, path: str) -> None:
+    """Row G09: of a query beside a body no option counts, not even a dry run."""
+    query = urlencode({"uid": "other", "dryRun": "All", "propagationPolicy": "x"})
+    api.delete(f"{path}?{query}", {"kind": "DeleteOptions", "apiVersion": "v1"}).ok()
     assert api.get(path).status == 404
 
 

@@ -18,6 +18,7 @@ from apiserver.meta import timestamps
 from apiserver.meta.conditions import is_condition_true, set_condition
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
 from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.deletion import check_preconditions
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -31,7 +32,6 @@ ATTEMPTS_MAX: Final = 5
 # Evicted pods of one budget that the disruption controller has not confirmed yet.
 DISRUPTED_PODS_MAX: Final = 2_000
 BUSY_RETRY_S: Final = 10
-_PODS: Final = GroupResource("", "pods")
 _BUDGETS: Final = GroupResource("policy", "poddisruptionbudgets")
 # The server changes pod and budget: the rules for changes by clients do not apply.
 _BY_SERVER: Final = UpdateStrategy(change_checks=0, object_checks=1)
@@ -193,7 +193,7 @@ class _Evictions:
 
             def mark(current: StoredObject) -> Draft:
                 pod = current.document()
-                _require_preconditions(pod, deletion)
+                check_preconditions(pods, pod, deletion)
                 target = {
                     "type": "DisruptionTarget",
                     "status": "True",
@@ -269,23 +269,3 @@ def _with_resource_version(deletion: DeleteOptions, pod: Document) -> DeleteOpti
     if deletion.resource_version is not None:
         return deletion
     return replace(deletion, resource_version=pod["metadata"]["resourceVersion"])
-
-
-def _require_preconditions(pod: Document, deletion: DeleteOptions) -> None:
-    """Raises Conflict."""
-    meta = pod["metadata"]
-    if deletion.uid is not None and deletion.uid != meta["uid"]:
-        raise Conflict(
-            _PODS,
-            meta["name"],
-            f"the UID in the precondition ({deletion.uid}) does not match the UID in record ({meta['uid']}). "
-            "The object might have been deleted and then recreated",
-        )
-    version = deletion.resource_version
-    if version is not None and version != meta["resourceVersion"]:
-        raise Conflict(
-            _PODS,
-            meta["name"],
-            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in "
-            f"record ({meta['resourceVersion']}). The object might have been modified",
-        )

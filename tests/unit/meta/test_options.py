@@ -73,7 +73,6 @@ LISTS: Final = {
     "K24 not older, a limit": ("limit=5&resourceVersion=7&resourceVersionMatch=NotOlderThan", FROM_7, 5, ""),
     "J06 a limit of nothing is none": ("limit=0&resourceVersion=7", FROM_7, 0, ""),
     "J06 a limit below nothing is none": ("limit=-1&resourceVersion=7", FROM_7, 0, ""),
-    "J06 an empty limit is none": ("limit=", MOST_RECENT, 0, ""),
     "J09 what is not known is not heeded": ("pretty=true&unknown=1", MOST_RECENT, 0, ""),
     "the first of many counts": ("limit=5&limit=6", MOST_RECENT, 5, ""),
 }
@@ -214,6 +213,7 @@ BAD_LISTS: Final = {
         ["sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"],
     ),
     "J06 a limit that is no number": ("limit=x", 400, ['strconv.ParseInt: parsing "x": invalid syntax']),
+    "J06 an empty limit": ("limit=", 400, ['strconv.ParseInt: parsing "": invalid syntax']),
     "J06 a limit that is too large": (
         "limit=9223372036854775808",
         400,
@@ -380,12 +380,38 @@ def test_a_query_and_a_body_mean_the_same_deletion(
     assert DeleteOptions.from_body(body, META, allows_empty_dry_run=True) == options
 
 
-def test_only_a_body_has_preconditions() -> None:
-    """Row G06."""
-    body = {"preconditions": {"uid": "u", "resourceVersion": "7"}}
-    assert DeleteOptions.from_body(body, META, allows_empty_dry_run=True) == DeleteOptions(
-        uid="u", resource_version="7"
+# Row G06: k8s.io/apimachinery, pkg/apis/meta/v1/conversion.go. What is empty in a query asks for nothing.
+PRECONDITIONS: Final[dict[str, tuple[str, dict[str, Any], DeleteOptions]]] = {
+    "a uid": ("uid=u", {"uid": "u"}, DeleteOptions(uid="u")),
+    "a resourceVersion": (
+        "resourceVersion=7",
+        {"resourceVersion": "7"},
+        DeleteOptions(resource_version="7"),
+    ),
+    "both": (
+        "uid=u&resourceVersion=7",
+        {"uid": "u", "resourceVersion": "7"},
+        DeleteOptions(uid="u", resource_version="7"),
+    ),
+    "the first of several": ("uid=u&uid=v", {"uid": "u"}, DeleteOptions(uid="u")),
+    "empty ones": ("uid=&resourceVersion=", {}, DeleteOptions()),
+}
+
+
+@pytest.mark.parametrize(("text", "body", "options"), PRECONDITIONS.values(), ids=PRECONDITIONS)
+def test_a_query_and_a_body_have_the_same_preconditions(
+    text: str, body: dict[str, Any], options: DeleteOptions
+) -> None:
+    assert DeleteOptions.from_query(query(text), META, allows_empty_dry_run=True) == options
+    in_body = {"preconditions": body}
+    assert DeleteOptions.from_body(in_body, META, allows_empty_dry_run=True) == options
+
+
+def test_null_is_no_option_of_a_deletion() -> None:
+    body = dict.fromkeys(
+        ("dryRun", "gracePeriodSeconds", "orphanDependents", "preconditions", "propagationPolicy")
     )
+    assert DeleteOptions.from_body(body, META, allows_empty_dry_run=True) == DeleteOptions()
 
 
 BAD_POLICY: Final = (
@@ -396,6 +422,11 @@ BOTH_SET: Final = (
 )
 BAD_DELETES: Final[dict[str, tuple[str, dict[str, Any], list[str]]]] = {
     "G07 another policy": ("propagationPolicy=x", {"propagationPolicy": "x"}, [BAD_POLICY]),
+    "G07 an empty policy": (
+        "propagationPolicy=",
+        {"propagationPolicy": ""},
+        [BAD_POLICY.replace('"x"', '""')],
+    ),
     "G07 a policy in both words": (
         "propagationPolicy=Orphan&orphanDependents=true",
         {"propagationPolicy": "Orphan", "orphanDependents": True},
