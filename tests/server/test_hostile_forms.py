@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.support.api import JSON_PATCH, MERGE_PATCH, Answer, Api
-from tests.support.protobuf_writer import envelope, field
+from tests.support.protobuf_writer import envelope, field, key
 from tests.support.server_process import ServerProcess
 
 JSON: Final = "application/json"
@@ -142,6 +142,7 @@ SMALL: Final[Mapping[str, tuple[str, bytes]]] = {
     "protobuf: a length beyond the end": (PROTOBUF, b"k8s\x00\x12\xff\xff\xff\xff\x0f"),
     "protobuf: no UTF-8": (PROTOBUF, envelope(field(1, field(1, b"\xff")))),
     "protobuf: messages without an end to their depth": (PROTOBUF, envelope(message(1_000))),
+    "protobuf: groups without an end to their depth": (PROTOBUF, envelope(b"\x0b" * 1_000_000)),
     "protobuf: any bytes": (PROTOBUF, b"k8s\x00" + bytes(range(256)) * 100),
 }
 
@@ -164,6 +165,10 @@ LARGE: Final[Mapping[str, tuple[str, bytes]]] = {
     ),
     "CBOR: pieces of a list": (CBOR, b"\x9f" + b"\x5f\x41a\xff" * 500_000 + b"\xff"),
     "protobuf: 500,000 containers": (PROTOBUF, envelope(field(2, field(2, "") * 500_000), kind="Pod")),
+    "protobuf: a group of a million fields": (
+        PROTOBUF,
+        envelope(key(99, 3) + field(1, 0) * 1_000_000 + key(99, 4) + field(1, 0)),
+    ),
     "protobuf: 90,000 containers": (PROTOBUF, envelope(field(2, field(2, "") * 90_000), kind="Pod")),
 }
 

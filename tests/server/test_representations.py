@@ -277,6 +277,19 @@ def stream_of(api: Api, path: str, accept: str) -> tuple[str, bytes]:
     return answer.headers["content-type"], answer.body
 
 
+def test_fields_of_a_later_release_are_no_error_in_protobuf(api: Api, namespace: str) -> None:
+    """Row D03: `fieldValidation` is about JSON and YAML; who writes protobuf cannot help what is in it."""
+    path, later = CONFIGMAPS.format(namespace), pb.field(99, pb.field(1, 7)) + pb.key(98, 3) + pb.key(98, 4)
+    body = pb.envelope(pb.field(1, pb.field(1, "a") + later) + pb.entry(2, "k", "v") + later)
+    created = api.post(f"{path}?fieldValidation=Strict", body, type=PROTOBUF)
+    assert (created.status, created.json["data"], created.warnings) == (201, {"k": "v"}, [])
+    updated = api.put(f"{path}/a?fieldValidation=Warn", body, type=PROTOBUF)
+    assert (updated.status, updated.warnings) == (200, [])
+    refused = api.post(path, pb.envelope(pb.field(1, 7)), type=PROTOBUF)
+    assert (refused.status, refused.json["reason"]) == (400, "BadRequest")
+    assert "proto: wrong wireType = 0 for field metadata" in refused.json["message"]
+
+
 def test_a_watch_in_protobuf(api: Api, namespace: str) -> None:
     """Four bytes of length before each event, and in it an envelope."""
     made = make(api, namespace, data={"k": "v"})

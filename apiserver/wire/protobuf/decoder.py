@@ -6,14 +6,24 @@ import base64
 import struct
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
-from apiserver.schema.go_fields import go_struct
+from apiserver.schema.go_fields import GoField, go_struct
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
-from apiserver.wire.protobuf.wire_format import InvalidProtobuf, Raw, as_bytes, as_text, fields
+from apiserver.wire.protobuf.wire_format import (
+    BYTES,
+    FIXED64,
+    VARINT,
+    InvalidProtobuf,
+    as_text,
+    fields,
+    known_fields,
+    packed,
+    wrong_wire_type,
+)
 
 # No type of Kubernetes is nested as deeply; JSON schemas in CustomResourceDefinitions come closest.
 DEPTH_MAX: Final = 200
@@ -30,8 +40,16 @@ class _Progress:
         self.depth = 0
         self.fields_left = FIELDS_MAX
 
+    def count(self, more: int = 1) -> None:
+        self.fields_left -= more
+        if self.fields_left < 0:
+            raise InvalidProtobuf(f"the message has more than {FIELDS_MAX} fields")
 
-_Decode: TypeAlias = Callable[[Raw, _Progress], Any]
+
+# Decodes a value: a varint is an int, the others are bytes.
+_Decode: TypeAlias = Callable[[Any, _Progress], Any]
+# Decodes the value of one field of a message, and sets it in the message's document.
+_Add: TypeAlias = Callable[[Document, Any, _Progress], None]
 
 
 class MessageDecoder:
@@ -45,18 +63,6 @@ class MessageDecoder:
         """Decode a message to a document without apiVersion and kind. Raises InvalidProtobuf."""
         document: Document = self._decode(raw, _Progress())
         return document
-
-
-class _Member(NamedTuple):
-    """A field of a message.
-
-    name: its JSON name; empty for an inlined message.
-    """
-
-    name: str
-    kind: Kind
-    decode: _Decode
-    drops_zero: bool
 
 
 class _Compiler:
@@ -74,39 +80,56 @@ class _Compiler:
         known = go_struct(definition, schema.vendor)
         if known is None:
             raise LookupError(f"{definition} has no known protobuf fields")
-        members: dict[int, _Member] = {}
+        add_by_key: dict[int, _Add] = {}  # a key is a number and a wire type
+        names: dict[int, str] = {}
         for name, go_field in known.fields.items():
             child = schema.fields.get(name)
-            if child is not None and go_field.is_message:
-                members[go_field.number] = _Member(name, Kind.ANY, self._items_message(child), False)
-            elif child is not None:
-                drops_zero = not go_field.is_pointer and not go_field.encodes_zero
-                drops_zero &= child.kind is not Kind.INT_OR_STRING  # an empty string is not the number 0
-                members[go_field.number] = _Member(name, child.kind, self._value(child), drops_zero)
+            if child is not None:
+                names[go_field.number] = name
+                for wire_type, add in self._field(name, child, go_field).items():
+                    add_by_key[go_field.number << 3 | wire_type] = add
         for inlined, number in known.inlined.items():
-            members[number] = _Member("", Kind.STRUCT, self._struct(schema, inlined), False)
-        name_of_type = schema.go_type
+            names[number] = inlined
+            add_by_key[number << 3 | BYTES] = _inlined(self._struct(schema, inlined))
 
-        def decode(raw: Raw, progress: _Progress) -> Document:
+        def decode(raw: bytes, progress: _Progress) -> Document:
             if progress.depth > DEPTH_MAX:
                 raise InvalidProtobuf(f"messages are nested more than {DEPTH_MAX} deep")
             progress.depth += 1
             document: Document = {}
-            for number, value in fields(as_bytes(raw)):
+            for key, value in fields(raw):
                 progress.fields_left -= 1
                 if progress.fields_left < 0:
-                    raise InvalidProtobuf(f"the message has more than {FIELDS_MAX} fields")
-                member = members.get(number)
-                if member is None:
-                    # Ignoring it would lose what the client has set.
-                    raise InvalidProtobuf(
-                        f"field {number} of {name_of_type} is not known in protobuf here; use JSON"
-                    )
-                _add(document, member, value, progress)
+                    progress.count(0)
+                add = add_by_key.get(key)
+                if add is not None:
+                    add(document, value, progress)
+                elif (number := key >> 3) in names:
+                    raise wrong_wire_type(key, names[number])
+                # Else it is a field of a later release, which protobuf's rules have readers skip.
             progress.depth -= 1
             return document
 
         return decode
+
+    def _field(self, name: str, schema: Schema, go_field: GoField) -> dict[int, _Add]:
+        """What is done with a field, by the wire types that it may have."""
+        if go_field.is_message:
+            return {BYTES: _single(name, self._items_message(schema))}
+        wire_type, decode = _wire_type(schema), self._value(schema)
+        if schema.kind is Kind.MAP:
+            return {BYTES: _map_entry(name, decode)}
+        if schema.kind is Kind.LIST:
+            item = _item(name, decode)
+            if wire_type == BYTES:
+                return {BYTES: item}
+            # Numbers may also come together in one field.
+            return {wire_type: item, BYTES: _packed_items(name, decode, wire_type)}
+        if schema.kind in (Kind.STRUCT, Kind.EITHER):
+            return {BYTES: _message(name, decode)}
+        drops_zero = not go_field.is_pointer and not go_field.encodes_zero
+        drops_zero &= schema.kind is not Kind.INT_OR_STRING  # an empty string is not the number 0
+        return {wire_type: _nonzero(name, decode) if drops_zero else _single(name, decode)}
 
     def _value(self, schema: Schema) -> _Decode:
         """The decoder of a value; for a list that of one item, for a map that of one entry."""
@@ -126,13 +149,11 @@ class _Compiler:
 
     def _items_message(self, schema: Schema) -> _Decode:
         """The decoder of a list that is a message with the items in its first field."""
-        decode_item = self._value(schema)
+        decode_item, wire_types = self._value(schema), {1: _wire_type(schema)}
 
-        def decode(raw: Raw, progress: _Progress) -> list[Any]:
-            items = [value for number, value in fields(as_bytes(raw)) if number == 1]
-            progress.fields_left -= len(items)
-            if progress.fields_left < 0:
-                raise InvalidProtobuf(f"the message has more than {FIELDS_MAX} fields")
+        def decode(raw: bytes, progress: _Progress) -> list[Any]:
+            items = [value for _, value in known_fields(raw, wire_types)]
+            progress.count(len(items))
             return [decode_item(item, progress) for item in items]
 
         return decode
@@ -145,14 +166,14 @@ class _Compiler:
         assert schema.other is not None
         is_list = schema.other.kind is Kind.LIST
         number_of_object = known.fields["schema"].number
+        (number_of_other,) = {each.number for each in known.fields.values()} - {number_of_object}
+        wire_types = {number_of_object: BYTES, number_of_other: _wire_type(schema.other)}
         as_object, as_other = self._value(schema.element), self._value(schema.other)
 
-        def decode(raw: Raw, progress: _Progress) -> Any:
+        def decode(raw: bytes, progress: _Progress) -> Any:
             others: list[Any] = []
-            for number, value in fields(as_bytes(raw)):
-                progress.fields_left -= 1
-                if progress.fields_left < 0:
-                    raise InvalidProtobuf(f"the message has more than {FIELDS_MAX} fields")
+            for number, value in known_fields(raw, wire_types):
+                progress.count()
                 if number == number_of_object:
                     return as_object(value, progress)
                 others.append(as_other(value, progress))
@@ -161,39 +182,107 @@ class _Compiler:
         return decode
 
     def _entry(self, element: Schema) -> _Decode:
-        decode_value = self._value(element)
+        # A list that is a map's value is a message with the items in it.
         is_list = element.kind is Kind.LIST
+        decode_value = self._items_message(element) if is_list else self._value(element)
+        wire_type = BYTES if is_list else _wire_type(element)
+        key_of_value, absent = 2 << 3 | wire_type, _ABSENT[wire_type]
 
-        def decode(raw: Raw, progress: _Progress) -> tuple[str, Any]:
-            key, value = "", b""
-            for number, part in fields(as_bytes(raw)):
-                if number == 1:
-                    key = as_text(as_bytes(part))
-                elif number == 2:
-                    value = part  # type: ignore[assignment]
-            if is_list:
-                # A list that is a map's value is a message with the items in it.
-                return key, [decode_value(item, progress) for _, item in fields(as_bytes(value))]
-            return key, decode_value(value, progress)
+        def decode(raw: bytes, progress: _Progress) -> tuple[str, Any]:
+            name, value = "", absent
+            for key, part in fields(raw):
+                if key == _KEY_OF_NAME:
+                    name = as_text(part)
+                elif key == key_of_value:
+                    value = part
+                elif key >> 3 in (1, 2):
+                    raise wrong_wire_type(key, "key" if key >> 3 == 1 else "value")
+            return name, decode_value(value, progress)
 
         return decode
 
 
-def _add(document: Document, member: _Member, raw: Raw, progress: _Progress) -> None:
-    """Set one field of a message in the document."""
-    if member.kind is Kind.LIST:
-        document.setdefault(member.name, []).append(member.decode(raw, progress))
-        return
-    value = member.decode(raw, progress)
-    if not member.name:
-        document.update(value)
-    elif member.kind is Kind.MAP:
-        key, entry = value
-        document.setdefault(member.name, {})[key] = entry
-    elif isinstance(value, dict) and isinstance(before := document.get(member.name), dict):
-        _merge(before, value)
-    elif value is not None and not (member.drops_zero and value in (0, "", False)):
-        document[member.name] = value
+_WIRE_TYPES: Final = {Kind.INTEGER: VARINT, Kind.BOOLEAN: VARINT, Kind.NUMBER: FIXED64}
+# The values of map entries that have none.
+_ABSENT: Final = {VARINT: 0, FIXED64: bytes(8), BYTES: b""}
+_KEY_OF_NAME: Final = 1 << 3 | BYTES
+
+
+def _wire_type(schema: Schema) -> int:
+    """The wire type of a value; for a list that of one item."""
+    while schema.kind is Kind.LIST:
+        assert schema.element is not None
+        schema = schema.element
+    return _WIRE_TYPES.get(schema.kind, BYTES)
+
+
+# ---- fields
+
+
+def _single(name: str, decode: _Decode) -> _Add:
+    def add(document: Document, raw: Any, progress: _Progress) -> None:
+        value = decode(raw, progress)
+        if value is not None:
+            document[name] = value
+
+    return add
+
+
+def _nonzero(name: str, decode: _Decode) -> _Add:
+    """A field whose zero value is the same as none."""
+
+    def add(document: Document, raw: Any, progress: _Progress) -> None:
+        value = decode(raw, progress)
+        if value or (value is not None and value not in (0, "", False)):
+            document[name] = value
+
+    return add
+
+
+def _message(name: str, decode: _Decode) -> _Add:
+    """A message, which may come in parts."""
+
+    def add(document: Document, raw: Any, progress: _Progress) -> None:
+        value = decode(raw, progress)
+        if isinstance(value, dict) and isinstance(before := document.get(name), dict):
+            _merge(before, value)
+        elif value is not None:
+            document[name] = value
+
+    return add
+
+
+def _inlined(decode: _Decode) -> _Add:
+    return lambda document, raw, progress: _merge(document, decode(raw, progress))
+
+
+def _item(name: str, decode: _Decode) -> _Add:
+    def add(document: Document, raw: Any, progress: _Progress) -> None:
+        item = decode(raw, progress)
+        items = document.get(name)
+        if items is None:
+            document[name] = [item]
+        else:
+            items.append(item)
+
+    return add
+
+
+def _packed_items(name: str, decode: _Decode, wire_type: int) -> _Add:
+    def add(document: Document, raw: Any, progress: _Progress) -> None:
+        values = list(packed(raw, wire_type))
+        progress.count(len(values))
+        document.setdefault(name, []).extend(decode(value, progress) for value in values)
+
+    return add
+
+
+def _map_entry(name: str, decode: _Decode) -> _Add:
+    def add(document: Document, raw: Any, progress: _Progress) -> None:
+        key, value = decode(raw, progress)
+        document.setdefault(name, {})[key] = value
+
+    return add
 
 
 def _merge(document: Document, more: Document) -> None:
@@ -211,51 +300,52 @@ def _merge(document: Document, more: Document) -> None:
 # ---- values
 
 
-def _string(raw: Raw, progress: _Progress) -> str:
-    return as_text(as_bytes(raw))
+def _string(raw: bytes, progress: _Progress) -> str:
+    return as_text(raw)
 
 
-def _integer(raw: Raw, progress: _Progress) -> int:
-    if not isinstance(raw, int):
-        raise InvalidProtobuf("a number was expected where bytes are")
+def _integer(raw: int, progress: _Progress) -> int:
     return raw - (1 << 64) if raw >> 63 else raw
 
 
-def _boolean(raw: Raw, progress: _Progress) -> bool:
-    return bool(_integer(raw, progress))
+def _boolean(raw: int, progress: _Progress) -> bool:
+    return raw != 0
 
 
-def _number(raw: Raw, progress: _Progress) -> float:
-    data = as_bytes(raw)
-    if len(data) != 8:
-        raise InvalidProtobuf("a floating-point number must have 8 bytes")
-    (value,) = struct.unpack("<d", data)
+def _number(raw: bytes, progress: _Progress) -> float:
+    (value,) = struct.unpack("<d", raw)
     return float(value)
 
 
-def _base64(raw: Raw, progress: _Progress) -> str:
-    return base64.b64encode(as_bytes(raw)).decode()
+def _base64(raw: bytes, progress: _Progress) -> str:
+    return base64.b64encode(raw).decode()
 
 
-def _quantity(raw: Raw, progress: _Progress) -> str:
-    parts = dict(fields(as_bytes(raw)))
-    return as_text(as_bytes(parts.get(1, b"")))
+_TEXT_MESSAGE: Final = {1: BYTES}
 
 
-def _int_or_string(raw: Raw, progress: _Progress) -> int | str:
-    parts = dict(fields(as_bytes(raw)))
+def _quantity(raw: bytes, progress: _Progress) -> str:
+    return as_text(dict(known_fields(raw, _TEXT_MESSAGE)).get(1, b""))
+
+
+_INT_OR_STRING: Final = {1: VARINT, 2: VARINT, 3: BYTES}
+
+
+def _int_or_string(raw: bytes, progress: _Progress) -> int | str:
+    parts = dict(known_fields(raw, _INT_OR_STRING))
     is_text = parts.get(1, 0) == 1
-    return as_text(as_bytes(parts.get(3, b""))) if is_text else _integer(parts.get(2, 0), progress)
+    return as_text(parts.get(3, b"")) if is_text else _integer(parts.get(2, 0), progress)
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMESTAMP: Final = {1: VARINT, 2: VARINT}
 
 
 def _time(timespec: str) -> _Decode:
-    def decode(raw: Raw, progress: _Progress) -> str | None:
-        parts = dict(fields(as_bytes(raw)))
-        if not parts:
+    def decode(raw: bytes, progress: _Progress) -> str | None:
+        if not raw:
             return None  # the zero time, which is null in JSON
+        parts = dict(known_fields(raw, _TIMESTAMP))
         seconds, nanos = _integer(parts.get(1, 0), progress), _integer(parts.get(2, 0), progress)
         try:
             time = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
@@ -266,9 +356,8 @@ def _time(timespec: str) -> _Decode:
     return decode
 
 
-def _raw_json(raw: Raw, progress: _Progress) -> Any:
-    parts = dict(fields(as_bytes(raw)))
-    text = as_bytes(parts.get(1, b""))
+def _raw_json(raw: bytes, progress: _Progress) -> Any:
+    text = dict(known_fields(raw, _TEXT_MESSAGE)).get(1, b"")
     if not text:
         return None
     try:

@@ -9,8 +9,8 @@ from apiserver.wire.protobuf.wire_format import (
     InvalidProtobuf,
     as_text,
     delimited,
-    fields,
     key,
+    known_fields,
     varint,
 )
 
@@ -19,6 +19,9 @@ _FIRST: Final = key(1, BYTES)
 _SECOND: Final = key(2, BYTES)
 # Content encoding and content type, which Go encodes although they are empty.
 ENVELOPE_END: Final = delimited(key(3, BYTES), b"") + delimited(key(4, BYTES), b"")
+# The fields of `runtime.Unknown`, and of `TypeMeta` in it.
+_UNKNOWN: Final = {1: BYTES, 2: BYTES, 3: BYTES, 4: BYTES}
+_TYPE_META: Final = {1: BYTES, 2: BYTES}
 
 
 class Envelope(NamedTuple):
@@ -38,11 +41,11 @@ def open_envelope(body: bytes) -> Envelope:
         )
     api_version = kind = ""
     raw = b""
-    for number, value in fields(body[len(MAGIC) :]):
-        if number == 1 and isinstance(value, bytes):
-            type_meta = {n: v for n, v in fields(value) if isinstance(v, bytes)}
+    for number, value in known_fields(body[len(MAGIC) :], _UNKNOWN):
+        if number == 1:
+            type_meta = dict(known_fields(value, _TYPE_META))
             api_version, kind = as_text(type_meta.get(1, b"")), as_text(type_meta.get(2, b""))
-        elif number == 2 and isinstance(value, bytes):
+        elif number == 2:
             raw = value
         elif number == 3 and value:
             raise InvalidProtobuf("the content of the envelope is encoded, which is not supported")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 VARINT: Final = 0
 FIXED64: Final = 1
 BYTES: Final = 2
+START_GROUP: Final = 3
+END_GROUP: Final = 4
 FIXED32: Final = 5
-# An undecoded value: a varint as int, the others as bytes.
-Raw: TypeAlias = "int | bytes"
 
+# https://protobuf.dev/programming-guides/proto2/#assigning
+FIELD_NUMBER_MAX: Final = (1 << 29) - 1
+# Kubernetes has no groups; other implementations of protobuf bound them likewise.
+GROUP_DEPTH_MAX: Final = 100
+
+_KEY_MIN: Final = 1 << 3
+_KEY_MAX: Final = FIELD_NUMBER_MAX << 3 | 7
 _NUMBER_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
+_END: Final = "unexpected EOF"
 
 
 class InvalidProtobuf(ValueError):
@@ -22,46 +30,126 @@ class InvalidProtobuf(ValueError):
 # ---- decoding
 
 
-def fields(data: bytes) -> Iterator[tuple[int, Raw]]:
-    """The number and the value of each field of a message. Raises InvalidProtobuf."""
+def fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """The key and the value of each field of a message. Raises InvalidProtobuf.
+
+    A key is the field's number and, in the last three bits, its wire type, which tells what the value is: a
+    varint is an int, the others are bytes. Of a group, which nobody decodes, they are empty.
+    """
     at, end = 0, len(data)
     while at < end:
-        key, at = _varint(data, at)
-        number, wire_type = key >> 3, key & 7
+        # Most keys and lengths have one byte.
+        field_key = data[at]
+        at += 1
+        if field_key > 0x7F:
+            field_key, at = _varint(data, at - 1)
+        wire_type = field_key & 7
+        if not _KEY_MIN <= field_key <= _KEY_MAX:
+            raise InvalidProtobuf(f"proto: illegal tag {field_key >> 3} (wire type {wire_type})")
+        if wire_type == BYTES:
+            if at < end and data[at] < 0x80:
+                stop = data[at] + at + 1
+                at += 1
+            else:
+                length, at = _varint(data, at)
+                stop = at + length
+            if stop > end:
+                raise InvalidProtobuf(_END)
+            yield field_key, data[at:stop]
+            at = stop
+        elif wire_type == VARINT:
+            value, at = _varint(data, at)
+            yield field_key, value
+        elif wire_type == START_GROUP:
+            at = _after_group(data, at, field_key >> 3)
+            yield field_key, b""
+        else:
+            start, at = at, _after_fixed(data, at, wire_type)
+            yield field_key, data[start:at]
+
+
+def known_fields(data: bytes, wire_types: Mapping[int, int]) -> Iterator[tuple[int, Any]]:
+    """The number and the value of each field that is known; others are skipped. Raises InvalidProtobuf.
+
+    wire_types: those of the known fields, by their numbers.
+    """
+    for field_key, value in fields(data):
+        number = field_key >> 3
+        wire_type = wire_types.get(number)
+        if wire_type == field_key & 7:
+            yield number, value
+        elif wire_type is not None:
+            raise wrong_wire_type(field_key, str(number))
+
+
+def wrong_wire_type(field_key: int, name: str) -> InvalidProtobuf:
+    """The error about a field that is known, but with another type."""
+    return InvalidProtobuf(f"proto: wrong wireType = {field_key & 7} for field {name}")
+
+
+def packed(data: bytes, wire_type: int) -> Iterator[Any]:
+    """The numbers of a list that came as one field. Raises InvalidProtobuf."""
+    at = 0
+    while at < len(data):
         if wire_type == VARINT:
             value, at = _varint(data, at)
-            yield number, value
-            continue
-        if wire_type == BYTES:
-            length, at = _varint(data, at)
-        elif wire_type in (FIXED64, FIXED32):
-            length = 8 if wire_type == FIXED64 else 4
+            yield value
         else:
-            raise InvalidProtobuf(f"wire type {wire_type} is not in use")
-        if length > end - at:
-            raise InvalidProtobuf("unexpected end of the message")
-        yield number, data[at : at + length]
-        at += length
+            start, at = at, _after_fixed(data, at, wire_type)
+            yield data[start:at]
+
+
+def _after_fixed(data: bytes, at: int, wire_type: int) -> int:
+    if wire_type == FIXED64:
+        at += 8
+    elif wire_type == FIXED32:
+        at += 4
+    elif wire_type == END_GROUP:
+        raise InvalidProtobuf("proto: unexpected end of group")
+    else:
+        raise InvalidProtobuf(f"proto: illegal wireType {wire_type}")
+    if at > len(data):
+        raise InvalidProtobuf(_END)
+    return at
+
+
+def _after_group(data: bytes, at: int, number: int) -> int:
+    """Returns where a group ends whose content begins at `at`."""
+    opened = [number]
+    while opened:
+        field_key, at = _varint(data, at)
+        number, wire_type = field_key >> 3, field_key & 7
+        if not _KEY_MIN <= field_key <= _KEY_MAX:
+            raise InvalidProtobuf(f"proto: illegal tag {number} (wire type {wire_type})")
+        if wire_type == START_GROUP:
+            opened.append(number)
+            if len(opened) > GROUP_DEPTH_MAX:
+                raise InvalidProtobuf(f"groups are nested more than {GROUP_DEPTH_MAX} deep")
+        elif wire_type == END_GROUP:
+            if number != opened.pop():
+                raise InvalidProtobuf("proto: unexpected end of group")
+        elif wire_type == VARINT:
+            _, at = _varint(data, at)
+        elif wire_type == BYTES:
+            length, at = _varint(data, at)
+            at += length  # beyond the end, the next key is missing
+        else:
+            at = _after_fixed(data, at, wire_type)
+    return at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while shift < 70:
         if at >= len(data):
-            raise InvalidProtobuf("unexpected end of the message")
+            raise InvalidProtobuf(_END)
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value & _NUMBER_MASK, at
         shift += 7
-    raise InvalidProtobuf("a number has more than 10 bytes")
-
-
-def as_bytes(raw: Raw) -> bytes:
-    if isinstance(raw, int):
-        raise InvalidProtobuf("bytes were expected where a number is")
-    return raw
+    raise InvalidProtobuf("proto: integer overflow")
 
 
 def as_text(data: bytes) -> str:

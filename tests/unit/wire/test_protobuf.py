@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
@@ -17,6 +18,7 @@ from apiserver.schema.structural import Kind, Schema
 from apiserver.wire.protobuf import (
     DEPTH_MAX,
     FIELDS_MAX,
+    GROUP_DEPTH_MAX,
     MAGIC,
     Envelope,
     InvalidProtobuf,
@@ -27,6 +29,7 @@ from apiserver.wire.protobuf import (
     open_envelope,
     seal,
 )
+from apiserver.wire.protobuf.wire_format import known_fields
 from tests.support import protobuf_writer as pb
 from tests.support.protobuf_writer import entries, entry, field, key, varint
 
@@ -64,11 +67,13 @@ NO_ENVELOPES: Final = {
     "JSON": (b'{"kind":"ConfigMap"}', "expected prefix"),
     "another prefix": (b"k8s\x01" + field(2, b""), "expected prefix"),
     "compressed content": (pb.envelope(b"", more=field(3, "gzip")), "is encoded"),
-    "cut off": (pb.envelope(b"raw")[:-1], "unexpected end"),
-    "cut within a number": (MAGIC + b"\x80", "unexpected end"),
+    "cut off": (pb.envelope(b"raw")[:-1], "unexpected EOF"),
+    "cut within a number": (MAGIC + b"\x80", "unexpected EOF"),
+    "a number for the content": (MAGIC + field(2, 1), "wrong wireType = 0 for field 2"),
+    "a number for what it is": (MAGIC + field(1, field(2, 1)), "wrong wireType = 0 for field 2"),
     "a kind that is no UTF-8": (MAGIC + field(1, field(2, b"\xff")), "UTF-8"),
-    "a length beyond all memory": (MAGIC + key(2, 2) + varint(2**63), "unexpected end"),
-    "a number without end": (MAGIC + key(2, 0) + b"\xff" * 11, "more than 10 bytes"),
+    "a length beyond all memory": (MAGIC + key(2, 2) + varint(2**63), "unexpected EOF"),
+    "a number without end": (MAGIC + key(2, 0) + b"\xff" * 11, "integer overflow"),
 }
 
 
@@ -110,6 +115,11 @@ MESSAGES: Final[dict[str, tuple[str, bytes, dict[str, Any]]]] = {
         "core.v1.PodSecurityContext",
         field(4, 1) + field(4, 0),
         {"supplementalGroups": [1, 0]},
+    ),
+    "numbers that came in one field": (
+        "core.v1.PodSecurityContext",
+        field(4, 7) + field(4, varint(1) + varint(300) + varint(-1)) + field(4, b""),
+        {"supplementalGroups": [7, 1, 300, -1]},
     ),
     "numbers below zero": ("core.v1.PodSpec", field(4, -1), {"terminationGracePeriodSeconds": -1}),
     "the largest number": ("core.v1.PodSpec", field(5, 2**63 - 1), {"activeDeadlineSeconds": 2**63 - 1}),
@@ -171,6 +181,11 @@ MESSAGES: Final[dict[str, tuple[str, bytes, dict[str, Any]]]] = {
         field(10, "a") + field(10, "b"),
         {"nodeName": "b"},
     ),
+    "inlined messages, too": (
+        "core.v1.Volume",
+        field(2, field(19, field(1, field(1, "cm")))) + field(2, field(19, field(3, 5))),
+        {"configMap": {"name": "cm", "defaultMode": 5}},
+    ),
     "messages that come in pieces are one": (
         "core.v1.Pod",
         field(1, field(1, "a")) + field(2, b"") + field(1, field(3, "ns")),
@@ -184,6 +199,101 @@ def test_messages(kind: str, raw: bytes, document: dict[str, Any]) -> None:
     assert decoder(kind)(raw) == document
 
 
+# ---- what a later release has added
+
+UNKNOWN: Final = {
+    "a number": field(99, 1),
+    "a number of ten bytes": field(99, -1),
+    "eight bytes": field(99, 1.5),
+    "four bytes": key(99, 5) + b"abcd",
+    "a text": field(99, "x"),
+    "bytes that are no message": field(99, b"\xff\xff"),
+    "the largest number of a field": field((1 << 29) - 1, 1),
+    "an empty group": key(99, 3) + key(99, 4),
+    "a group with fields of all types": (
+        key(99, 3) + field(1, 7) + field(2, 1.5) + key(3, 5) + b"abcd" + field(4, "text") + key(99, 4)
+    ),
+    "groups in groups": b"".join(key(n, 3) for n in range(101, GROUP_DEPTH_MAX + 101))
+    + b"".join(key(n, 4) for n in range(GROUP_DEPTH_MAX + 100, 100, -1)),
+    "a text in a group that looks like its end": key(99, 3) + field(1, key(99, 4)) + key(99, 4),
+}
+# Messages of all shapes, with a field that is not known in the place of `unknown`.
+PLACES: Final[dict[str, tuple[str, Callable[[bytes], bytes], dict[str, Any]]]] = {
+    "in an object": (
+        "core.v1.ConfigMap",
+        lambda unknown: unknown + field(1, field(1, "a")) + unknown,
+        {"metadata": {"name": "a"}},
+    ),
+    "in a struct": (
+        "core.v1.Pod",
+        lambda unknown: field(1, unknown + field(1, "a")),
+        {"metadata": {"name": "a"}},
+    ),
+    "in an item": ("core.v1.PodSpec", lambda unknown: field(2, unknown), {"containers": [{}]}),
+    "in an inlined struct": (
+        "core.v1.Volume",
+        lambda unknown: field(1, "v") + field(2, unknown),
+        {"name": "v"},
+    ),
+    "in a map's entry": (
+        "core.v1.ConfigMap",
+        lambda unknown: field(2, field(1, "k") + unknown + field(2, "v")),
+        {"data": {"k": "v"}},
+    ),
+    "in a quantity": (
+        "core.v1.ResourceRequirements",
+        lambda unknown: entry(1, "cpu", unknown + pb.quantity("1")),
+        {"limits": {"cpu": "1"}},
+    ),
+    "in a moment": (
+        "core.v1.PodStatus",
+        lambda unknown: field(7, unknown + pb.time(0)),
+        {"startTime": "1970-01-01T00:00:00Z"},
+    ),
+    "in a number or text": (
+        "core.v1.ServicePort",
+        lambda unknown: field(4, unknown + pb.int_or_string("web")),
+        {"targetPort": "web"},
+    ),
+    "in an embedded document": (
+        "core.v1.Pod",
+        lambda unknown: field(1, field(17, field(7, unknown + pb.raw_json({"a": 1}) + unknown))),
+        {"metadata": {"managedFields": [{"fieldsV1": {"a": 1}}]}},
+    ),
+    "in a list that is a map's value": (
+        "authorization.v1.SubjectAccessReviewSpec",
+        lambda unknown: entry(5, "k", field(1, "x") + unknown + field(1, "y")),
+        {"extra": {"k": ["x", "y"]}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "write", "document"), PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("unknown", UNKNOWN.values(), ids=UNKNOWN)
+def test_unknown_fields_are_skipped(
+    unknown: bytes, kind: str, write: Callable[[bytes], bytes], document: dict[str, Any]
+) -> None:
+    """A client of a later release sends fields that this one does not know, and cannot help it."""
+    assert decoder(kind)(write(unknown)) == document
+
+
+def test_unknown_fields_of_schemas_that_are_one_of_two_types() -> None:
+    """`JSONSchemaPropsOrBool`: its `additionalProperties` is an object or true."""
+    name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    decode, encode = MessageDecoder(SCHEMAS.get(name)), MessageEncoder(SCHEMAS.get(name))
+    for value in (True, {"type": "string"}):
+        raw = encode({"additionalProperties": value})
+        (number, content) = next(known_fields(raw, dict.fromkeys(range(1, 60), 2)))
+        for unknown in UNKNOWN.values():
+            assert decode(field(number, unknown + content)) == {"additionalProperties": value}
+
+
+def test_unknown_fields_of_envelopes_are_skipped() -> None:
+    for unknown in UNKNOWN.values():
+        body = MAGIC + field(1, unknown + field(1, "v1") + field(2, "Pod")) + unknown + field(2, b"raw")
+        assert open_envelope(body) == Envelope("v1", "Pod", b"raw")
+
+
 def deep(levels: int) -> bytes:
     raw = b""
     for _ in range(levels):
@@ -192,33 +302,59 @@ def deep(levels: int) -> bytes:
 
 
 BAD: Final[dict[str, tuple[bytes, str]]] = {
-    "an unknown field would be lost": (field(99, 1), "field 99 of v1.Pod is not known in protobuf here"),
-    "no field has number 0": (field(0, 1), "field 0"),
-    "a number for a message": (field(2, 1), "bytes were expected"),
-    "a message for a number": (field(2, field(4, "x")), "a number was expected"),
-    "eight bytes for a number": (field(2, field(4, 1.0)), "a number was expected"),
-    "four bytes for a number": (field(2, key(4, 5) + b"abcd"), "a number was expected"),
-    "a number for a moment": (field(1, field(8, 5)), "bytes were expected"),
+    "no field has number 0": (field(0, 1), r"illegal tag 0 \(wire type 0\)"),
+    "no number is larger than 2^29 - 1": (field(1 << 29, 1), r"illegal tag 536870912 \(wire type 0\)"),
+    "nor is one in a group": (key(99, 3) + field(0, 1) + key(99, 4), r"illegal tag 0 \(wire type 0\)"),
+    "a number for a message": (field(2, 1), "wrong wireType = 0 for field spec"),
+    "a message for a number": (field(2, field(5, "x")), "wrong wireType = 2 for field activeDeadlineSeconds"),
+    "eight bytes for a number": (field(2, field(4, 1.0)), "wrong wireType = 1 for field terminationGrace"),
+    "four bytes for a number": (field(2, key(4, 5) + b"abcd"), "wrong wireType = 5 for field terminationGr"),
+    "a group for a message": (key(2, 3) + key(2, 4), "wrong wireType = 3 for field spec"),
+    "eight bytes for a text": (field(1, field(1, 1.0)), "wrong wireType = 1 for field name"),
+    "four bytes for a message": (key(1, 5) + b"abcd", "wrong wireType = 5 for field metadata"),
+    "a number for a list's item": (field(2, field(2, 1)), "wrong wireType = 0 for field containers"),
+    "four bytes for a list's number": (
+        field(2, field(14, key(4, 5) + b"abcd")),
+        "wrong wireType = 5 for field supplementalGroups",
+    ),
+    "numbers in one field that are cut": (field(2, field(14, field(4, b"\x01\x80"))), "unexpected EOF"),
+    "a number for a moment": (field(1, field(8, 5)), "wrong wireType = 0 for field creationTimestamp"),
+    "a text in a moment": (field(1, field(8, field(1, "5"))), "wrong wireType = 2 for field 1"),
+    "a number for an inlined message": (
+        field(2, field(1, field(2, 5))),
+        "wrong wireType = 0 for field io.k8s.api.core.v1.VolumeSource",
+    ),
+    "a number for a map's key": (field(1, field(11, field(1, 5))), "wrong wireType = 0 for field key"),
+    "a number for a map's text": (field(1, field(11, field(2, 5))), "wrong wireType = 0 for field value"),
     "a text that is no UTF-8": (field(1, field(1, b"\xff")), "UTF-8"),
     "half a surrogate": (field(1, field(1, b"\xed\xa0\x80")), "UTF-8"),
     "a key that is no UTF-8": (field(1, field(11, field(1, b"\xff"))), "UTF-8"),
-    "a map's entry that is a number": (field(1, field(11, 5)), "bytes were expected"),
+    "a map's entry that is a number": (field(1, field(11, 5)), "wrong wireType = 0 for field labels"),
     "a moment after all calendars": (field(1, field(8, pb.time(2**62))), "is not a valid time"),
     "a moment before all calendars": (field(1, field(8, pb.time(-(2**63)))), "is not a valid time"),
     "the year 10000": (field(1, field(8, pb.time(253_402_300_800))), "is not a valid time"),
     "an embedded document that is no JSON": (field(1, field(17, field(7, field(1, "{")))), "not valid JSON"),
     "one that nests without end": (field(1, field(17, field(7, field(1, "[" * 100_000)))), "not valid JSON"),
-    "a group, which nobody writes any more": (key(1, 3) + key(1, 4), "wire type 3"),
-    "wire types there are none of": (key(1, 7), "wire type 7"),
-    "a length beyond the end": (key(1, 2) + varint(1), "unexpected end"),
-    "a length beyond all memory": (key(1, 2) + varint(2**64 - 1), "unexpected end"),
+    "a group without an end": (key(99, 3) + field(1, 1), "unexpected EOF"),
+    "a group that ends within its own field": (
+        key(99, 3) + key(1, 2) + varint(9) + key(99, 4),
+        "unexpected EOF",
+    ),
+    "the end of a group that did not begin": (key(99, 4), "unexpected end of group"),
+    "the end of another group": (key(99, 3) + key(98, 4), "unexpected end of group"),
+    "groups without end": (key(99, 3) * 100_000, f"groups are nested more than {GROUP_DEPTH_MAX} deep"),
+    "wire types there are none of": (key(1, 7), "illegal wireType 7"),
+    "wire types of fields that are not known": (key(99, 6), "illegal wireType 6"),
+    "wire types in a group": (key(99, 3) + key(1, 7) + key(99, 4), "illegal wireType 7"),
+    "a length beyond the end": (key(1, 2) + varint(1), "unexpected EOF"),
+    "a length beyond all memory": (key(1, 2) + varint(2**64 - 1), "unexpected EOF"),
     "a length of the inner message beyond its end": (
         field(1, key(1, 2) + varint(3)) + b"abc",
-        "unexpected end",
+        "unexpected EOF",
     ),
-    "a fixed number cut off": (key(1, 1) + b"1234567", "unexpected end"),
-    "a number of eleven bytes": (key(1, 0) + b"\x80" * 10 + b"\x01", "more than 10 bytes"),
-    "a key of eleven bytes": (b"\xff" * 11, "more than 10 bytes"),
+    "a fixed number cut off": (key(1, 1) + b"1234567", "unexpected EOF"),
+    "a number of eleven bytes": (key(1, 0) + b"\x80" * 10 + b"\x01", "integer overflow"),
+    "a key of eleven bytes": (b"\xff" * 11, "integer overflow"),
 }
 
 
@@ -498,6 +634,38 @@ def as_json(document: dict[str, Any]) -> dict[str, Any]:
 def test_messages_of_another_encoder_are_decoded(document: dict[str, Any]) -> None:
     envelope = open_envelope(pb.envelope(written(document)))
     assert CONFIG_MAP(envelope.raw) == as_json(document)
+
+
+_UNKNOWN_NUMBERS: Final = st.integers(2**10, 2**29 - 1)
+_SIMPLE_FIELDS: Final = st.builds(
+    field, _UNKNOWN_NUMBERS, st.integers(0, 2**64 - 1) | st.floats() | _TEXT | st.binary(max_size=9)
+) | st.builds(lambda n, data: key(n, 5) + data, _UNKNOWN_NUMBERS, st.binary(min_size=4, max_size=4))
+_UNKNOWN_FIELDS: Final = st.recursive(
+    _SIMPLE_FIELDS,
+    lambda inner: st.builds(
+        lambda number, content: key(number, 3) + b"".join(content) + key(number, 4),
+        _UNKNOWN_NUMBERS,
+        st.lists(inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_CONFIG_MAPS, st.lists(_UNKNOWN_FIELDS, min_size=3, max_size=3))
+def test_unknown_fields_never_change_what_is_decoded(document: dict[str, Any], unknown: list[bytes]) -> None:
+    """Rows D03-D05: whatever the fields of a later release are, wherever they stand."""
+    raw = written(document)
+    metadata = field(1, unknown[0])  # a part of the metadata
+    assert CONFIG_MAP(unknown[1] + metadata + raw + unknown[2]) == as_json(document)
+
+
+@settings(max_examples=100, deadline=None)
+@given(_UNKNOWN_FIELDS, st.data())
+def test_unknown_fields_that_are_cut_are_refused(unknown: bytes, data: st.DataObject) -> None:
+    cut = unknown[: data.draw(st.integers(1, len(unknown) - 1))]
+    with pytest.raises(InvalidProtobuf, match="unexpected EOF"):
+        CONFIG_MAP(cut)
 
 
 @settings(max_examples=100, deadline=None)

@@ -9,18 +9,18 @@ from typing import Any, Final
 import pytest
 
 from apiserver.endpoints.openapi.gnostic import to_v2, to_v3
-from apiserver.wire.protobuf.wire_format import Raw, fields
+from apiserver.wire.protobuf.wire_format import fields
 
 
-def at(message: bytes, *path: int) -> list[Raw]:
+def at(message: bytes, *path: int) -> list[Any]:
     """The values of a field of messages in messages, by the fields' numbers."""
-    found: list[Raw] = [message]
+    found: list[Any] = [message]
     for number in path:
         found = [
             value
             for each in found
             for key, value in (fields(each) if isinstance(each, bytes) else ())
-            if key == number
+            if key >> 3 == number
         ]
     return found
 
@@ -44,7 +44,7 @@ V3_SCHEMA: Final = (5, 1, 1, 2, 1)
 V3_OPERATION: Final = (4, 1, 2, 4)
 QUERY: Final = {"name": "n", "in": "query", "description": "d"}
 
-V2: Final[dict[str, tuple[dict[str, Any], tuple[int, ...], list[Raw]]]] = {
+V2: Final[dict[str, tuple[dict[str, Any], tuple[int, ...], list[Any]]]] = {
     "version": ({"swagger": "2.0"}, (1,), [b"2.0"]),
     "title": ({"info": {"title": "t", "version": "v"}}, (2, 1), [b"t"]),
     "paths have names": ({"paths": {"/a": {}, "/b": {}}}, (8, 2, 1), [b"/a", b"/b"]),
@@ -98,7 +98,7 @@ V2: Final[dict[str, tuple[dict[str, Any], tuple[int, ...], list[Raw]]]] = {
     "who one must be": ({"security": [{"b": []}]}, (12, 1, 1), [b"b"]),
 }
 
-V3: Final[dict[str, tuple[dict[str, Any], tuple[int, ...], list[Raw]]]] = {
+V3: Final[dict[str, tuple[dict[str, Any], tuple[int, ...], list[Any]]]] = {
     "version": ({"openapi": "3.0.0"}, (1,), [b"3.0.0"]),
     "the version of what is described": ({"info": {"title": "t", "version": "v"}}, (2, 6), [b"v"]),
     "schemas have names": (v3_schema({}), (5, 1, 1, 1), [b"S"]),
@@ -152,12 +152,12 @@ V3: Final[dict[str, tuple[dict[str, Any], tuple[int, ...], list[Raw]]]] = {
 
 
 @pytest.mark.parametrize(("document", "path", "values"), V2.values(), ids=V2)
-def test_v2(document: dict[str, Any], path: tuple[int, ...], values: list[Raw]) -> None:
+def test_v2(document: dict[str, Any], path: tuple[int, ...], values: list[Any]) -> None:
     assert at(to_v2(document), *path) == values
 
 
 @pytest.mark.parametrize(("document", "path", "values"), V3.values(), ids=V3)
-def test_v3(document: dict[str, Any], path: tuple[int, ...], values: list[Raw]) -> None:
+def test_v3(document: dict[str, Any], path: tuple[int, ...], values: list[Any]) -> None:
     assert at(to_v3(document), *path) == values
 
 
