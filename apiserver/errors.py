@@ -98,10 +98,16 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
+    """The credentials are not valid.
+
+    why: what is wrong with a token. The caller is not told; somebody who may have tokens reviewed is.
+    """
+
     code, reason = 401, "Unauthorized"
 
-    def __init__(self) -> None:
+    def __init__(self, why: str = "") -> None:
         super().__init__("Unauthorized")
+        self.why = why
 
 
 class Forbidden(ApiError):

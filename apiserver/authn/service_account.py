@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from apiserver.authn.chain import Credentials, authenticated
 from apiserver.authn.token_file import bearer_token
 from apiserver.errors import Unauthorized
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import timestamps
 from apiserver.vocabulary import Document, UserInfo
 
@@ -208,12 +209,15 @@ class ServiceAccountAuthenticator:
         return (await self._identity(claims, self._audiences)).user
 
     async def _identity(self, claims: Claims, audiences: Sequence[str]) -> Identity:
-        now = self._clock()
-        if not claims.not_before - LEEWAY_S <= now <= claims.expires_at + LEEWAY_S:
-            raise Unauthorized
         shared = tuple(each for each in audiences if each in claims.audiences)
         if not shared:
-            raise Unauthorized
+            meant, wanted = _go_list(claims.audiences), _go_list(audiences)
+            raise Unauthorized(f"token audiences {meant} is invalid for the target audiences {wanted}")
+        now = self._clock()
+        if now > claims.expires_at + LEEWAY_S:
+            raise Unauthorized("service account token has expired")
+        if now < claims.not_before - LEEWAY_S:
+            raise Unauthorized("service account token is not valid yet")
         named = [("serviceaccounts", claims.namespace, claims.account)]
         named += [
             (_BOUND[kind], "" if kind == "node" else claims.namespace, reference)
@@ -222,17 +226,32 @@ class ServiceAccountAuthenticator:
             if kind != "node" or len(claims.bound) == 1
         ]
         for resource, namespace, reference in named:
-            if not await self._exists(resource, namespace, reference, now):
-                raise Unauthorized
+            if problem := await self._problem_of(resource, namespace, reference, now):
+                raise Unauthorized(problem)
         return Identity(self._user_of(claims), shared)
 
-    async def _exists(self, resource: str, namespace: str, reference: Reference, now: float) -> bool:
+    async def _problem_of(self, resource: str, namespace: str, reference: Reference, now: float) -> str:
+        """Returns why a token that names the object is not valid; empty if it is."""
+        found: Document | None = None
         for is_fresh in (False, True):  # It may have been made a moment ago, elsewhere.
             found = await self._get(resource, namespace, reference.name, is_fresh)
             if found is not None and found["metadata"]["uid"] == reference.uid:
-                deleted_at = timestamps.from_text(found["metadata"].get("deletionTimestamp", ""))
-                return deleted_at is None or now <= deleted_at + LEEWAY_S
-        return False
+                break
+        is_account = resource == "serviceaccounts"
+        if found is None:
+            return f'serviceaccounts "{reference.name}" not found' if is_account else _INVALIDATED
+        uid = found["metadata"]["uid"]
+        if uid != reference.uid:
+            if is_account:
+                return f"service account UID ({uid}) does not match claim ({reference.uid})"
+            kind = resource.removesuffix("s")
+            return f"{kind} UID ({uid}) does not match service account {kind} ref claim ({reference.uid})"
+        deleted_at = timestamps.from_text(found["metadata"].get("deletionTimestamp", ""))
+        if deleted_at is None or now <= deleted_at + LEEWAY_S:
+            return ""
+        if is_account:
+            return f"service account {namespace}/{reference.name} has been deleted"
+        return _INVALIDATED
 
     def _user_of(self, claims: Claims) -> UserInfo:
         extra = [("credential-id", f"JTI={claims.token_id}")] if claims.token_id else []
@@ -296,6 +315,14 @@ class ServiceAccountAuthenticator:
             return None  # Signed with one of the keys, but not for a service account.
         subject = f"{USER_PREFIX}{claims.namespace}:{claims.account.name}"
         return claims if payload.get("sub") == subject else None
+
+
+_INVALIDATED: Final = "service account token has been invalidated"
+
+
+def _go_list(texts: Sequence[str]) -> str:
+    """`["a" "b"]`: a list as Go prints it."""
+    return "[" + " ".join(map(go_quote, texts)) + "]"
 
 
 # Times, audience and issuer are checked here, with the injected clock, each time a token is presented.

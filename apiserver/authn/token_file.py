@@ -66,9 +66,19 @@ class TokenFileAuthenticator:
 
 
 def bearer_token(authorization: str) -> str:
-    """`Bearer abc` -> `abc`; empty if there is none, or another scheme."""
-    scheme, _, token = authorization.strip().partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    """`Bearer abc` -> `abc`; empty if there is none, or another scheme.
+
+    What follows a second space does not count. Source: k8s.io/apiserver,
+    pkg/authentication/request/bearertoken.
+    """
+    parts = authorization.strip().split(" ", 2)
+    return parts[1] if len(parts) > 1 and parts[0].lower() == "bearer" else ""
+
+
+def is_token_misplaced(authorization: str) -> bool:
+    """Whether there would be a token, were it not for a second space before it."""
+    parts = authorization.strip().split(" ", 2)
+    return len(parts) == 3 and not parts[1] and parts[0].lower() == "bearer"
 
 
 def _digest(token: str) -> bytes:

@@ -12,6 +12,7 @@ from aiohttp import hdrs
 
 from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain, Credentials
+from apiserver.authn.token_file import is_token_misplaced
 from apiserver.authz.attributes import Attributes, AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.connection import Connection
@@ -106,6 +107,11 @@ def measure(metrics: RequestMetrics) -> Middleware:
     return middleware
 
 
+_EXTRA_SPACE: Final = (
+    "the provided Authorization header contains extra space before the bearer token, and is ignored"
+)
+
+
 def authenticate(chain: AuthenticationChain) -> Middleware:
     """Authenticate the request."""
 
@@ -113,6 +119,8 @@ def authenticate(chain: AuthenticationChain) -> Middleware:
         async def authenticated(call: ApiCall) -> None:
             authorization = call.request.headers.get(hdrs.AUTHORIZATION, "")
             connection = call.connection
+            if "  " in authorization and is_token_misplaced(authorization):
+                call.warnings.append(_EXTRA_SPACE)
             call.user = await chain(Credentials(lambda: _certificate_user(connection), authorization))
             await handle(call)
 

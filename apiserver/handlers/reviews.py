@@ -14,6 +14,7 @@ from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision
 from apiserver.authz.rule_resolver import RuleResolver
 from apiserver.catalogue import authentication, authorization
 from apiserver.catalogue.authorization.access_reviews import (
+    unread_selectors,
     validate_local_review,
     validate_review,
     validate_self_review,
@@ -89,8 +90,9 @@ def token_review(reviewer: TokenReviewer) -> Review:
             raise BadRequest("token is required for TokenReview in authentication")
         try:
             user, audiences = await reviewer(spec["token"], spec.get("audiences") or ())
-        except Unauthorized:
-            status: Document = {"user": {}, "error": _BAD_TOKEN}
+        except Unauthorized as error:
+            text = f"[{_BAD_TOKEN}, {error.why}]" if error.why else _BAD_TOKEN
+            status: Document = {"user": {}, "error": text}
         else:
             status = {"authenticated": True, "user": user_info(user), "audiences": list(audiences)}
         return {**document, "status": status}
@@ -131,6 +133,8 @@ def access_review(
             status["denied"] = True
         if verdict.reason:
             status["reason"] = verdict.reason
+        if problems := unread_selectors(spec):
+            status["evaluationError"] = problems
         return {**document, "status": status}
 
     return review

@@ -246,8 +246,8 @@ class CustomFields(frozenset[str]):
     """The selectable fields of a custom resource. Errors about other fields do not list them."""
 
 
-def parse_field_selector(text: str, known: Collection[str]) -> FieldSelector:
-    """known: the fields that the resource can be selected by. Raises SelectorSyntaxError."""
+def parse_field_selector(text: str, known: Collection[str] | None) -> FieldSelector:
+    """known: the fields that the resource can be selected by; None for any. Raises SelectorSyntaxError."""
     requirements = []
     for term in _split_terms(text):
         if not term:
@@ -256,9 +256,9 @@ def parse_field_selector(text: str, known: Collection[str]) -> FieldSelector:
         if match is None:
             raise SelectorSyntaxError(f"invalid selector: '{text}'; can't understand '{term}'")
         field, operator, value = match.groups()
-        if field not in known and isinstance(known, CustomFields):
-            raise SelectorSyntaxError(f"field label not supported: {field}")
-        if field not in known:
+        if known is not None and field not in known:
+            if isinstance(known, CustomFields):
+                raise SelectorSyntaxError(f"field label not supported: {field}")
             names_known = ", ".join(map(go_quote, sorted(known)))
             raise SelectorSyntaxError(f"{quote(field)} is not a known field selector: only {names_known}")
         requirements.append(FieldRequirement(field, _unescape(value), operator != "!="))

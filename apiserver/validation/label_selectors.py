@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from apiserver.field_errors import Errors, forbidden, invalid, required
 from apiserver.meta import names, object_meta
 from apiserver.validation.documents import items, join
 from apiserver.vocabulary import Document
+
+LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def label_selector(path: str, selector: Document | None, *, allows_invalid_values: bool = False) -> Errors:
@@ -16,11 +19,18 @@ def label_selector(path: str, selector: Document | None, *, allows_invalid_value
         return []
     errors = object_meta.validate_labels(selector.get("matchLabels"), join(path, "matchLabels"))
     for where, requirement in items(selector, "matchExpressions", path):
-        errors += _label_requirement(where, requirement, allows_invalid_values)
+        errors += label_requirement(where, requirement, allows_invalid_values=allows_invalid_values)
     return errors
 
 
-def _label_requirement(path: str, requirement: Document, allows_invalid_values: bool) -> Errors:
+def label_requirement(
+    path: str,
+    requirement: Document,
+    *,
+    allows_invalid_values: bool = False,
+    allows_unknown_operators: bool = False,
+) -> Errors:
+    """One requirement of a LabelSelector. Source: as above, ValidateLabelSelectorRequirement."""
     errors: Errors = []
     operator, values = requirement.get("operator", ""), requirement.get("values") or []
     if operator in ("In", "NotIn"):
@@ -30,7 +40,7 @@ def _label_requirement(path: str, requirement: Document, allows_invalid_values: 
         if values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             errors.append(forbidden(f"{path}.values", text))
-    else:
+    elif not allows_unknown_operators:
         errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     key = requirement.get("key", "")
     errors += [invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key)]

@@ -97,7 +97,7 @@ WHO: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     ),
     "nobody": (
         ["Impersonate-User: ", "Impersonate-Foo: x"],
-        {"username": "admin", "uid": "u1", "groups": ["system:masters", AUTHENTICATED]},
+        {"username": "admin", "uid": "uid-admin", "groups": ["system:masters", AUTHENTICATED]},
     ),
 }
 

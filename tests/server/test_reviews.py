@@ -38,7 +38,7 @@ def test_self_subject_reviews(api: Api, alice: Api) -> None:
     )
     assert answer.json["status"]["userInfo"] == {
         "username": "alice",
-        "uid": "u2",
+        "uid": "uid-alice",
         "groups": ["dev", "system:authenticated"],
     }
     nobody = api.as_caller("")
@@ -51,7 +51,7 @@ TOKENS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         {"token": "alice-token"},
         {
             "authenticated": True,
-            "user": {"username": "alice", "uid": "u2", "groups": ["dev", "system:authenticated"]},
+            "user": {"username": "alice", "uid": "uid-alice", "groups": ["dev", "system:authenticated"]},
             "audiences": ["https://kubernetes.default.svc"],
         },
     ),

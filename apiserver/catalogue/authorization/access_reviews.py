@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from apiserver.field_errors import Errors, invalid, required
+from apiserver.field_errors import Errors, forbidden, invalid, required
+from apiserver.meta.selectors import (
+    FieldSelector,
+    LabelSelector,
+    SelectorSyntaxError,
+    parse_field_selector,
+    parse_label_selector,
+)
+from apiserver.validation.documents import items
+from apiserver.validation.label_selectors import LABEL_OPERATORS, label_requirement
 from apiserver.vocabulary import Document
 
 
@@ -53,12 +63,9 @@ def _validate_presence(spec: Document) -> Errors:
     return []
 
 
-_SELECTORS: Final = ("fieldSelector", "labelSelector")
-
-
 def _validate_selectors(spec: Document) -> Errors:
     errors: Errors = []
-    for field in _SELECTORS:
+    for field, check in _REQUIREMENT_CHECKS.items():
         selector = (spec.get("resourceAttributes") or {}).get(field)
         if selector is None:
             continue
@@ -70,7 +77,87 @@ def _validate_selectors(spec: Document) -> Errors:
         if not raw and not requirements:
             text = f"when {path} is specified, requirements or rawSelector is required"
             errors.append(required(f"{path}.requirements", text))
+        for where, requirement in items(selector, "requirements", path):
+            errors += check(where, requirement)
     return errors
+
+
+# Operators of later releases are no errors: the requirements that a review cannot read are ignored, and it
+# says so.
+
+
+def _label_requirement(path: str, requirement: Document) -> Errors:
+    return label_requirement(path, requirement, allows_unknown_operators=True)
+
+
+def _field_requirement(path: str, requirement: Document) -> Errors:
+    operator, values = requirement.get("operator", ""), requirement.get("values")
+    errors: Errors = []
+    if not requirement.get("key"):
+        errors.append(required(f"{path}.key", "must be specified"))
+    if operator in ("In", "NotIn") and not values:
+        errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    if operator in ("Exists", "DoesNotExist") and values:
+        text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        errors.append(forbidden(f"{path}.values", text))
+    return errors
+
+
+_REQUIREMENT_CHECKS: Final[Mapping[str, Callable[[str, Document], Errors]]] = {
+    "fieldSelector": _field_requirement,
+    "labelSelector": _label_requirement,
+}
+
+
+def unread_selectors(spec: Document) -> str:
+    """Returns which selectors of a valid review are not heeded, wholly or partly; empty if all are.
+
+    The text is that of `status.evaluationError`. Source: pkg/registry/authorization/util/helpers.go.
+    """
+    attributes = spec.get("resourceAttributes") or {}
+    problems = []
+    for field, count in _READABLE.items():
+        selector = attributes.get(field) or {}
+        readable, total = count(selector)
+        if readable < total:
+            how = "partially ignored" if readable else "ignored"
+            problems.append(f"spec.resourceAttributes.{field} {how} due to parse error")
+    return "; ".join(problems)
+
+
+def _readable_field_requirements(selector: Document) -> tuple[int, int]:
+    """Returns how many requirements can be read, of how many."""
+    if raw := selector.get("rawSelector"):
+        return _is_readable(lambda text: parse_field_selector(text, None), raw), 1
+    requirements = selector.get("requirements") or ()
+    readable = [
+        each
+        for each in requirements
+        if each.get("operator") in ("In", "NotIn") and len(each.get("values") or ()) == 1
+    ]
+    return len(readable), len(requirements)
+
+
+def _readable_label_requirements(selector: Document) -> tuple[int, int]:
+    if raw := selector.get("rawSelector"):
+        return _is_readable(parse_label_selector, raw), 1
+    requirements = selector.get("requirements") or ()
+    readable = [each for each in requirements if each.get("operator") in LABEL_OPERATORS]
+    return len(readable), len(requirements)
+
+
+def _is_readable(parse: Callable[[str], FieldSelector | LabelSelector], raw: str) -> bool:
+    try:
+        parse(raw)
+    except SelectorSyntaxError:
+        return False
+    return True
+
+
+_READABLE: Final[Mapping[str, Callable[[Document], tuple[int, int]]]] = {
+    "fieldSelector": _readable_field_requirements,
+    "labelSelector": _readable_label_requirements,
+}
 
 
 def _validate_meta(meta: Document) -> Errors:

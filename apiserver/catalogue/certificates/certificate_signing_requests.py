@@ -309,7 +309,7 @@ def _validate_conditions(new: Document, old: Document) -> Errors:
             errors.append(not_supported(f"{where}.status", status, allowed))
         if kind in _APPROVALS and not both_before and seen & (set(_APPROVALS) - {kind}):
             text = "Approved and Denied conditions are mutually exclusive"
-            errors.append(invalid(f"{where}.type", kind, text))
+            errors.append(invalid("status.conditions", kind, text))
         if kind in seen:
             errors.append(duplicate(f"{where}.type", kind))
         seen.add(kind)

@@ -125,8 +125,6 @@ def _subject(group: str, path: str, subject: Document, *, is_namespaced: bool) -
         if not is_namespaced and not subject.get("namespace"):
             errors.append(required(f"{path}.namespace"))
         return errors
-    if not name:
-        errors.append(invalid(f"{path}.name", name, f"{kind.lower()} name cannot be empty"))
     if found != group:
         errors.append(not_supported(f"{path}.apiGroup", found, (group,)))
     return errors

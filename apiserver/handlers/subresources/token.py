@@ -7,7 +7,6 @@ Source: k8s.io/kubernetes, pkg/registry/core/serviceaccount/storage/token.go. Ro
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -98,7 +97,7 @@ def token_handlers(
             **meta,
             "name": info.name,
             "namespace": info.namespace,
-            "uid": str(uuid.uuid4()),
+            "uid": account["metadata"]["uid"],
             "creationTimestamp": timestamps.to_text(now),
         }
         request["status"] = {"token": token, "expirationTimestamp": timestamps.to_text(expires_at)}
@@ -125,7 +124,7 @@ class _BoundObjects:
         group, _, version = reference.get("apiVersion", "").rpartition("/")
         kind, name = reference.get("kind", ""), reference.get("name", "")
         if group or kind not in _BOUND:
-            where = f"{group}/{version}" if group else version
+            where = f"{group}/{version}" if group or not version else version
             raise BadRequest(f"cannot bind token to object of type {where}, Kind={kind}")
         resource, claim = _BOUND[kind]
         found = await self._find(resource, "" if kind == "Node" else namespace, name)
@@ -155,6 +154,8 @@ class _BoundObjects:
 
     async def _find(self, resource: str, namespace: str, name: str) -> Document:
         served = self._served.find("", "v1", resource)
-        if served is None or not name:
+        if not name:
+            raise BadRequest("Name parameter required.")
+        if served is None:
             raise NotFound(GroupResource("", resource), name)
         return (await self._registry.get(served, namespace, name)).document()

@@ -113,7 +113,9 @@ def test_tokens_are_not_kept_in_memory_as_they_are(token_file: Path) -> None:
 HEADERS: Final = {
     "a token": ("Bearer abc", "abc"),
     "schemes have no case (RFC 9110, 11.1)": ("bEARER abc", "abc"),
-    "blanks around it": ("  Bearer   abc ", "abc"),
+    "blanks around it": ("  Bearer abc ", "abc"),
+    "two spaces before it, which hide it": ("Bearer  abc", ""),
+    "something after it, which does not count": ("Bearer abc def", "abc"),
     "no token": ("Bearer", ""),
     "a blank token": ("Bearer  ", ""),
     "another scheme": ("Basic abc", ""),

@@ -273,43 +273,60 @@ async def test_a_token_that_was_believed_once_still_ends(objects: Objects) -> No
         await shown(asked, issued())
 
 
-# What becomes of the objects -> whether the token is still good.
-GONE: Final[dict[str, tuple[Callable[[Objects], Any], bool]]] = {
-    "as they were": (lambda o: None, True),
-    "the account is gone": (lambda o: o.remove("serviceaccounts", "ns", "bot"), False),
-    "and another of its name came": (lambda o: o.add("serviceaccounts", "ns", "bot", "uid-2"), False),
+LONG_AGO: Final = timestamps.to_text(NOW - 3600)
+# What becomes of the objects -> what a review of the token says; empty if it is still good.
+GONE: Final[dict[str, tuple[Callable[[Objects], Any], str]]] = {
+    "as they were": (lambda o: None, ""),
+    "the account is gone": (
+        lambda o: o.remove("serviceaccounts", "ns", "bot"),
+        'serviceaccounts "bot" not found',
+    ),
+    "and another of its name came": (
+        lambda o: o.add("serviceaccounts", "ns", "bot", "uid-2"),
+        "service account UID (uid-2) does not match claim (uid-1)",
+    ),
+    "the account should have ended long ago": (
+        lambda o: o.add("serviceaccounts", "ns", "bot", "uid-1", deletionTimestamp=LONG_AGO),
+        "service account ns/bot has been deleted",
+    ),
     "the account is so new that nobody has seen it here": (
         lambda o: o.cached.pop(("serviceaccounts", "ns", "bot")),
-        True,
+        "",
     ),
     "the pod is gone": (
         lambda o: o.remove("pods", "ns", "p"),
-        False,
+        "service account token has been invalidated",
+    ),
+    "another pod of its name came": (
+        lambda o: o.add("pods", "ns", "p", "uid-q"),
+        "pod UID (uid-q) does not match service account pod ref claim (uid-p)",
     ),
     "the pod has just begun to end": (
         lambda o: o.add("pods", "ns", "p", "uid-p", deletionTimestamp=timestamps.to_text(NOW - 30)),
-        True,
+        "",
     ),
     "the pod should have ended long ago": (
-        lambda o: o.add("pods", "ns", "p", "uid-p", deletionTimestamp=timestamps.to_text(NOW - 3600)),
-        False,
+        lambda o: o.add("pods", "ns", "p", "uid-p", deletionTimestamp=LONG_AGO),
+        "service account token has been invalidated",
     ),
-    "the pod's node is gone, which says nothing": (lambda o: o.stored.pop(("nodes", "", "n"), None), True),
+    "the pod's node is gone, which says nothing": (lambda o: o.stored.pop(("nodes", "", "n"), None), ""),
 }
 
 
-@pytest.mark.parametrize(("change", "is_good"), GONE.values(), ids=GONE)
+@pytest.mark.parametrize(("change", "why"), GONE.values(), ids=GONE)
 async def test_a_token_is_as_good_as_what_it_names(
-    objects: Objects, change: Callable[[Objects], Any], is_good: bool
+    objects: Objects, change: Callable[[Objects], Any], why: str
 ) -> None:
     objects.add("pods", "ns", "p", "uid-p")
     change(objects)
     token = issued(replace(ACCOUNT, bound=(POD, NODE)))
-    if is_good:
+    if not why:
         assert await shown(believer(objects), token) is not None
     else:
-        with pytest.raises(Unauthorized):
+        with pytest.raises(Unauthorized) as refusal:
             await shown(believer(objects), token)
+        # The caller learns nothing; a review does.
+        assert (str(refusal.value), refusal.value.why) == ("Unauthorized", why)
 
 
 async def test_a_token_for_a_node_needs_the_node(objects: Objects) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.catalogue.authorization.access_reviews import (
+    unread_selectors,
     validate_local_review,
     validate_review,
     validate_self_review,
@@ -23,6 +24,14 @@ NEITHER: Final = (
 )
 NO_SUBJECT: Final = 'Invalid value: "": at least one of user or group must be specified'
 SELECTOR: Final = "spec.resourceAttributes.fieldSelector"
+
+NEEDS_VALUES: Final = "must be specified when `operator` is 'In' or 'NotIn'"
+NEEDS_NO_VALUES: Final = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+
+
+def _selecting(field: str, *requirements: Document) -> Document:
+    return {"resourceAttributes": {**RESOURCE, field: {"requirements": list(requirements)}}}
+
 
 # metadata, spec -> field and message of each error
 Case = tuple[Document, Document, list[tuple[str, str]]]
@@ -57,8 +66,29 @@ SELF: Final[dict[str, Case]] = {
             (
                 f"{SELECTOR}.rawSelector",
                 'Invalid value: "a=b": may not specified at the same time as requirements',
-            )
+            ),
+            (f"{SELECTOR}.requirements[0].key", "Required value: must be specified"),
         ],
+    ),
+    "a field without values": (
+        {},
+        _selecting("fieldSelector", {"key": "a", "operator": "In"}),
+        [(f"{SELECTOR}.requirements[0].values", f"Required value: {NEEDS_VALUES}")],
+    ),
+    "a field with values too many": (
+        {},
+        _selecting("fieldSelector", {"key": "a", "operator": "Exists", "values": ["b"]}),
+        [(f"{SELECTOR}.requirements[0].values", f"Forbidden: {NEEDS_NO_VALUES}")],
+    ),
+    "a label without values": (
+        {},
+        _selecting("labelSelector", {"key": "a", "operator": "NotIn"}),
+        [("spec.resourceAttributes.labelSelector.requirements[0].values", f"Required value: {NEEDS_VALUES}")],
+    ),
+    "operators of a later release": (
+        {},
+        _selecting("labelSelector", {"key": "a", "operator": "Near", "values": ["b"]}),
+        [],
     ),
 }
 OF_OTHERS: Final[dict[str, Case]] = {
@@ -107,3 +137,34 @@ def test_access_reviews(
 ) -> None:
     errors = validate({"metadata": meta, "spec": spec})
     assert [(each.field, each.message) for each in errors] == expected
+
+
+IGNORED: Final = "spec.resourceAttributes.labelSelector ignored due to parse error"
+PARTLY: Final = "spec.resourceAttributes.fieldSelector partially ignored due to parse error"
+IN: Final = {"key": "a", "operator": "In", "values": ["b"]}
+UNREAD: Final[dict[str, tuple[Document, str]]] = {
+    "no selector": ({"resourceAttributes": RESOURCE}, ""),
+    "about a path": ({"nonResourceAttributes": PATH}, ""),
+    "all can be read": (_selecting("labelSelector", IN), ""),
+    "none can be read": (_selecting("labelSelector", {**IN, "operator": "Near"}), IGNORED),
+    "some can be read": (_selecting("fieldSelector", IN, {**IN, "values": ["b", "c"]}), PARTLY),
+    "a text": ({"resourceAttributes": {**RESOURCE, "fieldSelector": {"rawSelector": "any.field=b"}}}, ""),
+    "a text that is no selector": (
+        {"resourceAttributes": {**RESOURCE, "labelSelector": {"rawSelector": "( bad"}}},
+        IGNORED,
+    ),
+    "both": (
+        {
+            "resourceAttributes": {
+                "fieldSelector": {"requirements": [IN, {**IN, "operator": "Exists"}]},
+                "labelSelector": {"rawSelector": "( bad"},
+            }
+        },
+        f"{PARTLY}; {IGNORED}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "expected"), UNREAD.values(), ids=UNREAD)
+def test_a_review_tells_which_selectors_it_cannot_read(spec: Document, expected: str) -> None:
+    assert unread_selectors(spec) == expected

@@ -199,7 +199,7 @@ BAD_UPDATES: Final[dict[str, tuple[str, list[Any], list[Any], list[str]]]] = {
         [APPROVED, DENIED],
         [
             (
-                'status.conditions[1].type: Invalid value: "Denied": Approved and Denied conditions are '
+                'status.conditions: Invalid value: "Denied": Approved and Denied conditions are '
                 "mutually "
                 "exclusive"
             )
