@@ -61,10 +61,6 @@ _PUBLISHED: Final = frozenset(
 )
 # Left out for clients of v2 where any value is allowed: they would take it for all that is.
 _SHAPE: Final = ("items", "properties", "type")
-_TYPE_META_DESCRIPTIONS: Final = {
-    "apiVersion": "The version of the schema that this object is written in, with its group.",
-    "kind": "What this object is. It cannot be changed.",
-}
 
 
 class DefinitionSource:
@@ -194,6 +190,8 @@ class VersionSchema:
 def openapi_schema(schema: VersionSchema, group_version: GroupVersion, kind: str, is_v2: bool) -> Document:
     """Returns the schema of the kind as OpenAPI publishes it. References are those of OpenAPI v3.
 
+    What all kinds have is described by who publishes it.
+
     is_v2: without what clients of v2 would misunderstand.
     """
     version = schema.decode()
@@ -218,10 +216,10 @@ def openapi_schema(schema: VersionSchema, group_version: GroupVersion, kind: str
 def _object_properties(schema: Document) -> Document:
     """Returns the schemas of the fields that all objects have: apiVersion, kind and metadata."""
     own = (schema.get("properties") or {}).get("metadata") or {}
-    texts = {name: {"type": "string", "description": text} for name, text in _TYPE_META_DESCRIPTIONS.items()}
-    reference = {"$ref": f"#/components/schemas/{_OBJECT_META}"}
-    text = own.get("description") or "Standard object metadata."
-    return {**texts, "metadata": {"allOf": [reference], "description": text}}
+    metadata: Document = {"allOf": [{"$ref": f"#/components/schemas/{_OBJECT_META}"}]}
+    if text := own.get("description"):
+        metadata["description"] = text
+    return {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata}
 
 
 def _published(node: Any, brand: Brand, *, is_v2: bool) -> Document:

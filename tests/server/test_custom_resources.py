@@ -458,6 +458,13 @@ def test_schemas_are_published_whole(api: Api) -> None:
         {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
     ]
     assert widget["x-kubernetes-group-version-kind"] == [{"group": group, "kind": "Widget", "version": "v1"}]
+    # The fields that all objects have are described as those of built-in types.
+    pod = api.get("/openapi/v3/api/v1").ok()["components"]["schemas"]
+    for field in ("apiVersion", "kind", "metadata"):
+        text = pod["io.k8s.api.core.v1.Pod"]["properties"][field]["description"]
+        assert widget["properties"][field]["description"] == text
+        listed = document["components"]["schemas"][f"{name}List"]["properties"][field]["description"]
+        assert listed == pod["io.k8s.api.core.v1.PodList"]["properties"][field]["description"]
     create = document["paths"][f"/apis/{group}/v1/namespaces/{{namespace}}/widgets"]["post"]
     assert PROTOBUF not in create["responses"]["200"]["content"]
     everything = api.get("/openapi/v2").ok()

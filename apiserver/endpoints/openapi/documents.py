@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 # Definitions that the document of every group version has.
 _ALWAYS: Final = tuple(f"{META}{name}" for name in ("APIResourceList", "DeleteOptions", "Patch", "Status"))
+_CORE: Final = "io.k8s.api.core.v1."
+_CONVENTIONS: Final = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 _META_V1: Final = GroupVersion("", "v1")
 # How clients can authenticate.
 _SECURITY: Final = {
@@ -49,6 +51,13 @@ class Documents:
         self._definitions = definitions
         self._brand = brand
         self._operations = operations
+        self._type_meta = _texts(definitions, f"{META}Status", "apiVersion", "kind")
+        self._metadata = {
+            f"{META}ObjectMeta": _texts(definitions, f"{_CORE}Pod", "metadata"),
+            f"{META}ListMeta": _texts(definitions, f"{_CORE}PodList", "metadata"),
+        }
+        options = definitions.get(f"{META}DeleteOptions", {}).get("properties", {})
+        self._options = _texts(definitions, f"{META}DeleteOptions", *options)
 
     def v3(
         self,
@@ -102,7 +111,18 @@ class Documents:
     ) -> Iterable[tuple[str, Document]]:
         yield self._operations.of_version(group_version)
         for resource in resources:
-            yield from self._operations.of_resource(resource)
+            for path, item in self._operations.of_resource(resource):
+                yield path, {key: self._with_texts(value) for key, value in item.items()}
+
+    def _with_texts(self, operation: Any) -> Any:
+        """Returns an operation whose options of deletions have the texts of the definitions."""
+        if not isinstance(operation, dict) or "parameters" not in operation:
+            return operation
+        parameters = [
+            {**each, "description": self._options.get(each["name"], each["description"])}
+            for each in operation["parameters"]
+        ]
+        return {**operation, "parameters": parameters}
 
     def _undefined_kind(self, resource: ServedResource, *, is_v2: bool) -> dict[str, Document]:
         """Returns the schemas of a kind that is not among the definitions, and of its list.
@@ -120,10 +140,14 @@ class Documents:
                 "type": "object",
             }
 
-        texts = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
-        whole = {**texts, "metadata": reference(f"{META}ObjectMeta")}
-        items = {"type": "array", "items": reference(name)}
-        listed = {**texts, "metadata": reference(f"{META}ListMeta"), "items": items}
+        texts = {field: {"type": "string", "description": text} for field, text in self._type_meta.items()}
+        whole = {**texts, "metadata": self._metadata_of(f"{META}ObjectMeta")}
+        items = {
+            "type": "array",
+            "items": reference(name),
+            "description": f"List of {resource.resource}. More info: {_CONVENTIONS}",
+        }
+        listed = {**texts, "metadata": self._metadata_of(f"{META}ListMeta"), "items": items}
         schema: Document = {
             **kind(resource.kind),
             "properties": whole,
@@ -131,14 +155,43 @@ class Documents:
         }
         if resource.openapi is not None:
             try:
-                schema = resource.openapi(is_v2)
+                schema = self._with_common_texts(resource.openapi(is_v2))
             except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
                 # A definition that was stored without validation. Others are published all the same.
                 log.exception("the schema of %s cannot be published", resource.group_resource)
         return {
             name: schema,
-            f"{name}List": {**kind(resource.list_kind), "properties": listed, "required": ["items"]},
+            f"{name}List": {
+                "description": f"{resource.list_kind} is a list of {resource.kind}",
+                **kind(resource.list_kind),
+                "properties": listed,
+                "required": ["items"],
+            },
         }
+
+    def _metadata_of(self, name: str) -> Document:
+        """Returns the schema of the metadata of objects or lists, with what it is there for."""
+        texts = self._metadata[name]
+        return {"allOf": [reference(name)], "description": texts["metadata"]} if texts else reference(name)
+
+    def _with_common_texts(self, schema: Document) -> Document:
+        """Returns the schema of a custom resource, with the texts of what all kinds have."""
+        properties = dict(schema.get("properties", {}))
+        texts = self._type_meta | self._metadata[f"{META}ObjectMeta"]
+        for field, text in texts.items():
+            if field in properties:
+                properties[field] = {"description": text, **properties[field]}
+        return {**schema, "properties": properties} if properties else schema
+
+
+def _texts(definitions: Mapping[str, Any], name: str, *fields: str) -> dict[str, str]:
+    """Returns the descriptions of some fields of a definition, as far as it has them."""
+    properties = definitions.get(name, {}).get("properties", {})
+    return {
+        field: properties[field]["description"]
+        for field in fields
+        if "description" in properties.get(field, {})
+    }
 
 
 def _info() -> Document:

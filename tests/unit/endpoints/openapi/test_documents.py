@@ -201,6 +201,19 @@ def test_an_operation_in_v2() -> None:
     assert "requestBody" not in operation
 
 
+DELETION: Final = f"{META}DeleteOptions"
+
+
+@pytest.mark.parametrize(
+    "name", ["dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy"], ids=str
+)
+def test_i20_parameters_have_the_texts_of_the_options(name: str) -> None:
+    text = schema(DELETION)["properties"][name]["description"]
+    for item in (v3(CORE)["paths"][POD], v2()["paths"][POD]):
+        parameters = {each["name"]: each for each in item["delete"]["parameters"]}
+        assert parameters[name]["description"] == text
+
+
 # ---- schemas
 
 
