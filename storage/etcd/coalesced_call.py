@@ -22,14 +22,21 @@ class CoalescedCall(Generic[T]):
     """Answers any number of concurrent `get`s with as few calls as freshness allows.
 
     closed_error: makes the exception for the `get`s that still wait when it is closed.
+    clock: seconds, monotonic.
 
     One call is in flight at a time. A `get` in the meantime gets the result of the next call, never of the
     one in flight, which may be older than the `get`: in this it differs from Go's singleflight.
     """
 
-    def __init__(self, call: Callable[[], Awaitable[T]], closed_error: Callable[[], Exception]) -> None:
+    def __init__(
+        self,
+        call: Callable[[], Awaitable[T]],
+        closed_error: Callable[[], Exception],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._call = call
         self._closed_error = closed_error
+        self._clock = clock
         self._running: asyncio.Task[None] | None = None
         self._last_callers = 0  # how many the last call answered
         self._waiting: list[asyncio.Future[T]] = []
@@ -49,9 +56,9 @@ class CoalescedCall(Generic[T]):
 
     async def _gather(self) -> None:
         """Wait briefly until as many `get`s wait as the last call answered: callers come back together."""
-        began = monotonic()
+        began = self._clock()
         for _ in range(GATHER_ITERATIONS_MAX):
-            if len(self._waiting) >= self._last_callers or monotonic() - began >= GATHER_S_MAX:
+            if len(self._waiting) >= self._last_callers or self._clock() - began >= GATHER_S_MAX:
                 return
             await asyncio.sleep(0)
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.deploy.artefacts import DEPLOY, ROOT, dockerfile
+from tests.support.eventually import WITHIN_S
 from tests.support.server_process import ServerProcess
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def test_what_the_final_stage_copies_is_there() -> None:
 
 def health(url: str) -> int:
     script = [sys.executable, "-I", str(DEPLOY / "healthcheck.py"), url]
-    return subprocess.run(script, capture_output=True, check=False, timeout=20).returncode
+    return subprocess.run(script, capture_output=True, check=False, timeout=WITHIN_S).returncode
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])
@@ -274,5 +275,5 @@ def test_modules_are_compiled_beforehand(container: DockerContainer) -> None:
 def test_it_finishes_when_it_is_asked_to(container: DockerContainer) -> None:
     """Last in this module: nothing answers afterwards."""
     wrapped = container.get_wrapped_container()
-    wrapped.stop(timeout=30)
+    wrapped.stop(timeout=WITHIN_S)
     assert wrapped.wait()["StatusCode"] == 0

@@ -17,6 +17,7 @@ from apiserver.cli.flag_values import duration_s
 from tests.deploy.artefacts import DEPLOY, yaml_documents
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.eventually import WITHIN_S
 from tests.support.required import missing
 
 DIRECTORY: Final = DEPLOY / "prometheus"
@@ -91,7 +92,7 @@ def etcd_exposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exposed]:
         missing("etcd")
     etcd = EtcdProcess(next(iter(binaries.values())), tmp_path_factory.mktemp("etcd")).start()
     try:
-        with urllib.request.urlopen(f"{etcd.url}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"{etcd.url}/metrics", timeout=WITHIN_S) as answer:
             yield exposed(answer.read().decode())
     finally:
         etcd.stop()

@@ -21,6 +21,7 @@ from cryptography import x509
 
 from tests.deploy.artefacts import DEPLOY, REPLICAS, compose
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.eventually import WITHIN_S
 from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
@@ -144,7 +145,7 @@ class Deployment:
             headers["Authorization"] = f"Bearer {token}"
         else:
             context.load_cert_chain(*self._administrator())
-        connection = http.client.HTTPSConnection("127.0.0.1", where.port, context=context, timeout=20)
+        connection = http.client.HTTPSConnection("127.0.0.1", where.port, context=context, timeout=WITHIN_S)
         try:
             connection.request(method, path, json.dumps(body) if body else None, headers)
             answer = connection.getresponse()

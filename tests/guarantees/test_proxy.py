@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.guarantees.proxy import Proxy
+from tests.support.eventually import WITHIN_S
 
 GREETING = bytes(range(256)) * 4
 
@@ -34,7 +35,7 @@ class Client:
 
     async def read(self, count: int) -> bytes:
         """Reads `count` bytes, or fewer if the connection ends before."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             try:
                 return await self._reader.readexactly(count)
             except asyncio.IncompleteReadError as end:

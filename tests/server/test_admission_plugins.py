@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.support.api import Answer, Api
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.eventually import WITHIN_S
 from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
@@ -351,7 +352,7 @@ def race(servers: list[Api], path: str, *, writers: int, each: int) -> list[int]
 
     def write(writer: int) -> list[int]:
         api = Api(servers[writer % len(servers)].server)
-        begin.wait(10)
+        begin.wait(WITHIN_S)
         statuses = [make(api, path, f"o{writer}-{n}").status for n in range(each)]
         api.close()
         return statuses

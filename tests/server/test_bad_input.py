@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.api import Answer, Api
+from tests.support.eventually import WITHIN_S
 
 CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
 
@@ -365,7 +366,7 @@ def test_methods_not_allowed(api: Api, method: str, path: str, code: int) -> Non
 def raw_connection(api: Api) -> ssl.SSLSocket:
     where = urlsplit(api.server.url)
     context = ssl.create_default_context(cafile=api.server.ca_path)
-    plain = socket.create_connection((where.hostname, where.port), timeout=10)
+    plain = socket.create_connection((where.hostname, where.port), timeout=WITHIN_S)
     return context.wrap_socket(plain, server_hostname=where.hostname)
 
 

@@ -9,11 +9,10 @@ from typing import Any, Final
 import pytest
 
 from tests.support.clients import kr8s_api
-from tests.support.eventually import eventually
+from tests.support.eventually import WITHIN_S, eventually
 from tests.support.required import library
 from tests.support.server_process import ServerProcess
 
-WATCH_WITHIN_S: Final = 20.0
 EVENTS: Final = [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
 
 
@@ -55,7 +54,7 @@ def test_kubernetes(server: ServerProcess, namespace: str) -> None:
             core.list_namespaced_config_map,
             namespace,
             resource_version=replaced.metadata.resource_version,
-            timeout_seconds=int(WATCH_WITHIN_S),
+            timeout_seconds=int(WITHIN_S),
         ):
             seen.append((event["type"], event["object"].metadata.name))
             if len(seen) == 4:
@@ -150,7 +149,7 @@ async def test_kubernetes_asyncio(server: ServerProcess, namespace: str) -> None
         assert int(patched.metadata.resource_version) > int(made.metadata.resource_version)
         await core.create_namespaced_config_map(namespace, {"metadata": {"name": "b"}})
         await core.delete_namespaced_config_map("a", namespace)
-        async with asyncio.timeout(WATCH_WITHIN_S):
+        async with asyncio.timeout(WITHIN_S):
             assert await observer == EVENTS
         left = (await core.list_namespaced_config_map(namespace)).items
         assert [item.metadata.name for item in left] == ["b"]
@@ -177,7 +176,7 @@ async def test_kr8s(server: ServerProcess, namespace: str) -> None:
         )
         await first.create()
         observer = asyncio.create_task(observe())
-        async with asyncio.timeout(WATCH_WITHIN_S):
+        async with asyncio.timeout(WITHIN_S):
             await eventually(lambda: seen)
             await first.patch({"data": {"k": "w"}})
             assert first.raw["data"] == {"k": "w"}
@@ -226,7 +225,7 @@ async def test_lightkube(server: ServerProcess, namespace: str) -> None:
         await client.create(ConfigMap(metadata=ObjectMeta(name="b")))
         await client.delete(ConfigMap, "a")
         seen = []
-        async with asyncio.timeout(WATCH_WITHIN_S):
+        async with asyncio.timeout(WITHIN_S):
             async for type_, item in client.watch(ConfigMap, resource_version=made.metadata.resourceVersion):
                 assert item.metadata is not None
                 seen.append((type_, item.metadata.name))

@@ -14,11 +14,11 @@ import pytest
 from tests.support.api import Api
 from tests.support.conversion_webhook import ConversionWebhook, Review, answer_to, honest
 from tests.support.definitions import Defined, define, definition, new_group, version
+from tests.support.eventually import WITHIN_S
 from tests.support.server_process import ServerProcess
 
 MANY: Final = 30
 # As long as the server waits.
-SLOW_WITHIN_S: Final = 30
 
 
 def _spec(**properties: str) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def test_objects_that_were_stored_in_several_versions(defined: Defined, api: Api
 
 def _until_stored_as_v2(defined: Defined, api: Api, namespace: str) -> None:
     """An object `new`, made once the new storage version has come through."""
-    ends_at = time.monotonic() + 10
+    ends_at = time.monotonic() + WITHIN_S
     while api.get(defined.path).ok()["status"]["storedVersions"] != ["v1", "v2"]:
         assert time.monotonic() < ends_at
     defined.create("new", namespace, "v2", spec={"length": "2cm"}).ok()
@@ -334,7 +334,7 @@ def test_a_slow_webhook_keeps_only_those_waiting_who_need_it(
     may_answer = threading.Event()
 
     async def slow(review: Review) -> Review | bytes:
-        assert await asyncio.to_thread(may_answer.wait, SLOW_WITHIN_S)
+        assert await asyncio.to_thread(may_answer.wait, WITHIN_S)
         return answer_to(review)
 
     webhook.answering = slow

@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.api import Answer, Api
+from tests.support.bystander import Bystander
 from tests.support.conversion_webhook import ConversionWebhook, Review, answer_to, honest
 from tests.support.definitions import (
     DEFINITIONS,
@@ -32,7 +33,7 @@ from tests.support.definitions import (
     new_group,
     version,
 )
-from tests.support.eventually import until
+from tests.support.eventually import WITHIN_S, until
 from tests.support.server_process import ServerProcess
 
 TABLE: Final = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
@@ -40,7 +41,6 @@ KEEPS_UNKNOWN: Final = {"x-kubernetes-preserve-unknown-fields": True}
 APPLY: Final = "application/apply-patch+yaml"
 RACE_S: Final = 2.0
 # A definition is there for less than a tenth of a second at a time.
-MEET_WITHIN_S: Final = 60
 
 
 def schema(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -356,7 +356,7 @@ def test_definitions_that_come_and_go_while_others_use_them(server: ServerProces
         """Once somebody has created an object and somebody has seen one, however busy the machine is."""
         passed_s = time.monotonic() - began
         has_met = found["create", 201] and found["event", 200]
-        return passed_s > MEET_WITHIN_S or (passed_s > RACE_S and bool(has_met))
+        return passed_s > WITHIN_S or (passed_s > RACE_S and bool(has_met))
 
     def definer() -> None:
         api, choice = Api(server), random.Random(0)
@@ -535,7 +535,7 @@ def test_a_webhook_that_never_answers_takes_no_connections_from_others(
         quick.create("a", namespace, spec={"size": 1}).ok()
         waiting = [threads.submit(ask, index) for index in range(120)]
         try:
-            assert is_asked.wait(10)
+            assert is_asked.wait(WITHIN_S)
             assert api.get(f"{quick.objects(namespace, 'v2')}/a").ok()["spec"] == {"length": "1cm"}
             assert not any(each.done() for each in waiting), "it had to wait for none of them"
         finally:
@@ -546,33 +546,13 @@ def test_a_webhook_that_never_answers_takes_no_connections_from_others(
 # ---- sizes
 
 
-def _longest_wait(server: ServerProcess, work: Callable[[], object]) -> float:
-    """The longest time, in seconds, that another client's request took meanwhile."""
-    waits: list[float] = []
-    is_asking, is_done = threading.Event(), threading.Event()
-
-    def ask() -> None:
-        with contextlib.closing(Api(server)) as own:
-            while not is_done.wait(0.002):
-                began = time.monotonic()
-                own.get("/api/v1/namespaces/default").ok()
-                waits.append(time.monotonic() - began)
-                is_asking.set()
-
-    with ThreadPoolExecutor(1) as threads:
-        asking = threads.submit(ask)
-        assert is_asking.wait(10)
-        work()
-        is_done.set()
-        asking.result()
-    return max(waits)
-
-
 def test_a_definition_of_a_thousand_versions(server: ServerProcess, api: Api, namespace: str) -> None:
     """The first write of a type costs what its own version costs."""
     versions = [version(f"v{number}", storage=number == 1) for number in range(1, 1_001)]
     defined = define(api, definition(new_group(), *versions))
-    assert _longest_wait(server, lambda: defined.create("a", namespace).ok()) < 0.5
+    with Bystander(server) as bystander:
+        defined.create("a", namespace).ok()
+    assert bystander.waited_s < 0.5
     assert api.get(f"{defined.objects(namespace, 'v999')}/a").ok()["apiVersion"].endswith("/v999")
     api.delete(defined.path).ok()
     _is_gone(api, defined.path)
@@ -593,4 +573,6 @@ def test_large_objects_whose_schema_has_changed(server: ServerProcess, api: Api,
     defined.change([{"op": "replace", "path": "/spec/versions", "value": [changed]}])
     path = f"{defined.objects(namespace)}?limit=1"
     until(lambda: api.get(path), lambda answer: b'"b":1' in answer.body)
-    assert _longest_wait(server, lambda: api.get(defined.objects(namespace)).ok()) < 0.3
+    with Bystander(server) as bystander:
+        api.get(defined.objects(namespace)).ok()
+    assert bystander.waited_s < 0.3

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group, version
-from tests.support.eventually import until
+from tests.support.eventually import WITHIN_S, until
 from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.server_process import ServerProcess
 
@@ -60,7 +60,9 @@ def test_a_custom_resource_from_its_definition_to_its_end(api: Api, kubectl: Kub
         names={"shortNames": ["gz"], "categories": ["toys"]},
     )
     assert kubectl.run("apply", "-f", "-", stdin=json.dumps(document)).returncode == 0
-    waited = kubectl.run("wait", "--for=condition=Established", f"crd/gizmos.{group}", "--timeout=10s")
+    waited = kubectl.run(
+        "wait", "--for=condition=Established", f"crd/gizmos.{group}", f"--timeout={WITHIN_S}s"
+    )
     assert "condition met" in waited.stdout
     until(lambda: api.get(f"/apis/{group}/v1/gizmos"), lambda answer: answer.status == 200)
     gizmo = {"apiVersion": f"{group}/v1", "kind": "Gizmo", "metadata": {"name": "a"}, "spec": {"size": 3}}
@@ -85,7 +87,7 @@ def test_a_custom_resource_from_its_definition_to_its_end(api: Api, kubectl: Kub
     assert "spec.size in body should be greater than or equal to 1" in refused.stderr
     shown = kubectl.run("apply", "--server-side", "--field-manager=other", "-f", "-", stdin=json.dumps(gizmo))
     assert shown.stdout == f"gizmo.{group}/a serverside-applied\n"
-    assert kubectl.run("delete", "crd", f"gizmos.{group}", "--timeout=20s").returncode == 0
+    assert kubectl.run("delete", "crd", f"gizmos.{group}", f"--timeout={WITHIN_S}s").returncode == 0
     assert kubectl.run("get", "gizmos").returncode != 0
 
 

@@ -7,16 +7,16 @@ log. Nobody else waits meanwhile: a stranger asks for /livez all the time.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import cbor2
 import psutil
 import pytest
 
 from tests.support.api import JSON_PATCH, MERGE_PATCH, Answer, Api
+from tests.support.bystander import Bystander
 from tests.support.protobuf_writer import envelope, field, key
 from tests.support.server_process import ServerProcess
 
@@ -248,35 +248,6 @@ def revision_of(api: Api) -> str:
     return str(api.get(CONFIGMAPS).ok()["metadata"]["resourceVersion"])
 
 
-class Bystander:
-    """Asks whether the server is live, again and again.
-
-    waited_s: how long the server worked on other things while it waited, at most. What others take of the
-    machine meanwhile is not the server's doing.
-    """
-
-    def __init__(self, server: ServerProcess) -> None:
-        self._api = Api(server, "")
-        self._is_done = threading.Event()
-        self._thread = threading.Thread(target=self._ask)
-        self.waited_s = 0.0
-
-    def _ask(self) -> None:
-        while not self._is_done.wait(0.002):
-            began = worked_s(self._api)
-            assert self._api.get("/livez").status == 200
-            self.waited_s = max(self.waited_s, worked_s(self._api) - began)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_done.set()
-        self._thread.join()
-        self._api.close()
-
-
 def refused(
     api: Api,
     method: str,
@@ -286,21 +257,15 @@ def refused(
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> Answer:
     """Send a body that must be refused, and return the response."""
-    began = worked_s(api)
+    began = api.server.cpu_s
     answer = api.send(method, path, body, type=media_type, headers=headers)
-    took_s = worked_s(api) - began
+    took_s = api.server.cpu_s - began
     where = f"{method} {path}: {answer.body[:300]!r}"
     assert 400 <= answer.status < 500, where
     assert (answer.json["kind"], answer.json["code"]) == ("Status", answer.status)
     assert len(answer.body) < ANSWER_BYTES_MAX, where
     assert took_s < ANSWERED_WITHIN_S, where
     return answer
-
-
-def worked_s(api: Api) -> float:
-    """Of the server, since it began."""
-    times = psutil.Process(api.server.pid).cpu_times()
-    return float(times.user + times.system)
 
 
 @pytest.mark.parametrize(("media_type", "body"), SMALL.values(), ids=SMALL)

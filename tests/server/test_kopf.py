@@ -18,7 +18,6 @@ from tests.support.server_process import ServerProcess
 OPERATOR: Final = Path(__file__).with_name("kopf_operator.py")
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ORDERS: Final = "/apis/shop.example.com/v1/namespaces/default/orders"
-WITHIN_S: Final = 30.0
 KIND: Final = {"apiVersion": "shop.example.com/v1", "kind": "Order"}
 
 # As kopf calls a handler of one field.
@@ -100,7 +99,7 @@ async def test_an_operator(tmp_path: Path) -> None:
             return api.get(f"{ORDERS}/a").ok()
 
         async def shows(check: Callable[[Any], object]) -> None:
-            await eventually(lambda: check(order().get("status") or {}), within_s=WITHIN_S)
+            await eventually(lambda: check(order().get("status") or {}))
 
         with operator(server, deleted):
             api.post(ORDERS, {**KIND, "metadata": {"name": "a"}, "spec": {"price": 7, "count": 3}}).ok()
@@ -120,6 +119,6 @@ async def test_an_operator(tmp_path: Path) -> None:
             await shows(lambda status: status[COUNTED] == {"from": 5, "to": 6})
 
             api.delete(f"{ORDERS}/a").ok()
-            await eventually(lambda: api.get(f"{ORDERS}/a").status == 404, within_s=WITHIN_S)
+            await eventually(lambda: api.get(f"{ORDERS}/a").status == 404)
             assert (deleted / "a").exists()
         api.close()

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.api import Api
+from tests.support.eventually import WITHIN_S
 from tests.support.kubectl import (
     DEPLOYMENT,
     MISSING,
-    WITHIN_S,
     Kubectl,
     each_version,
     kubectls,
@@ -147,7 +147,7 @@ def test_waiting(kubectl: Kubectl, api: Api, namespace: str) -> None:
     """`wait` lists, then watches one item from there."""
     configmaps = f"/api/v1/namespaces/{namespace}/configmaps"
     api.post(configmaps, {"metadata": {"name": "a"}, "data": {"k": "before"}}).ok()
-    waiting = kubectl.start("wait", "cm/a", "--for=jsonpath={.data.k}=after", "--timeout=20s")
+    waiting = kubectl.start("wait", "cm/a", "--for=jsonpath={.data.k}=after", f"--timeout={WITHIN_S}s")
     api.patch(f"{configmaps}/a", {"data": {"k": "after"}}).ok()
     said, errors = waiting.communicate(timeout=WITHIN_S)
     assert (said, errors) == ("configmap/a condition met\n", "")

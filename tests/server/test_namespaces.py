@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.api import Answer, Api
+from tests.support.eventually import WITHIN_S
 
 NAMESPACES: Final = "/api/v1/namespaces"
 SYSTEM: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -260,7 +261,7 @@ def test_creations_race_with_a_deletion(api: Api, namespace: str) -> None:
             writer: int, name: str = name, codes: set[int] = codes, began: threading.Barrier = began
         ) -> None:
             caller = Api(api.server)
-            began.wait(10)
+            began.wait(WITHIN_S)
             for n in itertools.count():
                 path = f"{NAMESPACES}/{name}/configmaps"
                 answer = caller.post(path, {"metadata": {"name": f"o{writer}-{n}"}})
@@ -272,7 +273,7 @@ def test_creations_race_with_a_deletion(api: Api, namespace: str) -> None:
         threads = [threading.Thread(target=create, args=(writer,)) for writer in range(4)]
         for thread in threads:
             thread.start()
-        began.wait(10)
+        began.wait(WITHIN_S)
         api.delete(f"{NAMESPACES}/{name}").ok()
         await_gone(api, name, start)
         for thread in threads:

@@ -22,14 +22,16 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from apiserver.cli.config import Config
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
-from tests.support.eventually import until
+from tests.support.eventually import WITHIN_S, until
 from tests.support.raw import raw_connection, read_all
 from tests.support.required import missing
 from tests.support.server_process import DidNotStart, ServerProcess
 
 CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
+START_CPU_S_MAX: Final = 4.0
 
 
 @contextmanager
@@ -58,7 +60,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "apiserver", *arguments],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=WITHIN_S,
         check=False,
     )
 
@@ -72,10 +74,8 @@ def status_of(api: Api, path: str) -> int | None:
         return None
 
 
-def await_status(api: Api, path: str, status: int, within_s: float = 20.0) -> None:
-    until(
-        lambda: status_of(api, path), lambda seen: seen == status, f"{status} from {path}", within_s=within_s
-    )
+def await_status(api: Api, path: str, status: int) -> None:
+    until(lambda: status_of(api, path), lambda seen: seen == status, f"{status} from {path}")
 
 
 # ---- starting
@@ -112,11 +112,10 @@ def test_a_restart_keeps_certificates_objects_and_rising_versions(tmp_path: Path
         assert int(later["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
 
 
-def test_start_to_ready_is_quick(tmp_path: Path) -> None:
-    """`make bench` measures it (0.4 s); here only that it has not become something else."""
-    began = time.monotonic()
-    with ServerProcess(tmp_path / "data"):
-        assert time.monotonic() - began < 8.0
+def test_a_start_costs_little(tmp_path: Path) -> None:
+    """`make bench` measures how long it takes; here only that it has not become something else."""
+    with ServerProcess(tmp_path / "data") as server:
+        assert server.cpu_s < START_CPU_S_MAX
 
 
 # Python's TLS leaves a socket behind if the other side resets it before the first byte: SSLSocket._create.
@@ -306,7 +305,7 @@ def test_tokens_never_reach_the_log(tmp_path: Path) -> None:
 def test_graceful_shutdown(tmp_path: Path) -> None:
     """SIGTERM: readyz fails while requests are still served, watches end with a proper end of stream,
     what is under way finishes, and the exit code is 0."""
-    server = ServerProcess(tmp_path / "data", "--shutdown-delay-duration=1s")
+    server = ServerProcess(tmp_path / "data", "--shutdown-delay-duration=4s")
     body = json.dumps({"metadata": {"name": "slow"}}).encode()
     head = (
         f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n"
@@ -339,7 +338,7 @@ def test_stopping_an_idle_server_is_quick(tmp_path: Path) -> None:
         api.get("/api/v1/namespaces").ok()
         began = time.monotonic()
         assert server.stop() == 0
-        assert time.monotonic() - began < 3.0
+        assert time.monotonic() - began < Config().request_timeout_s / 2, "nothing was under way"
 
 
 def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
@@ -429,7 +428,7 @@ def test_a_client_certificate_of_an_unknown_ca_is_rejected(tmp_path: Path) -> No
         pki = theirs.data_dir / "pki"
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
         connection = http.client.HTTPSConnection(
-            ours.url.removeprefix("https://"), context=context, timeout=10
+            ours.url.removeprefix("https://"), context=context, timeout=WITHIN_S
         )
         with pytest.raises((ssl.SSLError, ConnectionError)):  # noqa: PT012  TLS 1.3 tells at the first read
             connection.request("GET", "/version")

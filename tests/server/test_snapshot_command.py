@@ -21,7 +21,7 @@ from tests.storage.test_etcd import Authority
 from tests.storage.test_snapshot import more_than
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdProcess
-from tests.support.eventually import eventually
+from tests.support.eventually import WITHIN_S, eventually
 from tests.support.server_process import ServerProcess
 
 
@@ -297,7 +297,7 @@ async def test_an_interrupted_save_leaves_nothing(tmp_path: Path, number: signal
         ) as process:
             await eventually(lambda: list((tmp_path / "target").iterdir()))
             process.send_signal(number)
-            assert process.communicate(timeout=10)[1] == "apiserver: interrupted\n"
+            assert process.communicate(timeout=WITHIN_S)[1] == "apiserver: interrupted\n"
         assert process.returncode == 1
     finally:
         etcd.kill()

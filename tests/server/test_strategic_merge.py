@@ -5,7 +5,6 @@ How they merge is told in `tests/unit/patch/test_strategic_merge.py`.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +20,7 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/{}/deployments"
 # A body may have 3 MiB, and other processes use the machine.
-LARGE_WITHIN_S: Final = 5.0
+LARGE_CPU_S_MAX: Final = 5.0
 
 
 @pytest.fixture
@@ -189,9 +188,9 @@ def test_large_patches(api: Api, deployment: str) -> None:
     body = of_container(
         **{"$setElementOrder/env": [{"name": each["name"]} for each in reversed(env)]}, env=env[::-1]
     )
-    began = time.monotonic()
+    began = api.server.cpu_s
     answer: Answer = api.patch(f"{deployment}?dryRun=All", body, STRATEGIC)
-    assert time.monotonic() - began < LARGE_WITHIN_S
+    assert api.server.cpu_s - began < LARGE_CPU_S_MAX
     assert [each["name"] for each in container(answer.ok())["env"][:2]] == ["V09999", "V09998"]
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.support.api import Answer, Api
+from tests.support.eventually import WITHIN_S
 from tests.support.served import BUILT_IN
 
 CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
@@ -307,7 +308,7 @@ def with_callers(api: Api, count: int, work: Callable[[Api, int], object]) -> No
 
     def run(index: int) -> None:
         caller = Api(api.server)
-        begin.wait(10)
+        begin.wait(WITHIN_S)
         try:
             work(caller, index)
         finally:

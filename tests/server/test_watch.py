@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.api import Api, WatchEvents
-from tests.support.eventually import eventually
+from tests.support.eventually import WITHIN_S, eventually
 from tests.support.raw import raw_connection
 from tests.support.server_process import ServerProcess
 
@@ -395,7 +395,7 @@ async def test_a_slow_watcher_is_closed_without_delaying_others(api: Api, config
             list(pool.map(lambda arguments: create_in_bulk(*arguments), work))
             rounds += 1
         api.post(configmaps, named("last")).ok()
-        reader.join(20)
+        reader.join(WITHIN_S)
     assert len(received) == rounds * connections * batch + 1
     assert received == sorted(received)
     assert rounds > 1, "a client may lag behind for a while"

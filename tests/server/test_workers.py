@@ -26,7 +26,6 @@ from tests.support.server_process import DidNotStart, ServerProcess
 pytestmark = pytest.mark.etcd
 
 CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
-WITHIN_S: Final = 15.0
 _numbers: Final = itertools.count(1)
 
 
@@ -77,12 +76,12 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def await_status(api: Api, path: str, status: int) -> None:
-    until(lambda: api.get(path).status == status, what=f"{status} from {path}", within_s=WITHIN_S)
+    until(lambda: api.get(path).status == status, what=f"{status} from {path}")
 
 
 def await_back(server: ServerProcess, times: int = 1) -> None:
     what = f"workers came back {times} times"
-    until(lambda: server.stderr.count(" is back") == times, what=what, within_s=WITHIN_S)
+    until(lambda: server.stderr.count(" is back") == times, what=what)
 
 
 def clients_of(process: psutil.Process) -> set[int]:
@@ -136,6 +135,11 @@ def metric(api: Api, name: str, **labels: str) -> float:
     families = text_string_to_metric_families(api.get("/metrics").body.decode())
     samples = [sample for family in families for sample in family.samples if sample.name == name]
     return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
+
+
+def await_metric(api: Api, name: str, value: float, **labels: str) -> None:
+    """A worker that has too much to do to answer the one that is asked counts as it did before."""
+    until(lambda: metric(api, name, **labels), lambda seen: seen == value, name)
 
 
 # ---- one server to clients
@@ -203,11 +207,11 @@ def test_every_worker_reports_the_counters_of_all(shared: ServerProcess) -> None
                     "/api/v1/namespaces/default/secrets", {"metadata": {"name": f"counted-{number}-{n}"}}
                 ).ok()
         for api in apis.values():
-            assert metric(api, "apiserver_request_total", **posts) == 6
-            assert metric(api, "apiserver_request_duration_seconds_count", **posts) == 6
-            assert metric(api, "apiserver_workers") == 2
+            await_metric(api, "apiserver_request_total", 6, **posts)
+            await_metric(api, "apiserver_request_duration_seconds_count", 6, **posts)
+            await_metric(api, "apiserver_workers", 2)
             # All workers have the same objects: they are not added up.
-            assert metric(api, "apiserver_storage_objects", resource="secrets") == 6
+            await_metric(api, "apiserver_storage_objects", 6, resource="secrets")
 
 
 def test_a_worker_that_hangs_keeps_its_last_metrics(server: ServerProcess) -> None:
@@ -216,7 +220,7 @@ def test_a_worker_that_hangs_keeps_its_last_metrics(server: ServerProcess) -> No
         (hanging, theirs), (_, ours) = apis.items()
         for _ in range(3):
             theirs.get("/api/v1/pods").ok()
-        assert metric(ours, "apiserver_request_total", resource="pods") == 3
+        await_metric(ours, "apiserver_request_total", 3, resource="pods")
         psutil.Process(hanging).suspend()
         try:
             assert ours.get("/readyz").status == 200
@@ -224,7 +228,7 @@ def test_a_worker_that_hangs_keeps_its_last_metrics(server: ServerProcess) -> No
             assert metric(ours, "apiserver_request_total", resource="pods") == 4
         finally:
             psutil.Process(hanging).resume()
-        assert metric(theirs, "apiserver_request_total", resource="pods") == 4
+        await_metric(theirs, "apiserver_request_total", 4, resource="pods")
 
 
 # ---- a worker dies
@@ -241,7 +245,7 @@ def test_a_worker_that_dies_is_replaced_while_others_serve(server: ServerProcess
         with watch_at(psutil.Process(survivor), ours, path) as events:
             process = psutil.Process(victim)
             process.kill()
-            until(lambda: not is_alive(process), what="the worker is dead", within_s=WITHIN_S)
+            until(lambda: not is_alive(process), what="the worker is dead")
             for _ in range(20):
                 with speaking_to(server) as stranger:
                     assert stranger.get(f"{CONFIGMAPS}/left-behind").status == 200
@@ -284,9 +288,7 @@ def test_a_new_worker_gets_no_connections_before_it_is_ready(tmp_path: Path) -> 
                     await_status(api, for_all, 200)
             etcd.kill()
             victim.kill()
-            until(
-                lambda: set(workers(server)) - {survivor, victim}, what="another process", within_s=WITHIN_S
-            )
+            until(lambda: set(workers(server)) - {survivor, victim}, what="another process")
             end = time.monotonic() + 1.5  # It has no way to say how far it is.
             while time.monotonic() < end:
                 with speaking_to(server) as api:
@@ -313,7 +315,7 @@ BY_WHOM: Final = {
 @pytest.mark.parametrize(("number", "to_all"), BY_WHOM.values(), ids=BY_WHOM)
 def test_graceful_shutdown(tmp_path: Path, etcd: EtcdProcess, number: signal.Signals, to_all: bool) -> None:
     """readyz of each fails while requests are taken, watches end with an end of stream; exit code 0."""
-    server = two_workers(tmp_path, etcd, "--shutdown-delay-duration=500ms")
+    server = two_workers(tmp_path, etcd, "--shutdown-delay-duration=3s")
     with server, each_worker(server) as apis, contextlib.ExitStack() as stack:
         processes = workers(server)
         watches = [stack.enter_context(api.watch(f"{CONFIGMAPS}?watch=1")) for api in apis.values()]
@@ -337,7 +339,7 @@ def test_the_second_signal_ends_it_at_once(tmp_path: Path, etcd: EtcdProcess) ->
             server.send_signal(signal.SIGTERM)
             await_status(api, "/readyz", 500)
         server.send_signal(signal.SIGTERM)
-        assert server.wait(5) == 128 + signal.SIGTERM
+        assert server.wait() == 128 + signal.SIGTERM
         assert not any(map(is_alive, processes))
 
 
@@ -347,7 +349,7 @@ def test_a_worker_that_gets_sigterm_ends_gracefully_and_is_replaced(server: Serv
         (chosen, api), _ = apis.items()
         process = psutil.Process(chosen)
         process.terminate()
-        until(lambda: not is_alive(process), what="the worker is gone", within_s=WITHIN_S)
+        until(lambda: not is_alive(process), what="the worker is gone")
         api.close()
         assert "Traceback" not in server.stderr
     await_back(server)
@@ -362,9 +364,9 @@ def test_no_worker_outlives_its_supervisor(server: ServerProcess) -> None:
     second.suspend()
     server.send_signal(signal.SIGKILL)
     try:
-        until(lambda: not is_alive(first), what="the first is gone", within_s=5)
+        until(lambda: not is_alive(first), what="the first is gone")
         second.resume()
-        until(lambda: not is_alive(second), what="the second is gone", within_s=5)
+        until(lambda: not is_alive(second), what="the second is gone")
     finally:
         for process in filter(is_alive, processes):
             process.kill()
@@ -434,7 +436,7 @@ def test_without_etcd_it_is_live_and_not_ready(tmp_path: Path) -> None:
     server = two_workers(tmp_path, etcd, "--bind-address=127.0.0.1")
     server.start(awaits_ready=False)
     try:
-        until(lambda: server.kubeconfig.exists(), what="the port is told", within_s=WITHIN_S)
+        until(lambda: server.kubeconfig.exists(), what="the port is told")
         server.url = yaml.safe_load(server.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
 
         def answers() -> bool:
@@ -442,7 +444,7 @@ def test_without_etcd_it_is_live_and_not_ready(tmp_path: Path) -> None:
                 return api.get("/livez/ping").status == 200 and api.get("/readyz").status == 500
             return False
 
-        until(answers, what="it listens", within_s=WITHIN_S)
+        until(answers, what="it listens")
         etcd.start()
         server.await_ready()
         assert server.stop() == 0

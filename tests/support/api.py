@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from tests.support.eventually import WITHIN_S
 from tests.support.server_process import ServerProcess
 
-TIMEOUT_S: Final = 20.0
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 _TYPES: Final = {"merge": MERGE_PATCH, "json-patch": JSON_PATCH, "json": "application/json"}
@@ -72,7 +72,7 @@ class Api:
     def _connect(self) -> http.client.HTTPSConnection:
         assert self._where.hostname is not None
         return http.client.HTTPSConnection(
-            self._where.hostname, self._where.port, context=self._tls, timeout=TIMEOUT_S
+            self._where.hostname, self._where.port, context=self._tls, timeout=WITHIN_S
         )
 
     def close(self) -> None:

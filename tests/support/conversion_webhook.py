@@ -9,18 +9,17 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import orjson
 from aiohttp import web
 
 from apiserver.serving import pki
+from tests.support.eventually import WITHIN_S
 
 Review = dict[str, Any]
 # What is answered to a review: a document, or bytes as they are.
 Answering = Callable[[Review], Awaitable[Review | bytes]]
-
-STARTED_WITHIN_S: Final = 10.0
 
 
 def convert(document: dict[str, Any], desired: str) -> dict[str, Any]:
@@ -86,7 +85,7 @@ class ConversionWebhook:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._started.wait(STARTED_WITHIN_S)
+        assert self._started.wait(WITHIN_S)
         return self
 
     def __exit__(

@@ -11,8 +11,6 @@ from tests.support.api import Answer, Api
 from tests.support.eventually import until
 
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-WITHIN_S: Final = 10.0
-_POLL_S: Final = 0.01
 _numbers: Final = itertools.count(1)
 
 Schema = Mapping[str, Any]

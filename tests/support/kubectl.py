@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.eventually import WITHIN_S
 from tests.support.required import missing
 
-WITHIN_S: Final = 30
 # The oldest that is supported; those before 1.29 also read OpenAPI v2.
 OLDEST: Final = (1, 28)
 # Stands for a version where there is none at all: `program` says so.

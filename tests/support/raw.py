@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
+from tests.support.eventually import WITHIN_S
 from tests.support.server_process import ServerProcess
-
-TIMEOUT_S = 20.0
 
 
 @contextmanager
@@ -18,7 +17,7 @@ def raw_connection(server: ServerProcess) -> Iterator[ssl.SSLSocket]:
     where = urlsplit(server.url)
     context = ssl.create_default_context(cafile=server.ca_path)
     with (
-        socket.create_connection((where.hostname, where.port), TIMEOUT_S) as connection,
+        socket.create_connection((where.hostname, where.port), WITHIN_S) as connection,
         context.wrap_socket(connection, server_hostname=where.hostname) as secured,
     ):
         yield secured

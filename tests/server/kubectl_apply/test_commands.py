@@ -19,6 +19,7 @@ from tests.server.kubectl_apply.applier import (
     deployment,
     newest,
 )
+from tests.support.eventually import WITHIN_S
 
 pytestmark = pytest.mark.kubectl
 
@@ -172,14 +173,14 @@ def test_rollouts_that_somebody_carries_out(kubectl: Applier) -> None:
     assert kubectl("rollout", "undo", "deploy/web") == "deployment.apps/web rolled back\n"
     assert container(kubectl)["image"] == "nginx:1"
     generation = kubectl.live("deploy/web")["metadata"]["generation"]
-    following = kubectl.start("rollout", "status", "deploy/web", "--timeout=20s")
-    waiting = kubectl.start("wait", "deploy/web", "--for=condition=Available", "--timeout=20s")
+    following = kubectl.start("rollout", "status", "deploy/web", f"--timeout={WITHIN_S}s")
+    waiting = kubectl.start("wait", "deploy/web", "--for=condition=Available", f"--timeout={WITHIN_S}s")
     counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 1)
     conditions = [{"type": "Available", "status": "True"}]
     status = {"status": {"observedGeneration": generation, "conditions": conditions, **counts}}
     kubectl.api.patch(f"{path}/deployments/web/status", status).ok()
-    assert following.communicate(timeout=30)[0].endswith('deployment "web" successfully rolled out\n')
-    assert waiting.communicate(timeout=30)[0] == "deployment.apps/web condition met\n"
+    assert following.communicate(timeout=WITHIN_S)[0].endswith('deployment "web" successfully rolled out\n')
+    assert waiting.communicate(timeout=WITHIN_S)[0] == "deployment.apps/web condition met\n"
     assert kubectl("wait", "deploy/web", "--for=jsonpath={.status.readyReplicas}=1") != ""
     end = kubectl.run("wait", "deploy/web", "--for=jsonpath={.spec.replicas}=7", "--timeout=0.1s")
     assert (end.returncode, "timed out" in end.stderr) == (1, True)

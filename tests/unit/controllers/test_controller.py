@@ -15,6 +15,7 @@ from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import BadRequest
 from apiserver.registry.stored_object import CorruptObject
 from storage.errors import StorageUnavailable
+from tests.support.eventually import WITHIN_S
 from tests.unit.controllers.fake_clock import FakeClock
 
 BACKOFF: Final = Backoff(base_s=1.0, max_s=4.0)
@@ -177,5 +178,5 @@ async def test_it_ends_with_its_queue() -> None:
     queue.add("a")
     await settle()
     queue.shut_down()
-    await asyncio.wait_for(task, 1)
+    await asyncio.wait_for(task, WITHIN_S)
     assert reconcile.calls == ["a"]

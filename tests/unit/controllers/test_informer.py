@@ -20,7 +20,7 @@ from storage.embedded import EmbeddedStore
 from storage.errors import StorageUnavailable
 from storage.interface import KeyRange
 from storage.watch_cache import Listing, Scope, WatchCache
-from tests.support.eventually import eventually
+from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, server
 
 SECRETS: Final = f"{PREFIX}/core/secrets/"
@@ -36,7 +36,7 @@ async def create(store: EmbeddedStore, place: str, size: int = 0) -> int:
 
 
 async def synced(informer: Informer) -> None:
-    await asyncio.wait_for(informer.has_synced.wait(), 10)
+    await asyncio.wait_for(informer.has_synced.wait(), WITHIN_S)
 
 
 class Recorder:

@@ -19,6 +19,7 @@ from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from storage.interface import VALUE_BYTES_MAX
 from storage.keys import prefix_range
+from tests.support.eventually import WITHIN_S
 from tests.support.in_process import PREFIX, TABLE, resource, server
 
 NAME: Final = "system:basic-user"
@@ -114,6 +115,6 @@ async def test_one_without_room_for_more_is_left(
         await registry.create(
             WriteRequest(resource=ROLES, namespace=""), Draft({"metadata": {"name": NAME}, "rules": [rule]})
         )
-        await asyncio.wait_for(hook().run(registry), 10)
+        await asyncio.wait_for(hook().run(registry), WITHIN_S)
         assert (await role(registry))["rules"] == [rule]
     assert f"ClusterRole/{NAME} cannot be reconciled" in caplog.text

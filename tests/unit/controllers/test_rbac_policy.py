@@ -16,7 +16,7 @@ from apiserver.authz.rbac.policy import RbacPolicy
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.vocabulary import Document, UserInfo
 from storage.embedded import EmbeddedStore
-from tests.support.eventually import eventually
+from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, TABLE, server
 
 GROUP: Final = "rbac.authorization.k8s.io"
@@ -84,7 +84,7 @@ async def test_what_is_no_role_or_binding_gives_nobody_anything_and_stops_nothin
     async with server(store) as registry:
         informer = RbacPolicyInformer(registry, TABLE, GROUP, policy)
         running = asyncio.create_task(informer.run())
-        await asyncio.wait_for(informer.wait_until_complete(), 10)
+        await asyncio.wait_for(informer.wait_until_complete(), WITHIN_S)
         await put(store, place + "-later", document)
         # Of the same kind, so that it comes later.
         kind, _, rest = place.partition("/")

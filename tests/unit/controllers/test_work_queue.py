@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from apiserver.controllers.work_queue import Backoff, ShutDown, WorkQueue
+from tests.support.eventually import WITHIN_S
 from tests.unit.controllers.fake_clock import FakeClock
 
 BACKOFF: Final = Backoff(base_s=1.0, max_s=30.0)
@@ -223,12 +224,12 @@ async def test_whoever_adds_very_much_waits_for_room(clock: FakeClock) -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     queue.done(await queue.get())
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, WITHIN_S)
     queue.add("c")
     waiting = asyncio.create_task(queue.wait_for_room())
     await asyncio.sleep(0)
     queue.shut_down()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, WITHIN_S)
 
 
 # ---- the end

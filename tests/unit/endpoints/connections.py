@@ -1,4 +1,5 @@
-"""Connections to a server of one test."""
+"""Connection
+from tests.support.eventually import WITHIN_Ss to a server of one test."""
 
 from __future__ import annotations
 
@@ -6,11 +7,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
 
 from apiserver.endpoints.connection import Server
-
-WITHIN_S: Final = 5.0
+from tests.support.eventually import WITHIN_S
 
 
 @asynccontextmanager

@@ -32,7 +32,8 @@ from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from storage.watch_cache import KeyVersion, Watcher
 from storage.watch_cache.events import CacheEvent, Delivery
-from tests.unit.endpoints.connections import WITHIN_S, connected
+from tests.support.eventually import WITHIN_S
+from tests.unit.endpoints.connections import connected
 
 PATH: Final = "/apis/example.com/v2/widgets"
 V1: Final = head_of("example.com/v1", "Widget")

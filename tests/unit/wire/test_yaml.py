@@ -158,11 +158,11 @@ BAD: Final = {
 
 @pytest.mark.parametrize(("text", "told"), BAD.values(), ids=BAD)
 def test_invalid_documents_are_refused(text: str, told: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(InvalidYaml, match=r"^yaml: ") as raised:
         load(text.encode())
     assert told in str(raised.value)
-    assert time.perf_counter() - began < 5, "no more work than the text is worth"
+    assert time.process_time() - began < 5, "no more work than the text is worth"
 
 
 @pytest.mark.parametrize(
