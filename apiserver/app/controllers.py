@@ -30,7 +30,7 @@ def build_controllers(
         return NamespaceDefaultObjects(registry, served, lifecycle.check_create, [default], name=queue)
 
     if runs(name := "namespace-controller"):
-        yield name, NamespaceController(registry, served)
+        yield name, NamespaceController(registry, served, core.clock)
     if runs(name := "serviceaccount-controller"):
         yield name, default_objects("serviceaccount", default_service_account())
     if runs(name := "root-ca-certificate-publisher-controller"):

@@ -4,6 +4,7 @@
     work_queue                 the keys to look at: each once, rate-limited, with back-off
     controller                 the loop: take a key, reconcile it, retry it if that failed
     namespaces                 deletes the contents of namespaces that are being deleted
+    namespace_conditions       tells what is left of them, as conditions
     namespace_default_objects  the service account and the root CA that each namespace has
     resource_quotas            the usage in the status of ResourceQuotas
     storage_protection         releases claims and volumes once they are not in use

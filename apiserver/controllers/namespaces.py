@@ -1,23 +1,33 @@
 """Finishes the deletion of namespaces: removes the objects in them, then the namespaces. Row A12.
 
+Their status has the conditions of Kubernetes, which tell what keeps them.
+
 Several servers on one store all run this; repeating a deletion is harmless.
 Source: kubernetes, pkg/controller/namespace.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import Final
 
 from apiserver.controllers.controller import Controller, Outcome, Requeue
 from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.namespace_conditions import Remaining
 from apiserver.controllers.work_queue import Backoff, WorkQueue
-from apiserver.errors import NotFound
+from apiserver.errors import ApiError, NotFound
+from apiserver.meta import timestamps
+from apiserver.meta.conditions import set_condition
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
 from storage.keys import prefix_range
+
+log = logging.getLogger(__name__)
 
 FINALIZER: Final = "kubernetes"
 # Objects with finalizers take their time; the namespace is looked at again after so long.
@@ -27,9 +37,11 @@ WORKERS: Final = 10
 
 
 class NamespaceController:
-    def __init__(self, registry: Registry, served: ServedTable) -> None:
+    def __init__(self, registry: Registry, served: ServedTable, clock: Callable[[], float]) -> None:
+        """clock: seconds since 1970."""
         self._registry = registry
         self._served = served
+        self._clock = clock
         self.queue: WorkQueue[str] = WorkQueue("namespace", BACKOFF)
 
     async def run(self) -> None:
@@ -49,33 +61,68 @@ class NamespaceController:
 
     async def _reconcile(self, name: str) -> Outcome:
         try:
-            if not await self._empty(name):
+            remaining = await self._empty(name)
+            await self._report(name, remaining)
+            if remaining:
                 return Requeue()
             await self._finalize(name)
         except NotFound:
             pass  # It is gone already.
         return None
 
-    async def _empty(self, name: str) -> bool:
-        """Ask for the deletion of all objects in the namespace. Returns True if none is left.
+    async def _empty(self, name: str) -> Remaining:
+        """Ask for the deletion of all objects in the namespace. Returns what is left.
 
+        An object that cannot be deleted does not stop the others.
         Raises NotFound if the namespace is not being deleted.
         """
-        namespace = await self._registry.get(self._namespaces(), "", name)
-        if "deletionTimestamp" not in namespace.document()["metadata"]:
-            raise NotFound(self._namespaces().group_resource, name)
-        is_empty = True
+        namespace = (await self._registry.get(self._namespaces(), "", name)).document()
+        self._require_deleted(namespace)
+        deleted_at = timestamps.from_text(namespace["metadata"]["deletionTimestamp"])
+        deleted_for_s = self._clock() - (deleted_at or 0)
+        remaining = Remaining()
         for resource in self._stored_in_namespaces():
-            folder = prefix_range(f"{self._registry.prefix_of(resource)}{name}/")
-            listing = await self._registry.cache.list(folder)
-            for version in listing.versions:
-                object_name = version.key.rpartition("/")[2]
-                try:
-                    deleted = await self._registry.delete(DeleteRequest(resource, name, object_name))
-                except NotFound:
-                    continue
-                is_empty = is_empty and deleted.is_removed
-        return is_empty
+            await self._delete_all(resource, name, remaining)
+            remaining.conclude(resource, name, deleted_for_s)
+        return remaining
+
+    async def _delete_all(self, resource: ServedResource, name: str, remaining: Remaining) -> None:
+        """Ask for the deletion of all objects of a resource, and count those that remain."""
+        folder = prefix_range(f"{self._registry.prefix_of(resource)}{name}/")
+        listing = await self._registry.cache.list(folder)
+        for version in listing.versions:
+            object_name = version.key.rpartition("/")[2]
+            try:
+                deleted = await self._registry.delete(DeleteRequest(resource, name, object_name))
+                if not deleted.is_removed:
+                    remaining.add(resource, deleted.found.document())
+            except NotFound:
+                continue
+            except (ApiError, CorruptObject) as error:
+                what = f"{resource.group_resource} {name}/{object_name}"
+                log.warning("namespace: %s cannot be deleted: %s", what, error)
+                remaining.fail(f"{error}")
+
+    async def _report(self, name: str, remaining: Remaining) -> None:
+        """Tell what keeps the namespace in its status, if that has changed."""
+        conditions, now = remaining.conditions(), timestamps.to_text(self._clock())
+        namespaces = self._namespaces()
+
+        def with_conditions(found: StoredObject) -> Draft:
+            document = found.document()
+            self._require_deleted(document)
+            for condition in conditions:
+                set_condition(document, condition, now)
+            return Draft(document)
+
+        rules = namespaces.subresources["status"].update
+        request = WriteRequest(resource=namespaces, namespace="", name=name, update=rules)
+        await self._registry.update(request, with_conditions)
+
+    def _require_deleted(self, namespace: Document) -> None:
+        meta = namespace["metadata"]
+        if "deletionTimestamp" not in meta:
+            raise NotFound(self._namespaces().group_resource, meta["name"])
 
     async def _finalize(self, name: str) -> None:
         """Remove our own finalizer; with the last one the namespace is removed."""

@@ -55,6 +55,7 @@ class UpdateStrategy:
     stamp: (context, new, old): writes in by whom, or when, the change is made.
     validate: (new, old): what is wrong with the change, beyond what is wrong with `new` itself.
     expressions: the rules of the type's schema that are expressions.
+    raises_generation: whether a change counts in metadata.generation, if the type has that.
     change_checks, object_checks: how often Kubernetes checks the change of the metadata, and the metadata
         itself, in its generic code and again in the type's own. An answer repeats each cause as often.
     """
@@ -65,6 +66,7 @@ class UpdateStrategy:
     object_checks: int = 4
     stamp: Callable[[WriteContext, Document, Document], None] | None = None
     expressions: ExpressionRules | None = None
+    raises_generation: bool = True
 
 
 @dataclass(frozen=True, slots=True)

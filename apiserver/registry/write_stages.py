@@ -90,7 +90,12 @@ def prepare_update(request: WriteRequest, draft: Draft, new: Document, old: Docu
     if rules.stamp is not None:
         rules.stamp(WriteContext(request.user, now), new, old)
     _manage_fields(request, draft, new, old, sent_managed_fields)
-    if resource.strategy.has_generation and _differs(new, old, resource.strategy.generation_ignores):
+    strategy = resource.strategy
+    if (
+        strategy.has_generation
+        and rules.raises_generation
+        and _differs(new, old, strategy.generation_ignores)
+    ):
         meta["generation"] = next_generation(old_meta)
     return is_same(new, old)
 

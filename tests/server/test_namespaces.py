@@ -206,6 +206,64 @@ def test_a_namespace_waits_for_objects_with_finalizers(
     await_gone(api, namespace, start)
 
 
+def condition(document: dict[str, Any], kind: str) -> tuple[str, str, str]:
+    (found,) = [each for each in document["status"].get("conditions", ()) if each["type"] == kind]
+    return found["status"], found["reason"], found["message"]
+
+
+# Source: kubernetes, pkg/controller/namespace/deletion, status_condition_utils.go.
+HELD_CONDITIONS: Final = {
+    "NamespaceDeletionDiscoveryFailure": (
+        "False",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    "NamespaceDeletionGroupVersionParsingFailure": (
+        "False",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    "NamespaceDeletionContentFailure": (
+        "False",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    "NamespaceContentRemaining": (
+        "True",
+        "SomeResourcesRemain",
+        "Some resources are remaining: configmaps. has 1 resource instances",
+    ),
+    "NamespaceFinalizersRemaining": (
+        "True",
+        "SomeFinalizersRemain",
+        "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances",
+    ),
+}
+EMPTY_CONDITIONS: Final = {
+    **HELD_CONDITIONS,
+    "NamespaceContentRemaining": ("False", "ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": ("False", "ContentRemoved", "All content successfully removed"),
+}
+
+
+def test_a12_a_terminating_namespace_tells_what_keeps_it(
+    api: Api, namespace: str, held: dict[str, Any]
+) -> None:
+    start = held["metadata"]["resourceVersion"]
+    path = f"{NAMESPACES}?watch=1&fieldSelector=metadata.name%3D{namespace}&resourceVersion={start}"
+    with api.watch(path) as events:
+        waiting = next(each["object"] for each in events if each["object"]["status"].get("conditions"))
+        assert {kind: condition(waiting, kind) for kind in HELD_CONDITIONS} == HELD_CONDITIONS
+        release(api, namespace)
+        emptied = next(
+            each["object"]
+            for each in events
+            if condition(each["object"], "NamespaceContentRemaining")[0] == "False"
+        )
+    assert {kind: condition(emptied, kind) for kind in EMPTY_CONDITIONS} == EMPTY_CONDITIONS
+    assert [each["type"] for each in emptied["status"]["conditions"]] == [*EMPTY_CONDITIONS]
+
+
 def test_finalizers_of_its_metadata_keep_a_namespace(api: Api, namespace: str) -> None:
     """Row G02: metadata.finalizers of the namespace, beside those of its spec."""
     path = f"{NAMESPACES}/{namespace}"
@@ -213,7 +271,7 @@ def test_finalizers_of_its_metadata_keep_a_namespace(api: Api, namespace: str) -
     start = api.delete(path).ok()["metadata"]["resourceVersion"]
     with api.watch(f"{NAMESPACES}?watch=1&fieldSelector=metadata.name%3D{namespace}") as events:
         finalized = next(e["object"] for e in events if not e["object"].get("spec", {}).get("finalizers"))
-    assert finalized["status"] == {"phase": "Terminating"}
+    assert finalized["status"]["phase"] == "Terminating"
     api.patch(path, {"metadata": {"finalizers": None}}).ok()
     await_gone(api, namespace, start)
 

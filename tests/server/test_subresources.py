@@ -194,6 +194,7 @@ def test_a_pod_is_bound_once(api: Api, pods: str) -> None:
     bound = api.get(f"{pods}/p").ok()
     assert bound["spec"]["nodeName"] == "n1"
     assert bound["metadata"]["annotations"]["a"] == "b"
+    assert bound["metadata"]["generation"] == 1, "what is wanted of the pod is the same"
     (scheduled,) = [each for each in bound["status"]["conditions"] if each["type"] == "PodScheduled"]
     assert (scheduled["status"], bool(scheduled["lastTransitionTime"])) == ("True", True)
     message = 'pods/binding "p": pod p is already assigned to node "n1"'

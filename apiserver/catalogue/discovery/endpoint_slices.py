@@ -27,6 +27,7 @@ def builtin_type() -> BuiltinType:
         "io.k8s.api.discovery.v1.EndpointSlice",
         defaults=DEFAULTS,
         strategy=Strategy(
+            prepare_create=drop_topology,
             validate=validate_endpoint_slice,
             update=UpdateStrategy(prepare_endpoint_slice_update, validate_endpoint_slice_update),
             has_generation=True,
@@ -63,11 +64,23 @@ def _complete_port(port: Document) -> None:
 DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.discovery.v1.EndpointPort": _complete_port}
 
 
+def drop_topology(document: Document) -> None:
+    """Drops what only v1beta1 could write. What is stored of it stays until the endpoints change."""
+    for endpoint in document.get("endpoints") or ():
+        endpoint.pop("deprecatedTopology", None)
+
+
 def prepare_endpoint_slice_update(new: Document, old: Document) -> None:
-    """Counts a change of labels as one of the spec."""
+    """Counts a change of labels as one of the spec, and drops topology from endpoints that change."""
     meta, before = new["metadata"], old["metadata"]
-    if (meta.get("labels") or {}) != (before.get("labels") or {}):
+    has_other_labels = (meta.get("labels") or {}) != (before.get("labels") or {})
+    has_other_spec = any(
+        new.get(field) != old.get(field) for field in new.keys() | old.keys() if field != "metadata"
+    )
+    if has_other_labels or has_other_spec:
         meta["generation"] = before.get("generation", 0) + 1
+    if new.get("endpoints") != old.get("endpoints"):
+        drop_topology(new)
 
 
 def validate_endpoint_slice(document: Document) -> Errors:

@@ -23,8 +23,9 @@ from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document, GroupResource
 
 _PODS_BINDING = GroupResource("", "pods/binding")
-# The server changes the pod: the rules for changes by clients do not apply.
-_BY_SERVER = UpdateStrategy(change_checks=0, object_checks=1)
+# The server changes the pod: the rules for changes by clients do not apply, and what is wanted of it, which
+# the generation counts, stays the same.
+_BY_SERVER = UpdateStrategy(change_checks=0, object_checks=1, raises_generation=False)
 
 
 def binding_handlers(

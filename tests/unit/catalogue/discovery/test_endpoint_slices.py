@@ -118,3 +118,16 @@ ROWS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {
 @pytest.mark.parametrize(("changes", "cells"), ROWS.values(), ids=ROWS)
 def test_rows(changes: Changes, cells: dict[str, Any]) -> None:
     assert cells.items() <= SLICE.cells(changes).items()
+
+
+def test_t07_topology_is_not_stored_by_v1() -> None:
+    """What is stored of it stays until the endpoints change."""
+    topology = {"kubernetes.io/hostname": "n1"}
+    sent = {"endpoints": [{"addresses": ["1.2.3.4"], "deprecatedTopology": topology}]}
+    created, _ = SLICE.create(sent)
+    assert created["endpoints"] == [{"addresses": ["1.2.3.4"], "conditions": {}}]
+    old = {**created, "endpoints": [{**created["endpoints"][0], "deprecatedTopology": topology}]}
+    labelled, _ = SLICE.updated(old, {"metadata.labels": {"a": "b"}})
+    assert labelled["endpoints"][0]["deprecatedTopology"] == topology
+    moved, _ = SLICE.updated(old, {"endpoints.0.addresses": ["1.2.3.5"]})
+    assert "deprecatedTopology" not in moved["endpoints"][0]

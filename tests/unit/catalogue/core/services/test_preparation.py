@@ -146,6 +146,30 @@ CARRIED: Final[dict[str, tuple[Changes, Changes, dict[str, Any]]]] = {
             "externalTrafficPolicy": None,
         },
     ),
+    "a name elsewhere has nothing that a load balancer has": (
+        BALANCED,
+        {"spec.type": "ExternalName", "spec.externalName": "x.example.com"},
+        {
+            "clusterIP": None,
+            "clusterIPs": None,
+            "ipFamilies": None,
+            "ipFamilyPolicy": None,
+            "healthCheckNodePort": None,
+            "allocateLoadBalancerNodePorts": None,
+            "loadBalancerClass": None,
+            "externalTrafficPolicy": None,
+        },
+    ),
+    "nor has it a headless service's cluster IP": (
+        {**HAS, "spec.clusterIP": "None", "spec.clusterIPs": ["None"]},
+        {"spec.type": "ExternalName", "spec.externalName": "x.example.com"},
+        {"clusterIP": None, "clusterIPs": None, "ipFamilies": None, "ipFamilyPolicy": None},
+    ),
+    "nor node ports": (
+        NODE_PORT,
+        {"spec.type": "ExternalName", "spec.externalName": "x.example.com"},
+        {"ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}], "externalTrafficPolicy": None},
+    ),
     "a name elsewhere has no address": (
         HAS,
         {"spec.type": "ExternalName", "spec.externalName": "x.example.com"},
