@@ -16,6 +16,8 @@ from apiserver.meta import object_meta
 from apiserver.validation.webhooks import REVIEW_VERSIONS
 from apiserver.vocabulary import Document
 
+# kube-apiserver sends the fields of an answer, too: empty, as Go writes them.
+_NO_RESPONSE: Final[Document] = {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}
 _KIND: Final = "ConversionReview"
 _CONVERTED_META: Final = ("labels", "annotations")
 
@@ -44,7 +46,8 @@ class ConversionReview:
 
     def document(self) -> Document:
         request = {"uid": self.uid, "desiredAPIVersion": self.desired, "objects": list(self.objects)}
-        return {"kind": _KIND, "apiVersion": f"{self.group}/{self.version}", "request": request}
+        review = {"kind": _KIND, "apiVersion": f"{self.group}/{self.version}", "request": request}
+        return {**review, "response": _NO_RESPONSE}
 
     def converted(self, response: Any) -> list[Document]:
         """Returns the converted objects of a webhook's response. Raises WebhookError."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.errors import Conflict, NotFound
+from apiserver.errors import Conflict, Forbidden, NotFound
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry import deletion, version_codec
 from apiserver.registry.object_keys import ObjectKeys
@@ -60,15 +60,18 @@ class DeletePath:
     async def delete(self, request: DeleteRequest) -> Deleted:
         """Remove the object, or mark it and leave the rest to its finalizers or its grace period.
 
-        Raises NotFound, Conflict (preconditions), what admission raises, and the storage's errors.
+        Raises Forbidden, NotFound, Conflict (preconditions), what admission raises, and the storage's errors.
         """
-        key = self._keys.of(request.resource, request.namespace, request.name)
+        resource = request.resource
+        if why := resource.strategy.delete_refusal(request.name):
+            raise Forbidden.to_resource(resource.group_resource, request.name, why)
+        key = self._keys.of(resource, request.namespace, request.name)
         current, is_fresh = None if request.options.dry_run else self._cache.get_cached(key), False
         while True:
             if current is None:
                 current, is_fresh = await self._cache.get(key), True
                 if current is None:
-                    raise NotFound(request.resource.group_resource, request.name)
+                    raise NotFound(resource.group_resource, request.name)
             try:
                 return await self._delete_once(request, key, current)
             except (RevisionMismatch, Conflict) as error:

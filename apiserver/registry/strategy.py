@@ -27,6 +27,10 @@ def _no_errors(*_: Document) -> list[FieldError]:
     return []
 
 
+def _no_refusal(name: str) -> str:
+    return ""
+
+
 def _no_warnings(new: Document, old: Document | None) -> list[str]:
     return []
 
@@ -92,6 +96,8 @@ class Strategy:
     returns_deleted: the response to a delete is the object instead of a Status.
     ttl_s: objects expire this long after their last write (Events).
     allocator: chooses what objects have and no other may have (addresses of Services).
+    delete_warning: what a delete that names no policy is told.
+    delete_refusal: (name): why this object may not be deleted by anybody; empty if it may.
     is_costly: even small objects may take long to check, so that it is never done in the event loop.
     """
 
@@ -117,6 +123,7 @@ class Strategy:
     ttl_s: int | None = None
     allocator: Allocator | None = None
     delete_warning: str = ""
+    delete_refusal: Callable[[str], str] = _no_refusal
     is_costly: bool = False
 
 

@@ -758,3 +758,21 @@ def test_every_built_in_type_can_be_listed(api: Api) -> None:
     assert {"ConfigMap", "Namespace", "Deployment", "Lease"} <= set(kinds)
     assert "List" not in kinds
     assert all(listed == f"{kind}List" for kind, listed in kinds.items())
+
+
+PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+@pytest.mark.parametrize("query", ["", "?dryRun=All"], ids=["delete", "dry run"])
+def test_what_the_server_itself_needs_cannot_be_deleted(api: Api, query: str) -> None:
+    """Kubernetes: pkg/registry/scheduling/priorityclass/storage."""
+    path = f"{PRIORITY_CLASSES}/system-node-critical"
+    refused = api.delete(path + query)
+    assert (refused.status, refused.message) == (
+        403,
+        (
+            'priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system '
+            "priority class and cannot be deleted"
+        ),
+    )
+    api.get(path).ok()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
@@ -29,6 +29,8 @@ def builtin_type() -> BuiltinType:
         strategy=Strategy(
             prepare_create=drop_topology,
             validate=validate_endpoint_slice,
+            validate_create=validate_addresses,
+            warn=warn_about_domain_names,
             update=UpdateStrategy(prepare_endpoint_slice_update, validate_endpoint_slice_update),
             has_generation=True,
         ),
@@ -90,18 +92,43 @@ def validate_endpoint_slice(document: Document) -> Errors:
         errors.append(required("addressType"))
     elif kind not in _ADDRESS_TYPES:
         errors.append(not_supported("addressType", kind, _ADDRESS_TYPES))
-    return errors + _endpoints(document, kind) + _ports(document)
+    return errors + _endpoints(document) + _ports(document)
 
 
 def validate_endpoint_slice_update(new: Document, old: Document) -> Errors:
-    return immutable("addressType", new.get("addressType", ""), old.get("addressType", ""))
+    """Checks what an update changes: addresses that the slice has already are not checked again."""
+    known = {
+        address for endpoint in old.get("endpoints") or () for address in endpoint.get("addresses") or ()
+    }
+    errors = immutable("addressType", new.get("addressType", ""), old.get("addressType", ""))
+    return errors + validate_addresses(new, known)
 
 
-def _endpoints(document: Document, kind: str) -> Errors:
+def validate_addresses(document: Document, known: Container[str] = ()) -> Errors:
+    """Checks that the addresses are of the slice's type, except those that are known."""
+    check = _ADDRESS_CHECKS.get(document.get("addressType", ""))
+    if check is None or len(document.get("endpoints") or ()) > _ENDPOINTS_MAX:
+        return []
+    return [
+        error
+        for where, endpoint in items(document, "endpoints", "")
+        if len(endpoint.get("addresses") or ()) <= _ADDRESSES_MAX
+        for index, address in enumerate(endpoint.get("addresses") or ())
+        if address not in known
+        for error in check(f"{where}.addresses", index, address)
+    ]
+
+
+def warn_about_domain_names(new: Document, old: Document | None) -> list[str]:
+    if new.get("addressType") == "FQDN":
+        return ["spec.addressType: FQDN endpoints are deprecated"]
+    return []
+
+
+def _endpoints(document: Document) -> Errors:
     count = len(document.get("endpoints") or ())
     if count > _ENDPOINTS_MAX:
         return [too_many("endpoints", count, _ENDPOINTS_MAX)]
-    check = _ADDRESS_CHECKS.get(kind)
     errors: Errors = []
     for where, endpoint in items(document, "endpoints", ""):
         count = len(endpoint.get("addresses") or ())
@@ -109,9 +136,6 @@ def _endpoints(document: Document, kind: str) -> Errors:
             errors.append(required(f"{where}.addresses", "must contain at least 1 address"))
         elif count > _ADDRESSES_MAX:
             errors.append(too_many(f"{where}.addresses", count, _ADDRESSES_MAX))
-        elif check is not None:
-            for address_path, address in items(endpoint, "addresses", where):
-                errors += check(address_path, address)
         topology = endpoint.get("deprecatedTopology") or {}
         if len(topology) > _TOPOLOGY_MAX:
             errors.append(too_many(f"{where}.deprecatedTopology", len(topology), _TOPOLOGY_MAX))
@@ -162,24 +186,28 @@ def _ports(document: Document) -> Errors:
 # ---- addresses
 
 
-def _ipv4(path: str, text: str) -> Errors:
-    return _ip(path, text, 4)
+# Checks take the path of the list, and the address with its index.
 
 
-def _ipv6(path: str, text: str) -> Errors:
-    return _ip(path, text, 6)
+def _ipv4(path: str, index: int, text: str) -> Errors:
+    return _ip(path, index, text, 4)
 
 
-def _ip(path: str, text: str, version: int) -> Errors:
+def _ipv6(path: str, index: int, text: str) -> Errors:
+    return _ip(path, index, text, 6)
+
+
+def _ip(path: str, index: int, text: str, version: int) -> Errors:
     address = _parsed(text)
-    errors: Errors = []
-    if address is None or address.version != version:
-        errors.append(invalid(path, text, f"must be a valid IPv{version} address"))
     if address is None:
-        errors.append(invalid(path, text, "must be a valid IP address"))
-    else:
-        errors += [invalid(path, text, problem) for problem in _special(address, text)]
-    return errors
+        return [invalid(f"{path}[{index}]", text, _NO_IP)]
+    errors: Errors = []
+    if address.version != version:
+        errors.append(invalid(path, text, f"must be an IPv{version} address"))
+    return errors + [invalid(f"{path}[{index}]", text, problem) for problem in _special(address, text)]
+
+
+_NO_IP: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
 _LINK_LOCAL_MULTICAST: Final = (
@@ -209,7 +237,8 @@ def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _domain(path: str, text: str) -> Errors:
+def _domain(path: str, index: int, text: str) -> Errors:
+    path = f"{path}[{index}]"
     if not text:
         return [required(path)]
     name = text.removesuffix(".")
@@ -223,7 +252,7 @@ def _domain(path: str, text: str) -> Errors:
     ]
 
 
-_ADDRESS_CHECKS: Final[Mapping[str, Callable[[str, str], Errors]]] = {
+_ADDRESS_CHECKS: Final[Mapping[str, Callable[[str, int, str], Errors]]] = {
     "IPv4": _ipv4,
     "IPv6": _ipv6,
     "FQDN": _domain,

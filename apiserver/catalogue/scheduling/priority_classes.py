@@ -29,6 +29,7 @@ def builtin_type() -> BuiltinType:
             prepare_create=prepare_priority_class_create,
             validate_create=validate_priority_class_create,
             update=UpdateStrategy(validate=validate_priority_class_update),
+            delete_refusal=refuse_deletion_of_system_classes,
         ),
         columns=columns(
             Column(
@@ -94,6 +95,10 @@ def validate_priority_class_update(new: Document, old: Document) -> Errors:
         errors.append(forbidden("value", "may not be changed in an update."))
     policy = new.get("preemptionPolicy")
     return errors + immutable("preemptionPolicy", policy, old.get("preemptionPolicy"))
+
+
+def refuse_deletion_of_system_classes(name: str) -> str:
+    return "this is a system priority class and cannot be deleted" if name in SYSTEM_CLASSES else ""
 
 
 def _system_class_problem(document: Document, name: str, value: int) -> str:

@@ -45,7 +45,11 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "the addresses are of the type": (
         of("IPv4", "fd00::1"),
-        [f'{WHERE} "fd00::1": must be a valid IPv4 address'],
+        ['endpoints[0].addresses: Invalid value: "fd00::1": must be an IPv4 address'],
+    ),
+    "an address is one": (
+        of("IPv6", "fd00::x"),
+        [f'{WHERE} "fd00::x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'],
     ),
     "no address is the machine's own": (
         of("IPv6", "::1"),
@@ -95,6 +99,22 @@ def test_slices_that_are_right(changes: Changes) -> None:
 def test_the_type_stays() -> None:
     texts = SLICE.update({"addressType": "FQDN", "endpoints": []}).texts
     assert texts == ['addressType: Invalid value: "FQDN": field is immutable']
+
+
+def test_addresses_are_checked_when_they_come() -> None:
+    """What was stored by an older server may stay; what is new may not be wrong."""
+    old = of("IPv4", "127.0.0.1")
+    assert SLICE.update({**old, "metadata.annotations": {"a": "b"}}, old=old).texts == []
+    texts = SLICE.update(of("IPv4", "127.0.0.1", "127.0.0.2"), old=old).texts
+    refused = "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    assert texts == [f'endpoints[0].addresses[1]: Invalid value: "127.0.0.2": {refused}']
+
+
+@pytest.mark.parametrize(("kind", "address", "count"), [("FQDN", "a.example.com", 1), ("IPv4", "1.2.3.4", 0)])
+def test_domain_names_are_warned_about(kind: str, address: str, count: int) -> None:
+    warnings = ["spec.addressType: FQDN endpoints are deprecated"] * count
+    document = SLICE.create(of(kind, address)).document
+    assert SLICE.strategy.warn(document, None) == warnings
 
 
 def test_labels_count_as_a_change_of_the_slice() -> None:

@@ -61,6 +61,14 @@ def test_what_stays(changes: Changes, texts: list[str]) -> None:
     assert PRIORITY_CLASS.update(changes).texts == texts
 
 
+@pytest.mark.parametrize(
+    ("name", "is_refused"), [("system-node-critical", True), ("system-x", False), ("mine", False)]
+)
+def test_the_systems_classes_stay(name: str, is_refused: bool) -> None:
+    refusal = "this is a system priority class and cannot be deleted" if is_refused else ""
+    assert PRIORITY_CLASS.strategy.delete_refusal(name) == refusal
+
+
 def test_a_priority_class_has_one_generation() -> None:
     document = PRIORITY_CLASS.create().document
     assert (document["preemptionPolicy"], document["metadata"]["generation"]) == ("PreemptLowerPriority", 1)
