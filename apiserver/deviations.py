@@ -12,6 +12,8 @@ class Deviations:
 
     item_watch: `?watch` on the path of one object watches it, instead of being ignored (row I11).
     empty_dry_run: `?dryRun` without a value is a dry run, instead of an error (row J08).
+    limits_cached_lists: a limit counts beside `resourceVersion=0`, instead of being ignored (rows K08, K11,
+        K23).
     if_match: If-Match on a JSON patch is a condition, instead of being ignored (row L04).
     empty_list_keeps_owners: `managedFields: []` has no effect, instead of removing all managers (row F22).
     reset_writer_owns: a manager that resets managedFields owns what else its request changes, instead of
@@ -22,6 +24,7 @@ class Deviations:
 
     item_watch: bool = True
     empty_dry_run: bool = True
+    limits_cached_lists: bool = True
     if_match: bool = True
     empty_list_keeps_owners: bool = True
     reset_writer_owns: bool = True
@@ -32,6 +35,7 @@ SPECIFIED: Final = Deviations()
 KUBERNETES: Final = Deviations(
     item_watch=False,
     empty_dry_run=False,
+    limits_cached_lists=False,
     if_match=False,
     empty_list_keeps_owners=False,
     reset_writer_owns=False,

@@ -67,7 +67,7 @@ def build_handlers(
     )
     verbs = VerbHandlers(
         get=get_handler(registry, encoders),
-        list=list_handler(registry, encoders, brand),
+        list=list_handler(registry, encoders, brand, deviations),
         watch=watch_handler(
             registry,
             encoders,
@@ -79,7 +79,9 @@ def build_handlers(
         update=update_handler(registry, encoders, decoder, requests, creator, chain),
         patch=patch_handler(registry, encoders, requests, field_managers, applier, deviations),
         delete=delete_handler(registry, encoders, options_reader, lifecycle, requests),
-        deletecollection=delete_collection_handler(registry, encoders, options_reader, brand, requests),
+        deletecollection=delete_collection_handler(
+            registry, encoders, options_reader, brand, requests, deviations
+        ),
     )
     virtual = VirtualKinds(decoder, encoders, requests, virtual_kinds(core.schemas, brand))
     reviews = all_reviews(chain, access.authorizers.rule_resolver, access.reviewer, core.clock)

@@ -69,6 +69,7 @@ def delete_collection_handler(
     options_reader: DeleteOptionsReader,
     brand: Brand,
     requests: WriteRequests,
+    deviations: Deviations,
 ) -> Handler:
     """Returns a handler that deletes each object of a list, and answers with that list. Row G16."""
 
@@ -76,7 +77,12 @@ def delete_collection_handler(
         resource, namespace = call.resource, call.info.namespace
         assert resource is not None
         encoder = encoders.for_call(call)
-        listed = ListOptions.for_list(call.query, resource.known_fields, brand.meta_group)
+        listed = ListOptions.for_list(
+            call.query,
+            resource.known_fields,
+            brand.meta_group,
+            limits_cached_lists=deviations.limits_cached_lists,
+        )
         options = await options_reader.read(call)
         found = await registry.list(resource, namespace, listed)
         names = iter([each.key.rpartition("/")[2] for each in found.objects])

@@ -11,6 +11,7 @@ import orjson
 from aiohttp import hdrs
 
 from apiserver.brand import Brand
+from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.compression import BodySlices, accepts_gzip
 from apiserver.endpoints.representation import Encoder
@@ -29,7 +30,7 @@ from storage.interface import Consistency, ReadAt
 ATTEMPTS_MAX: Final = 5
 
 
-def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handler:
+def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviations: Deviations) -> Handler:
     """Returns a handler that sends the objects of a collection. Rows C01-C10, K04-K25."""
     cache, shared = registry.cache, SharedLists()
 
@@ -37,7 +38,12 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand) -> Handle
         resource, namespace = call.resource, call.info.namespace
         assert resource is not None
         encoder = encoders.for_call(call)
-        options = ListOptions.for_list(call.query, resource.known_fields, brand.meta_group)
+        options = ListOptions.for_list(
+            call.query,
+            resource.known_fields,
+            brand.meta_group,
+            limits_cached_lists=deviations.limits_cached_lists,
+        )
         # Row J10. None and 0 mean no timeout.
         async with asyncio.timeout(options.timeout_s or None):
             is_exact = options.at.consistency is Consistency.EXACT or bool(options.continue_token)

@@ -96,17 +96,26 @@ class ListOptions:
     start_after: int = 0  # a watch without initial events: the revision that the client has seen
 
     @classmethod
-    def for_list(cls, query: Query, known_fields: frozenset[str], meta_group: str) -> ListOptions:
-        """Raises BadRequest, Invalid."""
+    def for_list(
+        cls,
+        query: Query,
+        known_fields: frozenset[str],
+        meta_group: str,
+        *,
+        limits_cached_lists: bool = True,
+    ) -> ListOptions:
+        """limits_cached_lists: a limit counts beside the resourceVersion 0, too.
+
+        Raises BadRequest, Invalid.
+        """
         labels, fields = _selectors(query, known_fields)
         limit, timeout_s = _integer(query, "limit"), _integer(query, "timeoutSeconds")
         version, match = first(query, "resourceVersion"), first(query, "resourceVersionMatch")
         token = first(query, "continue")
         _require_valid("ListOptions", meta_group, _validate_list(query, version, match, token))
         at = _read_at_for_list(version, match, has_limit=bool(limit and limit > 0), token=token)
-        if version == "0":
-            # kube-apiserver's cache returns such a list whole, with a token, too, and clients rely on it
-            # (row K08; recorded in chunking/rv-and-continue).
+        if version == "0" and not limits_cached_lists:
+            # Recorded in chunking/rv-and-continue: with a token, too.
             limit = 0
         return cls(
             labels=labels,

@@ -50,6 +50,31 @@ def test_if_match_on_a_json_patch(api: Api, namespace: str, strict: Api) -> None
     assert strict.patch(f"{CONFIGMAPS}/a", patch, "json-patch", headers=other).status == 200
 
 
+def test_a_limit_at_version_zero(api: Api, namespace: str, strict: Api) -> None:
+    """Rows K08, K11, K23: pages from the cache; in kube-apiserver the whole list, or the rest of it."""
+    configmaps = f"/api/v1/namespaces/{namespace}/configmaps"
+    strict.post("/api/v1/namespaces", {"metadata": {"name": "limited"}}).ok()
+    names = [f"c{number}" for number in range(5)]
+    for name in names:
+        api.post(configmaps, {"metadata": {"name": name}}).ok()
+        strict.post("/api/v1/namespaces/limited/configmaps", {"metadata": {"name": name}}).ok()
+
+    def listed(client: Api, path: str, query: str) -> tuple[list[str], str]:
+        found = client.get(f"{path}?limit=2&resourceVersion=0{query}").ok()
+        return [each["metadata"]["name"] for each in found["items"]], found["metadata"].get("continue", "")
+
+    found, token = listed(api, configmaps, "")
+    assert found == names[:2]
+    assert listed(api, configmaps, f"&continue={token}")[0] == names[2:4]
+    assert listed(api, configmaps, "&resourceVersionMatch=NotOlderThan")[0] == names[:2]
+
+    path = "/api/v1/namespaces/limited/configmaps"
+    token = strict.get(f"{path}?limit=2").ok()["metadata"]["continue"]
+    assert listed(strict, path, "") == (names, "")
+    assert listed(strict, path, f"&continue={token}") == (names[2:], "")
+    assert listed(strict, path, "&resourceVersionMatch=NotOlderThan") == (names, "")
+
+
 def test_watching_the_path_of_an_object(api: Api, namespace: str, strict: Api) -> None:
     """Row I11."""
     configmaps = f"/api/v1/namespaces/{namespace}/configmaps"

@@ -63,12 +63,18 @@ LISTS: Final = {
     "K05 zero": ("resourceVersion=0", ANY, 0, ""),
     "K06 a version": ("resourceVersion=7", FROM_7, 0, ""),
     "K07 a limit": ("limit=5", MOST_RECENT, 5, ""),
-    "K08 a limit at zero is not heeded": ("limit=5&resourceVersion=0", ANY, 0, ""),
+    "K08 a limit at zero": ("limit=5&resourceVersion=0", ANY, 5, ""),
     "K09 a limit makes a version exact": ("limit=5&resourceVersion=7", ReadAt.exactly(7), 5, ""),
     "K10 a token": ("limit=5&continue=t", MOST_RECENT, 5, "t"),
     "K15 exact": ("resourceVersion=7&resourceVersionMatch=Exact", ReadAt.exactly(7), 0, ""),
     "K18 exact, a limit": ("limit=5&resourceVersion=7&resourceVersionMatch=Exact", ReadAt.exactly(7), 5, ""),
     "K20 not older than zero": ("resourceVersion=0&resourceVersionMatch=NotOlderThan", ANY, 0, ""),
+    "K23 not older than zero, a limit": (
+        "limit=5&resourceVersion=0&resourceVersionMatch=NotOlderThan",
+        ANY,
+        5,
+        "",
+    ),
     "K21 not older": ("resourceVersion=7&resourceVersionMatch=NotOlderThan", FROM_7, 0, ""),
     "K24 not older, a limit": ("limit=5&resourceVersion=7&resourceVersionMatch=NotOlderThan", FROM_7, 5, ""),
     "J06 a limit of nothing is none": ("limit=0&resourceVersion=7", FROM_7, 0, ""),
@@ -87,8 +93,21 @@ def test_which_state_a_list_reads(text: str, at: ReadAt, limit: int, token: str)
 
 def test_a_token_with_version_zero_goes_on() -> None:
     """Row K11."""
-    options = for_list("continue=t&resourceVersion=0")
-    assert (options.at, options.continue_token) == (MOST_RECENT, "t")
+    options = for_list("continue=t&limit=5&resourceVersion=0")
+    assert (options.at, options.limit, options.continue_token) == (MOST_RECENT, 5, "t")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "limit=5&resourceVersion=0",
+        "limit=5&resourceVersion=0&continue=t",
+        "limit=5&resourceVersion=0&resourceVersionMatch=NotOlderThan",
+    ],
+)
+def test_k08_k11_k23_kubernetes_ignores_a_limit_at_version_zero(text: str) -> None:
+    """Recorded: chunking/rv-and-continue."""
+    assert ListOptions.for_list(query(text), KNOWN, META, limits_cached_lists=False).limit == 0
 
 
 def test_a_list_has_selectors_and_a_timeout() -> None:
