@@ -178,7 +178,7 @@ def test_a_forged_place_in_the_list(
     api: Api, configmaps: str, start: str, names: list[str], limit: int | None
 ) -> None:
     """Whatever is written into a token, the answer holds objects of this list."""
-    page = api.get(f"{configmaps}?limit={limit or ''}&continue={forged(start=start)}").ok()
+    page = api.get(f"{configmaps}?limit={limit or 0}&continue={forged(start=start)}").ok()
     assert names_of(page) == names[:limit]
 
 
