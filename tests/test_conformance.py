@@ -34,6 +34,12 @@ def expected_failures() -> set[str]:
     return {name for line in lines if (name := line.partition("#")[0].strip())}
 
 
+def strict_passes() -> set[str]:
+    """What passes with `--strict-kube-compat`, as the reasons say."""
+    lines = (KIT / "expected_failures.txt").read_text().splitlines()
+    return {line.partition("#")[0].strip() for line in lines if "--strict-kube-compat does" in line} - {""}
+
+
 def scenarios() -> set[str]:
     folder = KIT / "scenarios"
     return {str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml")}
@@ -105,6 +111,13 @@ def test_what_passes_by_now_is_not_expected_to_fail(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data", *FLAGS) as server:
         passed, _ = replayed(server, *expected_failures(), jobs=WAITING_JOBS)
     assert not passed, "these must leave expected_failures.txt"
+
+
+def test_what_only_strict_compatibility_passes(tmp_path: Path) -> None:
+    names = strict_passes()
+    assert names
+    with ServerProcess(tmp_path / "data", *FLAGS, "--strict-kube-compat") as server:
+        assert not confirmed(server, replayed(server, *names)[1])
 
 
 def test_what_is_expected_to_fail_exists() -> None:
