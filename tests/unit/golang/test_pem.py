@@ -50,7 +50,8 @@ def test_blocks(data: bytes, blocks: list[str]) -> None:
 
 @given(st.lists(st.sampled_from([A, B, b"-----BEGIN A-----\n", b"-----END A-----", b"\r\n", b"a:", b"\xff"])))
 def test_any_data_is_read(pieces: list[bytes]) -> None:
-    assert {shown(block) for block in pem_blocks(b"".join(pieces))} <= {"A=x", "B=y", "A="}
+    found = {shown(block).removesuffix(" with headers") for block in pem_blocks(b"".join(pieces))}
+    assert found <= {"A=x", "B=y", "A="}
 
 
 WITHOUT_CERTIFICATES: Final = {
