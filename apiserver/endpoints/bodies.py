@@ -13,6 +13,7 @@ from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.connection import BODY_BYTES_MAX
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
+from apiserver.golang.media_types import parse_media_type
 from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
@@ -119,13 +120,11 @@ class BodyParser:
 
         Raises MalformedBody, UnsupportedMediaType.
         """
-        media_type = base_type(content_type) or JSON
+        media_type = self._media_type(content_type)
         try:
             if media_type == JSON:
                 document = orjson.loads(body)
                 return Parsed(document, lambda _: _duplicates_in_json(body, document), is_json=True)
-            if media_type not in self.accepted:
-                raise UnsupportedMediaType.none_of(self.accepted)
             if media_type == YAML:
                 document, lines = yaml.load(body)
                 return Parsed(document, lambda validation: _duplicates_in_yaml(lines, validation))
@@ -146,6 +145,18 @@ class BodyParser:
         except LookupError:
             types = supported_media_types(self._brand, has_protobuf=False, has_cbor=self._has_cbor)
             raise UnsupportedMediaType.none_of(types) from None
+
+    def _media_type(self, content_type: str) -> str:
+        """Returns the media type of a body, JSON if nothing is said. Raises UnsupportedMediaType."""
+        if content_type in ("", JSON):
+            return JSON
+        try:
+            media_type = parse_media_type(content_type)
+        except ValueError:
+            media_type = ""
+        if media_type not in self.accepted:
+            raise UnsupportedMediaType.none_of(self.accepted)
+        return media_type
 
 
 def _from_cbor(body: bytes) -> Any:

@@ -72,6 +72,8 @@ class Negotiator:
     targets: the kinds that clients can ask for instead of the object itself.
     media_types: the supported types, the preferred one first.
     without_tables: those of them that have no Table.
+    only_metadata: those of them in which only metadata can be had (PartialObjectMetadata and its list).
+    is_routed: a router stands before, which does not understand `application/*`, and has an error of its own.
     streams: whether responses are streams of events, for which `;stream=watch` may ask.
     """
 
@@ -81,11 +83,15 @@ class Negotiator:
         media_types: Sequence[str] = (JSON,),
         *,
         without_tables: Sequence[str] = (),
+        only_metadata: Sequence[str] = (),
+        is_routed: bool = True,
         streams: bool = False,
     ) -> None:
         self._targets = frozenset(targets)
         self._media_types = tuple(media_types)
         self._without_tables = frozenset(without_tables)
+        self._only_metadata = frozenset(only_metadata)
+        self._is_routed = is_routed
         self._streams = streams
         self._known = lru_cache(maxsize=256)(self._form_for)  # clients send few different headers
 
@@ -103,29 +109,33 @@ class Negotiator:
         for clause in _clauses(accept):
             parameters = clause.parameters
             for media_type in self._media_types:
-                # kube-apiserver does not support `application/*`.
-                if clause.media_type not in (media_type, "*/*"):
+                if not self._includes(clause.media_type, media_type):
                     continue
                 is_any_supported = True
                 if self._can_become(media_type, parameters):
                     return Form(
                         media_type,
                         parameters.get("as", ""),
-                        parameters["v"] if "as" in parameters else "v1",
+                        parameters.get("v", "v1"),
                         parameters.get("drop") == MANAGED_FIELDS,
                     )
-        if not is_any_supported:
-            # Kubernetes' router rejects these before parameters are looked at.
+        if self._is_routed and not is_any_supported:
+            # The router rejects these before parameters are looked at.
             available = ", ".join(self._media_types)
             raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {available}", details={})
         raise NotAcceptable.none_of(self._media_types)
 
+    def _includes(self, accepted: str, media_type: str) -> bool:
+        if accepted in (media_type, "*/*"):
+            return True
+        return not self._is_routed and accepted == f"{media_type.partition('/')[0]}/*"
+
     def _can_become(self, media_type: str, parameters: dict[str, str]) -> bool:
         if "stream" in parameters and not (self._streams and parameters["stream"] == "watch"):
             return False
-        if "as" not in parameters:
-            return True
-        target = Target(parameters["as"], parameters.get("g", ""), parameters.get("v", ""))
+        if parameters.keys().isdisjoint(("as", "g", "v")):
+            return media_type not in self._only_metadata
+        target = Target(*(parameters.get(name, "") for name in ("as", "g", "v")))
         if target.kind == "Table" and media_type in self._without_tables:
             return False
         return target in self._targets

@@ -9,7 +9,7 @@ from aiohttp import hdrs
 
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.negotiation import Form, Negotiator, object_targets
+from apiserver.endpoints.negotiation import FULL, Form, Negotiator, object_targets
 from apiserver.endpoints.representation import Encoder, FormCaches, MetaV1Encoders, encoder_for
 from apiserver.meta.options import first
 from apiserver.registry.served_resource import ServedResource
@@ -27,13 +27,8 @@ class Encoders:
         self._clock = clock
         self._meta = meta
         self._caches = FormCaches(lock=Lock())  # Large objects are encoded in a thread.
-        self._negotiators = {
-            (has_protobuf, streams): _negotiator(
-                brand, has_protobuf=has_protobuf, has_cbor=has_cbor, streams=streams
-            )
-            for has_protobuf in (False, True)
-            for streams in (False, True)
-        }
+        self._has_cbor = has_cbor
+        self._negotiators: dict[tuple[bool, ...], Negotiator] = {}
 
     def for_call(self, call: ApiCall, kind: ServedResource | None = None) -> Encoder:
         """Returns the encoder of a call's answer. kind: of the answer, if not the resource's own.
@@ -44,9 +39,10 @@ class Encoders:
         assert resource is not None
         accept = call.request.headers.get(hdrs.ACCEPT, "")
         streams = call.info.verb == "watch"
-        # Whether a kind has messages takes a while to find out, the first time.
-        has_protobuf = accept not in ("", "*/*", JSON) and resource.has_protobuf
-        form = self._negotiators[has_protobuf, streams].form_for(accept)
+        if accept in ("", "*/*", JSON):
+            form = FULL  # What most clients ask for is negotiated at once.
+        else:
+            form = self._negotiator(resource, streams=streams).form_for(accept)
         include_object = first(call.query, "includeObject") if form.kind == "Table" else ""
         # Kept on the resource, encoders go when a custom resource goes.
         key = (self, form, include_object)
@@ -66,11 +62,21 @@ class Encoders:
             meta=self._meta,
         )
 
-
-def _negotiator(brand: Brand, *, has_protobuf: bool, has_cbor: bool, streams: bool) -> Negotiator:
-    types = supported_media_types(brand, has_protobuf=has_protobuf, has_cbor=has_cbor)
-    if streams:
-        types = tuple(each for each in types if each != YAML)  # Its documents cannot follow each other.
-    return Negotiator(
-        object_targets(brand), types, without_tables=(brand.protobuf_media_type,), streams=streams
-    )
+    def _negotiator(self, resource: ServedResource, *, streams: bool) -> Negotiator:
+        """Returns the negotiator for what resources like this one have."""
+        likeness = (resource.has_protobuf, resource.has_table, resource.is_custom, streams)
+        negotiator = self._negotiators.get(likeness)
+        if negotiator is None:
+            targets = object_targets(self._brand)
+            types = supported_media_types(self._brand, has_cbor=self._has_cbor)
+            protobuf = (self._brand.protobuf_media_type,)
+            negotiator = self._negotiators[likeness] = Negotiator(
+                [each for each in targets if resource.has_table or each.kind != "Table"],
+                # A stream is not in YAML: its documents cannot follow each other.
+                [each for each in types if not (streams and each == YAML)],
+                without_tables=protobuf,
+                only_metadata=() if resource.has_protobuf else protobuf,
+                is_routed=not resource.is_custom,
+                streams=streams,
+            )
+        return negotiator

@@ -22,7 +22,7 @@ from apiserver.handlers.write_requests import WriteRequests
 from apiserver.meta import table
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
-from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.served_resource import ALL_VERBS, ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, with_revision
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import SchemaCompiler
@@ -112,8 +112,9 @@ def virtual_kinds(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedR
     schema_compiler = SchemaCompiler(token_requests.DEFAULTS)
 
     def virtual_kind(
-        definition: str, group_version: GroupVersion, shown: Columns = table.DEFAULT
+        definition: str, group_version: GroupVersion, shown: Columns | None = None
     ) -> ServedResource:
+        """shown: the columns of its table; None for a kind that is only posted."""
         kind = definition.rpartition(".")[2]
         return ServedResource(
             group_version=group_version,
@@ -121,7 +122,8 @@ def virtual_kinds(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedR
             kind=kind,
             is_namespaced=True,
             schema=partial(schemas.get, definition),
-            columns=shown,
+            verbs=ALL_VERBS if shown else ("create",),
+            columns=shown or table.DEFAULT,
             definition=definition,
             schema_compiler=schema_compiler,
         )

@@ -194,6 +194,11 @@ class ServedResource:
             return False
 
     @cached_property
+    def has_table(self) -> bool:
+        """Kinds that are only posted have none, as reviews: nobody lists them."""
+        return self.verbs != ("create",)
+
+    @cached_property
     def known_fields(self) -> frozenset[str]:
         """The fields that lists and watches can be selected by."""
         always = {"metadata.name", "metadata.namespace"} if self.is_namespaced else {"metadata.name"}

@@ -34,14 +34,17 @@ class InvalidYaml(ValueError):
 
 
 def load(body: bytes) -> tuple[Any, list[str]]:
-    """Decode the only document in a body; also returns a warning for each duplicate key.
+    """Decode the first document in a body; also returns a warning for each duplicate key.
 
-    The last value of a duplicate key counts. `strict_error` makes one error of the warnings.
+    What comes after it is not read, as in Kubernetes. The last value of a duplicate key counts.
+    `strict_error` makes one error of the warnings.
     Raises InvalidYaml.
     """
     reader = _Reader()
     try:
         for event in yaml.parse(body, Loader=_LOADER):
+            if isinstance(event, yaml.DocumentEndEvent):
+                break
             reader.take(event)
     except yaml.MarkedYAMLError as error:
         raise InvalidYaml(f"yaml: {_where(error)}{error.problem}") from None
@@ -89,7 +92,6 @@ class _Reader:
         self._open: list[_OpenCollection] = []
         self._anchors: dict[str, tuple[Any, int]] = {}  # each with the number of values in it
         self._values = 0
-        self._documents = 0
 
     def take(self, event: Any) -> None:
         """Raises InvalidYaml."""
@@ -114,10 +116,6 @@ class _Reader:
                 value, count = self._anchors[event.anchor]
                 self._count(event, count)
                 self._put(_copy(value), event)
-            case yaml.DocumentStartEvent():
-                self._documents += 1
-                if self._documents > 1:
-                    _fail(event, "expected a single document")
 
     def _count(self, event: Any, values: int = 1) -> None:
         self._values += values

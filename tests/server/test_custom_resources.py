@@ -10,6 +10,9 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.wire.protobuf import MessageDecoder, open_envelope
+from apiserver.wire.protobuf.wire_format import undelimited
 from tests.support.api import Api
 from tests.support.definitions import (
     DEFINITIONS,
@@ -28,6 +31,7 @@ from tests.support.server_process import ServerProcess
 TABLE: Final = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
 AGGREGATED: Final = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+SCHEMAS: Final = BuiltinSchemas((1, 34))
 SERVED_WITHIN_S: Final = 0.1
 
 
@@ -101,12 +105,55 @@ def test_an_object_may_be_asked_for_in_every_form_but_protobuf(defined: Defined,
     """Row D06."""
     defined.create("a", spec={"a": "x"}).ok()
     path = f"{defined.objects()}/a"
-    assert api.get(path, headers={"Accept": PROTOBUF}).status == 406
+    refused = api.get(path, headers={"Accept": PROTOBUF})
+    assert refused.status == 406
+    assert refused.headers["content-type"] == PROTOBUF
+    assert api.get(path, headers={"Accept": "application/*"}).ok()["spec"] == {"a": "x"}
+    unknown = api.get(path, headers={"Accept": "text/html"})
+    assert unknown.message == (
+        f"only the following media types are accepted: application/json, application/yaml, {PROTOBUF}"
+    )
     assert api.get(path, headers={"Accept": f"{PROTOBUF},application/json"}).ok()["spec"] == {"a": "x"}
     assert b"\nspec:\n  a: x\n" in api.get(path, headers={"Accept": "application/yaml"}).body
     assert api.post(defined.objects(), b"k8s\x00", type=PROTOBUF).status == 415
     strategic = api.patch(path, {"spec": {}}, type="application/strategic-merge-patch+json")
     assert strategic.status == 415
+
+
+def metadata_alone(raw: bytes) -> dict[str, Any]:
+    """The metadata in a PartialObjectMetadata."""
+    return MessageDecoder(SCHEMAS.get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"))(undelimited(raw))
+
+
+@pytest.mark.parametrize("version_", ["v1", "v1beta1"])
+def test_metadata_of_custom_resources_is_served_in_protobuf(
+    defined: Defined, api: Api, version_: str
+) -> None:
+    """Rows D12, D14: what garbage collectors and metadata informers ask for."""
+    made = defined.create("a", spec={"a": "x"}).ok()["metadata"]
+    as_kind = f"g=meta.k8s.io;v={version_}"
+    one = {"Accept": f"{PROTOBUF};as=PartialObjectMetadata;{as_kind}"}
+    many = {"Accept": f"{PROTOBUF};as=PartialObjectMetadataList;{as_kind}"}
+
+    got = api.get(f"{defined.objects()}/a", headers=one)
+    assert (got.status, got.headers["content-type"]) == (200, PROTOBUF)
+    envelope = open_envelope(got.body)
+    assert (envelope.api_version, envelope.kind) == (f"meta.k8s.io/{version_}", "PartialObjectMetadata")
+    assert metadata_alone(envelope.raw) == made
+
+    listed = open_envelope(api.get(defined.objects(), headers=many).body)
+    assert (listed.api_version, listed.kind) == (f"meta.k8s.io/{version_}", "PartialObjectMetadataList")
+    assert made["uid"].encode() in listed.raw
+
+    events = api.get(f"{defined.objects()}?watch=1&timeoutSeconds=1", headers=one)
+    assert events.headers["content-type"] == f"{PROTOBUF};stream=watch"
+    event = open_envelope(events.body[events.body.index(b"k8s\x00") :])
+    assert (event.kind, metadata_alone(event.raw)) == ("PartialObjectMetadata", made)
+
+    created = api.post(defined.objects(), defined.body("b"), headers=one)
+    assert (created.status, open_envelope(created.body).kind) == (201, "PartialObjectMetadata")
+    table = {"Accept": f"{PROTOBUF};as=Table;{as_kind}"}
+    assert api.get(defined.objects(), headers=table).status == 406
 
 
 # Source: apiextensions-apiserver, defaultDeprecationWarning.

@@ -188,6 +188,21 @@ def test_a_body_in_yaml(api: Api, namespace: str) -> None:
     assert api.get(path).status == 200
 
 
+def test_the_first_document_of_a_body_in_yaml_counts(api: Api, namespace: str) -> None:
+    """Row D02: whatever comes after it, for each verb that has a body."""
+    path = CONFIGMAPS.format(namespace)
+    rest = b"\n---\napiVersion: v1\nkind: Secret\n---\n["
+    made = api.post(path, b"metadata: {name: a}\ndata: {k: v}" + rest, type=YAML).ok()
+    assert made["data"] == {"k": "v"}
+    assert api.put(f"{path}/a", b"metadata: {name: a}\ndata: {k: w}" + rest, type=YAML).ok()["data"] == {
+        "k": "w"
+    }
+    applied = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}" + rest
+    assert api.patch(f"{path}/b?fieldManager=m", applied, type="application/apply-patch+yaml").status == 201
+    api.delete(f"{path}/a", b"kind: DeleteOptions\ndryRun: [All]" + rest, type=YAML).ok()
+    assert api.get(f"{path}/a").status == 200
+
+
 BAD_BODIES: Final = {
     "no YAML": (YAML, b"a: [", "yaml: line 1: did not find expected node content (613a205b)"),
     "aliases that multiply": (
@@ -196,7 +211,6 @@ BAD_BODIES: Final = {
         + b"".join(b"%c: &%c [%b]\n" % (n + 1, n + 1, b",".join([b"*%c" % n] * 10)) for n in range(97, 110)),
         "values",
     ),
-    "two documents": (YAML, b"a: 1\n---\nb: 2\n", "expected a single document"),
     "a number for a text": (YAML, b"metadata: {name: a}\ndata: {k: 5}\n", "json: cannot unmarshal number"),
     "no protobuf": (PROTOBUF, b"{}", "expected prefix [107 56 115 0] ({})"),
     "a list": (YAML, b"- 1\n", "cannot unmarshal array"),
@@ -221,6 +235,34 @@ def test_unsupported_media_types(api: Api, namespace: str, method: str) -> None:
         assert answer.message.endswith(
             "application/json, application/yaml, application/vnd.kubernetes.protobuf"
         )
+
+
+MALFORMED_TYPES: Final = {
+    "a parameter without a value": "application/json; charset",
+    "a value without an end": 'application/json; charset="utf-8',
+    "two values of a parameter": "application/json; charset=utf-8; charset=ascii",
+    "no type": "; charset=utf-8",
+    "two types": "application/json, application/yaml",
+}
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("media_type", MALFORMED_TYPES.values(), ids=MALFORMED_TYPES)
+def test_malformed_media_types(api: Api, namespace: str, media_type: str, method: str) -> None:
+    """Row D19: what cannot be parsed is no type that is served."""
+    made = make(api, namespace)
+    path = CONFIGMAPS.format(namespace) + ("" if method == "POST" else "/a")
+    answer = api.send(method, path, b"{}", type=media_type)
+    assert (answer.status, answer.reason) == (415, "UnsupportedMediaType")
+    assert api.get(f"{CONFIGMAPS.format(namespace)}/a").ok() == made
+
+
+def test_parameters_of_a_media_type_say_nothing(api: Api, namespace: str) -> None:
+    """Row D19."""
+    body = b'{"metadata": {"name": "a"}}'
+    for media_type in ('application/json; charset="utf-8";', "Application/YAML;x=y;X=y"):
+        answer = api.post(f"{CONFIGMAPS.format(namespace)}?dryRun=All", body, type=media_type)
+        assert answer.status == 201
 
 
 TWICE: Final = b"metadata: {name: a}\ndata:\n  k: v\n  k: w\nzz: 1\n"

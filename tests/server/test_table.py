@@ -225,6 +225,48 @@ def test_unacceptable_forms(api: Api, configmaps: str, below: str, headers: dict
     assert api.get(f"{configmaps}/a").status == 200
 
 
+POSTED: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "a review of access": (
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}},
+    ),
+    "a review of rules": (
+        "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+        {"spec": {"namespace": "default"}},
+    ),
+    "a review of oneself": ("/apis/authentication.k8s.io/v1/selfsubjectreviews", {}),
+    "a review of a token": ("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "t"}}),
+    "a token": ("/api/v1/namespaces/{}/serviceaccounts/default/token", {"spec": {}}),
+    "a binding": (
+        "/api/v1/namespaces/{}/pods/p/binding",
+        {"metadata": {"name": "p"}, "target": {"name": "n"}},
+    ),
+    "a binding of a pod that it names": (
+        "/api/v1/namespaces/{}/bindings",
+        {"metadata": {"name": "p"}, "target": {"name": "n"}},
+    ),
+    "an eviction": ("/api/v1/namespaces/{}/pods/p/eviction", {"metadata": {"name": "p"}}),
+}
+
+
+@pytest.mark.parametrize(("path", "body"), POSTED.values(), ids=POSTED)
+def test_what_is_only_posted_has_no_table(api: Api, namespace: str, path: str, body: dict[str, Any]) -> None:
+    """Row D17: Kubernetes has conformance tests for it. Nothing has been done when it is refused."""
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    before = api.post(f"/api/v1/namespaces/{namespace}/pods", pod).ok()
+    answer = api.post(path.format(namespace), body, headers=form("Table"))
+    assert (answer.status, answer.reason) == (406, "NotAcceptable")
+    assert answer.message.startswith("only the following media types are accepted: application/json")
+    assert api.get(f"/api/v1/namespaces/{namespace}/pods/p").ok() == before
+
+
+def test_a_review_has_metadata(api: Api) -> None:
+    """Row D12: with nothing in it but what the server sets."""
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    answer = api.post(path, {"spec": {"token": "t"}}, headers=PARTIAL)
+    assert answer.json == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}}
+
+
 CHOICES: Final = {
     "kubectl's": ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "Table"),
     "an old version first": (

@@ -102,6 +102,8 @@ REFUSED: Final = {
     "a form of another version": "application/json;as=Table;g=meta.example.com;v=v2",
     "a form of another brand": "application/json;as=Table;g=meta.k8s.io;v=v1",
     "a form without group and version": "application/json;as=Table",
+    "a group and a version without a form": "application/json;g=meta.example.com;v=v1",
+    "a version without a form": "application/json;v=v1",
     "forms have case": "application/json;as=table;g=meta.example.com;v=v1",
     "a word": "json",
     "half a type": "application/",
@@ -143,6 +145,29 @@ def test_a_type_without_tables() -> None:
     assert negotiator.form_for(f"{PROTOBUF};{AS_TABLE}, application/json") == FULL
     with pytest.raises(NotAcceptable, match="only the following"):
         negotiator.form_for(f"{PROTOBUF};{AS_TABLE}")
+
+
+def test_a_type_for_metadata_alone() -> None:
+    """Rows D06, D14: custom resources have no messages in protobuf, but their metadata has."""
+    negotiator = Negotiator(object_targets(BRAND), (JSON, PROTOBUF), only_metadata=(PROTOBUF,))
+    assert negotiator.form_for(f"{PROTOBUF};{AS_PARTIAL}") == Form(PROTOBUF, "PartialObjectMetadata")
+    assert negotiator.form_for(f"{PROTOBUF}, application/json;q=0.5") == FULL
+    with pytest.raises(NotAcceptable, match="only the following"):
+        negotiator.form_for(PROTOBUF)
+
+
+ROUTES: Final = {"application/*": FULL, "*/*": FULL, "text/*": None, "text/plain": None}
+
+
+@pytest.mark.parametrize(("accept", "form"), ROUTES.items(), ids=ROUTES)
+def test_without_a_router_ranges_of_types_are_understood(accept: str, form: Form | None) -> None:
+    """Custom resources are served beside Kubernetes' router, and have no error of it."""
+    negotiator = Negotiator(object_targets(BRAND), (JSON, YAML), is_routed=False)
+    if form is not None:
+        assert negotiator.form_for(accept) == form
+        return
+    with pytest.raises(NotAcceptable, match="only the following media types are accepted: "):
+        negotiator.form_for(accept)
 
 
 def test_watch_streams() -> None:

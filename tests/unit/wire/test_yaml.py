@@ -94,6 +94,9 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
         {"base": {"p": 1, "q": 2}, "use": {"q": 3, "p": 1}},
     ),
     "of several the first": ("{<<: [{p: 1}, {p: 2, q: 3}]}", {"p": 1, "q": 3}),
+    "the first of several": ("a: 1\n---\nb: 2\n---\n[", {"a": 1}),
+    "the first of several is empty": ("---\n---\nb: 2", None),
+    "an anchor of the second does not count": ("a: &x 1\n---\nb: *y", {"a": 1}),
     "a quoted `<<` is a key like any other": ('{"<<": {p: 1}, q: 2}', {"<<": {"p": 1}, "q": 2}),
 }
 
@@ -136,7 +139,6 @@ BAD: Final = {
     "a list without an end": ("a: [", "did not find expected node content"),
     "a tab": ("\ta: 1", "cannot start any token"),
     "two values": ("a: b: c", "mapping values are not allowed"),
-    "two documents": ("a: 1\n---\nb: 2", "expected a single document"),
     "a number that is none": ("a: .nan", "unsupported value: .nan"),
     "a number without an end": ("a: -.inf", "unsupported value: -.inf"),
     "a type of Python's": ("a: !!python/object/apply:os.system [x]", "cannot decode tag:yaml.org"),
