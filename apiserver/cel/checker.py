@@ -59,7 +59,7 @@ _LOGICAL: Final = frozenset({"_&&_", "_||_"})
 class CheckOptions:
     """How strictly an expression is checked.
 
-    mixed: literals of lists and maps may mix types, and are then dyn.
+    mixed: literals of lists and maps may mix types everywhere, and not only in the arguments of `format`.
 
     lenient: nothing is an error before evaluation, as if nothing was checked.
     quoted_fields: fields may be selected as "a.`b-c`".
@@ -354,20 +354,11 @@ class _Checker:
 
     # ---- literals
 
-    def _joined(self, node: Node, before: Type | None, type_: Type) -> Type:
+    def _joined(self, before: Type | None, type_: Type) -> Type:
+        """The type of items of two types. That literals must not mix them is for the validators to say."""
         if before is None or before is type_:
             return type_
-        if self._unifier.assignable(before, type_):
-            return most_general(before, type_)
-        if self._options.mixed or self._options.lenient:
-            return types.DYN
-        substitute = self._unifier.substitute
-        self._report(
-            node,
-            f"expected type '{substitute(before, free=types.DYN)}'"
-            f" but found '{substitute(type_, free=types.DYN)}'",
-        )
-        return types.ERROR
+        return most_general(before, type_) if self._unifier.assignable(before, type_) else types.DYN
 
     def _unwrapped(self, node: Node) -> Type:
         """Returns the type of the value that an optional entry has."""
@@ -385,7 +376,7 @@ class _Checker:
             item = self.check(item)
             items.append(item)
             type_ = self._unwrapped(item) if index in node.optional else item.type
-            element = self._joined(item, element, type_)
+            element = self._joined(element, type_)
         node.items = tuple(items)
         if not self._in_format:
             self._candidates.literals.append(node)
@@ -397,10 +388,10 @@ class _Checker:
         for entry in node.entries:
             assert not isinstance(entry.key, str)
             entry.key = key = self.check(entry.key)
-            key_type = self._joined(key, key_type, key.type)
+            key_type = self._joined(key_type, key.type)
             entry.value = value = self.check(entry.value)
             type_ = self._unwrapped(value) if entry.is_optional else value.type
-            value_type = self._joined(value, value_type, type_)
+            value_type = self._joined(value_type, type_)
         if not self._in_format:
             self._candidates.literals.append(node)
         if key_type is None or value_type is None:

@@ -1,6 +1,13 @@
-"""Quantities: numbers with a suffix, as `500m`, `1.5Gi` or `12e6`, and their canonical form.
+"""Quantities: numbers with a suffix, as `500m`, `1.5Gi` or `12e6`, and their canonical form. Rows R15-R17.
 
-Source: k8s.io/apimachinery, pkg/api/resource/quantity.go. Rows R15-R17.
+As in Kubernetes, decimal quantities have no largest value; those with a binary suffix are capped at 2^63 - 1.
+What is finer than a billionth is rounded away from zero. A text that Kubernetes takes for canonical stays as
+it is, although some numbers then have several (`1.500` and `1500m`).
+
+Kubernetes has no suffix for 10^21 and more, and writes such a number without any: 1000E becomes 1. Here it
+keeps its value, with the largest suffix that there is.
+
+Source: k8s.io/apimachinery, pkg/api/resource: quantity.go, amount.go, suffix.go.
 """
 
 from __future__ import annotations
@@ -13,13 +20,19 @@ from typing import Final
 
 # Every quantity has a shorter text; Kubernetes parses texts of any length.
 LENGTH_MAX: Final = 256
-# A number of LENGTH_MAX characters with a larger exponent is out of the range of quantities.
-EXPONENT_MAX: Final = 10_000
-# Larger numbers become this one; fractions of a billionth are rounded away from zero.
-_LARGEST: Final = Decimal((1 << 63) - 1)
-_SMALLEST: Final = Decimal("1e-9")
-# More digits than the largest number with nine decimal places has.
-_CONTEXT: Final = Context(prec=400)
+# Kubernetes knows no bound, and computes for minutes with 1e999999999.
+EXPONENT_MAX: Final = 1_000
+# Computes exactly with quantities: each has fewer than LENGTH_MAX + EXPONENT_MAX digits, and the product of
+# two, or a sum of very many, has fewer than these. Python writes integers up to this length, too.
+EXACT: Final = Context(prec=4_000)
+
+_INT64_MAX: Final = (1 << 63) - 1
+_BINARY_LARGEST: Final = Decimal(_INT64_MAX)
+_NANO: Final = -9
+# Texts with more digits are not held as integers of 64 bits. A binary suffix stands for about as many digits
+# as three tenths of its exponent.
+_DIGITS_MAX: Final = 18
+_BINARY_DIGITS_MAX: Final = 14
 
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL: Final = {
@@ -28,8 +41,11 @@ _DECIMAL: Final = {
 _DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
-_SYNTAX: Final = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([a-zA-Z]*)([+-]?\d*)", re.ASCII)
-_LOOSE_SYNTAX: Final = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+# Sign, leading zeros, digits, decimal places, suffix. That there are no digits at all is a zero.
+_SYNTAX: Final = re.compile(
+    r"([+-]?)(0*)((?:[1-9][0-9]*)?)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII
+)
+_EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 
 _WRONG_FORMAT: Final = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -45,10 +61,17 @@ class InvalidQuantity(ValueError):
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """A number and its format: `BinarySI`, `DecimalSI` or `DecimalExponent`."""
+    """An exact number and its format: `BinarySI`, `DecimalSI` or `DecimalExponent`.
+
+    scale: Kubernetes holds the value as a 64-bit integer times this power of ten; None if it holds it in
+        arbitrary precision.
+    text: the canonical text, if it was parsed from that.
+    """
 
     value: Decimal
     form: str = "DecimalSI"
+    scale: int | None = None
+    text: str = ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Quantity) and self.value == other.value
@@ -61,51 +84,57 @@ class Quantity:
 
     def __str__(self) -> str:
         """The canonical text: an integer with the largest suffix possible."""
-        value = self.value
-        if not value:
-            return "0"
-        if self.form == "BinarySI" and abs(value) >= 1024:
-            number, exponent = int(value.to_integral_value(rounding=ROUND_UP)), 0
-            while exponent < 60 and number % 1024 == 0:
-                number, exponent = number // 1024, exponent + 10
-            return f"{number}{_BINARY_SUFFIXES.get(exponent, '')}"
-        sign, digits, raw_exponent = value.normalize(_CONTEXT).as_tuple()
-        assert isinstance(raw_exponent, int)
-        exponent = raw_exponent // 3 * 3
-        number = int("".join(map(str, digits))) * 10 ** (raw_exponent - exponent)
-        if self.form != "DecimalExponent" and exponent > 18:
-            number, exponent = number * 10 ** (exponent - 18), 18
-        if self.form == "DecimalExponent":
-            suffix = f"e{exponent}" if exponent else ""
-        else:
-            suffix = _DECIMAL_SUFFIXES[exponent]
-        return f"{'-' if sign else ''}{number}{suffix}"
+        return self.text or _canonical(self.value, self.form)
 
-    def rounded_up(self, unit: Decimal = Decimal(1)) -> int:
-        """The quantity in a unit, rounded up. The unit `m` is Decimal("0.001")."""
-        return int((self.value / unit).to_integral_value(rounding=ROUND_CEILING))
+    def __add__(self, other: Quantity) -> Quantity:
+        """The sum, in the form of what is not zero."""
+        value, form = EXACT.add(self.value, other.value), self.form if self.value else other.form
+        if self.scale is None or other.scale is None:
+            return Quantity(value, form)
+        if not other.value:
+            return Quantity(value, form, self.scale)
+        scale = min(self.scale, other.scale) if self.value else other.scale
+        is_held = all(_fits_int64(each, scale) for each in (self.value, other.value, value))
+        return Quantity(value, form, scale if is_held else None)
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        return self + Quantity(EXACT.minus(other.value), other.form, other.scale)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.value == self.value.to_integral_value()
+
+    def rounded_up(self) -> int:
+        return int(self.value.to_integral_value(rounding=ROUND_CEILING))
+
+    def with_scale(self, scale: int) -> Quantity:
+        """The quantity with no digits below this power of ten, rounded away from zero. It is never finer."""
+        if self.scale is not None and self.scale >= scale:
+            return self
+        return Quantity(_rounded(self.value, scale), self.form, None if self.scale is None else scale)
 
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity:
-    """Parse a quantity. Values out of range are clamped, as in Kubernetes. Raises InvalidQuantity."""
-    match = _SYNTAX.fullmatch(text) if len(text) <= LENGTH_MAX else None
+    """Parse a quantity. Raises InvalidQuantity."""
+    match = _SYNTAX.fullmatch(text) if 0 < len(text) <= LENGTH_MAX else None
     if match is None:
-        raise InvalidQuantity(_WRONG_NUMBER if _looks_like_quantity(text) else _WRONG_FORMAT)
-    sign, digits, letters, exponent_digits = match.groups()
-    number = Decimal(f"{sign}{digits}")
-    if letters in ("e", "E") and exponent_digits not in ("", "+", "-"):
-        exponent = int(exponent_digits)
-        if abs(exponent) > EXPONENT_MAX:
-            raise InvalidQuantity(_WRONG_SUFFIX)
-        return _clamped(number.scaleb(exponent, _CONTEXT), "DecimalExponent")
-    if exponent_digits:
-        raise InvalidQuantity(_WRONG_SUFFIX if _looks_like_quantity(text) else _WRONG_FORMAT)
-    if letters in _DECIMAL:
-        return _clamped(number.scaleb(_DECIMAL[letters], _CONTEXT), "DecimalSI")
-    if letters in _BINARY:
-        return _clamped(_CONTEXT.multiply(number, Decimal(1 << _BINARY[letters])), "BinarySI")
-    raise InvalidQuantity(_WRONG_SUFFIX if _looks_like_quantity(text) else _WRONG_FORMAT)
+        raise InvalidQuantity(_WRONG_FORMAT)
+    sign, zeros, whole, places, suffix = match.groups(default="")
+    if suffix in _DECIMAL:
+        exponent, form = _DECIMAL[suffix], "DecimalSI"
+    elif suffix in _BINARY:
+        return _parse_binary(text, sign, whole, places, _BINARY[suffix])
+    else:
+        exponent, form = _exponent(suffix), "DecimalExponent"
+    digits, scale = (whole or "0") + places, exponent - len(places)
+    value = Decimal(f"{sign}{digits}E{scale}")
+    if len(digits) <= _DIGITS_MAX and scale >= _NANO:
+        is_canonical = scale % 3 == 0 and digits[0] != "0" and not digits.endswith("000")
+        return Quantity(value, form, scale, text if is_canonical else "")
+    if not (zeros or whole or places):
+        raise InvalidQuantity(_WRONG_NUMBER)
+    return Quantity(_rounded(value, _NANO), form)
 
 
 @lru_cache(maxsize=4096)
@@ -114,17 +143,55 @@ def canonical_quantity(text: str) -> str:
     return str(parse_quantity(text))
 
 
-def _looks_like_quantity(text: str) -> bool:
-    """Does a text match the regular expression in the messages?"""
-    return len(text) <= LENGTH_MAX and _LOOSE_SYNTAX.fullmatch(text) is not None
+def _parse_binary(text: str, sign: str, whole: str, places: str, exponent: int) -> Quantity:
+    digits = whole or "0"
+    if not places and len(digits) + exponent * 3 // 10 <= _BINARY_DIGITS_MAX:
+        number = int(digits)
+        return Quantity(Decimal(f"{sign}{number << exponent}"), "BinarySI", 0, text if number % 8 else "")
+    value = EXACT.multiply(Decimal(f"{sign}{digits}.{places}"), Decimal(1 << exponent))
+    value = _rounded(value, _NANO)
+    if abs(value) > _BINARY_LARGEST:
+        value = _BINARY_LARGEST.copy_sign(value)
+    return Quantity(value, "DecimalSI" if 0 < abs(value) < 1 else "BinarySI")
 
 
-def _clamped(value: Decimal, form: str) -> Quantity:
-    if abs(value) > _LARGEST:
-        value = _LARGEST.copy_sign(value)
-    if value.as_tuple().exponent < -9:  # type: ignore[operator]  # it is a str only for NaN
-        steps = (abs(value) / _SMALLEST).to_integral_value(rounding=ROUND_CEILING, context=_CONTEXT)
-        value = (steps * _SMALLEST).copy_sign(value)
-    if form == "BinarySI" and abs(value) < 1:
-        form = "DecimalSI"
-    return Quantity(value, form)
+def _exponent(suffix: str) -> int:
+    match = _EXPONENT.fullmatch(suffix)
+    if match is None or abs(exponent := int(match[1])) > EXPONENT_MAX:
+        raise InvalidQuantity(_WRONG_SUFFIX)
+    return exponent
+
+
+def _rounded(value: Decimal, scale: int) -> Decimal:
+    """A number without the digits below a power of ten, rounded away from zero."""
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int)
+    if exponent >= scale:
+        return value
+    return value.quantize(Decimal((0, (1,), scale)), rounding=ROUND_UP, context=EXACT)
+
+
+def _fits_int64(value: Decimal, scale: int) -> bool:
+    """Whether a value is a 64-bit integer times that power of ten."""
+    number = value.scaleb(-scale, EXACT)
+    return number == number.to_integral_value() and -_INT64_MAX - 1 <= number <= _INT64_MAX
+
+
+def _canonical(value: Decimal, form: str) -> str:
+    if not value:
+        return "0"
+    if form == "BinarySI" and abs(value) >= 1024 and value == value.to_integral_value():
+        number, exponent = int(value), 0
+        while exponent < 60 and number % 1024 == 0:
+            number, exponent = number // 1024, exponent + 10
+        return f"{number}{_BINARY_SUFFIXES.get(exponent, '')}"
+    sign, digits, raw_exponent = value.normalize(EXACT).as_tuple()
+    assert isinstance(raw_exponent, int)
+    exponent = raw_exponent // 3 * 3
+    if form != "DecimalExponent":
+        exponent = min(exponent, 18)
+        suffix = _DECIMAL_SUFFIXES[exponent]
+    else:
+        suffix = f"e{exponent}" if exponent else ""
+    zeros = "0" * (raw_exponent - exponent)
+    return f"{'-' if sign else ''}{''.join(map(str, digits))}{zeros}{suffix}"

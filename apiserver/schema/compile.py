@@ -513,7 +513,7 @@ def _quantity(schema: Schema) -> _Walk:
                 raise _Mismatch(value, schema)
             value = f"{value}"
         try:
-            return canonical_quantity(value)
+            return canonical_quantity(value.strip(" "))  # as in Go
         except InvalidQuantity as error:
             raise _Malformed(str(error)) from None
 

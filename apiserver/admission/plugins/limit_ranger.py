@@ -6,7 +6,6 @@ Source: kubernetes, plugin/pkg/admission/limitranger.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
@@ -14,7 +13,7 @@ from apiserver.admission.plugins.default_storage_class import CLAIMS
 from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers
 from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_pod
-from apiserver.meta.quantity import Quantity
+from apiserver.meta.quantity import EXACT, Quantity
 from apiserver.vocabulary import Document, GroupResource
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
@@ -152,6 +151,6 @@ def _ratio(kind: str, name: str, most: Quantity, needs: Needs) -> str | None:
         return f"{text} no request is specified or request is 0"
     if limit is None or not limit.value:
         return f"{text} no limit is specified or limit is 0"
-    if limit.value > request.value * most.value:
-        return f"{text} provided ratio is {(limit.value / request.value).quantize(Decimal('0.000001'))}"
+    if limit.value > EXACT.multiply(request.value, most.value):
+        return f"{text} provided ratio is {limit.value / request.value:.6f}"
     return None

@@ -6,7 +6,6 @@ Source: pkg/apis/core/v1/defaults.go, and pkg/apis/core/validation, ValidateLimi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from apiserver.catalogue.pod_specs.resource_requirements import (
 )
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required
 from apiserver.meta import names
+from apiserver.meta.quantity import EXACT
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import quantity_of
@@ -147,7 +147,7 @@ def _validate_ratio(path: str, of: Mapping[str, Any]) -> Errors:
         errors.append(invalid(path, shown, f"ratio {shown} is less than 1"))
     if of["min"] is not None and of["max"] is not None:
         low, high = quantity_of(of["min"]).value, quantity_of(of["max"]).value
-        limit = high / low if low else Decimal("Infinity")
-        if ratio > limit:
-            errors.append(invalid(path, shown, f"ratio {shown} is greater than max/min = {limit:.6f}"))
+        if low and EXACT.multiply(ratio, low) > high:
+            text = f"ratio {shown} is greater than max/min = {high / low:.6f}"
+            errors.append(invalid(path, shown, text))
     return errors

@@ -8,7 +8,6 @@ here they end with the sentence.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -334,7 +333,7 @@ def warn_volume(new: Document, old: Document | None) -> list[str]:
 
 
 def warn_fraction(path: str, value: Any) -> list[str]:
-    if quantity_of(value).value % Decimal(1) == 0:
+    if quantity_of(value).is_whole:
         return []
     return [f'{path}: fractional byte value "{value}" is invalid, must be an integer']
 

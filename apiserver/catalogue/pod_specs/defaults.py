@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import ROUND_UP, Decimal
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE
 from apiserver.catalogue.pod_specs import resource_requirements
-from apiserver.meta.quantity import Quantity, parse_quantity
+from apiserver.meta.quantity import parse_quantity
 from apiserver.schema.compile import Default
 from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document
@@ -59,10 +58,8 @@ def _container(container: Document) -> None:
 def _round_up(quantities: Document) -> None:
     """Rounds amounts of resources up to thousandths."""
     for name, text in quantities.items():
-        if text[-1] in "nu" or "e-" in text:
-            quantity = parse_quantity(text)
-            rounded = quantity.value.quantize(Decimal("0.001"), rounding=ROUND_UP)
-            quantities[name] = str(Quantity(rounded, quantity.form))
+        if text[-1] in "nu" or "." in text or "-" in text:
+            quantities[name] = str(parse_quantity(text).with_scale(-3))
 
 
 def _resources(resources: Document) -> None:

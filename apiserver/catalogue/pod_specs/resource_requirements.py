@@ -121,13 +121,9 @@ def validate_amount(path: str, name: str, value: Any) -> Errors:
     errors = []
     if quantity.value < 0:
         errors.append(invalid(path, value, "must be greater than or equal to 0"))
-    if is_integer_resource(name) and _fraction(quantity):
+    if is_integer_resource(name) and not quantity.is_whole:
         errors.append(invalid(path, value, "must be an integer"))
     return errors
-
-
-def _fraction(quantity: Quantity) -> bool:
-    return quantity.value != quantity.value.to_integral_value()
 
 
 def _huge_pages_amount(path: str, name: str, value: Any) -> Errors:
@@ -135,7 +131,7 @@ def _huge_pages_amount(path: str, name: str, value: Any) -> Errors:
         size = parse_quantity(name.removeprefix(_HUGE_PAGES))
     except InvalidQuantity:
         size = Quantity(Decimal(0))
-    if size.value > 0 and not _fraction(size) and quantity_of(value).rounded_up() % size.rounded_up() == 0:
+    if size.value > 0 and size.is_whole and quantity_of(value).rounded_up() % size.rounded_up() == 0:
         return []
     return [invalid(path, value, f"{value} is not positive integer multiple of {name}")]
 
@@ -294,4 +290,4 @@ def _add(total: dict[str, Quantity], container: Document, field: str) -> None:
 
 
 def _sum(one: Quantity, other: Quantity | None) -> Quantity:
-    return one if other is None else Quantity(one.value + other.value, other.form)
+    return one if other is None else other + one

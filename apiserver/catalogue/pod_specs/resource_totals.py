@@ -18,9 +18,7 @@ def sum_of(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[s
     total = dict(one)
     for name, added in other.items():
         there = total.get(name)
-        total[name] = (
-            Quantity(there.value + added.value, there.form if there.value else added.form) if there else added
-        )
+        total[name] = there + added if there else added
     return total
 
 

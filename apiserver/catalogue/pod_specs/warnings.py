@@ -176,8 +176,7 @@ def _fractions(path: str, owner: Document, *fields: str) -> list[str]:
 # Cached, like the amounts in `resource_requirements`.
 @lru_cache(maxsize=names.CACHED_MAX)
 def _is_whole(value: str) -> bool:
-    number = quantity_of(value).value
-    return number == number.to_integral_value()
+    return quantity_of(value).is_whole
 
 
 def _profiles(path: str, annotations: Mapping[str, str], spec: Document) -> Iterator[str]:

@@ -201,6 +201,10 @@ def test_formatting_takes_a_list_of_several_types() -> None:
 # cel-go ext/formatting.go, stringFormatValidator.
 FORMATS: Final = {
     "'%d %b %o %x %s %%'.format([1, 2, 3, 4, 5])": None,
+    "'%s-%d'.format(['a', 1])": None,
+    "'%s'.format([[1, 'a', {'b': 1, 'c': []}]])": None,
+    "'%s'.format([['a', 1].map(x, x)])": None,
+    "'%s%d'.format(['a', 1]) == [1, 'b'][1]": "32: expected type 'int' but found 'string'",
     "'%s %f %e %x %X'.format(['a', 'NaN', 'NaN', 'b', self.s])": None,
     "'%.3f %.1e %s'.format([1.0, 1.0, 1.0])": None,
     "'%b %s'.format([true, false])": None,

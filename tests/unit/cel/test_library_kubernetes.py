@@ -33,7 +33,21 @@ TRUE = {
     "about as a double": "quantity('0.5').asApproximateFloat() == 0.5",
     "exponents": "isQuantity('1e3') && quantity('1E3').asInteger() == 1000",
     "no quantity": "!isQuantity('1.3.3') && !isQuantity('200K') && !isQuantity('')",
+    "the sign of an argument": "sign(quantity('-1Gi')) == -1 && sign(quantity('1n')) == 1",
     "the largest": "quantity('9223372036854775807').add(1).isGreaterThan(quantity('9223372036854775807'))",
+    "larger than 64 bits": "quantity('9E').isLessThan(quantity('9999999999999999999999999999999999999G'))",
+    "larger ones differ": "quantity('10E') != quantity('11E')",
+    "sums of larger ones": "quantity('1e30') == quantity('1e27').add(quantity('999e27'))",
+    "no digit is lost": (
+        "quantity('9999999999999999999999999999999999999').add(quantity('1'))"
+        ".compareTo(quantity('9999999999999999999999999999999999999').add(quantity('2'))) == -1"
+    ),
+    "a large one is no integer": "!quantity('9999999999999999999999999999999999999G').isInteger()",
+    "2^63 is none": "!quantity('9223372036854775807').add(1).isInteger()",
+    "binary ones are capped": "quantity('8Ei') == quantity('9Ei')",
+    "no digits are zero": "quantity('Mi') == quantity('0')",
+    "the double of a large one": "quantity('1e200').asApproximateFloat() == 1e200",
+    "infinite as a double": "quantity('-1e400').asApproximateFloat() == -1.0 / 0.0",
     # ip.go, cidr.go
     "IPv6 is written short": "string(ip('2001:DB8:0:0::68')) == '2001:db8::68'",
     "only that is canonical": "ip.isCanonical('2001:db8::68') && !ip.isCanonical('2001:DB8::68')",
@@ -109,6 +123,8 @@ FAILURES = {
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     ),
     "quantity('1.5').asInteger()": "cannot convert value to integer",
+    "quantity('9999999999999999999999999999999999999G').asInteger()": "cannot convert value to integer",
+    "quantity('1e999999999')": "unable to parse quantity's suffix",
     "ip('x')": _ADDRESS.format('"x"') + "unable to parse IP",
     "ip('1.2.3')": _ADDRESS.format('"1.2.3"') + "IPv4 address too short",
     "ip('1.2.3.4.5')": _ADDRESS.format('"1.2.3.4.5"') + "IPv4 address too long",

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from decimal import Decimal
+from fractions import Fraction
 from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.meta.quantity import LENGTH_MAX, InvalidQuantity, canonical_quantity, parse_quantity
+from apiserver.meta.quantity import (
+    EXPONENT_MAX,
+    LENGTH_MAX,
+    InvalidQuantity,
+    canonical_quantity,
+    parse_quantity,
+)
 
 CANONICAL: Final = {
     # text -> as it is written; the first two are recorded
@@ -20,9 +26,13 @@ CANONICAL: Final = {
     "0": "0",
     "-0": "0",
     "0Ki": "0",
-    "+5": "5",
-    "5.": "5",
+    "0e400": "0",
     ".5": "500m",
+    "0.5": "500m",
+    "0.500": "500m",
+    "1.5": "1500m",
+    "1.50": "1500m",
+    "1.000": "1",
     "1000": "1k",
     "1500m": "1500m",
     "2000m": "2",
@@ -31,22 +41,65 @@ CANONICAL: Final = {
     "1025Ki": "1025Ki",
     "1000Ki": "1000Ki",
     "0.5Ki": "512",
-    "1.3Ki": "1332",
+    "1.5Ki": "1536",
     "0.001Ki": "1024m",
     "-0.5Gi": "-512Mi",
     "1e3": "1e3",
-    "12E6": "12e6",
+    "10e2": "1e3",
     "10e-1": "1",
+    "1e1": "10",
     "1E": "1E",
     "129e6": "129e6",
     "1n": "1n",
+    "3.001n": "4n",
     "0.1n": "1n",
     "-0.1n": "-1n",
     "1e-12": "1e-9",
+    "1e-1000": "1e-9",
+    "0.00000012345": "124n",
+    "0.000000000001Ki": "2n",
+    # a binary suffix is given up when it would lose what is finer than one
+    "1.3Ki": "1331200m",
+    "100.035Ki": "102435840m",
+    "0.025Ti": "27487790694400m",
+    # taken for canonical
+    "+5": "+5",
+    "00012": "00012",
+    "5.": "5.",
+    "1.500": "1.500",
+    "-12.345": "-12.345",
+    "1.500001": "1.500001",
+    "12E6": "12E6",
+    "1E-3": "1E-3",
+    "+1Ki": "+1Ki",
+    # Kubernetes reads no digits as zero
+    ".": "0",
+    "+": "0",
+    "-.": "0",
+    "Ki": "0",
+    "E3": "0",
+    # only what has a binary suffix is capped
     "9223372036854775807": "9223372036854775807",
-    "9999999999999999999999": "9223372036854775807",
-    "-100E": "-9223372036854775807",
-    "00012": "12",
+    "9223372036854775808": "9223372036854775808",
+    "9999999999999999999999": "9999999999999999999999",
+    "9999999999999999999999999999999999999G": "9999999999999999999999999999999999999G",
+    "-9223372036854775809": "-9223372036854775809",
+    "10E": "10E",
+    "12E": "12E",
+    "-100E": "-100E",
+    "1e30": "1e30",
+    "12345678901234567890123e-3": "12345678901234567890123e-3",
+    "123456789012345678901234567890.123456789": "123456789012345678901234567890123456789n",
+    "3Ei": "3Ei",
+    "7.5Ei": "7680Pi",
+    "8Ei": "9223372036854775807",
+    "9Ei": "9223372036854775807",
+    "-8Ei": "-9223372036854775807",
+    "9223372036854775807Ki": "9223372036854775807",
+    # Kubernetes writes 1, 1 and 1234567890123, as it has no larger suffix
+    "1000E": "1000E",
+    "1000000000000000000000": "1000E",
+    "1234567890123000000000000000000000": "1234567890123000E",
 }
 
 
@@ -60,7 +113,19 @@ NO_QUANTITIES: Final = {
     "": "must match the regular expression",
     "abc": "must match the regular expression",
     "1 Gi": "must match the regular expression",
-    "Ki": "must match the regular expression",
+    "Kix": "must match the regular expression",
+    "1e3k": "must match the regular expression",
+    "1.1.M": "must match the regular expression",
+    "1+1.0M": "must match the regular expression",
+    "0.1mi": "unable to parse quantity's suffix",
+    "0.1am": "must match the regular expression",
+    ".5i": "unable to parse quantity's suffix",
+    "-3.01e-": "unable to parse quantity's suffix",
+    "1+5": "unable to parse quantity's suffix",
+    "1k5": "unable to parse quantity's suffix",
+    "1ee5": "unable to parse quantity's suffix",
+    " 1": "must match the regular expression",
+    "1 ": "must match the regular expression",
     "\N{FULLWIDTH DIGIT ONE}": "must match the regular expression",
     "1\n": "must match the regular expression",
     "NaN": "must match the regular expression",
@@ -71,7 +136,13 @@ NO_QUANTITIES: Final = {
     "1Kii": "unable to parse quantity's suffix",
     "1K": "unable to parse quantity's suffix",
     "1e99999": "unable to parse quantity's suffix",
-    "1.2.3": "unable to parse numeric part of quantity",
+    "1e1001": "unable to parse quantity's suffix",
+    "1e-1001": "unable to parse quantity's suffix",
+    "1e999999999": "unable to parse quantity's suffix",
+    "1e99999999999999999999": "unable to parse quantity's suffix",
+    "e-10": "unable to parse numeric part of quantity",
+    ".e-10": "unable to parse numeric part of quantity",
+    "1.2.3": "must match the regular expression",
     "9" * (LENGTH_MAX + 1): "must match the regular expression",
 }
 
@@ -87,14 +158,87 @@ def test_quantities_compare_by_value() -> None:
     assert parse_quantity("999m") < parse_quantity("1") <= parse_quantity("1e0")
     assert hash(parse_quantity("1Ki")) == hash(parse_quantity("1024"))
     assert parse_quantity("1001m").rounded_up() == 2
-    assert parse_quantity("1.5").rounded_up(Decimal("0.001")) == 1500
+    largest = parse_quantity("9223372036854775807")
+    assert largest < parse_quantity("9223372036854775808") < parse_quantity("10E") < parse_quantity("1e999")
+    assert parse_quantity("1e30") != parse_quantity("1000000000000000000000000000001")
+    assert parse_quantity("1e30") == parse_quantity("1000000000000000000000000000000000m")
+    assert parse_quantity("1e400").is_whole
+    assert not parse_quantity("1000000000000000000000000000000.5").is_whole
 
 
+SUMS: Final = {
+    "of equal forms": ("1Gi", "512Mi", "1536Mi"),
+    "the form is that of the first": ("1k", "1Ki", "2024"),
+    "unless that is zero": ("0", "1Ki", "1Ki"),
+    "no digit is lost": (
+        "123456789012345678901234567890",
+        "1n",
+        "123456789012345678901234567890000000001n",
+    ),
+    "beyond 2^63": ("9223372036854775807", "1", "9223372036854775808"),
+    "of binary quantities, too": ("4Ei", "4Ei", "8Ei"),
+    "of the largest and the smallest": ("1e1000", "-1e1000", "0"),
+    "below zero": ("1", "-2500m", "-1500m"),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "total"), SUMS.values(), ids=SUMS)
+def test_sums(one: str, other: str, total: str) -> None:
+    assert str(parse_quantity(one) + parse_quantity(other)) == total
+    there_and_back = parse_quantity(one) + parse_quantity(other) - parse_quantity(other)
+    assert there_and_back == parse_quantity(one)
+
+
+ROUNDED: Final = {
+    # text -> rounded to thousandths
+    "1500u": "2m",
+    "-1500u": "-2m",
+    "1.500": "1.500",
+    "1.500001": "1501m",
+    "1E-3": "1E-3",
+    "1E-6": "1e-3",
+    "1Gi": "1Gi",
+    "0.0001Ki": "103m",
+    "123456789012345678901234567890.0001": "123456789012345678901234567890001m",
+}
+
+
+@pytest.mark.parametrize(("text", "written"), ROUNDED.items(), ids=ROUNDED)
+def test_quantities_are_rounded_away_from_zero(text: str, written: str) -> None:
+    assert str(parse_quantity(text).with_scale(-3)) == written
+
+
+HELD: Final = {
+    # text -> the power of ten of a 64-bit integer, or in arbitrary precision
+    "1": 0,
+    "1.5": -1,
+    "50k": 3,
+    "2Gi": 0,
+    "1.5Gi": None,
+    "999999999999999999": 0,
+    "1000000000000000000": None,
+    "1e300": 300,
+    "1e-10": None,
+    "99999999999Ki": 0,
+    "999999999999Ki": None,
+    "1Ei": None,
+}
+
+
+@pytest.mark.parametrize(("text", "scale"), HELD.items(), ids=HELD)
+def test_how_kubernetes_holds_a_quantity(text: str, scale: int | None) -> None:
+    assert parse_quantity(text).scale == scale
+
+
+_SUFFIXES: Final = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
+_EXPONENTS: Final = st.integers(-EXPONENT_MAX, EXPONENT_MAX).map(lambda exponent: f"e{exponent}")
 _TEXTS: Final = st.builds(
-    lambda sign, number, suffix: f"{sign}{number}{suffix}",
+    lambda sign, zeros, whole, places, suffix: f"{sign}{zeros}{whole}{places}{suffix}",
     st.sampled_from(["", "-", "+"]),
-    st.decimals(min_value=0, max_value=10**12, allow_nan=False, places=6).map(lambda d: f"{d:f}"),
-    st.sampled_from(["", "n", "u", "m", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "E-2"]),
+    st.sampled_from(["", "0", "000"]),
+    st.integers(0, 10**40).map(str),
+    st.just("") | st.text("0123456789", max_size=25).map(lambda places: f".{places}"),
+    st.sampled_from(_SUFFIXES) | _EXPONENTS,
 )
 
 
@@ -102,10 +246,30 @@ _TEXTS: Final = st.builds(
 def test_writing_changes_no_value(text: str) -> None:
     quantity = parse_quantity(text)
     again = parse_quantity(str(quantity))
-    assert str(again) == str(quantity)
-    # What is finer than a text with a binary suffix can say is rounded away from zero.
-    assert abs(again.value) >= abs(quantity.value)
-    assert abs(again.value - quantity.value) < 1
+    assert (again, str(again)) == (quantity, str(quantity))
+
+
+@given(_TEXTS)
+def test_parsing_changes_only_what_is_too_fine_or_capped(text: str) -> None:
+    quantity = parse_quantity(text).value
+    number = text.rstrip("niumkKMGTPE")
+    suffix = text[len(number) :]
+    factor = 2 ** (10 * " KMGTPE".index(suffix[0])) if "i" in suffix else 1
+    decimal = dict(zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)).get(suffix, 0)
+    exact = Fraction(number) * factor * Fraction(10) ** decimal
+    if factor > 1 and abs(exact) > 2**63 - 1:
+        assert abs(quantity) == 2**63 - 1
+        return
+    assert 0 <= abs(Fraction(quantity)) - abs(exact) < Fraction(1, 10**9)
+    assert not quantity or (quantity > 0) == (exact > 0)
+
+
+@given(_TEXTS, _TEXTS)
+def test_sums_and_comparisons_are_exact(one: str, other: str) -> None:
+    a, b = parse_quantity(one), parse_quantity(other)
+    x, y = Fraction(a.value), Fraction(b.value)
+    assert (Fraction((a + b).value), Fraction((a - b).value)) == (x + y, x - y)
+    assert (a < b, a == b, a > b) == (x < y, x == y, x > y)
 
 
 @given(st.text(alphabet="0123456789+-.eEinumkKMGTP", max_size=20))

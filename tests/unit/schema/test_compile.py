@@ -355,6 +355,11 @@ NORMAL: Final[dict[str, tuple[CompiledSchema, dict[str, Any], dict[str, Any]]]] 
         container(resources={"limits": {"cpu": "0.50", "memory": "1024Mi"}}),
         container(resources={"limits": {"cpu": "500m", "memory": "1Gi"}}),
     ),
+    "a quantity keeps its value and a text that is canonical": (
+        POD,
+        container(resources={"limits": {"cpu": "9223372036854775808", "memory": " 12E6 "}}),
+        container(resources={"limits": {"cpu": "9223372036854775808", "memory": "12E6"}}),
+    ),
     "a null quantity is none": (
         POD,
         container(resources={"limits": {"cpu": None}}),

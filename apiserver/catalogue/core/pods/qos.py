@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
+from apiserver.meta.quantity import EXACT
 from apiserver.validation.checks import quantity_of
 from apiserver.vocabulary import Document
 
@@ -35,7 +36,7 @@ def qos_class(spec: Document) -> str:
             for name in _RESOURCES:
                 asked = amounts.get(name)
                 if asked is not None and (amount := quantity_of(asked).value) > 0:
-                    total[name] = total.get(name, _ZERO) + amount
+                    total[name] = EXACT.add(total.get(name, _ZERO), amount)
                 elif field == "limits":
                     is_guaranteed = False
         if not is_guaranteed and (totals["requests"] or totals["limits"]):

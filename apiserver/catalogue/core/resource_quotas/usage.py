@@ -333,7 +333,7 @@ def usage_after_write(
         raise QuotaViolation(f"status unknown for quota: {name}, resources: {','.join(sorted(limited))}")
     before = evaluator.usage(old, now) if old is not None else {}
     added = {
-        each: Quantity(value.value - before[each].value, value.form) if each in before else value
+        each: value - before[each] if each in before else value
         for each, value in evaluator.usage(new, now).items()
         if each in hard
     }

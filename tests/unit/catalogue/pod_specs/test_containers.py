@@ -306,6 +306,10 @@ NEEDS: Final = {
         {"containers": [asking("1")], "initContainers": [asking("1", restartPolicy="Always"), asking("3")]},
         "4",
     ),
+    "the sum has all digits": (
+        {"containers": [asking("123456789012345678901234567890"), asking("1m")]},
+        "123456789012345678901234567890001m",
+    ),
     "sidecars that come later do not": (
         {"containers": [asking("1")], "initContainers": [asking("3"), asking("1", restartPolicy="Always")]},
         "3",

@@ -71,6 +71,16 @@ CONTAINERS: Final[dict[str, tuple[Document, str, Any]]] = {
         "resources",
         {"requests": {"cpu": "2m"}},
     ),
+    "whatever its text is like": (
+        {"resources": {"requests": {"cpu": "1.500001", "memory": "1E-6", "x.y/z": "1.500"}}},
+        "resources",
+        {"requests": {"cpu": "1501m", "memory": "1e-3", "x.y/z": "1.500"}},
+    ),
+    "nor is a large amount": (
+        {"resources": {"requests": {"cpu": "123456789012345678901234567890.0001"}}},
+        "resources",
+        {"requests": {"cpu": "123456789012345678901234567890001m"}},
+    ),
     "probes": (
         {"livenessProbe": {"httpGet": {"port": 80}}},
         "livenessProbe",
