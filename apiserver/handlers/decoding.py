@@ -117,12 +117,12 @@ def _require_kind(document: Any, resource: ServedResource) -> Document:
             f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
             f"converting ({version}.{kind}) to ({_package(resource)}.{resource.kind}): unknown conversion"
         )
-    if isinstance(api_version, str) and api_version and api_version != resource.api_version:
-        raise BadRequest(
-            f"the API version in the data ({api_version}) does not match the expected API version "
-            f"({resource.api_version})"
-        )
-    return document
+    if not isinstance(api_version, str) or api_version in ("", resource.api_version, *resource.also_accepts):
+        return document
+    raise BadRequest(
+        f"the API version in the data ({api_version}) does not match the expected API version "
+        f"({resource.api_version})"
+    )
 
 
 def _package(resource: ServedResource) -> str:

@@ -112,7 +112,10 @@ def virtual_kinds(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedR
     schema_compiler = SchemaCompiler(token_requests.DEFAULTS)
 
     def virtual_kind(
-        definition: str, group_version: GroupVersion, shown: Columns | None = None
+        definition: str,
+        group_version: GroupVersion,
+        shown: Columns | None = None,
+        also_accepts: tuple[str, ...] = (),
     ) -> ServedResource:
         """shown: the columns of its table; None for a kind that is only posted."""
         kind = definition.rpartition(".")[2]
@@ -124,6 +127,7 @@ def virtual_kinds(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedR
             schema=partial(schemas.get, definition),
             verbs=ALL_VERBS if shown else ("create",),
             columns=shown or table.DEFAULT,
+            also_accepts=also_accepts,
             definition=definition,
             schema_compiler=schema_compiler,
         )
@@ -131,7 +135,8 @@ def virtual_kinds(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedR
     types = (
         virtual_kind(subresources.SCALE, subresources.AUTOSCALING_V1, _SCALE_COLUMNS),
         virtual_kind(subresources.BINDING, subresources.CORE_V1),
-        virtual_kind(subresources.EVICTION, subresources.POLICY_V1),
+        # Clients of before 1.22 evict in the beta version, which is served for nothing else any more.
+        virtual_kind(subresources.EVICTION, subresources.POLICY_V1, also_accepts=("policy/v1beta1",)),
         virtual_kind(subresources.TOKEN_REQUEST, GroupVersion(brand.group("authentication"), "v1")),
     )
     return {each.definition: each for each in types}

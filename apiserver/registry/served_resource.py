@@ -85,6 +85,7 @@ class ServedResource:
     storage_version: the version in which its objects are kept.
     version_codec: between what is stored and what clients see; None where that is the same. Strategy and
         selectable fields are about documents of its hub version, schema and columns about the client's.
+    also_accepts: other versions in which bodies may come; their fields are the same.
     is_custom: a CustomResourceDefinition defines it.
     schema: gets the schema; called when it is first needed.
     schema_compiler: compiles its schema, together with those of others that share definitions.
@@ -111,6 +112,7 @@ class ServedResource:
     selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
     storage_version: str = ""
     version_codec: VersionCodec | None = None
+    also_accepts: tuple[str, ...] = ()
     is_custom: bool = False
     definition: str = ""  # the schema's name in OpenAPI
     deprecation: Deprecation | None = None

@@ -284,6 +284,17 @@ def test_an_eviction_says_why_the_pod_goes(api: Api, running: str) -> None:
     assert (target["status"], target["reason"]) == ("True", "EvictionByEvictionAPI")
 
 
+@pytest.mark.parametrize(
+    ("api_version", "status"), [("policy/v1", 201), ("policy/v1beta1", 201), ("policy/v2", 400), ("v1", 400)]
+)
+def test_evictions_may_come_in_the_beta_version(
+    api: Api, running: str, api_version: str, status: int
+) -> None:
+    """As `kubectl drain` of before 1.22 sends them."""
+    body = {"apiVersion": api_version, "kind": "Eviction", **eviction("p", dryRun=["All"])}
+    assert api.post(f"{running}/eviction", body).status == status
+
+
 def test_a_pending_pod_is_evicted_at_once(api: Api, namespace: str, pods: str) -> None:
     """Whatever its budget says: nothing is disrupted."""
     api.post(pods, pod("p")).ok()
