@@ -1,11 +1,12 @@
-"""Makes the files that replicas of a server have to share. Run it again at any time: it keeps valid files.
+"""Makes the files that replicas of a server share. Run it again at any time: it keeps valid files.
 
     DIRECTORY/authority/   the authority's key, and admin.kubeconfig; for administrators
     DIRECTORY/serving/     ca.crt, tls.crt, tls.key, sa.key, tokens.csv; for the servers
     DIRECTORY/scrape/      ca.crt, token; for Prometheus
 
-Without it each replica would make an authority of its own: a client of one would not trust the others, nor
-they the client.
+Replicas on one etcd share keys without it, too: generated ones, which lie in etcd. With it the keys of the
+authority and of service accounts stay outside, the certificate has the names that clients use, and Prometheus
+has a token. All replicas have to get these files, or none: they do not start beside others with other keys.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ EVERYBODY: Final = 0o644
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Makes the files that replicas of a server have to share.")
+    parser = argparse.ArgumentParser(description="Makes the files that replicas of a server share.")
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--url", required=True, help="the URL at which administrators reach the server")
     parser.add_argument(

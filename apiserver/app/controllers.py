@@ -18,6 +18,7 @@ from apiserver.controllers.namespaces import NamespaceController
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
 from apiserver.serving import pki
+from apiserver.serving.listening import trusted_ca
 
 
 def build_controllers(
@@ -34,7 +35,7 @@ def build_controllers(
     if runs(name := "serviceaccount-controller"):
         yield name, default_objects("serviceaccount", default_service_account())
     if runs(name := "root-ca-certificate-publisher-controller"):
-        root_ca = root_ca_config_map(certificates.ca_cert.read_text())
+        root_ca = root_ca_config_map(trusted_ca(core.config, certificates).decode())
         yield name, default_objects("root_ca_cert_publisher", root_ca)
     if runs(name := "resourcequota-controller"):
         yield name, ResourceQuotaController(registry, served, core.brand)

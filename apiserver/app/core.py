@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,24 +15,31 @@ from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.schema.builtin import BuiltinSchemas
+from storage.interface import Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
     """The collaborators that most parts of a server share.
 
-    loop_clock: the event loop's clock, in seconds. clock: seconds since 1970.
+    clock: seconds since 1970.
     """
 
     config: Config
+    store: Storage
     registry: Registry
     served: ServedTable
     schemas: BuiltinSchemas
     meta_encoders: MetaV1Encoders
     offload: Offload
     request_metrics: RequestMetrics
-    loop_clock: Callable[[], float]
+    loop: asyncio.AbstractEventLoop
     clock: Callable[[], float] = time.time
+
+    @property
+    def loop_clock(self) -> Callable[[], float]:
+        """The event loop's clock, in seconds."""
+        return self.loop.time
 
     @property
     def brand(self) -> Brand:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Collection
@@ -11,7 +12,7 @@ from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from apiserver import EMULATED_VERSION
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -22,6 +23,8 @@ from apiserver.app.core import Core
 from apiserver.app.handlers import build_handlers
 from apiserver.app.http_server import build_http_server, build_routes
 from apiserver.app.stores import open_store, watch_cache
+from apiserver.app.waiting_room import waiting_room
+from apiserver.authn.service_account import key_id
 from apiserver.catalogue.builtins import builtin_resources
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.rbac.roles import GROUP as RBAC_GROUP
@@ -30,6 +33,7 @@ from apiserver.cli.config import Config
 from apiserver.controllers.bootstrap import BootstrapHook, bootstrap_hooks
 from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
+from apiserver.controllers.replicas import Replica, Replicas, ReplicasDisagree
 from apiserver.custom_resources.conversion_webhooks import ConversionWebhook, WebhookClient
 from apiserver.custom_resources.definition_controller import DefinitionController
 from apiserver.custom_resources.resources import CustomResourceFactory
@@ -49,15 +53,23 @@ from apiserver.registry.served_resource import ResourceTable, ServedResource, Se
 from apiserver.registry.store import Registry
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving import pki
+from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
 from apiserver.serving.listening import (
     BACKLOG,
+    CannotStart,
+    Sockets,
+    advertised_address,
+    bind,
     kubeconfig_path,
     listen_error,
+    local_identity,
     make_certificates,
     tls_context,
+    trusted_ca,
     url,
     write_kubeconfig,
 )
+from apiserver.serving.service_account_tokens import ServiceAccountTokens
 from apiserver.workers.worker import SupervisorClient
 from storage.auto_compaction import AutoCompactor
 from storage.interface import Storage
@@ -66,6 +78,8 @@ _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 # For custom resources that are not stored as they are shown.
 CONVERTED_BYTES_MAX: Final = 32 * 1024 * 1024
 READY_POLL_S: Final = 0.01
+# How long to wait for the store before probes are answered without it.
+PATIENCE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +88,15 @@ class _Parts:
 
     hooks: the post-start hooks that must be done before the server is ready, and what each runs.
     rbac_informer: keeps the policy of the RBAC authorizer up to date, if there is one.
+    replicas: the other servers on the store, if it can have others.
     definitions_synced: marks the hook of definitions as done; called when all stored ones are served.
     """
 
     core: Core
-    store: Storage
     health: Health
     hooks: list[tuple[PostStartHook, BootstrapHook | RbacBootstrapHook]]
     rbac_informer: RbacPolicyInformer | None
+    replicas: Replicas | None
     definitions: DefinitionController
     definitions_synced: Callable[[], None]
     lifecycle: NamespaceLifecycle
@@ -98,6 +113,7 @@ class App:
     def __init__(self, config: Config, worker: SupervisorClient | None = None) -> None:
         self._config = config
         self._worker = worker
+        self._sockets: Sockets = ()
         self._listeners: list[asyncio.Server] = []
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -116,25 +132,37 @@ class App:
     async def run(self, on_ready: Callable[[str, Path], None]) -> None:
         """Serve until stopped. on_ready: called once with URL and kubeconfig when /readyz passes.
 
-        A worker finds the kubeconfig written.
-
         Raises CannotStart.
         """
         config = self._config
-        certificates = await asyncio.to_thread(make_certificates, config)
         async with AsyncExitStack() as stack:
             stack.callback(self._offload.close)
             store = await open_store(config)
             stack.push_async_callback(store.close)
+            stack.callback(self._close_listeners)
+            self._bind()
+            core = self._core(ObservedStorage(store, self._storage_metrics))
+            health = Health(
+                storage=core.store.check_health,
+                cache=cache_check(core.registry.cache),
+                live_grace_s=config.livez_grace_period_s,
+                clock=self._loop.time,
+            )
+            identity = await self._cluster_identity(core, health) if config.etcd_servers else None
+            if self._stopping.is_set():
+                return
+            certificates = await asyncio.to_thread(make_certificates, config, identity)
             webhooks = WebhookClient(self._offload)
             stack.push_async_callback(webhooks.close)
-            parts = self._build(ObservedStorage(store, self._storage_metrics), webhooks, certificates)
+            parts = self._build(core, health, webhooks, certificates)
+            if parts.replicas is not None:
+                stack.push_async_callback(parts.replicas.leave)
+                if not await self._join(parts.replicas):
+                    return
             context = tls_context(config, certificates)
-            stack.callback(self._close_listeners)
-            if self._worker is None or not self._worker.listens_when_ready:
+            if not self._listens_when_ready:
                 await self._listen(parts.http_server, context)
-            if self._worker is None:
-                write_kubeconfig(config, self.port, certificates)
+            write_kubeconfig(config, self.port, certificates)
             async with asyncio.TaskGroup() as tasks:
                 running = self._start(tasks, parts, certificates)
                 announcing = self._announce(parts, on_ready, context)
@@ -144,18 +172,72 @@ class App:
                 for task in running:
                     task.cancel()
 
+    # ---- before it can serve
+
+    def _bind(self) -> None:
+        """Raises CannotStart."""
+        if self._worker is None:
+            self._sockets = bind(self._config, self._config.secure_port, reuse_port=False)
+        else:
+            self._sockets = self._worker.sockets
+        self.port = self._sockets[0].getsockname()[1]
+
+    @property
+    def _listens_when_ready(self) -> bool:
+        return self._worker is not None and self._worker.listens_when_ready
+
+    async def _cluster_identity(self, core: Core, health: Health) -> pki.ClusterIdentity | None:
+        """Returns what the store has. While it does not answer, probes are answered, as they are later.
+
+        None if the server is stopped before. Raises CannotStart.
+        """
+        config = self._config
+        fetching = asyncio.create_task(
+            fetch_identity(core.store, config.etcd_prefix, partial(local_identity, config))
+        )
+        try:
+            await self._done_or_stopped(fetching, PATIENCE_S)
+            if not (fetching.done() or self._stopping.is_set() or self._listens_when_ready):
+                certificates = await asyncio.to_thread(make_certificates, config, None)
+                write_kubeconfig(config, self.port, certificates)
+                async with waiting_room(core, health, self._sockets, tls_context(config, certificates)):
+                    await self._done_or_stopped(fetching)
+            await self._done_or_stopped(fetching)
+            return fetching.result() if fetching.done() else None
+        except UnusableStoredIdentity as error:
+            raise CannotStart(str(error)) from None
+        finally:
+            fetching.cancel()
+
+    async def _join(self, replicas: Replicas) -> bool:
+        """Join the other servers on the store. Returns False if the server is stopped before.
+
+        Raises CannotStart.
+        """
+        joining = asyncio.create_task(replicas.join())
+        try:
+            await self._done_or_stopped(joining)
+            if joining.done():
+                joining.result()
+            return joining.done()
+        except ReplicasDisagree as error:
+            raise CannotStart(str(error)) from None
+        finally:
+            joining.cancel()
+
+    async def _done_or_stopped(self, task: asyncio.Task[Any], timeout_s: float | None = None) -> None:
+        """Wait for a task, but only until the server is stopped."""
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((task, stopping), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+
     # ---- building
 
-    def _build(self, store: Storage, webhooks: WebhookClient, certificates: pki.Pki) -> _Parts:
+    def _build(self, core: Core, health: Health, webhooks: WebhookClient, certificates: pki.Pki) -> _Parts:
         """Raises CannotStart."""
-        core = self._core(store)
         config, brand, registry, cache = self._config, core.brand, core.registry, core.registry.cache
-        health = Health(
-            storage=store.check_health,
-            cache=cache_check(cache),
-            live_grace_s=config.livez_grace_period_s,
-            clock=self._loop.time,
-        )
         definitions_hook = health.add_post_start_hook("crd-informer-synced")
         table = core.served.current
         bootstrap: list[BootstrapHook | RbacBootstrapHook] = [
@@ -171,15 +253,19 @@ class App:
         namespaces = table.find("", "v1", "namespaces")
         assert namespaces is not None
         lifecycle = NamespaceLifecycle(registry, namespaces)
+        replicas = None
+        if config.etcd_servers:
+            own = self._replica(access.accounts, certificates)
+            replicas = Replicas(core.store, config.etcd_prefix, own)
         handlers = build_handlers(core, access, lifecycle, self._streams)
         deadlines = Deadlines(config.request_timeout_s, self._loop)
         routes = build_routes(core, handlers, health, self._exposition(registry))
         return _Parts(
             core=core,
-            store=store,
             health=health,
             hooks=hooks,
             rbac_informer=rbac_informer,
+            replicas=replicas,
             definitions=DefinitionController(
                 registry,
                 table,
@@ -196,6 +282,21 @@ class App:
             lifecycle=lifecycle,
             deadlines=deadlines,
             http_server=build_http_server(core, access, routes, deadlines),
+        )
+
+    def _replica(self, accounts: ServiceAccountTokens, certificates: pki.Pki) -> Replica:
+        """Returns what other servers on the store have to know of this one."""
+        config = self._config
+        keys = tuple(map(key_id, accounts.keys))
+        return Replica(
+            address=advertised_address(config),
+            port=self.port,
+            issuer=config.service_account_issuer[0],
+            issuers=config.service_account_issuer,
+            signing_key=keys[0],
+            keys=keys,
+            root_ca=hashlib.sha256(trusted_ca(config, certificates)).hexdigest(),
+            has_tls_files=config.tls_cert_file is not None,
         )
 
     def _core(self, store: Storage) -> Core:
@@ -221,13 +322,14 @@ class App:
         )
         return Core(
             config=config,
+            store=store,
             registry=registry,
             served=ServedTable(table),
             schemas=schemas,
             meta_encoders=MetaV1Encoders(schemas.get),
             offload=self._offload,
             request_metrics=self._request_metrics,
-            loop_clock=self._loop.time,
+            loop=self._loop,
         )
 
     def _replace_served(
@@ -276,9 +378,11 @@ class App:
             running.append(tasks.create_task(parts.rbac_informer.run(), name="rbac-policy"))
         if config.etcd_compaction_interval_s:
             compactor = AutoCompactor(
-                parts.store, prefix=config.etcd_prefix, interval_s=config.etcd_compaction_interval_s
+                core.store, prefix=config.etcd_prefix, interval_s=config.etcd_compaction_interval_s
             )
             running.append(tasks.create_task(compactor.run(), name="compaction"))
+        if parts.replicas is not None:
+            running.append(tasks.create_task(parts.replicas.run(), name="replicas"))
         for queue in parts.definitions.queues:
             self._work_queue_metrics.add(queue)
         for name, controller in build_controllers(core, parts.lifecycle, certificates):
@@ -288,22 +392,18 @@ class App:
 
     async def _listen(self, server: Server, context: ssl.SSLContext) -> None:
         """Raises CannotStart."""
-        config, serve = self._config, self._loop.create_server
+        serve = self._loop.create_server
         try:
-            if self._worker is None:
-                self._listeners = [
-                    await serve(server, config.bind_address, config.secure_port, ssl=context, backlog=BACKLOG)
-                ]
-            else:
-                for bound in self._worker.sockets:
-                    self._listeners.append(await serve(server, sock=bound, ssl=context, backlog=BACKLOG))
+            for bound in self._sockets:
+                self._listeners.append(await serve(server, sock=bound, ssl=context, backlog=BACKLOG))
         except OSError as error:
-            raise listen_error(config, error) from None
-        self.port = self._listeners[0].sockets[0].getsockname()[1]
+            raise listen_error(self._config, error) from None
 
     def _close_listeners(self) -> None:
         for listener in self._listeners:
             listener.close()
+        for bound in self._sockets:
+            bound.close()
 
     async def _announce(
         self, parts: _Parts, on_ready: Callable[[str, Path], None], context: ssl.SSLContext

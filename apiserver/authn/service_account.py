@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import jwt
+from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
@@ -38,6 +40,10 @@ KNOWN_TOKENS_MAX: Final = 4096
 TOKEN_LENGTH_MAX: Final = 16 * 1024
 USER_PREFIX: Final = "system:serviceaccount:"
 GROUP: Final = "system:serviceaccounts"
+_PUBLIC_BLOCK: Final = re.compile(
+    rb"-----BEGIN (PUBLIC KEY|CERTIFICATE)-----.*?-----END \1-----",
+    re.DOTALL,
+)
 _CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 # The resources of the objects that a token may be bound to, by claim.
 _BOUND: Final = {"pod": "pods", "secret": "secrets", "node": "nodes"}
@@ -93,31 +99,34 @@ def read_private_key(pem: bytes) -> PrivateKey:
         raise UnusableKey(f"no private key: {error}") from None
     if not isinstance(key, PrivateKey):
         raise UnusableKey("the key is neither RSA nor ECDSA")
-    _algorithm(key)
+    algorithm(key)
     return key
 
 
 def read_public_keys(pem: bytes) -> list[PublicKey]:
-    """Returns the keys in a file of public keys, or of one private key. Raises UnusableKey."""
+    """Returns the keys in a file of public keys and certificates, or of a private key. Raises UnusableKey."""
     if b"PRIVATE KEY" in pem:
         return [read_private_key(pem).public_key()]
-    end = b"-----END PUBLIC KEY-----"
     keys: list[PublicKey] = []
-    for block in pem.split(end)[:-1]:
+    for block in _PUBLIC_BLOCK.finditer(pem):
+        key: object
         try:
-            key = serialization.load_pem_public_key(block + end)
+            if block[1] == b"CERTIFICATE":
+                key = x509.load_pem_x509_certificate(block[0]).public_key()
+            else:
+                key = serialization.load_pem_public_key(block[0])
         except (ValueError, UnsupportedAlgorithm) as error:
             raise UnusableKey(f"no public key: {error}") from None
         if not isinstance(key, PublicKey):
             raise UnusableKey("the key is neither RSA nor ECDSA")
-        _algorithm(key)
+        algorithm(key)
         keys.append(key)
     if not keys:
         raise UnusableKey("there is no key in it")
     return keys
 
 
-def _algorithm(key: PrivateKey | PublicKey) -> str:
+def algorithm(key: PrivateKey | PublicKey) -> str:
     if isinstance(key, RSAPrivateKey | RSAPublicKey):
         return "RS256"
     name = key.curve.name
@@ -126,7 +135,7 @@ def _algorithm(key: PrivateKey | PublicKey) -> str:
     return _CURVES[name]
 
 
-def _key_id(key: PublicKey) -> str:
+def key_id(key: PublicKey) -> str:
     """Returns the claim `kid`: a digest of the key, so that every server computes the same."""
     encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return base64.urlsafe_b64encode(hashlib.sha256(encoded).digest()).rstrip(b"=").decode()
@@ -140,8 +149,8 @@ class TokenIssuer:
 
     def __init__(self, key: PrivateKey, *, issuer: str, claim: str) -> None:
         self._key, self._issuer, self._claim = key, issuer, claim
-        self._algorithm = _algorithm(key)
-        self._headers = {"kid": _key_id(key.public_key())}
+        self._algorithm = algorithm(key)
+        self._headers = {"kid": key_id(key.public_key())}
 
     def issue(self, claims: Claims, *, now: int) -> str:
         namespace, account = claims.namespace, claims.account
@@ -189,7 +198,7 @@ class ServiceAccountAuthenticator:
     """Authenticates service accounts by their tokens. clock: seconds since 1970."""
 
     def __init__(self, accepted: AcceptedTokens, get: ObjectGetter, clock: Callable[[], float]) -> None:
-        self._keys = {_key_id(key): (key, _algorithm(key)) for key in accepted.keys}
+        self._keys = {key_id(key): (key, algorithm(key)) for key in accepted.keys}
         self._issuers, self._audiences = frozenset(accepted.issuers), tuple(accepted.audiences)
         self._claim, self._extra_prefix = accepted.claim, accepted.extra_prefix
         self._get, self._clock = get, clock
@@ -287,13 +296,13 @@ class ServiceAccountAuthenticator:
 
     def _verified(self, token: str) -> Document | None:
         try:
-            key_id = jwt.get_unverified_header(token).get("kid")
-            candidates = [self._keys[key_id]] if key_id in self._keys else list(self._keys.values())
+            named = jwt.get_unverified_header(token).get("kid")
+            candidates = [self._keys[named]] if named in self._keys else list(self._keys.values())
         except (jwt.InvalidTokenError, RecursionError):
             return None
-        for key, algorithm in candidates:
+        for key, name in candidates:
             try:
-                payload: Document = jwt.decode(token, key, algorithms=[algorithm], options=_SIGNATURE_ONLY)
+                payload: Document = jwt.decode(token, key, algorithms=[name], options=_SIGNATURE_ONLY)
             except jwt.InvalidTokenError:
                 continue
             return payload if payload.get("iss") in self._issuers else None

@@ -32,6 +32,8 @@ class Config:
     data_dir: Path = Path("apiserver-data")
     bind_address: str = "127.0.0.1"
     secure_port: int = 6443
+    # Empty: the bind address, or that of the default route.
+    advertise_address: str = ""
     workers: int = 1
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None

@@ -87,6 +87,13 @@ def workers(text: str) -> int:
     return workers
 
 
+def address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an IP address") from None
+
+
 def port(text: str) -> int:
     port = count(text)
     if port > 65535:

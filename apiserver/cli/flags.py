@@ -66,6 +66,14 @@ def _gate_default(gate: str) -> str:
 
 _SERVING: Final = (
     Flag("--bind-address", "ip", str, "The IP address on which to listen for the --secure-port port."),
+    Flag(
+        "--advertise-address",
+        "ip",
+        flag_values.address,
+        "The IP address on which to advertise the server to members of the cluster, in the endpoints of the "
+        "Service kubernetes. If not provided, it is --bind-address; if that is a loopback address or all "
+        "addresses, it is that of this machine's default route.",
+    ),
     Flag("--secure-port", "int", flag_values.port, "The port on which to serve HTTPS. 0 picks a free port."),
     Flag(
         "--workers",

@@ -23,8 +23,8 @@ acknowledged before the command began is in FILE. FILE contains every Secret, an
 It appears when it is complete, verified and synced to disk, and then replaces an existing file.
 
 The store is found by the server's own flags: the embedded store in --data-dir, or etcd if --etcd-servers is
-given. A snapshot of etcd contains the whole cluster, whatever the prefix, and has the format of etcdctl and
-etcdutl.
+given. A snapshot of etcd contains the whole cluster, whatever the prefix, and the keys that servers share, in
+the format of etcdctl and etcdutl.
 """
 _RESTORE: Final = """
 Creates the embedded store in --data-dir from FILE. There must be no store: stop the server and move the

@@ -10,6 +10,8 @@
     storage_protection         releases claims and volumes once they are not in use
     cluster_role_aggregation   the rules of aggregated ClusterRoles
     rbac_policy                keeps the RBAC authorizer up to date
+    replicas                   the servers that share a store, and whether they have the same keys
+    undone_writes              slows down writes that somebody undoes again and again
     bootstrap, rbac_bootstrap  create what has to be there before the server is ready
 
 What they guarantee: every server on one store runs all of them, without a leader, so each step does no harm

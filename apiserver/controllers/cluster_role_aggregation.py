@@ -17,6 +17,7 @@ from apiserver.authz.rbac.rules import Malformed, PolicyRule, parse_rules
 from apiserver.brand import Brand
 from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requeue
 from apiserver.controllers.informer import Informer, ListWatch
+from apiserver.controllers.undone_writes import UndoneWrites
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource, ServedTable
@@ -74,6 +75,9 @@ class ClusterRoleAggregation:
         # What was read of each role, by name, and at which revision.
         self._known: dict[str, tuple[int, ClusterRole]] = {}
         self.queue: WorkQueue[str] = WorkQueue("ClusterRoleAggregator", BACKOFF)
+        self._undone: UndoneWrites[str] = UndoneWrites(self.queue)
+        # Roles that somebody else writes all the time, and until when they are left alone.
+        self._resting: dict[str, float] = {}
 
     async def run(self) -> None:
         """Aggregate until cancelled."""
@@ -100,18 +104,25 @@ class ClusterRoleAggregation:
         roles = await self._roles(prefix)
         wanted = aggregated(roles)
         rest_s = (time.monotonic() - began) * REST_FACTOR
-        is_complete = True
+        is_complete, now = True, self.queue.now()
+        self._resting = {name: until for name, until in self._resting.items() if until > now}
         for name, rules in wanted.items():
-            if rules == roles[name].rules:
+            if rules == roles[name].rules or name in self._resting:
                 continue
             try:
                 await self._write(resource, name, rules)
+                if cooldown_s := self._undone.cooldown_s(name, rules):
+                    self._resting[name] = now + cooldown_s
             except NotFound:
                 pass  # It is gone.
             except (ApiError, CorruptObject, ValueTooLarge) as error:
                 log.warning("cluster role %s cannot be aggregated yet: %s", name, error)
                 is_complete = False
-        return Cooldown(rest_s) if is_complete else Requeue(cooldown_s=rest_s)
+        if not is_complete:
+            return Requeue(cooldown_s=rest_s)
+        if self._resting:
+            return Requeue(min(self._resting.values()) - now, cooldown_s=rest_s)
+        return Cooldown(rest_s)
 
     async def _roles(self, prefix: str) -> dict[str, ClusterRole]:
         listing = await self._registry.cache.list(prefix_range(prefix), ANY)

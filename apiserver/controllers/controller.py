@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from apiserver.controllers.informer import Informer
+from apiserver.controllers.undone_writes import UndoneWrites
 from apiserver.controllers.work_queue import ShutDown, WorkQueue
 from apiserver.errors import ApiError
 from apiserver.metrics.work_queues import MeasuredQueue
@@ -19,7 +20,7 @@ from storage.errors import StorageError
 
 log = logging.getLogger(__name__)
 
-K = TypeVar("K")
+K = TypeVar("K", bound=Hashable)
 
 
 class Runnable(Protocol):
@@ -47,14 +48,21 @@ class Cooldown(NamedTuple):
     cooldown_s: float
 
 
-Outcome: TypeAlias = Requeue | Cooldown | None
+class Wrote(NamedTuple):
+    """The object was not as it should be, and was written. content: stands for what it should be."""
+
+    content: Hashable
+
+
+Outcome: TypeAlias = Requeue | Cooldown | Wrote | None
 
 
 class Controller(Generic[K]):
     """Brings what the keys stand for to where it should be.
 
     reconcile: brings one key there. It is never called twice at a time for the same key. It returns None if
-        nothing is left to do. What it raises is logged, and the key is retried with back-off.
+        nothing is left to do. What it raises is logged, and the key is retried with back-off. When it has to
+        write what it wrote before, somebody has undone that; `UndoneWrites` says when it may do so again.
     workers: how many keys are reconciled at the same time.
     failure_cooldown_s: for how long a key that has failed is not reconciled, whatever changes: where to
         reconcile is costly, changes that come all the time must not have it fail all the time.
@@ -75,6 +83,7 @@ class Controller(Generic[K]):
         self._workers = workers
         self._informers = informers
         self._failure_cooldown_s = failure_cooldown_s
+        self._undone: UndoneWrites[K] = UndoneWrites(queue)
 
     async def run(self) -> None:
         """Reconcile until cancelled, or until the queue is shut down."""
@@ -113,6 +122,8 @@ class Controller(Generic[K]):
             self._queue.forget(key)
         if isinstance(outcome, Requeue) and outcome.after_s is not None:
             self._queue.add_after(key, outcome.after_s)
+        if isinstance(outcome, Wrote):
+            return self._undone.cooldown_s(key, outcome.content)
         return 0.0 if outcome is None else outcome.cooldown_s
 
     def _retry(self, key: K, error: Exception, *, is_expected: bool) -> None:

@@ -8,11 +8,10 @@ controllers). Without the account no pod can be created that does not name anoth
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.controllers.controller import Controller, Outcome
+from apiserver.controllers.controller import Controller, Outcome, Wrote
 from apiserver.controllers.informer import Informer, ListWatch, Notification
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import AlreadyExists, Forbidden, NotFound
@@ -109,31 +108,37 @@ class NamespaceDefaultObjects:
 
     async def _reconcile(self, namespace: str) -> Outcome:
         try:
-            for each in self._objects:
-                await self._ensure(each, namespace)
+            written = [each.name for each in self._objects if await self._ensure(each, namespace)]
         except (NotFound, Forbidden):
-            pass  # The namespace is gone, or going.
-        return None
+            return None  # The namespace is gone, or going.
+        return Wrote(tuple(written)) if written else None
 
-    async def _ensure(self, default: DefaultObject, namespace: str) -> None:
-        """Create or replace an object. Raises NotFound or Forbidden if the namespace takes no objects."""
+    async def _ensure(self, default: DefaultObject, namespace: str) -> bool:
+        """Create or replace an object, and return whether that was necessary.
+
+        Raises NotFound or Forbidden if the namespace takes no objects.
+        """
         resource = self._resource(default.resource)
         wanted = {**default.document(), "apiVersion": resource.api_version, "kind": resource.kind}
         guard = await self._may_create(resource, namespace, default.name)
         try:
             found = await self._registry.get(resource, namespace, default.name)
         except NotFound:
-            with suppress(AlreadyExists):  # Another server was faster.
+            try:
                 request = WriteRequest(resource=resource, namespace=namespace, name=default.name, guard=guard)
                 await self._registry.create(request, Draft(wanted))
-            return
-        if not default.is_current(found.document()):
+            except AlreadyExists:
+                return False  # Another server was faster.
+            return True
+        if default.is_current(found.document()):
+            return False
 
-            def replaced(current: StoredObject) -> Draft:
-                return Draft({**wanted, "metadata": current.document()["metadata"]})
+        def replaced(current: StoredObject) -> Draft:
+            return Draft({**wanted, "metadata": current.document()["metadata"]})
 
-            request = WriteRequest(resource=resource, namespace=namespace, name=default.name)
-            await self._registry.update(request, replaced)
+        request = WriteRequest(resource=resource, namespace=namespace, name=default.name)
+        await self._registry.update(request, replaced)
+        return True
 
     def _resource(self, name: str) -> ServedResource:
         found = self._served.find("", "v1", name)

@@ -184,6 +184,10 @@ class WorkQueue(Generic[K]):
         self._has_ready.set()
         self._has_room.set()
 
+    def now(self) -> float:
+        """The time in seconds, of the queue's clock."""
+        return self._clock.time()
+
     # ---- metrics
 
     @property

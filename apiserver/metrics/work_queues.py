@@ -24,10 +24,11 @@ def _durations() -> DurationHistogram:
 
 @dataclass(slots=True)
 class QueueCounters:
-    """The counters and durations of one queue."""
+    """The counters and durations of one queue. undone: writes of its controller that others have undone."""
 
     adds: int = 0
     retries: int = 0
+    undone: int = 0
     queue_durations: DurationHistogram = field(default_factory=_durations)
     work_durations: DurationHistogram = field(default_factory=_durations)
 
@@ -74,6 +75,11 @@ class WorkQueueMetrics:
             "For how long the key that takes longest has been processed.",
             labels=_LABELS,
         )
+        undone = CounterMetricFamily(
+            "apiserver_controller_undone_writes",
+            "Writes of a controller that others have undone, so that it had to write the same again.",
+            labels=_LABELS,
+        )
         for queue in self._queues:
             labels = [queue.name]
             depth.add_metric(labels, queue.depth)
@@ -81,7 +87,8 @@ class WorkQueueMetrics:
             retries.add_metric(labels, queue.counters.retries)
             unfinished.add_metric(labels, queue.unfinished_work_s())
             longest.add_metric(labels, queue.longest_running_s())
-        yield from (depth, adds, retries, unfinished, longest)
+            undone.add_metric(labels, queue.counters.undone)
+        yield from (depth, adds, retries, unfinished, longest, undone)
         yield histogram_family(
             "workqueue_queue_duration_seconds",
             "For how long keys were in the queue before they were processed.",

@@ -1,1 +1,9 @@
-"""What a server process needs before it can serve: sockets, certificates, keys, a kubeconfig, a log."""
+"""What a server process needs before it can serve: sockets, certificates, keys, a kubeconfig, a log.
+
+pki                      keys and certificates in the data directory
+cluster_identity         the CA and the service account key of servers that share an etcd: they lie there,
+                         as Secrets do in Kubernetes, so who can read it can act as anybody
+service_account_tokens   the issuer and the authenticator of tokens
+listening                sockets, TLS, addresses, the kubeconfig
+logs, exit_codes         what a process tells about itself
+"""

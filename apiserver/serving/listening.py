@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import os
 import socket
 import ssl
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from apiserver.cli.config import Config
 from apiserver.serving import pki
@@ -17,17 +18,37 @@ from apiserver.serving import pki
 # Connections that wait to be accepted.
 BACKLOG: Final = 1024
 
+# Addresses that belong to nobody (RFC 5737, RFC 3849): the way to them is the default route.
+_DOCUMENTATION_HOSTS: Final = {4: (socket.AF_INET, "192.0.2.1"), 6: (socket.AF_INET6, "2001:db8::1")}
+
+Sockets: TypeAlias = Sequence[socket.socket]
+
 
 class CannotStart(Exception):
     """The server cannot start, for a reason outside of it. The message is one line."""
 
 
-def make_certificates(config: Config) -> pki.Pki:
-    """Create the certificates that are missing. Raises CannotStart."""
+def make_certificates(config: Config, identity: pki.ClusterIdentity | None) -> pki.Pki:
+    """Create the certificates that are missing. identity: the cluster's, if it is not in the data directory.
+
+    Raises CannotStart.
+    """
     try:
-        return pki.ensure(config.data_dir / "pki", [config.bind_address])
+        return pki.ensure(config.data_dir / "pki", [config.bind_address], identity)
     except (OSError, pki.UnusableFile) as error:
-        raise CannotStart(f"cannot make certificates in {config.data_dir}: {error}") from None
+        raise _no_certificates(config, error) from None
+
+
+def local_identity(config: Config) -> pki.ClusterIdentity:
+    """Returns the identity in the data directory, or a new one. Raises CannotStart."""
+    try:
+        return pki.local_identity(config.data_dir / "pki")
+    except (OSError, pki.UnusableFile) as error:
+        raise _no_certificates(config, error) from None
+
+
+def _no_certificates(config: Config, error: Exception) -> CannotStart:
+    return CannotStart(f"cannot make certificates in {config.data_dir}: {error}")
 
 
 def tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
@@ -50,6 +71,37 @@ def tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
     return context
 
 
+def advertised_address(config: Config) -> str:
+    """Returns the address that clients in a cluster are told; empty if this machine has none.
+
+    As in kube-apiserver it is --bind-address, unless that is a loopback address or all of them: then it is
+    the address from which this machine would reach others.
+    """
+    if config.advertise_address:
+        return config.advertise_address
+    try:
+        bound = ipaddress.ip_address(config.bind_address)
+    except ValueError:
+        pass  # a name
+    else:
+        if not (bound.is_loopback or bound.is_unspecified or bound.is_link_local):
+            return str(bound)
+    preferred = config.service_cluster_ip_range[0].version
+    versions = sorted(_DOCUMENTATION_HOSTS, key=lambda version: version != preferred)
+    return next(filter(None, map(_outgoing_address, versions)), "")
+
+
+def _outgoing_address(version: int) -> str:
+    family, target = _DOCUMENTATION_HOSTS[version]
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((target, 9))  # which sends nothing
+            found = ipaddress.ip_address(probe.getsockname()[0])
+    except OSError:
+        return ""
+    return "" if found.is_loopback or found.is_link_local or found.is_unspecified else str(found)
+
+
 def kubeconfig_path(config: Config) -> Path:
     return config.data_dir / "admin.kubeconfig"
 
@@ -57,17 +109,23 @@ def kubeconfig_path(config: Config) -> Path:
 def write_kubeconfig(config: Config, port: int, certificates: pki.Pki) -> None:
     """Raises CannotStart."""
     path = kubeconfig_path(config)
-    trusted = certificates.ca_cert.read_bytes()
-    if config.tls_cert_file is not None:
-        authorities = [trusted, read_optional(config.client_ca_file) or b""]
-        try:
-            trusted = pki.trusted_for(config.tls_cert_file.read_bytes(), authorities)
-        except ValueError as error:
-            raise CannotStart(f"the serving certificate cannot be used: {error}") from None
+    trusted = trusted_ca(config, certificates)
     try:
         pki.write_kubeconfig(path, url(config, port), certificates, trusted=trusted)
     except OSError as error:
         raise CannotStart(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def trusted_ca(config: Config, certificates: pki.Pki) -> bytes:
+    """Returns the certificates, as PEM, by which clients verify this server. Raises CannotStart."""
+    own = certificates.ca_cert.read_bytes()
+    if config.tls_cert_file is None:
+        return own
+    try:
+        authorities = [own, read_optional(config.client_ca_file) or b""]
+        return pki.trusted_for(config.tls_cert_file.read_bytes(), authorities)
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"the serving certificate cannot be used: {error}") from None
 
 
 def url(config: Config, port: int) -> str:
@@ -106,7 +164,7 @@ def bind(config: Config, port: int, *, reuse_port: bool) -> list[socket.socket]:
     return sockets
 
 
-def allow_port_reuse(sockets: Sequence[socket.socket]) -> None:
+def allow_port_reuse(sockets: Sockets) -> None:
     """Let other sockets of the same user share the port of these, which were bound when it was free."""
     for bound in sockets:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -1,9 +1,13 @@
 """Keys and certificates: generated at the first start, and renewed before they expire. In the data directory:
 
-    pki/ca.crt, ca.key              the server's own CA
+    pki/ca.crt, ca.key              the cluster's CA
     pki/apiserver.crt, .key         the serving certificate, unless --tls-cert-file names another
     pki/admin.crt, .key             the client certificate in admin.kubeconfig, of the group system:masters
     pki/sa.key, sa.pub              sign and verify service account tokens
+
+The CA and the service account key are the identity of a cluster, one for all its servers. Servers that share
+an etcd get it from there (`apiserver.serving.cluster_identity`); the files are then copies. Each server makes
+the rest for itself.
 
 Keys are P-256: fast to generate, and supported by all clients. Files are readable by the owner only.
 """
@@ -18,7 +22,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -27,6 +31,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from apiserver.vocabulary import MASTERS
@@ -37,6 +42,7 @@ RENEW_BEFORE: Final = timedelta(days=30)
 # Clients' clocks may be a little behind.
 BACKDATE: Final = timedelta(minutes=5)
 ADMIN_NAME: Final = "kubernetes-admin"
+REPLACED: Final = ".replaced"
 _SERVICE_NAMES: Final = (
     "localhost",
     "kubernetes",
@@ -58,6 +64,42 @@ class Pki:
     service_account_key: Path
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterIdentity:
+    """What all servers of a cluster have in common, as PEM: the CA, its key, and the service account key.
+
+    Raises UnusableIdentity if they cannot be used.
+    """
+
+    ca_cert: bytes
+    ca_key: bytes = field(repr=False)
+    service_account_key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            ca = x509.load_pem_x509_certificate(self.ca_cert)
+            ca_key = serialization.load_pem_private_key(self.ca_key, None)
+            serialization.load_pem_private_key(self.service_account_key, None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            raise UnusableIdentity("it lacks a certificate or a private key") from None
+        if not isinstance(ca_key, ec.EllipticCurvePrivateKey) or ca_key.public_key() != ca.public_key():
+            raise UnusableIdentity("the key is not that of the CA")
+
+    @property
+    def expires_soon(self) -> bool:
+        return _expires_soon(x509.load_pem_x509_certificate(self.ca_cert), datetime.now(UTC))
+
+    def with_new_ca(self) -> ClusterIdentity:
+        """Returns the same with another CA; tokens of service accounts stay valid."""
+        key = _generate_key()
+        ca = _create_ca(key, datetime.now(UTC))
+        return ClusterIdentity(_pem(ca), _private_pem(key), self.service_account_key)
+
+
+class UnusableIdentity(ValueError):
+    """The keys of a cluster cannot be used, for the reason in the message."""
+
+
 class UnusableFile(Exception):
     """A file of the CA cannot be used; generating another CA would lock out all who trust this one."""
 
@@ -66,15 +108,58 @@ class UnusableFile(Exception):
         self.path = path
 
 
-def ensure(directory: Path, addresses: Sequence[str]) -> Pki:
+def ensure(directory: Path, addresses: Sequence[str], identity: ClusterIdentity | None = None) -> Pki:
     """Generate the files that are missing, expire soon, or do not name one of `addresses`.
 
     Certificates that the CA has signed are replaced whenever something is wrong with them. The CA itself is
-    generated only if there is none, or it expires. Raises OSError, UnusableFile.
+    generated only if there is none, or it expires.
+    identity: what the files of the CA and the service account key have to contain. Files with another content
+        get the suffix REPLACED: they may be the only copy of the keys of another cluster.
+    Raises OSError, UnusableFile.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked(directory / ".lock"):
+        if identity is not None:
+            _copy(directory, identity)
         return _ensure(directory, addresses)
+
+
+def local_identity(directory: Path) -> ClusterIdentity:
+    """Returns the identity in the files of a directory, with new keys for those that are missing.
+
+    Nothing is written. Raises OSError, UnusableFile.
+    """
+    ca = _read_ca(directory / "ca.crt")
+    if ca is None or _expires_soon(ca, datetime.now(UTC)):
+        ca_key = _generate_key()
+        ca = _create_ca(ca_key, datetime.now(UTC))
+    else:
+        ca_key = _read_ca_key(directory / "ca.key", ca)
+    try:
+        service_account_key = (directory / "sa.key").read_bytes()
+    except FileNotFoundError:
+        service_account_key = _private_pem(_generate_key())
+    try:
+        return ClusterIdentity(_pem(ca), _private_pem(ca_key), service_account_key)
+    except UnusableIdentity:
+        raise UnusableFile(directory / "sa.key", "is not a private key") from None
+
+
+def _copy(directory: Path, identity: ClusterIdentity) -> None:
+    public_key = serialization.load_pem_private_key(identity.service_account_key, None).public_key()
+    # Keys first: a CA without its key would be an error at the next start.
+    for name, content in (
+        ("ca.key", identity.ca_key),
+        ("ca.crt", identity.ca_cert),
+        ("sa.key", identity.service_account_key),
+        ("sa.pub", _public_pem(public_key)),
+    ):
+        path = directory / name
+        with contextlib.suppress(FileNotFoundError):
+            if path.read_bytes() == content:
+                continue
+            os.replace(path, path.with_name(name + REPLACED))
+        _write(path, content)
 
 
 @contextlib.contextmanager
@@ -115,7 +200,7 @@ def _ensure(directory: Path, addresses: Sequence[str]) -> Pki:
     if not pki.service_account_key.exists():
         key = _generate_key()
         _write(pki.service_account_key, _private_pem(key))
-        _write(directory / "sa.pub", _public_pem(key))
+        _write(directory / "sa.pub", _public_pem(key.public_key()))
     return pki
 
 
@@ -328,10 +413,8 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _public_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+def _public_pem(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

