@@ -15,6 +15,7 @@ from apiserver.catalogue.admissionregistration.match_rules import (
     validate_match_conditions,
     validate_match_resources,
 )
+from apiserver.catalogue.admissionregistration.not_heeded import warn_policies
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_subresource
 from apiserver.catalogue.common.columns import list_length
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
@@ -43,6 +44,7 @@ def builtin_type() -> BuiltinType:
         strategy=Strategy(
             prepare_create=clear_status,
             validate=validate_policy,
+            warn=warn_policies,
             update=UpdateStrategy(prepare=keep_status),
             has_generation=True,
         ),

@@ -17,6 +17,7 @@ from apiserver.catalogue.admissionregistration.match_rules import (
     validate_match_conditions,
     validate_operation_rule,
 )
+from apiserver.catalogue.admissionregistration.not_heeded import warn_webhooks
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.columns import list_length
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
@@ -43,7 +44,7 @@ def builtin_type(resource: str, kind: str) -> BuiltinType:
         is_namespaced=False,
         categories=("api-extensions",),
         defaults=DEFAULTS,
-        strategy=Strategy(validate=validate_webhook_configuration, has_generation=True),
+        strategy=Strategy(validate=validate_webhook_configuration, warn=warn_webhooks, has_generation=True),
         columns=columns(
             Column(
                 "Webhooks", list_length("webhooks"), type="integer", description="How many webhooks it has."

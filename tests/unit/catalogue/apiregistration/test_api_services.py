@@ -59,8 +59,16 @@ def test_what_this_server_serves_is_available_at_once() -> None:
     (condition,) = local["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("Available", "True")
     assert condition["lastTransitionTime"] == CREATED
-    remote = API_SERVICE.create().document
-    assert (remote["status"], remote["spec"]["service"]["port"]) == ({}, 443)
+
+
+def test_what_another_server_serves_is_not_available() -> None:
+    """Requests are not forwarded there, whoever writes what into the status."""
+    foreign = API_SERVICE.create({"status": {"conditions": []}}).document
+    (condition,) = foreign["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("Available", "False")
+    assert condition["reason"] == "AggregationNotSupported"
+    assert "does not forward" in condition["message"]
+    assert (condition["lastTransitionTime"], foreign["spec"]["service"]["port"]) == (CREATED, 443)
 
 
 def test_a_condition_is_true_or_not_or_unknown() -> None:
