@@ -9,6 +9,7 @@ from apiserver.app.core import Core
 from apiserver.endpoints import middleware
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.connection import Server
+from apiserver.endpoints.cors import AllowedOrigins, cors
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.impersonation import impersonate
@@ -42,12 +43,15 @@ def build_routes(
     return Routes(served, handlers, endpoints, delegated.has)
 
 
-def build_http_server(core: Core, access: Access, routes: Routes, deadlines: middleware.Deadlines) -> Server:
+def build_http_server(
+    core: Core, access: Access, routes: Routes, deadlines: middleware.Deadlines, origins: AllowedOrigins
+) -> Server:
     config, authorize = core.config, access.authorizers.chain
     # The middleware that every request passes, outermost first.
     chain = (
         middleware.measure(core.request_metrics),
         middleware.errors_to_status(),
+        *((cors(origins),) if origins else ()),
         middleware.authenticate(access.authentication),
         middleware.limit_in_flight(
             core.request_metrics,

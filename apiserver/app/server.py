@@ -38,6 +38,7 @@ from apiserver.custom_resources.conversion_webhooks import ConversionWebhook, We
 from apiserver.custom_resources.definition_controller import DefinitionController
 from apiserver.custom_resources.resources import CustomResourceFactory
 from apiserver.endpoints.connection import Server
+from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.health import Health, PostStartHook, cache_check
 from apiserver.endpoints.middleware import Deadlines
 from apiserver.endpoints.representation import MetaV1Encoders
@@ -122,7 +123,8 @@ class App:
         self._work_queue_metrics = WorkQueueMetrics()
         self._resource_of = resources_of_keys(config.etcd_prefix)
         self._storage_metrics = StorageMetrics(self._resource_of)
-        self._streams = WatchStreams(self._request_metrics, self._loop.time)
+        self._origins = AllowedOrigins(config.cors_allowed_origins)
+        self._streams = WatchStreams(self._request_metrics, self._loop.time, self._origins)
         self.port = 0
 
     def stop(self) -> None:
@@ -281,7 +283,7 @@ class App:
             definitions_synced=partial(setattr, definitions_hook, "is_done", True),
             lifecycle=lifecycle,
             deadlines=deadlines,
-            http_server=build_http_server(core, access, routes, deadlines),
+            http_server=build_http_server(core, access, routes, deadlines, self._origins),
         )
 
     def _replica(self, accounts: ServiceAccountTokens, certificates: pki.Pki) -> Replica:

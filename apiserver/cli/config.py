@@ -38,6 +38,8 @@ class Config:
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
     client_ca_file: Path | None = None
+    # Regular expressions, in Go's syntax.
+    cors_allowed_origins: tuple[str, ...] = ()
     token_auth_file: Path | None = None
     anonymous_auth: bool = True
     authorization_mode: tuple[str, ...] = (RBAC,)

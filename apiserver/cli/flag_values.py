@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from apiserver.admission import plugin_names
 from apiserver.authz.authorizer_modes import MODES
 from apiserver.golang.durations import parse_duration
+from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.vocabulary import IPNetwork
 
 # As kube-apiserver requires.
@@ -52,6 +53,26 @@ def whole_duration_or_zero_s(text: str) -> int:
 
 def texts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def origin_patterns(text: str) -> tuple[str, ...]:
+    """Parses patterns of origins. One that leaves an end of the host open allows the hosts of strangers.
+
+    As in kube-apiserver it is enough that what pins the ends occurs in the pattern.
+    """
+    patterns = tuple(text.split(",")) if text else ()
+    for pattern in patterns:
+        if not pattern:
+            raise argparse.ArgumentTypeError("a pattern is empty")
+        try:
+            compile_pattern(pattern)
+        except InvalidPattern as error:
+            raise argparse.ArgumentTypeError(f"{pattern!r}: {error.message}") from None
+        if not re.search(r"\^|//", pattern) or not re.search(r"[$:]", pattern):
+            raise argparse.ArgumentTypeError(
+                f"{pattern!r}: regular expression does not pin to start/end of host in the origin header"
+            )
+    return patterns
 
 
 def modes(text: str) -> tuple[str, ...]:

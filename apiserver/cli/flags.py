@@ -103,6 +103,16 @@ _SERVING: Final = (
         "File containing the x509 private key matching --tls-cert-file.",
     ),
     Flag(
+        "--cors-allowed-origins",
+        "strings",
+        flag_values.origin_patterns,
+        "List of allowed origins for CORS, comma separated. An allowed origin is a regular expression, which "
+        "must pin to the start of the host by ^ or // and to its end by $ or :, as in //localhost(:|$) or "
+        "^https://example\\.com$. Pages of these origins may also open WebSockets; those of other origins "
+        "may not.",
+        repeats=True,
+    ),
+    Flag(
         "--max-requests-inflight",
         "int",
         flag_values.count,

@@ -27,7 +27,7 @@ NOT_NEEDED: Final = frozenset(
     authorization-webhook-cache-unauthorized-ttl authorization-webhook-config-file
     authorization-webhook-version cert-dir cloud-config cloud-provider cloud-provider-gce-l7lb-src-cidrs
     cloud-provider-gce-lb-src-cidrs contention-profiling coordinated-leadership-lease-duration
-    coordinated-leadership-renew-deadline coordinated-leadership-retry-period cors-allowed-origins
+    coordinated-leadership-renew-deadline coordinated-leadership-retry-period
     debug-socket-path default-not-ready-toleration-seconds default-unreachable-toleration-seconds
     delete-collection-workers disable-http2-serving disabled-metrics
     egress-selector-config-file emulated-version emulation-forward-compatible

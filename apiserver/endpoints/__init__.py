@@ -8,6 +8,7 @@ On the way in:
     request_info     method, path and query to verb, resource, subresource, namespace and name
     middleware       metrics, errors to Status, authentication, limits, deadlines, authorization
     impersonation    one more middleware: `kubectl --as`
+    cors             one more: which pages in browsers may use the API
     routes           a path to what answers it: fixed paths, or the table of served resources
     bodies           reads a request's body within bounds, and parses it by its media type
 
@@ -18,6 +19,7 @@ On the way out:
     compression      whether a response is compressed
     responses        writes a response, whole or in slices
     watch_stream     writes a watch: events, bookmarks, its end
+    websocket        writes it as messages of a WebSocket, if the client asks for one
 
 What it answers itself: `discovery`, `openapi`, `health`.
 

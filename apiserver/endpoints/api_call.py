@@ -28,6 +28,7 @@ class ApiCall:
     closes_connection: the connection must not be used again after the response.
     has_read_body: the client has been asked for the body, which may be on its way.
     has_timed_out: the time for the request is up, and its task has been cancelled for that.
+    cors_head: the lines of the response's head that tell a browser which pages may see it.
     status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
     """
 
@@ -44,6 +45,7 @@ class ApiCall:
     closes_connection: bool = False
     has_read_body: bool = False
     has_timed_out: bool = False
+    cors_head: bytes = b""
     status_encoder: StatusEncoder | None = None
 
     @property

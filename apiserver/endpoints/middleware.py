@@ -12,12 +12,14 @@ from aiohttp import hdrs
 
 from apiserver.authn import client_cert
 from apiserver.authn.chain import AuthenticationChain, Credentials
-from apiserver.authn.token_file import is_token_misplaced
+from apiserver.authn.token_file import bearer_token, is_token_misplaced
+from apiserver.authn.websocket_protocols import read_protocols
 from apiserver.authz.attributes import Attributes, AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.request_info import selected_name
 from apiserver.endpoints.responses import send_error
+from apiserver.endpoints.websocket import asks_for_websocket
 from apiserver.errors import (
     ApiError,
     BadRequest,
@@ -117,10 +119,14 @@ def authenticate(chain: AuthenticationChain) -> Middleware:
 
     def middleware(handle: Handler) -> Handler:
         async def authenticated(call: ApiCall) -> None:
-            authorization = call.request.headers.get(hdrs.AUTHORIZATION, "")
-            connection = call.connection
+            headers, connection = call.request.headers, call.connection
+            authorization = headers.get(hdrs.AUTHORIZATION, "")
             if "  " in authorization and is_token_misplaced(authorization):
                 call.warnings.append(_EXTRA_SPACE)
+            if hdrs.SEC_WEBSOCKET_PROTOCOL in headers and asks_for_websocket(call.request):
+                token = read_protocols(headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL)).token
+                if token and not bearer_token(authorization):
+                    authorization = f"Bearer {token}"
             call.user = await chain(Credentials(lambda: _certificate_user(connection), authorization))
             await handle(call)
 

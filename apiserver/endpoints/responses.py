@@ -39,6 +39,8 @@ TEXT: Final = "text/plain; charset=utf-8"
 WHOLE_BODY_BYTES_MAX: Final = 256 * 1024
 # How long the loop may be kept by one answer before others get their turn.
 TURN_S: Final = 0.002
+# The one has no body; a length in the other would be that of what the client has.
+_WITHOUT_LENGTH: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 # Nobody between may keep answers, except where headers say something else.
 CACHING: Final = "no-cache, private"
@@ -80,8 +82,8 @@ async def send(
     transport = call.request.transport
     if transport is None:
         raise ConnectionResetError("the client is gone")
-    if status == HTTPStatus.NOT_MODIFIED:
-        transport.write(b"%b\r\n" % head)  # A length would be that of what the client has.
+    if status in _WITHOUT_LENGTH:
+        transport.write(b"%b\r\n" % head)
     elif call.request.method == hdrs.METH_HEAD:
         transport.write(b"%bContent-Length: %d\r\n\r\n" % (head, len(body)))
     else:
@@ -196,11 +198,20 @@ async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSO
     stream.finish()
 
 
+def chunk(data: bytes) -> bytes:
+    """Data in the framing of HTTP/1.1's chunked transfer coding (RFC 9112, 7.1)."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
 class Stream:
     """An answer of unknown length: head first, then data, then `finish`.
 
+    It is also how the events of a watch get to most clients: see `watch_stream.EventTransport`.
+
     To clients that do not know chunks (HTTP/1.0) the end of the connection is the end of the answer.
     """
+
+    frame = staticmethod(chunk)
 
     def __init__(
         self, call: ApiCall, content_type: str, status: int = 200, headers: Mapping[str, str] | None = None
@@ -225,9 +236,9 @@ class Stream:
         """Write some data as one chunk."""
         self._write_raw(chunk(data) if self._is_chunked else data)
 
-    def write_chunks(self, chunks: bytes) -> None:
+    def write_frames(self, frames: bytes) -> None:
         """Write data that has been made into chunks already."""
-        self._write_raw(chunks if self._is_chunked else _without_framing(chunks))
+        self._write_raw(frames if self._is_chunked else _without_framing(frames))
 
     async def drain(self) -> None:
         await self._call.connection.drain()
@@ -241,16 +252,14 @@ class Stream:
         if self._is_chunked:
             self._write_raw(_LAST_CHUNK)
 
+    async def close(self) -> None:
+        self.finish()
+
     def _write_raw(self, data: bytes) -> None:
         transport = self._connection.transport
         if transport is None:
             raise ConnectionResetError("the client is gone")
         transport.write(data)
-
-
-def chunk(data: bytes) -> bytes:
-    """Data in the framing of HTTP/1.1's chunked transfer coding (RFC 9112, 7.1)."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def _without_framing(chunks: bytes) -> bytes:
@@ -314,8 +323,10 @@ def _head(call: ApiCall, status: int, content_type: str, headers: Mapping[str, s
         _date(int(time())),
         call.audit_id.encode("latin-1", "replace"),
     )
+    if call.cors_head:
+        head += call.cors_head
     if call.warnings:
-        head += b"".join(b"Warning: 299 - %b\r\n" % text for text in _warnings(call.warnings))
+        head += b"".join(b"Warning: %b\r\n" % value for value in warning_values(call.warnings))
     if headers:
         lines = (f"{name}: {value}\r\n" for name, value in headers.items() if name != "Cache-Control")
         head += "".join(lines).encode("latin-1", "replace")
@@ -328,7 +339,8 @@ WARNINGS_LENGTH_MAX: Final = 4 * 1024
 WARNING_CUT_LENGTH: Final = 256
 
 
-def _warnings(texts: Sequence[str]) -> Iterable[bytes]:
+def warning_values(texts: Sequence[str]) -> Iterable[bytes]:
+    """Yields the values of the Warning headers of an answer."""
     room = WARNINGS_LENGTH_MAX
     for text in dict.fromkeys(texts):  # each is told once
         told = text if len(text) <= room else text[:WARNING_CUT_LENGTH]
@@ -339,7 +351,7 @@ def _warnings(texts: Sequence[str]) -> Iterable[bytes]:
 
 
 def _warning(text: str) -> bytes:
-    """A warning's text as a quoted string (RFC 7234, 5.5), without what could break the head."""
+    """Returns a warning's text as a quoted string (RFC 7234, 5.5), without what could break the head."""
     cleaned = "".join(c if c.isprintable() else " " for c in text)
     quoted = cleaned.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{quoted}"'.encode()
+    return f'299 - "{quoted}"'.encode()

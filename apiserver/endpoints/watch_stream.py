@@ -1,4 +1,4 @@
-"""Streams watch events as chunks: written as they happen, those of one turn of the event loop together."""
+"""Streams watch events: written as they happen, those of one turn of the event loop together."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import Final
+from typing import Final, Protocol
 from weakref import WeakSet
 
 from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import SLICE_BYTES, Encoder
-from apiserver.endpoints.responses import TURN_S, Stream, chunk
+from apiserver.endpoints.responses import TURN_S, Stream
+from apiserver.endpoints.websocket import asks_for_websocket, open_websocket
 from apiserver.errors import ApiError, InternalError
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
@@ -32,6 +34,38 @@ INITIAL_WRITE_TIMEOUT_S: Final = 60.0
 # About so much is written to one stream in one turn of the event loop; it is checked after each batch.
 FLUSH_BYTES_MAX: Final = 256 * 1024
 BATCH_EVENTS: Final = 16
+
+
+class EventTransport(Protocol):
+    """How events get to a client: in the chunks of a response, or in the messages of a WebSocket.
+
+    Both have a function `frame`, which frames an event for `write_frames`.
+    """
+
+    @property
+    def can_write(self) -> bool:
+        """False while the client has not taken what was written before, or is gone."""
+        ...
+
+    def write(self, event: bytes, /) -> None:
+        """Write one event."""
+        ...
+
+    def write_frames(self, frames: bytes) -> None:
+        """Write events that have been framed."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until the client has read enough. Raises ConnectionResetError."""
+        ...
+
+    def abort(self) -> None:
+        """Drop the connection with all that the client has not taken."""
+        ...
+
+    async def close(self) -> None:
+        """End the stream, when what has been written before is sent."""
+        ...
 
 
 class FlushQueue:
@@ -71,7 +105,7 @@ class FlushQueue:
 class WatchStream:
     """One watch, from its first byte to its last.
 
-    streams: all watches that are open, whose metrics, clock and flush queue it shares.
+    streams: all watches that are open, whose metrics, clock, flush queue and allowed origins it shares.
     lifetime_s: from now on.
     view_predicate: selects objects by their views, where these differ from what is stored, so that the
         watcher lets changes pass that may not be selected.
@@ -96,7 +130,10 @@ class WatchStream:
         self._clock = streams.clock
         self._ends_at = streams.clock() + lifetime_s
         self._loop = asyncio.get_running_loop()
-        self._stream: Stream | None = None
+        self._origins = streams.origins
+        self._stream: EventTransport | None = None
+        self._frame: Callable[[bytes], bytes] = Stream.frame
+        self._form = encoder.key  # with its framing, unless that is the usual one
         self._watcher: Watcher[StoredObject] | None = None
         # Taken from the watcher; they are written when their objects have been converted.
         self._unconverted: Sequence[Delivery[StoredObject]] = ()
@@ -121,9 +158,17 @@ class WatchStream:
 
     async def fail(self, error: ApiError) -> None:
         """Open the stream, send one ERROR event, and end it (row M04)."""
-        stream = Stream(self._call, self._encoder.stream_type)
+        stream = await self._open()
         stream.write(self._encoder.error(error.status()))
-        stream.finish()
+        await stream.close()
+
+    async def _open(self) -> EventTransport:
+        """Raises BadRequest, Forbidden."""
+        if not asks_for_websocket(self._call.request):
+            return Stream(self._call, self._encoder.stream_type)
+        stream = await open_websocket(self._call, self._encoder, self._origins)
+        self._frame, self._form = stream.frame, (stream.framing, self._encoder.key)
+        return stream
 
     async def run(
         self,
@@ -141,13 +186,13 @@ class WatchStream:
         progress: returns the revision up to which the cache has delivered changes.
         """
         self._watcher = watcher
-        self._stream = stream = Stream(self._call, self._encoder.stream_type)
+        self._stream = stream = await self._open()
         try:
             await self._send_initial(initial)
         except ApiError as error:
             # Whatever has been sent, the client must begin again (row M04).
             stream.write(self._encoder.error(error.status()))
-            stream.finish()
+            await stream.close()
             return
         initial.clear()
         if initial_bookmark is not None:
@@ -160,7 +205,7 @@ class WatchStream:
             self._is_live = False
             if self._conversion is not None:
                 self._conversion.cancel()
-        stream.finish()
+        await stream.close()
 
     async def _send_initial(self, initial: Sequence[KeyVersion[StoredObject]]) -> None:
         """Send the state as synthetic ADDED events, in slices, which bound memory and turns of the loop."""
@@ -179,11 +224,11 @@ class WatchStream:
         for obj in objects:
             obj.require_sound()
             obj = codec.cached_view(obj) or obj
-            piece = chunk(self._event("ADDED", obj, obj.tail))
+            piece = self._frame(self._event("ADDED", obj, obj.tail))
             pieces.append(piece)
             size += len(piece)
             if size >= SLICE_BYTES or monotonic() > turn_ends:
-                self._stream.write_chunks(b"".join(pieces))
+                self._stream.write_frames(b"".join(pieces))
                 pieces, size = [], 0
                 async with asyncio.timeout(INITIAL_WRITE_TIMEOUT_S):
                     await self._stream.drain()
@@ -191,7 +236,7 @@ class WatchStream:
                     await asyncio.sleep(0)
                     turn_ends = monotonic() + TURN_S
         if pieces:
-            self._stream.write_chunks(b"".join(pieces))
+            self._stream.write_frames(b"".join(pieces))
         self._metrics.count_watch_events(self.resource, len(objects))
 
     def _event(self, kind: str, obj: StoredObject, tail: bytes) -> bytes:
@@ -230,7 +275,7 @@ class WatchStream:
             if watcher.is_ended and not len(watcher) and self._conversion is None:
                 self.end()
 
-    def _write_some(self, watcher: Watcher[StoredObject], stream: Stream) -> None:
+    def _write_some(self, watcher: Watcher[StoredObject], stream: EventTransport) -> None:
         """Write events in one piece, bounded in size and time."""
         encoded = self._encoded
         pieces = [encoded(delivery) for delivery in self._take(watcher)]
@@ -244,7 +289,7 @@ class WatchStream:
                 size += sum(map(len, more))
                 pieces += more
         if pieces:
-            stream.write_chunks(b"".join(pieces))
+            stream.write_frames(b"".join(pieces))
             self._metrics.count_watch_events(self.resource, len(pieces))
 
     def _take(self, watcher: Watcher[StoredObject]) -> Sequence[Delivery[StoredObject]]:
@@ -330,19 +375,19 @@ class WatchStream:
         self.end()
 
     def _encoded(self, delivery: Delivery[StoredObject]) -> bytes:
-        """Returns the event as a chunk, which all streams of the same form share."""
+        """Returns the event in its frame, which all streams of the same form and framing share."""
         kind, change = delivery
         if not self._has_sent_event:
             # The first event of a table has the column definitions, and is not shared.
-            return chunk(self._encode(delivery))
+            return self._frame(self._encode(delivery))
         # A custom resource of the same version may have another schema from one moment to the next.
         served: object = self.resource.api_version
         if self.resource.is_custom:
             served = self.resource.cache_key
-        key = (kind, served, self._encoder.key)
+        key = (kind, served, self._form)
         encoded = change.encodings.get(key)
         if encoded is None:
-            encoded = change.encodings[key] = chunk(self._encode(delivery))
+            encoded = change.encodings[key] = self._frame(self._encode(delivery))
         return encoded
 
     def _encode(self, delivery: Delivery[StoredObject]) -> bytes:
@@ -403,10 +448,13 @@ def _object_of(delivery: Delivery[StoredObject]) -> StoredObject:
 class WatchStreams:
     """All watches that are open, so that they can be ended together.
 
-    clock: the event loop's, in seconds.
+    clock: the event loop's, in seconds. origins: of the pages that may open WebSockets.
     """
 
-    def __init__(self, metrics: RequestMetrics, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, metrics: RequestMetrics, clock: Callable[[], float], origins: AllowedOrigins | None = None
+    ) -> None:
+        self.origins = AllowedOrigins() if origins is None else origins
         self.metrics = metrics
         self.clock = clock
         self.flush_queue = FlushQueue()

@@ -14,11 +14,15 @@ class Encoder(Protocol):
     """Encodes the objects of one resource in one form.
 
     media_type: of objects and lists. stream_type: of watches.
+    is_text: whether what it encodes is text.
+    event_head_bytes: how many bytes at the head of an event mark it off from others in a stream.
     key: identifies the form; encoders with equal keys encode an event to equal bytes.
     """
 
     media_type: str
     stream_type: str
+    is_text: bool
+    event_head_bytes: int
     key: object
 
     def object(self, obj: StoredObject) -> bytes:

@@ -89,6 +89,8 @@ def _event(kind: str, encoded: bytes) -> bytes:
 class _JsonForm:
     media_type = JSON
     stream_type = JSON
+    is_text = True
+    event_head_bytes = 0
     has_stable_items = True
 
     def error(self, status: Document) -> bytes:

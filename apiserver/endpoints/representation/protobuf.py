@@ -25,7 +25,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
 from apiserver.wire.protobuf import MessageEncoder, NotEncodable, event_frame, seal
-from apiserver.wire.protobuf.envelope import ENVELOPE_END, envelope_start
+from apiserver.wire.protobuf.envelope import ENVELOPE_END, EVENT_LENGTH_BYTES, envelope_start
 from apiserver.wire.protobuf.wire_format import BYTES, delimited, key, undelimited
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -94,6 +94,8 @@ class ProtobufEncoder:
         """Raises LookupError for kinds that have no form in protobuf."""
         self.media_type = brand.protobuf_media_type
         self.stream_type = f"{brand.protobuf_media_type};stream=watch"
+        self.is_text = False
+        self.event_head_bytes = EVENT_LENGTH_BYTES
         self.key: object = ("protobuf", bool(kind), version, project)
         self._resource = resource
         self._brand = brand

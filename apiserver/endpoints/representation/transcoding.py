@@ -22,6 +22,7 @@ class SerializationFormat(Protocol):
 
     media_type: str
     stream_type: str
+    is_text: bool
 
     def document(self, document: Document) -> bytes: ...
 
@@ -37,6 +38,7 @@ class SerializationFormat(Protocol):
 class YamlFormat:
     media_type = YAML
     stream_type = YAML  # unused: negotiation offers no watches in YAML
+    is_text = True
 
     def document(self, document: Document) -> bytes:
         return yaml.dump(document)
@@ -60,6 +62,7 @@ class YamlFormat:
 class CborFormat:
     media_type = CBOR
     stream_type = CBOR_SEQUENCE
+    is_text = False
 
     def document(self, document: Document) -> bytes:
         return cbor.dump(document)
@@ -85,10 +88,13 @@ class TranscodingEncoder:
     key: identifies the form among those of all resources.
     """
 
+    event_head_bytes = 0
+
     def __init__(
         self, encoder: ItemizedEncoder, format_: SerializationFormat, *, cache: FormCache, key: object
     ) -> None:
         self.media_type, self.stream_type = format_.media_type, format_.stream_type
+        self.is_text = format_.is_text
         self.key: object = (format_.media_type, encoder.key)
         self._json = encoder
         self._format = format_

@@ -22,6 +22,8 @@ ENVELOPE_END: Final = delimited(key(3, BYTES), b"") + delimited(key(4, BYTES), b
 # The fields of `runtime.Unknown`, and of `TypeMeta` in it.
 _UNKNOWN: Final = {1: BYTES, 2: BYTES, 3: BYTES, 4: BYTES}
 _TYPE_META: Final = {1: BYTES, 2: BYTES}
+# Of the length before each event in a stream.
+EVENT_LENGTH_BYTES: Final = 4
 
 
 class Envelope(NamedTuple):
@@ -66,4 +68,4 @@ def envelope_start(api_version: str, kind: str, raw_bytes: int) -> bytes:
 def event_frame(kind: str, sealed: bytes) -> bytes:
     """A watch event with an object in its envelope, preceded by the event's length."""
     event = delimited(_FIRST, kind.encode()) + delimited(_SECOND, delimited(_FIRST, sealed))
-    return len(event).to_bytes(4, "big") + event
+    return len(event).to_bytes(EVENT_LENGTH_BYTES, "big") + event

@@ -55,6 +55,11 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
         ["--etcd-servers=https://a:1, http://[::1]:2,"],
         {"etcd_servers": ("https://a:1", "http://[::1]:2")},
     ),
+    "origins, more than once": (
+        ["--cors-allowed-origins=^http://foo.com$,//bar.com(:|$)", "--cors-allowed-origins=://foo.com$"],
+        {"cors_allowed_origins": ("^http://foo.com$", "//bar.com(:|$)", "://foo.com$")},
+    ),
+    "no origins": (["--cors-allowed-origins="], {"cors_allowed_origins": ()}),
     "processes": (
         ["--workers=64", "--etcd-servers=http://a:1"],
         {"workers": 64, "etcd_servers": ("http://a:1",)},
@@ -94,6 +99,16 @@ def test_what_a_flag_sets(arguments: list[str], expected: dict[str, Any]) -> Non
 
 
 BAD: Final = {
+    "an origin that is no pattern": (["--cors-allowed-origins=//(.com$"], "missing closing )"),
+    "an origin whose start is open": (
+        ["--cors-allowed-origins=foo.com$"],
+        "does not pin to start/end of host",
+    ),
+    "an origin whose end is open": (
+        ["--cors-allowed-origins=//foo.com"],
+        "does not pin to start/end of host",
+    ),
+    "an origin that says nothing": (["--cors-allowed-origins=^a$,"], "a pattern is empty"),
     "a flag nobody knows": (["--sekure-port=1"], "unknown flag: --sekure-port"),
     "a flag cut short": (["--secure=1"], "unknown flag: --secure"),
     "a word": (["start"], "start"),

@@ -1,5 +1,4 @@
-"""Connection
-from tests.support.eventually import WITHIN_Ss to a server of one test."""
+"""Connections to a server of one test."""
 
 from __future__ import annotations
 

@@ -1,0 +1,183 @@
+"""Watches over WebSocket, as pages in browsers open them: an event is a message.
+
+The handshake, the frames of the client, pings and the closing handshake are aiohttp's (`WebSocketResponse`).
+The frames with events are made here: aiohttp would encode them anew for each client, and send them from a
+coroutine of each, whereas an event is framed once for all watches of the same form, and written by
+`watch_stream.FlushQueue` in its turn. A frame from a server is its length and the data; the data is never
+masked, fragmented or compressed.
+
+Like any watch, one over WebSocket buffers what its connection takes and its watcher's queue holds, and ends
+when its time is up. Clients have nothing to say on it: what they send is dropped. aiohttp accepts frames of
+clients that are not masked, which RFC 6455 forbids them to send.
+
+Sources: k8s.io/apiserver, pkg/endpoints/handlers/watch.go, HandleWS; golang.org/x/net/websocket. The
+subprotocols `binary.k8s.io` and `base64.binary.k8s.io` change nothing for a watch; they do for logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from aiohttp import WSMsgType, hdrs, web
+
+from apiserver.authn.websocket_protocols import read_protocols
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.cors import AllowedOrigins
+from apiserver.endpoints.representation import Encoder
+from apiserver.endpoints.responses import warning_values
+from apiserver.errors import BadRequest, Forbidden
+from apiserver.golang.quoting import go_quote
+
+# Longer messages of a client end its watch; it need not send any.
+CLIENT_MESSAGE_BYTES_MAX: Final = 64 * 1024
+# How long the client has to answer that the WebSocket is closed.
+CLOSE_WITHIN_S: Final = 2.0
+VERSION: Final = "13"
+
+_FINAL: Final = 0x80
+# Lengths up to this one are in the second byte of a frame; greater values there say that two or eight follow.
+_SHORT_MAX: Final = 125
+_TWO_BYTES, _EIGHT_BYTES = 126, 127
+# Sixteen bytes in base64.
+_KEY: Final = re.compile(r"[A-Za-z0-9+/]{22}==")
+_PROTOCOL: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def asks_for_websocket(request: web.BaseRequest) -> bool:
+    """Whether a request is the client's part of a WebSocket handshake."""
+    headers = request.headers
+    if headers.get(hdrs.UPGRADE, "").strip().lower() != "websocket":
+        return False
+    options = ",".join(headers.getall(hdrs.CONNECTION, ())).lower().split(",")
+    return any(option.strip() == "upgrade" for option in options)
+
+
+def message(opcode: int, payload: bytes) -> bytes:
+    """Returns a message of a server, in one frame (RFC 6455, 5.2)."""
+    size = len(payload)
+    if size <= _SHORT_MAX:
+        return b"%c%c%b" % (_FINAL | opcode, size, payload)
+    if size < 1 << 16:
+        return b"%c%c%b%b" % (_FINAL | opcode, _TWO_BYTES, size.to_bytes(2, "big"), payload)
+    return b"%c%c%b%b" % (_FINAL | opcode, _EIGHT_BYTES, size.to_bytes(8, "big"), payload)
+
+
+def _event_message(opcode: int, head_bytes: int, event: bytes) -> bytes:
+    return message(opcode, event[head_bytes:])
+
+
+class WebSocketEvents:
+    """The events of one watch, in messages. See `watch_stream.EventTransport`."""
+
+    # What tells its frames from those of `responses.Stream`.
+    framing = "message"
+
+    def __init__(self, call: ApiCall, socket: web.WebSocketResponse, encoder: Encoder) -> None:
+        opcode = WSMsgType.TEXT if encoder.is_text else WSMsgType.BINARY
+        # A message has its own ends: what marks off events in a stream of bytes is not sent.
+        self.frame = partial(_event_message, opcode.value, encoder.event_head_bytes)
+        self._connection = call.connection
+        self._socket = socket
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    @property
+    def can_write(self) -> bool:
+        """False while the client has not taken what was written before, or is gone."""
+        connection = self._connection
+        is_open = connection.transport is not None and not self._socket.closed
+        return is_open and not connection.writing_paused
+
+    def write(self, event: bytes) -> None:
+        self.write_frames(self.frame(event))
+
+    def write_frames(self, frames: bytes) -> None:
+        transport = self._connection.transport
+        if transport is None or self._socket.closed:
+            raise ConnectionResetError("the client is gone")
+        transport.write(frames)
+
+    async def drain(self) -> None:
+        await self._connection.drain()
+
+    def abort(self) -> None:
+        if self._connection.transport is not None:
+            self._connection.transport.abort()
+
+    async def close(self) -> None:
+        """Close the WebSocket, with the code 1000, and wait a little for the client to do so, too."""
+        # aiohttp waits for the client's answer only if nobody else receives.
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+        try:
+            async with asyncio.timeout(CLOSE_WITHIN_S):
+                await self._socket.close(drain=False)
+        except TimeoutError:
+            self.abort()
+
+    async def _read(self) -> None:
+        """Answer pings, and close the WebSocket when the client closes it or breaks its rules."""
+        # Whether the client is still there is seen when the connection is lost.
+        with contextlib.suppress(ConnectionError):
+            while not self._socket.closed:
+                await self._socket.receive()
+
+
+async def open_websocket(call: ApiCall, encoder: Encoder, origins: AllowedOrigins) -> WebSocketEvents:
+    """Answer the handshake. Raises BadRequest, Forbidden."""
+    _require_allowed_origin(call.request, origins)
+    clean = _handshake(call.request)
+    socket = web.WebSocketResponse(
+        protocols=[each for each in (clean.get(hdrs.SEC_WEBSOCKET_PROTOCOL),) if each],
+        timeout=CLOSE_WITHIN_S,
+        compress=False,
+        max_msg_size=CLIENT_MESSAGE_BYTES_MAX,
+    )
+    # aiohttp sees, and logs, nothing else of what the client has sent, which may contain its token.
+    request = call.request.clone(headers=clean)
+    if not socket.can_prepare(request):
+        raise BadRequest("the WebSocket handshake is not valid")
+    socket.headers[hdrs.SERVER] = "apiserver"
+    socket.headers["Audit-Id"] = call.audit_id.encode("ascii", "replace").decode()
+    for value in warning_values(call.warnings):
+        socket.headers.add(hdrs.WARNING, value.decode())
+    call.status = 101
+    call.closes_connection = True
+    await socket.prepare(request)
+    return WebSocketEvents(call, socket, encoder)
+
+
+def _require_allowed_origin(request: web.BaseRequest, origins: AllowedOrigins) -> None:
+    """Raises Forbidden."""
+    origin = request.headers.get(hdrs.ORIGIN, "")
+    if not origins.allows_websocket(origin, request.headers.get(hdrs.HOST, "")):
+        raise Forbidden(f"the origin {go_quote(origin)} is not allowed by --cors-allowed-origins")
+
+
+def _handshake(request: web.BaseRequest) -> Mapping[str, str]:
+    """Returns the headers of a handshake that count, once they are checked. Raises BadRequest."""
+    headers = request.headers
+    version = headers.get(hdrs.SEC_WEBSOCKET_VERSION, "")
+    if version != VERSION:
+        raise BadRequest(f"Sec-WebSocket-Version: {go_quote(version)} is not supported; use {VERSION}")
+    key = headers.get(hdrs.SEC_WEBSOCKET_KEY, "")
+    if not _KEY.fullmatch(key):
+        raise BadRequest("Sec-WebSocket-Key: must be 16 bytes in base64")
+    clean: dict[str, str] = {
+        hdrs.UPGRADE: "websocket",
+        hdrs.CONNECTION: hdrs.UPGRADE,
+        hdrs.SEC_WEBSOCKET_VERSION: version,
+        hdrs.SEC_WEBSOCKET_KEY: key,
+    }
+    protocols = read_protocols(headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL, ())).others
+    if len(protocols) > 1:
+        raise BadRequest("Sec-WebSocket-Protocol: at most one may be offered for a watch, beside the token")
+    if protocols and protocols[0]:
+        if not _PROTOCOL.fullmatch(protocols[0]):
+            raise BadRequest("Sec-WebSocket-Protocol: is not a token")
+        clean[hdrs.SEC_WEBSOCKET_PROTOCOL] = protocols[0]
+    return clean

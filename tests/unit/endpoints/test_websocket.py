@@ -1,0 +1,110 @@
+"""Frames of a server, and clients that do not read them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import web
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from apiserver.brand import Brand
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.connection import Server
+from apiserver.endpoints.representation.json_forms import JsonEncoder
+from apiserver.endpoints.request_info import parse_query, parse_target
+from apiserver.endpoints.responses import sent
+from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
+from apiserver.endpoints.websocket import message
+from apiserver.metrics.requests import RequestMetrics
+from apiserver.registry.offload import Offload
+from apiserver.registry.stored_object import StoredObject, encode
+from storage.watch_cache import KeyVersion, Watcher
+from storage.watch_cache.events import CacheEvent, Delivery
+from tests.support.eventually import WITHIN_S
+from tests.support.in_process import resource
+from tests.unit.endpoints.connections import connected
+
+PATH: Final = "/api/v1/configmaps"
+CONFIG_MAPS: Final = resource("configmaps", "")
+HANDSHAKE: Final = (
+    f"GET {PATH}?watch=1 HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+).encode()
+# The answer to this key in RFC 6455, 1.3.
+ACCEPTED: Final = b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+PADDING: Final = "x" * 100_000
+
+
+def payload_of(frame: bytes) -> bytes:
+    """Reads a frame by the table of RFC 6455, 5.2, which wants the shortest form of the length."""
+    assert frame[1] & 0x80 == 0, "a server must not mask"
+    size, start = frame[1], 2
+    if size == 126:
+        size, start = int.from_bytes(frame[2:4], "big"), 4
+        assert size > 125
+    elif size == 127:
+        size, start = int.from_bytes(frame[2:10], "big"), 10
+        assert size > 0xFFFF
+    assert len(frame) == start + size
+    return frame[start:]
+
+
+@given(st.one_of(st.integers(0, 300), st.integers(65_500, 65_600)), st.sampled_from([1, 2]))
+@example(125, 1)
+@example(126, 1)
+@example(65_535, 2)
+@example(65_536, 2)
+def test_a_message_is_one_frame(size: int, opcode: int) -> None:
+    payload = b"x" * size
+    frame = message(opcode, payload)
+    assert frame[0] == 0x80 | opcode
+    assert payload_of(frame) == payload
+
+
+def changed(revision: int) -> Delivery[StoredObject]:
+    document = {"metadata": {"name": f"n{revision}"}, "data": {"padding": PADDING}}
+    head = CONFIG_MAPS.head
+    obj = StoredObject(f"/n{revision}", head, encode(document, head)[len(head) :])
+    event = CacheEvent(KeyVersion(obj.key, obj, revision=revision, create_revision=revision))
+    return Delivery(event.type, event)
+
+
+async def test_a_client_that_reads_nothing_is_dropped() -> None:
+    """Row M09: its queue is full one day, as that of an ordinary watch."""
+    loop = asyncio.get_running_loop()
+    streams = WatchStreams(RequestMetrics(), loop.time)
+    opened: asyncio.Future[tuple[Watcher[StoredObject], Callable[[], None]]] = loop.create_future()
+    ended = asyncio.Event()
+
+    async def watch(request: web.BaseRequest) -> web.StreamResponse:
+        info, query = parse_target("GET", PATH, True), parse_query("watch=1")
+        call = ApiCall(request, info, query, "audit", loop.time(), Offload(), resource=CONFIG_MAPS)
+        encoder = JsonEncoder(CONFIG_MAPS, Brand())
+        stream = WatchStream(call, encoder, CONFIG_MAPS, streams, lifetime_s=100 * WITHIN_S)
+        on_ready = stream.on_event
+        watcher = Watcher[StoredObject](after=0, predicate=None, on_ready=on_ready, queued_events_max=4)
+        opened.set_result((watcher, on_ready))
+        try:
+            with streams.open(stream):
+                await stream.run(
+                    watcher, [], initial_bookmark=None, progress=lambda: 0, sends_bookmarks=False
+                )
+        finally:
+            ended.set()
+        return sent(call)
+
+    async with connected(Server(watch)) as (reader, writer):
+        writer.write(HANDSHAKE)
+        assert ACCEPTED in await reader.readuntil(b"\r\n\r\n")
+        watcher, on_ready = await opened
+        revision = 0
+        while not watcher.is_overrun:
+            revision += 1
+            if watcher.offer(changed(revision)):
+                on_ready()
+            await asyncio.sleep(0)  # The stream writes what the connection takes.
+        watcher.overrun()
+        await ended.wait()
