@@ -19,7 +19,7 @@
     ├── UnmergeablePatch       422  another patch that cannot be applied
     ├── TooManyRequests        429
     ├── InternalError          500  a bug here, never the client's fault
-    ├── StorageReadError       500  a damaged object
+    ├── StorageReadError       500  a damaged object, or several in a list
     ├── ServiceUnavailable     503
     └── Timeout                504
 
@@ -45,6 +45,10 @@ from storage.errors import (
     StorageUnavailable,
     ValueTooLarge,
 )
+
+# Objects that cannot be read and that the error of one list names. Source: k8s.io/apiserver,
+# pkg/storage/etcd3/store.go.
+DAMAGED_CAUSES_MAX: Final = 100
 
 
 class ApiError(Exception):
@@ -259,6 +263,26 @@ class StorageReadError(ApiError):
     """A stored object cannot be decoded or decrypted."""
 
     code, reason = 500, "StorageReadError"
+
+    @classmethod
+    def of_list(cls, resource: GroupResource, damaged: Sequence[tuple[str, str]]) -> StorageReadError:
+        """damaged: key and error of each object of a list that cannot be read.
+
+        Source: k8s.io/apiserver, pkg/storage/etcd3/corrupt_obj_deleter.go.
+        """
+        causes = [
+            {"reason": "UnexpectedServerResponse", "message": text, "field": key}
+            for key, text in damaged[:DAMAGED_CAUSES_MAX]
+        ]
+        if len(damaged) > DAMAGED_CAUSES_MAX:
+            causes.append(
+                {"reason": "FieldValueTooMany", "message": "too many errors, the list is truncated"}
+            )
+        details = {"name": "list", "group": resource.group, "kind": resource.resource, "causes": causes}
+        return cls(
+            f"failed to read one or more {resource} from the storage",
+            details={name: value for name, value in details.items() if value},
+        )
 
 
 class ServiceUnavailable(ApiError):

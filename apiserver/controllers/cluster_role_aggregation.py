@@ -115,7 +115,7 @@ class ClusterRoleAggregation:
                     self._resting[name] = now + cooldown_s
             except NotFound:
                 pass  # It is gone.
-            except (ApiError, CorruptObject, ValueTooLarge) as error:
+            except (ApiError, ValueTooLarge) as error:
                 log.warning("cluster role %s cannot be aggregated yet: %s", name, error)
                 is_complete = False
         if not is_complete:

@@ -15,7 +15,6 @@ from apiserver.controllers.undone_writes import UndoneWrites
 from apiserver.controllers.work_queue import ShutDown, WorkQueue
 from apiserver.errors import ApiError
 from apiserver.metrics.work_queues import MeasuredQueue
-from apiserver.registry.stored_object import CorruptObject
 from storage.errors import StorageError
 
 log = logging.getLogger(__name__)
@@ -107,7 +106,7 @@ class Controller(Generic[K]):
             cooldown_s = self._failure_cooldown_s
             try:
                 cooldown_s = self._conclude(key, await self._reconcile(key))
-            except (ApiError, StorageError, CorruptObject) as error:
+            except (ApiError, StorageError) as error:
                 self._retry(key, error, is_expected=True)
             except Exception as error:  # An object that breaks us must not stop the others, or the server.
                 self._retry(key, error, is_expected=False)

@@ -169,6 +169,6 @@ class Informer:
         try:
             self._handler(Notification(key, namespace, name, version.revision, old, new))
         except CorruptObject as error:
-            log.error("an object is damaged and left out: %s", error)
+            log.error("an object is damaged and left out: %s", error.text)
         except Exception:  # One object that breaks a controller must not hide the others from it.
             log.exception("a change of %s cannot be handled", key)

@@ -22,7 +22,7 @@ from apiserver.meta.conditions import set_condition
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.keys import prefix_range
@@ -98,7 +98,7 @@ class NamespaceController:
                     remaining.add(resource, deleted.found.document())
             except NotFound:
                 continue
-            except (ApiError, CorruptObject) as error:
+            except ApiError as error:
                 what = f"{resource.group_resource} {name}/{object_name}"
                 log.warning("namespace: %s cannot be deleted: %s", what, error)
                 remaining.fail(f"{error}")

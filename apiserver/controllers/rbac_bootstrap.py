@@ -25,7 +25,7 @@ from apiserver.meta.options import DeleteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import StorageError, StorageFull, ValueTooLarge
@@ -133,7 +133,7 @@ class _Reconciliation:
                 await self._try()
             except (AlreadyExists, Conflict, NotFound):
                 attempts += 1  # Another server was faster, which may have left nothing to do.
-            except (ApiError, CorruptObject, TooManyRules, ValueTooLarge, StorageFull) as error:
+            except (ApiError, TooManyRules, ValueTooLarge, StorageFull) as error:
                 log.warning("%s cannot be reconciled: %s", self, error)
                 return
             except StorageError as error:

@@ -20,7 +20,7 @@ from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.keys import prefix_range
@@ -205,7 +205,7 @@ class StorageProtection:
                     names.discard(name)
             except NotFound:
                 names.discard(name)
-            except (ApiError, CorruptObject) as error:
+            except ApiError as error:
                 log.warning("%s %s cannot be released: %s", self._protection.resource, name, error)
 
     async def _try_release(self, namespace: str, name: str, uses: Container[Use]) -> bool:

@@ -24,14 +24,12 @@ from apiserver.errors import (
     ApiError,
     BadRequest,
     InternalError,
-    StorageReadError,
     Timeout,
     TooManyRequests,
     from_storage,
 )
 from apiserver.golang.durations import parse_duration
 from apiserver.metrics.requests import RequestMetrics
-from apiserver.registry.stored_object import CorruptObject
 from apiserver.vocabulary import GroupResource, UserInfo
 from storage.errors import StorageError
 
@@ -82,9 +80,6 @@ def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:
         case StorageError():
             info = call.info
             return from_storage(failure, GroupResource(info.group, info.resource), info.name)
-        case CorruptObject():
-            log.error("%s", failure)
-            return StorageReadError(f"Internal error occurred: {failure}")
         case TimeoutError():
             return Timeout.of_request()
         case _:

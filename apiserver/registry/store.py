@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from apiserver.brand import Brand
-from apiserver.errors import NotFound
+from apiserver.errors import NotFound, StorageReadError
 from apiserver.meta.options import ListOptions
 from apiserver.registry import chunks, version_codec
 from apiserver.registry.delete_path import DeletePath, DeleteRequest
@@ -20,7 +20,7 @@ from apiserver.registry.offload import Offload
 from apiserver.registry.results import Deleted, ObjectList, Written
 from apiserver.registry.selection import ObjectPredicate, Selection, select
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.write_path import WritePath
 from apiserver.registry.write_request import Draft, Transform, WriteRequest
@@ -93,9 +93,7 @@ class Registry:
         if len(found.versions) > LIST_TURN_OBJECTS:
             await asyncio.sleep(0)
         objects = [version.value for version in found.versions if version.value is not None]
-        for each in objects:
-            if not each.head:
-                each.require_sound()
+        _require_sound(resource, objects)
         objects = await resource.codec.views(objects)
         return ObjectList(objects, found.revision, token, found.remaining)
 
@@ -132,6 +130,14 @@ class Registry:
         return self._delete_path.delete(request)
 
 
+def _require_sound(resource: ServedResource, objects: list[StoredObject]) -> None:
+    """Raises StorageReadError, which names the objects that are damaged."""
+    damaged = [each for each in objects if not each.head]
+    if damaged:
+        errors = [each.error for each in damaged if isinstance(each, DamagedObject)]
+        raise StorageReadError.of_list(resource.group_resource, [(error.key, error.text) for error in errors])
+
+
 async def _list_views(
     cache: WatchCache[StoredObject],
     resource: ServedResource,
@@ -148,8 +154,7 @@ async def _list_views(
     while True:
         page = await cache.list(keys, at, limit=VIEWS_AT_ONCE if limit else 0)
         found = [(each, each.value) for each in page.versions if each.value is not None]
-        for _, value in found:
-            value.require_sound()
+        _require_sound(resource, [value for _, value in found])
         views = await resource.codec.views([value for _, value in found])
         selected += [
             KeyVersion(each.key, view, revision=each.revision, create_revision=each.create_revision)

@@ -10,28 +10,45 @@ The head is the same for all objects of a type. What the cache keeps is the rest
 into it, the *tail*: `{"resourceVersion":"42","name":"a", ...`. Everything a client may be sent is then a
 constant and a tail: head + tail is the object, `{"metadata":` + tail an item of a list, and a watch event
 is an opening, head and tail. Nothing is parsed, and nothing encoded, to answer a read.
+
+That is why a value is parsed when it is taken from the store, once for all who will read it: what is no
+object becomes a `DamagedObject`, which is kept as any other, and nobody is sent.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
 
+from apiserver.errors import StorageReadError
 from apiserver.vocabulary import Document
 from storage.interface import Stored
+
+log = logging.getLogger(__name__)
 
 _METADATA: Final = b'"metadata":'
 _NO_LABELS: Final[dict[str, str]] = {}
 
 
-class CorruptObject(Exception):
-    """The stored bytes are not an object of this server's."""
+class CorruptObject(StorageReadError):
+    """The stored bytes are not an object of this server's.
 
-    def __init__(self, key: str) -> None:
-        super().__init__(f"the value of {key} cannot be decoded")
+    cause: what is wrong with them, as their parser says it.
+    Source of the text: k8s.io/apiserver, pkg/storage/errors.go and pkg/storage/etcd3/corrupt_obj_deleter.go.
+    """
+
+    def __init__(self, key: str, revision: int, cause: str) -> None:
         self.key = key
+        self.text = (
+            f"StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: object not decodable revision={revision}: {cause}"
+        )
+        super().__init__(
+            f"Internal error occurred: {self.text}", details={"causes": [{"message": self.text}]}
+        )
 
 
 class TooDeep(ValueError):
@@ -41,7 +58,7 @@ class TooDeep(ValueError):
 class StoredObject:
     """One version of one object, ready to be sent. Whatever else is asked of it is derived once and cached.
 
-    A damaged value has an empty head; whoever reads it is told by `CorruptObject`.
+    A damaged value, a `DamagedObject`, has an empty head; whoever reads it is told by `CorruptObject`.
     metadata_end: the length of the metadata in the tail; 0 if it is not known yet, or only decoding tells.
     forms: other encodings and versions of it, by keys of their caches, which may evict them at any time.
     conforms_to: the number of the schema that it is known to conform to; 0 if it was not checked.
@@ -71,16 +88,22 @@ class StoredObject:
 
     @classmethod
     def of(cls, stored: Stored) -> StoredObject:
-        """Returns the object in a stored value."""
-        start = stored.value.find(_METADATA) + len(_METADATA)
-        if start < len(_METADATA) or stored.value[start : start + 1] != b"{":
-            return cls(stored.key, b"", b"")
-        head = stored.value[:start]
-        return cls(
-            stored.key,
-            head,
-            with_revision(stored.value[start:], stored.mod_revision),
-        )
+        """Returns the object in a stored value, a DamagedObject if it is none."""
+        value = stored.value
+        try:
+            document = orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            return DamagedObject(stored.key, stored.mod_revision, str(error))
+        start = value.find(_METADATA) + len(_METADATA)
+        # The metadata that is found first is the object's own if it stands in the outermost braces.
+        if (
+            not isinstance(document, dict)
+            or not isinstance(document.get("metadata"), dict)
+            or value[start : start + 1] != b"{"
+            or value.count(b"{", 0, start) != 1
+        ):
+            return DamagedObject(stored.key, stored.mod_revision, "no object that begins with its metadata")
+        return cls(stored.key, value[:start], with_revision(value[start:], stored.mod_revision))
 
     @classmethod
     def written(cls, key: str, head: bytes, value: bytes, revision: int | None) -> StoredObject:
@@ -102,12 +125,7 @@ class StoredObject:
 
     def document(self) -> Document:
         """The object decoded, anew each time: the caller may change it. Raises CorruptObject."""
-        try:
-            document = orjson.loads(self.json)
-        except orjson.JSONDecodeError as error:
-            raise CorruptObject(self.key) from error
-        if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
-            raise CorruptObject(self.key)
+        document: Document = orjson.loads(self.json)
         return document
 
     def metadata(self) -> bytes:
@@ -137,8 +155,7 @@ class StoredObject:
         return self._fields
 
     def require_sound(self) -> None:
-        if not self.head:
-            raise CorruptObject(self.key)
+        """Raises CorruptObject if it is damaged."""
 
     def at_revision(self, revision: int) -> bytes:
         """The tail with another revision: a deleted object is shown as it was, at its deletion's."""
@@ -146,10 +163,32 @@ class StoredObject:
         return b'{"resourceVersion":"%d"%b' % (revision, self.tail[end:])
 
 
+class DamagedObject(StoredObject):
+    """A stored value that is no object. cause: why not."""
+
+    __slots__ = ("cause", "revision")
+
+    def __init__(self, key: str, revision: int, cause: str) -> None:
+        super().__init__(key, b"", b"")
+        self.revision = revision
+        self.cause = cause
+
+    @property
+    def error(self) -> CorruptObject:
+        return CorruptObject(self.key, self.revision, self.cause)
+
+    def require_sound(self) -> None:
+        raise self.error
+
+    def labels(self) -> Mapping[str, str]:
+        raise self.error
+
+
 class ObjectDecoder:
     """Decodes stored values, as the watch cache does; objects with the same head share one bytes object.
 
     Versions of types are few; those of custom types may come and go, a few hundred bytes each.
+    Damaged values are logged here, once for each version.
     """
 
     def __init__(self) -> None:
@@ -157,6 +196,8 @@ class ObjectDecoder:
 
     def __call__(self, stored: Stored) -> StoredObject:
         found = StoredObject.of(stored)
+        if isinstance(found, DamagedObject):
+            log.error("the value of %s at revision %d is damaged: %s", found.key, found.revision, found.cause)
         found.head = self._heads.setdefault(found.head, found.head)
         return found
 

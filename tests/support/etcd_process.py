@@ -143,6 +143,17 @@ class EtcdProcess:
             timeout=WITHIN_S,
         ).stdout
 
+    def put(self, key: str, value: bytes) -> None:
+        """Write any bytes, past the servers."""
+        subprocess.run(
+            [self.binary.with_name("etcdctl"), f"--endpoints={self.url}", "put", key],
+            input=value,
+            env=os.environ | {"ETCDCTL_API": "3"},
+            check=True,
+            capture_output=True,
+            timeout=WITHIN_S,
+        )
+
     def pause(self) -> None:
         """Stop the process: it stays connected and answers nothing until `resume`."""
         self._signal(signal.SIGSTOP)

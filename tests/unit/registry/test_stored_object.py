@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from apiserver.registry.stored_object import (
     CorruptObject,
+    DamagedObject,
     ObjectDecoder,
     StoredObject,
     TooDeep,
@@ -167,24 +168,38 @@ DAMAGED: Final = {
     "a list": b'["metadata":{}]',
     "an object in a list": b'[{"metadata":{}}]',
     "only a part that has metadata": b'{"spec":{"metadata":{}}}',
+    "a part's metadata first": b'{"spec":{"metadata":{}},"metadata":{"name":"a"}}',
 }
 
 
 @pytest.mark.parametrize("value", DAMAGED.values(), ids=DAMAGED)
-def test_damaged_values_are_told_when_they_are_decoded(value: bytes) -> None:
+def test_damaged_values_are_never_sent(value: bytes) -> None:
+    """Row G15: whoever reads one is told which it is, and at which revision."""
     found = stored(value)
-    with pytest.raises(CorruptObject, match="/registry/configmaps/ns/a cannot be decoded") as caught:
-        found.document()
-    assert caught.value.key == "/registry/configmaps/ns/a"
+    assert not found.head
+    for read in (found.require_sound, found.document, found.metadata, found.labels, lambda: found.json):
+        with pytest.raises(CorruptObject) as caught:
+            read()
+        assert (caught.value.code, caught.value.reason) == (500, "StorageReadError")
+        assert caught.value.key == "/registry/configmaps/ns/a"
+        assert caught.value.text.startswith(
+            "StorageError: corrupt object, Code: 7, Key: /registry/configmaps/ns/a, ResourceVersion: 0, "
+            "AdditionalErrorMsg: object not decodable revision=42: "
+        )
 
 
-@pytest.mark.parametrize("name", ["nothing", "noise", "another format", "no metadata"])
-def test_what_is_no_object_at_all_is_never_sent(name: str) -> None:
-    found = stored(DAMAGED[name])
-    with pytest.raises(CorruptObject):
-        found.require_sound()
-    with pytest.raises(CorruptObject):
-        _ = found.json
+@given(cut=st.integers(0, 10**6))
+def test_a_value_that_is_cut_off_anywhere_is_damaged(cut: int) -> None:
+    value = encode({"metadata": {"name": "a", "labels": {"a": "}"}}, "data": {"k": "{}"}}, HEAD)
+    assert isinstance(stored(value[: cut % len(value)]), DamagedObject)
+    assert not isinstance(stored(value), DamagedObject)
+
+
+def test_damaged_values_are_logged_with_their_keys(caplog: pytest.LogCaptureFixture) -> None:
+    ObjectDecoder()(Stored("/registry/configmaps/ns/a", b"{", 1, 7))
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.getMessage().startswith("the value of /registry/configmaps/ns/a at revision 7 is damaged: ")
 
 
 # ---- any document

