@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
 from apiserver.brand import Brand
-from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody
+from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody, Parsed
 from apiserver.errors import BadRequest, RequestEntityTooLarge
 from apiserver.golang.formatting import json_type
 from apiserver.registry.offload import Offload
@@ -23,6 +23,9 @@ from storage.interface import VALUE_BYTES_MAX
 QUOTED_BYTES: Final = 30
 # The largest document, with its defaults, that is handled. Not all of it need be stored.
 DOCUMENT_BYTES_MAX: Final = 2 * VALUE_BYTES_MAX
+
+
+_AllProblems: TypeAlias = Callable[[Sequence[str]], Sequence[str]]
 
 
 class Decoded(NamedTuple):
@@ -62,19 +65,11 @@ class Decoder:
         document = _require_kind(parsed.document, resource)
         self._before_schema(document)
         duplicates = parsed.duplicates(field_validation) if field_validation != "Ignore" else []
-        # Kubernetes decodes a built-in type strictly, and finds both kinds of problems as it goes.
-        in_order = (
-            strict_problems(body.data, resource.schema())
-            if duplicates and parsed.is_json and resource.definition
-            else None
-        )
+        all_problems = None
+        if duplicates or not parsed.is_json:
+            all_problems = _problems_in_order(body, parsed, resource, duplicates)
         try:
-            warnings = check_schema(
-                document,
-                resource,
-                field_validation,
-                lambda unknown: [*duplicates, *unknown] if in_order is None else in_order,
-            )
+            warnings = check_schema(document, resource, field_validation, all_problems)
         except TypeMismatch as mismatch:
             raise BadRequest(_cannot_be_handled(resource, str(mismatch))) from None
         if body.size is SizeClass.LARGE:
@@ -85,6 +80,19 @@ class Decoder:
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         return Decoded(document, warnings)
+
+
+def _problems_in_order(
+    body: Body, parsed: Parsed, resource: ServedResource, duplicates: Sequence[str]
+) -> _AllProblems:
+    """Returns a function that puts unknown fields among the duplicate ones as Kubernetes does."""
+    if parsed.is_json and resource.definition:
+        # It decodes a built-in type strictly, and finds both as it goes.
+        return lambda unknown: strict_problems(body.data, resource.schema())
+    if parsed.is_json:
+        return lambda unknown: [*duplicates, *unknown]
+    # It makes sorted JSON of YAML before it decodes that.
+    return lambda unknown: [*duplicates, *sorted(unknown)]
 
 
 def _unrecognized(resource: ServedResource, why: str, body: bytes) -> BadRequest:
@@ -134,16 +142,18 @@ def check_schema(
     document: Document,
     resource: ServedResource,
     field_validation: str,
-    all_problems: Callable[[Sequence[str]], Sequence[str]] = lambda unknown: unknown,
+    all_problems: _AllProblems | None = None,
 ) -> Sequence[str]:
     """Check a document against the schema and prune it.
 
     all_problems: returns what field validation finds in the body, in Kubernetes' order; its argument tells of
-        the unknown fields.
+        the unknown fields. None if these are all.
     Returns warnings. Raises TypeMismatch; BadRequest for unknown and duplicate fields, if they are not
     allowed.
     """
-    problems = all_problems([f'unknown field "{path}"' for path in resource.check(document)])
+    problems: Sequence[str] = [f'unknown field "{path}"' for path in resource.check(document)]
+    if all_problems is not None:
+        problems = all_problems(problems)
     if problems and field_validation == "Strict":
         raise BadRequest(_cannot_be_handled(resource, f"strict decoding error: {', '.join(problems)}"))
     document["apiVersion"], document["kind"] = resource.api_version, resource.kind

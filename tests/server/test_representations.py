@@ -265,7 +265,7 @@ def test_parameters_of_a_media_type_say_nothing(api: Api, namespace: str) -> Non
         assert answer.status == 201
 
 
-TWICE: Final = b"metadata: {name: a}\ndata:\n  k: v\n  k: w\nzz: 1\n"
+TWICE: Final = b"metadata: {name: a}\ndata:\n  k: v\n  k: w\nzz: 1\naa: 1\n"
 
 
 def test_duplicate_fields_in_yaml(api: Api, namespace: str) -> None:
@@ -273,11 +273,15 @@ def test_duplicate_fields_in_yaml(api: Api, namespace: str) -> None:
     path = CONFIGMAPS.format(namespace)
     answer = api.post(f"{path}?fieldValidation=Strict", TWICE, type=YAML)
     assert answer.status == 400
-    told = 'yaml: unmarshal errors:\n  line 4: key "k" already set in map, unknown field "zz"'
-    assert answer.message.endswith(f"strict decoding error: {told}")
+    told = 'line 4: key "k" already set in map, unknown field "aa", unknown field "zz"'
+    assert answer.message.endswith(f"strict decoding error: yaml: unmarshal errors:\n  {told}")
     answer = api.post(f"{path}?dryRun=All", TWICE, type=YAML)
     assert answer.ok()["data"] == {"k": "w"}
-    assert answer.warnings == [r"line 4: key \"k\" already set in map", r"unknown field \"zz\""]
+    assert answer.warnings == [
+        r"line 4: key \"k\" already set in map",
+        r"unknown field \"aa\"",
+        r"unknown field \"zz\"",
+    ]
     assert api.post(f"{path}?dryRun=All&fieldValidation=Ignore", TWICE, type=YAML).warnings == []
 
 
