@@ -187,22 +187,27 @@ class VersionSchema:
 # ---- published by OpenAPI
 
 
-def openapi_schema(schema: VersionSchema, group_version: GroupVersion, kind: str, is_v2: bool) -> Document:
+def openapi_schema(
+    schema: VersionSchema,
+    group_version: GroupVersion,
+    kind: str,
+    is_v2: bool,
+    texts: Mapping[str, str],
+) -> Document:
     """Returns the schema of the kind as OpenAPI publishes it. References are those of OpenAPI v3.
 
-    What all kinds have is described by who publishes it.
-
     is_v2: without what clients of v2 would misunderstand.
+    texts: the descriptions of apiVersion, kind and metadata.
     """
     version = schema.decode()
     document = version["schema"]
     extension = schema.brand.extension
-    published = _published(document, schema.brand, is_v2=is_v2)
+    published = _published(document, schema.brand, texts, is_v2=is_v2)
     keeps_all = document.get(extension("preserve-unknown-fields")) is True
     if is_v2 and keeps_all:
         published = {key: value for key, value in published.items() if key not in _SHAPE}
     else:
-        published["properties"] = {**published.get("properties", {}), **_object_properties(document)}
+        published["properties"] = {**published.get("properties", {}), **_object_properties(document, texts)}
     published["type"] = "object"
     if fields := version.get("selectableFields"):
         paths = [{"fieldPath": each["jsonPath"].removeprefix(".")} for each in fields]
@@ -213,16 +218,22 @@ def openapi_schema(schema: VersionSchema, group_version: GroupVersion, kind: str
     return published
 
 
-def _object_properties(schema: Document) -> Document:
+def _object_properties(schema: Document, texts: Mapping[str, str]) -> Document:
     """Returns the schemas of the fields that all objects have: apiVersion, kind and metadata."""
     own = (schema.get("properties") or {}).get("metadata") or {}
-    metadata: Document = {"allOf": [{"$ref": f"#/components/schemas/{_OBJECT_META}"}]}
-    if text := own.get("description"):
-        metadata["description"] = text
-    return {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata}
+    fields: dict[str, Document] = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"allOf": [{"$ref": f"#/components/schemas/{_OBJECT_META}"}]},
+    }
+    described = {**texts, "metadata": own.get("description") or texts.get("metadata")}
+    return {
+        name: {**field, "description": text} if (text := described.get(name)) else field
+        for name, field in fields.items()
+    }
 
 
-def _published(node: Any, brand: Brand, *, is_v2: bool) -> Document:
+def _published(node: Any, brand: Brand, texts: Mapping[str, str], *, is_v2: bool) -> Document:
     """Returns a schema with the keywords that are published. Validation has bounded its depth."""
     if not isinstance(node, dict):
         return {}
@@ -230,15 +241,17 @@ def _published(node: Any, brand: Brand, *, is_v2: bool) -> Document:
     published: Document = {}
     for key, value in node.items():
         if key == "properties":
-            published[key] = {name: _published(each, brand, is_v2=is_v2) for name, each in value.items()}
+            published[key] = {
+                name: _published(each, brand, texts, is_v2=is_v2) for name, each in value.items()
+            }
         elif key in ("items", "additionalProperties", "not") and isinstance(value, dict):
-            published[key] = _published(value, brand, is_v2=is_v2)
+            published[key] = _published(value, brand, texts, is_v2=is_v2)
         elif key in ("allOf", "anyOf", "oneOf"):
-            published[key] = [_published(each, brand, is_v2=is_v2) for each in value]
+            published[key] = [_published(each, brand, texts, is_v2=is_v2) for each in value]
         elif key in _PUBLISHED or key.startswith(extension_prefix):
             published[key] = value
     if node.get(brand.extension("embedded-resource")) is True:
-        published["properties"] = {**published.get("properties", {}), **_object_properties(node)}
+        published["properties"] = {**published.get("properties", {}), **_object_properties(node, texts)}
     hides_shape = (
         node.get("nullable") is True
         or node.get(brand.extension("int-or-string")) is True

@@ -92,6 +92,7 @@ class ServedResource:
     compile_check: makes its check if that is not compiled from its schema.
     preparations: each to be prepared in a thread before the resource is used.
     openapi: gets its schema as OpenAPI v3 has it, where it is not among the definitions; True: as v2 has it.
+        The mapping holds descriptions of the fields that all objects have.
     selectable_fields: for each field that lists can be selected by, beside name and namespace, how to
         read it.
     """
@@ -119,7 +120,7 @@ class ServedResource:
     schema_compiler: SchemaCompiler = field(default_factory=SchemaCompiler)
     compile_check: Callable[[], SchemaCheck] | None = None
     preparations: tuple[Preparation, ...] = ()
-    openapi: Callable[[bool], Document] | None = None
+    openapi: Callable[[bool, Mapping[str, str]], Document] | None = None
     # What is derived from it elsewhere (encoders, field managers), by keys of theirs; it goes with the
     # resource.
     derived: dict[object, Any] = field(default_factory=dict, repr=False)

@@ -155,7 +155,7 @@ class Documents:
         }
         if resource.openapi is not None:
             try:
-                schema = self._with_common_texts(resource.openapi(is_v2))
+                schema = resource.openapi(is_v2, self._type_meta | self._metadata[f"{META}ObjectMeta"])
             except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
                 # A definition that was stored without validation. Others are published all the same.
                 log.exception("the schema of %s cannot be published", resource.group_resource)
@@ -173,15 +173,6 @@ class Documents:
         """Returns the schema of the metadata of objects or lists, with what it is there for."""
         texts = self._metadata[name]
         return {"allOf": [reference(name)], "description": texts["metadata"]} if texts else reference(name)
-
-    def _with_common_texts(self, schema: Document) -> Document:
-        """Returns the schema of a custom resource, with the texts of what all kinds have."""
-        properties = dict(schema.get("properties", {}))
-        texts = self._type_meta | self._metadata[f"{META}ObjectMeta"]
-        for field, text in texts.items():
-            if field in properties:
-                properties[field] = {"description": text, **properties[field]}
-        return {**schema, "properties": properties} if properties else schema
 
 
 def _texts(definitions: Mapping[str, Any], name: str, *fields: str) -> dict[str, str]:
