@@ -197,12 +197,21 @@ class InvalidExpression(Exception):
         self.source, self.issues = source, tuple(issues)
 
     def __str__(self) -> str:
-        return "\n".join(_shown(self.source, issue) for issue in self.issues)
+        shown, left = [], SHOWN_CHARACTERS_MAX
+        for issue in self.issues:
+            shown.append(_shown(self.source, issue))
+            left -= len(shown[-1])
+            if left < 0:
+                break
+        return "\n".join(shown)
 
 
 # Longer lines are not shown with an arrow below them, as cel-go does.
 SHOWN_LINE_MAX = 4096
 ISSUES_MAX = 100
+# Each issue repeats its line. After so many characters no more are shown, that answers do not grow to many
+# times the size of what was sent.
+SHOWN_CHARACTERS_MAX = 100_000
 
 
 def _shown(source: str, issue: Issue) -> str:

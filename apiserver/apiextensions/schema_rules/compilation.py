@@ -14,7 +14,7 @@ from apiserver.cel import types
 from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.environment import Environment
-from apiserver.cel.library.kubernetes import KUBERNETES
+from apiserver.cel.library.kubernetes import COMPATIBLE_RELEASE, KUBERNETES
 from apiserver.cel.syntax import InvalidExpression, Node
 from apiserver.cel.types import Type, TypeKind
 from apiserver.schema.custom.json_schema import JSONSchema
@@ -23,8 +23,6 @@ from apiserver.vocabulary import Document
 
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
-# The release whose libraries new expressions may use: the one before this, so that a cluster can go back.
-COMPATIBLE_RELEASE: Final = (1, 35)
 
 
 @dataclass(frozen=True, slots=True)

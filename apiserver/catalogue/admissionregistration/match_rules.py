@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from apiserver.catalogue.admissionregistration.expressions import MatchConditionExpressions
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
 from apiserver.meta import names
 from apiserver.schema.compile import Default
@@ -133,15 +134,16 @@ def validate_match_resources(path: str, match: Document | None) -> Errors:
     ]
 
 
-def validate_match_conditions(path: str, value: Document) -> Errors:
-    """Checks match conditions, but not their expressions."""
+def validate_match_conditions(path: str, value: Document, expressions: MatchConditionExpressions) -> Errors:
     where = f"{path}.matchConditions"
     count = len(value.get("matchConditions") or ())
     errors: Errors = [too_many(where, count, _CONDITIONS_MAX)] if count > _CONDITIONS_MAX else []
     seen: set[str] = set()
     for item_path, condition in items(value, "matchConditions", path):
         name = condition.get("name", "")
-        if not condition.get("expression", "").strip():
+        if text := condition.get("expression", "").strip():
+            errors += expressions.errors(f"{item_path}.expression", text)
+        else:
             errors.append(required(f"{item_path}.expression"))
         if not name:
             errors.append(required(f"{item_path}.name"))

@@ -1,15 +1,20 @@
-"""ValidatingAdmissionPolicies. Source: pkg/apis/admissionregistration/{validation,v1}.
-
-Expressions are not checked here but where they are compiled.
-"""
+"""ValidatingAdmissionPolicies. Source: pkg/apis/admissionregistration/{validation,v1}."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Final
 
 from apiserver.catalogue.admissionregistration import match_rules
+from apiserver.catalogue.admissionregistration.expressions import (
+    MatchConditionExpressions,
+    PolicyExpressions,
+    condition_texts,
+    policy_texts,
+    too_many_expressions,
+)
 from apiserver.catalogue.admissionregistration.match_rules import (
     FAILURE_POLICIES,
     validate_match_conditions,
@@ -43,10 +48,11 @@ def builtin_type() -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,
-            validate=validate_policy,
+            validate_create=validate_policy,
             warn=warn_policies,
-            update=UpdateStrategy(prepare=keep_status),
+            update=UpdateStrategy(prepare=keep_status, validate=validate_policy),
             has_generation=True,
+            is_costly=True,  # There may be many expressions to compile.
         ),
         columns=columns(
             Column(
@@ -62,6 +68,8 @@ def builtin_type() -> BuiltinType:
 
 
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+# If none of these changes, match conditions are not checked again.
+_OF_CONDITIONS: Final = ("paramKind", "matchConditions")
 _ANNOTATIONS_MAX: Final = 20
 _ANNOTATION_BYTES_MAX: Final = 5 * 1024
 
@@ -71,8 +79,13 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 }
 
 
-def validate_policy(document: Document) -> Errors:
+def validate_policy(document: Document, old: Document | None = None) -> Errors:
+    """old: that before an update."""
     spec = document.get("spec", {})
+    old_spec = old.get("spec", {}) if old is not None else None
+    if excess := too_many_expressions("spec", _texts(spec), _texts(old_spec or {})):
+        return excess
+    expressions = PolicyExpressions(spec, old_spec)
     errors = one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES, required_text="")
     if (kind := spec.get("paramKind")) is not None:
         errors += _param_kind("spec.paramKind", kind)
@@ -82,15 +95,22 @@ def validate_policy(document: Document) -> Errors:
         errors += validate_match_resources("spec.matchConstraints", constraints)
         if not constraints.get("resourceRules"):
             errors.append(required("spec.matchConstraints.resourceRules"))
-    errors += validate_match_conditions("spec", spec)
+    if old_spec is None or any(spec.get(field) != old_spec.get(field) for field in _OF_CONDITIONS):
+        has_params = spec.get("paramKind") is not None
+        conditions = MatchConditionExpressions([old_spec or {}], has_params=has_params)
+        errors += validate_match_conditions("spec", spec, conditions)
     for where, variable in items(spec, "variables", "spec"):
-        errors += _variable(where, variable)
+        errors += _variable(where, variable, expressions)
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         text = "validations or auditAnnotations must contain at least one item"
         return [*errors, required("spec.validations", text), required("spec.auditAnnotations", text)]
     for where, validation in items(spec, "validations", "spec"):
-        errors += _validation(where, validation)
-    return errors + _audit_annotations(document["metadata"].get("name", ""), spec)
+        errors += _validation(where, validation, expressions)
+    return errors + _audit_annotations(document["metadata"].get("name", ""), spec, expressions)
+
+
+def _texts(spec: Document) -> Iterator[str]:
+    return chain(condition_texts(spec), policy_texts(spec))
 
 
 def validate_policy_status_update(new: Document, old: Document) -> Errors:
@@ -135,7 +155,7 @@ _is_reserved = re.compile(
 ).fullmatch
 
 
-def _variable(path: str, variable: Document) -> Errors:
+def _variable(path: str, variable: Document, expressions: PolicyExpressions) -> Errors:
     name = variable.get("name", "")
     errors: Errors = []
     if not name.strip():
@@ -143,17 +163,21 @@ def _variable(path: str, variable: Document) -> Errors:
     elif not _is_identifier(name) or _is_reserved(name):
         errors.append(invalid(f"{path}.name", name, "name is not a valid CEL identifier"))
     if not variable.get("expression", "").strip():
-        errors.append(required(f"{path}.expression", "expression is not specified"))
-    return errors
+        return [*errors, required(f"{path}.expression", "expression is not specified")]
+    return errors + expressions.variable(f"{path}.expression", variable)
 
 
-def _validation(path: str, validation: Document) -> Errors:
-    message, expression = validation.get("message", ""), validation.get("messageExpression", "")
+def _validation(path: str, validation: Document, expressions: PolicyExpressions) -> Errors:
+    message, message_text = validation.get("message", ""), validation.get("messageExpression", "")
     errors: Errors = []
-    if not validation.get("expression", "").strip():
+    if (text := validation.get("expression", "")).strip():
+        errors += expressions.validation(f"{path}.expression", text)
+    else:
         errors.append(required(f"{path}.expression", "expression is not specified"))
-    if expression and not expression.strip():
-        errors.append(invalid(f"{path}.messageExpression", expression, "must be non-empty if specified"))
+    if message_text.strip():
+        errors += expressions.message(f"{path}.messageExpression", message_text)
+    elif message_text:
+        errors.append(invalid(f"{path}.messageExpression", message_text, "must be non-empty if specified"))
     if message and not message.strip():
         errors.append(invalid(f"{path}.message", message, "message must be non-empty if specified"))
     elif re.search("[\n\r]", message.strip()):
@@ -163,7 +187,7 @@ def _validation(path: str, validation: Document) -> Errors:
     return errors
 
 
-def _audit_annotations(policy: str, spec: Document) -> Errors:
+def _audit_annotations(policy: str, spec: Document, expressions: PolicyExpressions) -> Errors:
     errors: Errors = []
     annotations = spec.get("auditAnnotations") or []
     if len(annotations) > _ANNOTATIONS_MAX:
@@ -171,14 +195,16 @@ def _audit_annotations(policy: str, spec: Document) -> Errors:
         errors.append(invalid("spec.auditAnnotations", annotations, text))
     seen: set[str] = set()
     for where, annotation in items(spec, "auditAnnotations", "spec"):
-        key, expression = annotation.get("key", ""), annotation.get("valueExpression", "").strip()
+        key, text = annotation.get("key", ""), annotation.get("valueExpression", "")
         full_key = f"{policy}/{key}"
         errors += [invalid(f"{where}.key", full_key, problem) for problem in names.qualified_name(full_key)]
-        if not expression:
+        if not text.strip():
             errors.append(required(f"{where}.valueExpression", "valueExpression is not specified"))
-        elif byte_length(expression) > _ANNOTATION_BYTES_MAX:
-            text = f"must not exceed {_ANNOTATION_BYTES_MAX} bytes in length"
-            errors.append(required(f"{where}.valueExpression", text))
+        elif byte_length(text.strip()) > _ANNOTATION_BYTES_MAX:
+            problem = f"must not exceed {_ANNOTATION_BYTES_MAX} bytes in length"
+            errors.append(required(f"{where}.valueExpression", problem))
+        else:
+            errors += expressions.audit_annotation(f"{where}.valueExpression", text)
         if key in seen:
             errors.append(duplicate(f"{where}.key", key))
         seen.add(key)

@@ -1,15 +1,20 @@
 """MutatingWebhookConfigurations and ValidatingWebhookConfigurations; row T13.
 
-Source: pkg/apis/admissionregistration/{validation,v1}. Match conditions are checked for their form;
-expressions where they are compiled.
+Source: pkg/apis/admissionregistration/{validation,v1}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from apiserver.catalogue.admissionregistration import match_rules
+from apiserver.catalogue.admissionregistration.expressions import (
+    MatchConditionExpressions,
+    condition_texts,
+    too_many_expressions,
+)
 from apiserver.catalogue.admissionregistration.match_rules import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
@@ -23,7 +28,7 @@ from apiserver.catalogue.common.columns import list_length
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
-from apiserver.registry.strategy import Strategy
+from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import one_of
 from apiserver.validation.defaults import in_turn, setting
@@ -44,7 +49,13 @@ def builtin_type(resource: str, kind: str) -> BuiltinType:
         is_namespaced=False,
         categories=("api-extensions",),
         defaults=DEFAULTS,
-        strategy=Strategy(validate=validate_webhook_configuration, warn=warn_webhooks, has_generation=True),
+        strategy=Strategy(
+            validate_create=validate_webhook_configuration,
+            warn=warn_webhooks,
+            update=UpdateStrategy(validate=validate_webhook_configuration),
+            has_generation=True,
+            is_costly=True,  # There may be many match conditions to compile.
+        ),
         columns=columns(
             Column(
                 "Webhooks", list_length("webhooks"), type="integer", description="How many webhooks it has."
@@ -68,17 +79,35 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 }
 
 
-def validate_webhook_configuration(document: Document) -> Errors:
+def validate_webhook_configuration(document: Document, old: Document | None = None) -> Errors:
+    """old: that before an update."""
+    hooks, old_hooks = document.get("webhooks") or [], (old or {}).get("webhooks") or []
+    if excess := too_many_expressions("webhooks", _texts(hooks), _texts(old_hooks)):
+        return excess
+    expressions = None if _has_same_conditions(hooks, old_hooks) else MatchConditionExpressions(old_hooks)
     errors: Errors = []
     seen: set[str] = set()
     for where, hook in items(document, "webhooks", ""):
         errors += _hook(where, hook)
+        if expressions is not None:
+            errors += validate_match_conditions(where, hook, expressions)
         errors += _review_versions(f"{where}.admissionReviewVersions", hook)
         if name := hook.get("name", ""):
             if name in seen:
                 errors.append(duplicate(f"{where}.name", name))
             seen.add(name)
     return errors
+
+
+def _texts(hooks: Sequence[Document]) -> Iterator[str]:
+    return chain.from_iterable(map(condition_texts, hooks))
+
+
+def _has_same_conditions(hooks: Sequence[Document], old_hooks: Sequence[Document]) -> bool:
+    """Whether match conditions need not be checked again."""
+    return [hook.get("matchConditions") for hook in hooks] == [
+        hook.get("matchConditions") for hook in old_hooks
+    ]
 
 
 def _hook(path: str, hook: Document) -> Errors:
@@ -100,8 +129,7 @@ def _hook(path: str, hook: Document) -> Errors:
         errors += label_selector(f"{path}.{field}", hook.get(field))
     if (reinvocation := hook.get("reinvocationPolicy")) is not None:
         errors += one_of(f"{path}.reinvocationPolicy", reinvocation, _REINVOCATIONS)
-    errors += client_config(f"{path}.clientConfig", hook.get("clientConfig", {}))
-    return errors + validate_match_conditions(path, hook)
+    return errors + client_config(f"{path}.clientConfig", hook.get("clientConfig", {}))
 
 
 def _review_versions(path: str, hook: Document) -> Errors:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.catalogue.admissionregistration.expressions import CHARACTERS_MAX
 from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 RULE: Final = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
@@ -154,6 +155,34 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"webhooks.0.matchConditions": [{"expression": " "}]},
         [f"webhooks[0].matchConditions[0].{field}: Required value" for field in ("expression", "name")],
     ),
+    "a condition compiles": (
+        {
+            "webhooks.0.matchConditions": [
+                {"name": "a", "expression": "object.a == 1"},
+                {"name": "b", "expression": "params.a"},
+                {"name": "c", "expression": "object.a"},
+            ]
+        },
+        [
+            (
+                'webhooks[0].matchConditions[1].expression: Invalid value: "params.a": compilation failed: '
+                "ERROR: <input>:1:1: undeclared reference to 'params' (in container '')\n | params.a\n | ^"
+            ),
+            (
+                'webhooks[0].matchConditions[2].expression: Invalid value: "object.a": must evaluate to bool '
+                "but got dyn"
+            ),
+        ],
+    ),
+    "conditions are not too long": (
+        {"webhooks.0.matchConditions": [{"name": "a", "expression": "x" * (CHARACTERS_MAX + 1)}]},
+        [
+            (
+                f"webhooks: Forbidden: expressions must not have more than {CHARACTERS_MAX} characters "
+                f"together, but have {CHARACTERS_MAX + 1}"
+            )
+        ],
+    ),
     "review versions are told once": (
         {"webhooks.0.admissionReviewVersions": ["v1", "v1"]},
         ['webhooks[0].admissionReviewVersions[1]: Invalid value: "v1": duplicate version'],
@@ -176,3 +205,17 @@ def test_who_may_be_asked_again_is_one_of_two() -> None:
 def test_a_configuration_may_be_empty() -> None:
     assert VALIDATING.create({"webhooks": None}).errors == []
     assert VALIDATING.cells({"webhooks": [HOOK, HOOK]})["Webhooks"] == 2
+
+
+# What is stored does not compile: another server has written it.
+NOT_COMPILED: Final = {"webhooks.0.matchConditions": [{"name": "a", "expression": "x"}]}
+
+
+def test_conditions_that_stay_are_not_refused() -> None:
+    assert VALIDATING.update({"webhooks.0.timeoutSeconds": 3}, old=NOT_COMPILED).texts == []
+
+
+def test_conditions_that_change_are() -> None:
+    more = [{"name": "a", "expression": "x"}, {"name": "b", "expression": "true"}]
+    refused = VALIDATING.update({"webhooks.0.matchConditions": more}, old=NOT_COMPILED).errors
+    assert [error.field for error in refused] == ["webhooks[0].matchConditions[0].expression"]

@@ -1,0 +1,214 @@
+"""The expressions of admission: in policies, and in the match conditions of policies and webhooks.
+
+They see the request and its objects; nothing is known of the objects' types, which differ from request to
+request. A policy's expressions may also use its variables, each of which has the type that its own expression
+has. `ExpressionKind` says what an expression must evaluate to.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/cel/{compile,composition}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from apiserver.cel import types
+from apiserver.cel.compiler import Program, ProgramError
+from apiserver.cel.environment import Environment
+from apiserver.cel.library.authorizer import AUTHORIZER, RESOURCE_CHECK
+from apiserver.cel.library.kubernetes import COMPATIBLE_RELEASE, KUBERNETES
+from apiserver.cel.syntax import InvalidExpression
+from apiserver.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Field, Type, TypeKind
+
+OBJECT: Final = "object"
+OLD_OBJECT: Final = "oldObject"
+REQUEST: Final = "request"
+NAMESPACE_OBJECT: Final = "namespaceObject"
+PARAMS: Final = "params"
+AUTHORIZER_NAME: Final = "authorizer"
+REQUEST_RESOURCE: Final = "authorizer.requestResource"
+VARIABLES: Final = "variables"
+
+_STRINGS: Final = types.list_of(STRING)
+_TEXTS_BY_NAME: Final = types.map_of(STRING, STRING)
+
+
+def _object(name: str, fields: Mapping[str, Type]) -> Type:
+    return types.object_of(f"kubernetes.{name}", {key: Field(key, type_) for key, type_ in fields.items()})
+
+
+_KIND: Final = _object("GroupVersionKind", dict.fromkeys(("group", "version", "kind"), STRING))
+_RESOURCE: Final = _object("GroupVersionResource", dict.fromkeys(("group", "version", "resource"), STRING))
+_USER_INFO: Final = _object(
+    "UserInfo",
+    {"username": STRING, "uid": STRING, "groups": _STRINGS, "extra": types.map_of(STRING, _STRINGS)},
+)
+REQUEST_TYPE: Final = _object(
+    "AdmissionRequest",
+    {
+        "kind": _KIND,
+        "resource": _RESOURCE,
+        "subResource": STRING,
+        "requestKind": _KIND,
+        "requestResource": _RESOURCE,
+        "requestSubResource": STRING,
+        "name": STRING,
+        "namespace": STRING,
+        "operation": STRING,
+        "userInfo": _USER_INFO,
+        "dryRun": BOOL,
+        "options": DYN,
+    },
+)
+_NAMESPACE_META: Final = _object(
+    "NamespaceMetadata",
+    {
+        "name": STRING,
+        "generateName": STRING,
+        "namespace": STRING,
+        "labels": _TEXTS_BY_NAME,
+        "annotations": _TEXTS_BY_NAME,
+        "UID": STRING,
+        "creationTimestamp": TIMESTAMP,
+        "deletionGracePeriodSeconds": INT,
+        "deletionTimestamp": TIMESTAMP,
+        "generation": INT,
+        "resourceVersion": STRING,
+        "finalizers": _STRINGS,
+    },
+)
+_NAMESPACE_CONDITION: Final = _object(
+    "NamespaceCondition",
+    {"status": STRING, "type": STRING, "lastTransitionTime": TIMESTAMP, "message": STRING, "reason": STRING},
+)
+NAMESPACE_TYPE: Final = _object(
+    "Namespace",
+    {
+        "metadata": _NAMESPACE_META,
+        "spec": _object("NamespaceSpec", {"finalizers": _STRINGS}),
+        "status": _object(
+            "NamespaceStatus", {"conditions": types.list_of(_NAMESPACE_CONDITION), "phase": STRING}
+        ),
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionKind:
+    """results: the types that it may have; empty: any. has_authorizer: whether it may ask the authorizer."""
+
+    results: tuple[Type, ...]
+    has_authorizer: bool = True
+
+
+CONDITION: Final = ExpressionKind((BOOL,))
+VARIABLE: Final = ExpressionKind(())
+MESSAGE: Final = ExpressionKind((STRING,), has_authorizer=False)
+AUDIT_ANNOTATION: Final = ExpressionKind((STRING, NULL))
+
+
+class CompilationFailed(Exception):
+    """An expression does not compile, or has not the type that it must have. The text is for the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledExpression:
+    type: Type
+    program: Program
+
+
+class AdmissionCompiler:
+    """Compiles the expressions of one policy or webhook. Pure."""
+
+    def __init__(self, *, has_params: bool, has_variables: bool = False) -> None:
+        """has_params: the policy has a kind of parameters. has_variables: it has variables."""
+        self._has_params = has_params
+        self._fields: dict[str, Field] = {}
+        self._environments: Mapping[bool, Environment] | None = None
+        if has_variables:
+            # The type of `variables` has a field more with each that is declared.
+            declared = types.object_of("kubernetes.variables", self._fields)
+            self._environments = {
+                has_authorizer: Environment(
+                    {**_variables(has_params, has_authorizer), VARIABLES: declared}, KUBERNETES
+                )
+                for has_authorizer in (False, True)
+            }
+
+    def compile(self, text: str, kind: ExpressionKind, *, is_stored: bool) -> CompiledExpression:
+        """Compiles an expression. Raises CompilationFailed.
+
+        is_stored: it is stored already, and so may use libraries of later releases.
+        """
+        if self._environments is None:
+            environment = _environment(self._has_params, kind.has_authorizer)
+        else:
+            environment = self._environments[kind.has_authorizer]
+        try:
+            checked = environment.check(text, release=None if is_stored else COMPATIBLE_RELEASE)
+        except InvalidExpression as error:
+            raise CompilationFailed(f"compilation failed: {error}") from None
+        if kind.results and checked.type not in kind.results:
+            names = [_shown(each) for each in kind.results]
+            wanted = names[0] if len(names) == 1 else f"one of [{' '.join(names)}]"
+            raise CompilationFailed(f"must evaluate to {wanted} but got {_shown(checked.type)}")
+        try:
+            return CompiledExpression(checked.type, environment.program(checked))
+        except ProgramError as error:
+            raise CompilationFailed(f"program instantiation failed: {error}") from None
+
+    def declare(self, name: str, text: str, *, is_stored: bool) -> CompiledExpression:
+        """Compiles a variable, which expressions that are compiled later may use. Raises CompilationFailed.
+
+        Of one that does not compile they may use the name; that it is an error is told once.
+        """
+        self._fields[name] = Field(name, DYN)
+        compiled = self.compile(text, VARIABLE, is_stored=is_stored)
+        self._fields[name] = Field(name, _field_type(compiled.type))
+        return compiled
+
+
+def _variables(has_params: bool, has_authorizer: bool) -> dict[str, Type]:
+    found = {OBJECT: DYN, OLD_OBJECT: DYN, NAMESPACE_OBJECT: NAMESPACE_TYPE, REQUEST: REQUEST_TYPE}
+    if has_params:
+        found[PARAMS] = DYN
+    if has_authorizer:
+        found |= {AUTHORIZER_NAME: AUTHORIZER, REQUEST_RESOURCE: RESOURCE_CHECK}
+    return found
+
+
+@lru_cache
+def _environment(has_params: bool, has_authorizer: bool) -> Environment:
+    return Environment(_variables(has_params, has_authorizer), KUBERNETES)
+
+
+_SCALARS: Final = frozenset(
+    {
+        TypeKind.NULL,
+        TypeKind.BOOL,
+        TypeKind.INT,
+        TypeKind.UINT,
+        TypeKind.DOUBLE,
+        TypeKind.STRING,
+        TypeKind.BYTES,
+        TypeKind.TIMESTAMP,
+        TypeKind.DURATION,
+    }
+)
+
+
+def _field_type(type_: Type) -> Type:
+    """The type that a variable has for others; of objects and libraries' types they know nothing."""
+    if type_.kind is TypeKind.LIST:
+        return types.list_of(_field_type(type_.element))
+    if type_.kind is TypeKind.MAP:
+        return types.map_of(_field_type(type_.key), _field_type(type_.value))
+    return type_ if type_.kind in _SCALARS else DYN
+
+
+def _shown(type_: Type) -> str:
+    """Returns a type by its name in declarations, as `google.protobuf.Timestamp`."""
+    name = type_.name or type_.kind.value
+    return f"{name}({', '.join(map(_shown, type_.parameters))})" if type_.parameters else name
