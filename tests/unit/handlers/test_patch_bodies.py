@@ -99,6 +99,34 @@ def test_what_field_validation_warns_of(patch: Any, validation: str, warnings: l
     assert "nonsense" not in document["spec"]
 
 
+TWO_KINDS: Final = b'{"spec":{"zz":1,"aa":1},"metadata":{"labels":{"a":"1"},"labels":{"a":"2"}}}'
+DUPLICATES_FIRST: Final = [
+    'duplicate field "metadata.labels"',
+    'unknown field "spec.aa"',
+    'unknown field "spec.zz"',
+]
+# What is wrong with the patch comes before what is wrong with the patched object, whose members are sorted.
+# Recorded: fieldvalidation/patch-json-strict, fieldvalidation/patch-strategic-strict.
+IN_ORDER: Final[dict[str, tuple[str, bytes, list[str]]]] = {
+    "of a merge patch": (MERGE_PATCH, TWO_KINDS, DUPLICATES_FIRST),
+    "of a strategic merge patch": (STRATEGIC_MERGE_PATCH, TWO_KINDS, DUPLICATES_FIRST),
+    "of a JSON patch, with duplicates in its values": (
+        JSON_PATCH,
+        b'[{"op":"add","path":"/aa","value":1},{"op":"add","path":"/metadata","value":{"name":"a","name":"d"}}]',
+        [
+            'json patch duplicate field "[1].value.name"',
+            'unknown field "aa"',
+            'duplicate field "metadata.name"',
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("content_type", "patch", "warnings"), IN_ORDER.values(), ids=IN_ORDER)
+def test_e08_the_order_of_problems(content_type: str, patch: bytes, warnings: list[str]) -> None:
+    assert [*patched(content_type, patch).warnings] == warnings
+
+
 REFUSALS = {
     "an unknown field, in strict validation": (MERGE_PATCH, UNKNOWN, BadRequest, "spec.nonsense"),
     "a body that is not JSON": (MERGE_PATCH, b"{", BadRequest, "error decoding patch: "),
