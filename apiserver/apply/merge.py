@@ -14,7 +14,7 @@ import orjson
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, has_itself
 from apiserver.apply.type_defs import NoPathElement, TypeDef, path_element
 from apiserver.apply.typed_value import DocumentTooDeep, whole_field_set
-from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
+from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
 from apiserver.vocabulary import Document
 
 _ABSENT: Final = object()
@@ -95,7 +95,7 @@ def _canonicalised(value: Any, type_def: TypeDef) -> Any:
     """A value with its quantities in canonical form, in which they are compared."""
     if type_def.scalar == "quantity" and value is not None:
         try:
-            return canonical_quantity(f"{value}")
+            return canonical_quantity(quantity_text(value))
         except InvalidQuantity:
             return value  # Validation will refuse it.
     if type_def.kind == "struct" and isinstance(value, dict) and not type_def.is_atomic:

@@ -29,6 +29,9 @@ EXACT: Final = Context(prec=4_000)
 _INT64_MAX: Final = (1 << 63) - 1
 _BINARY_LARGEST: Final = Decimal(_INT64_MAX)
 _NANO: Final = -9
+# encoding/json writes numbers between these without an exponent.
+_DIGITS_FROM: Final = 1e-6
+_DIGITS_BELOW: Final = 1e21
 # Texts with more digits are not held as integers of 64 bits. A binary suffix stands for about as many digits
 # as three tenths of its exponent.
 _DIGITS_MAX: Final = 18
@@ -141,6 +144,18 @@ def parse_quantity(text: str) -> Quantity:
 def canonical_quantity(text: str) -> str:
     """The canonical text of a quantity. Raises InvalidQuantity."""
     return str(parse_quantity(text))
+
+
+def quantity_text(value: object) -> str:
+    """The text of a quantity in a document, where it may also be a number.
+
+    Of a fraction it is the text that Go's encoder gives it: with an exponent if it is very small or large.
+    """
+    if not isinstance(value, float):
+        return str(value)
+    if not value or _DIGITS_FROM <= abs(value) < _DIGITS_BELOW:
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")
+    return repr(value).replace("e-0", "e-")
 
 
 def _parse_binary(text: str, sign: str, whole: str, places: str, exponent: int) -> Quantity:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from apiserver.golang.formatting import json_type
-from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
+from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
 from apiserver.schema.go_fields import GoField, fields_of
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
@@ -511,7 +511,7 @@ def _quantity(schema: Schema) -> _Walk:
         if type(value) is not str:
             if type(value) not in (int, float):
                 raise _Mismatch(value, schema)
-            value = f"{value}"
+            value = quantity_text(value)
         try:
             return canonical_quantity(value.strip(" "))  # as in Go
         except InvalidQuantity as error:

@@ -16,6 +16,7 @@ from apiserver.meta.quantity import (
     InvalidQuantity,
     canonical_quantity,
     parse_quantity,
+    quantity_text,
 )
 
 CANONICAL: Final = {
@@ -164,6 +165,30 @@ def test_quantities_compare_by_value() -> None:
     assert parse_quantity("1e30") == parse_quantity("1000000000000000000000000000000000m")
     assert parse_quantity("1e400").is_whole
     assert not parse_quantity("1000000000000000000000000000000.5").is_whole
+
+
+# encoding/json, floatEncoder
+NUMBERS: Final = {
+    1: "1",
+    -3: "-3",
+    9223372036854775808: "9223372036854775808",
+    2.0: "2",
+    1.5: "1.5",
+    -0.1: "-0.1",
+    0.00001: "0.00001",
+    0.000001: "0.000001",
+    0.0000001: "1e-7",
+    1.5e-9: "1.5e-9",
+    1e16: "10000000000000000",
+    123456789012345680000.0: "123456789012345680000",
+    1e21: "1e+21",
+    1.5e300: "1.5e+300",
+}
+
+
+@pytest.mark.parametrize(("number", "text"), NUMBERS.items())
+def test_numbers_are_quantities_in_the_text_that_go_gives_them(number: float, text: str) -> None:
+    assert quantity_text(number) == text
 
 
 SUMS: Final = {

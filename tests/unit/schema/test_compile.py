@@ -350,6 +350,11 @@ NORMAL: Final[dict[str, tuple[CompiledSchema, dict[str, Any], dict[str, Any]]]] 
         container(resources={"limits": {"cpu": 2, "memory": "1Gi"}}),
         container(resources={"limits": {"cpu": "2", "memory": "1Gi"}}),
     ),
+    "a number is what Go's encoder writes of it": (
+        POD,
+        container(resources={"limits": {"cpu": 0.00001, "memory": 1e16}}),
+        container(resources={"limits": {"cpu": "10u", "memory": "10P"}}),
+    ),
     "a quantity has one way to be written": (
         POD,
         container(resources={"limits": {"cpu": "0.50", "memory": "1024Mi"}}),
