@@ -184,15 +184,14 @@ class Routes:
                 await self._discovery.group(call, group)
             case ["apis", group, version] | ["apis", group, version, ""] if group in groups:
                 await self._group_version(call, GroupVersion(group, version))
+            # Probes may use any method that they are authorized to use: no check changes anything.
             case [("livez" | "readyz" | "healthz") as endpoint]:
-                self._require_get(call)
                 await health.respond_all(call, endpoint, self._health.checks(endpoint))
             case [("livez" | "readyz" | "healthz") as endpoint, *names]:
                 check = self._health.checks(endpoint).get("/".join(names))
                 if check is None:
                     await self._no_such_path(call)
                     return
-                self._require_get(call)
                 await health.respond_one(call, check)
             case ["openapi", "v3", *rest]:
                 self._require_get(call)

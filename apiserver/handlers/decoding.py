@@ -7,16 +7,17 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
+from apiserver import field_errors
 from apiserver.brand import Brand
 from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody, Parsed
-from apiserver.errors import BadRequest, RequestEntityTooLarge
+from apiserver.errors import BadRequest, Invalid, RequestEntityTooLarge
 from apiserver.golang.formatting import json_type
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.duplicates import strict_problems
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, GroupKind
 from storage.interface import VALUE_BYTES_MAX
 
 # How much of a malformed body its error quotes.
@@ -56,7 +57,7 @@ class Decoder:
     def decode(self, body: Body, resource: ServedResource, namespace: str, field_validation: str) -> Decoded:
         """Returns the object in a body: checked against the schema, pruned, and in `namespace`.
 
-        Raises UnsupportedMediaType, BadRequest, RequestEntityTooLarge.
+        Raises UnsupportedMediaType, BadRequest, RequestEntityTooLarge, Invalid.
         """
         try:
             parsed = self._parser.parse(body.data, body.content_type, lambda raw: resource.from_protobuf(raw))
@@ -111,26 +112,64 @@ def _summary(body: bytes) -> str:
 
 
 def _require_kind(document: Any, resource: ServedResource) -> Document:
-    """Require that a document is of the resource's kind, or names none. Row E13. Raises BadRequest."""
+    """Require that a document is of the resource's kind; of a built-in type it may also name none. Row E13.
+
+    Raises BadRequest, Invalid.
+    """
+    if document is None:
+        document = {}  # Go's decoder leaves a value as it is where JSON has null.
     if not isinstance(document, dict):
         raise BadRequest(
             "couldn't get version/kind; json parse error: json: cannot unmarshal "
             f"{json_type(document)} into Go value of type struct {{ APIVersion string; Kind string }}"
         )
     api_version, kind = document.get("apiVersion"), document.get("kind")
-    if isinstance(kind, str) and kind and kind != resource.kind:
+    if resource.is_custom:
+        # No Go type stands for them, so that nothing is known but what the body says.
+        if kind in (None, ""):
+            raise BadRequest("Object 'Kind' is missing in 'object has no kind field '")
+        if api_version in (None, ""):
+            raise _wrong_version("", resource)
+    elif isinstance(kind, str) and kind and kind != resource.kind:
         version = api_version if isinstance(api_version, str) and api_version else resource.api_version
         version = version.rpartition("/")[2]
         raise BadRequest(
             f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
             f"converting ({version}.{kind}) to ({_package(resource)}.{resource.kind}): unknown conversion"
         )
-    if not isinstance(api_version, str) or api_version in ("", resource.api_version, *resource.also_accepts):
-        return document
-    raise BadRequest(
+    if isinstance(api_version, str) and api_version not in ("", resource.api_version, *resource.also_accepts):
+        raise _wrong_version(api_version, resource)
+    if resource.is_custom:
+        require_custom_kind(document, resource)
+    return document
+
+
+def _wrong_version(api_version: str, resource: ServedResource) -> BadRequest:
+    return BadRequest(
         f"the API version in the data ({api_version}) does not match the expected API version "
         f"({resource.api_version})"
     )
+
+
+def require_custom_kind(document: Document, resource: ServedResource) -> None:
+    """Validate kind and apiVersion of a custom resource, if they are texts. Raises Invalid."""
+    kind, api_version = document.get("kind"), document.get("apiVersion")
+    if not isinstance(kind, str) or not isinstance(api_version, str):
+        return  # The schema tells it.
+    errors = [
+        field_errors.invalid(field, found, f"must be {expected}")
+        for field, found, expected in (
+            ("kind", kind, resource.kind),
+            ("apiVersion", api_version, resource.api_version),
+        )
+        if found != expected
+    ]
+    if errors:
+        meta = document.get("metadata")
+        name = meta.get("name") if isinstance(meta, dict) else ""
+        raise Invalid(
+            GroupKind(api_version.rpartition("/")[0], kind), name if isinstance(name, str) else "", errors
+        )
 
 
 def _package(resource: ServedResource) -> str:

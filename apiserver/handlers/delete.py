@@ -147,6 +147,8 @@ class DeleteOptionsReader:
             document = self._parser.parse(body.data, body.content_type, self._from_protobuf).document
         except MalformedBody as error:
             raise BadRequest(str(error)) from None
+        if document is None:
+            document = {}  # Go's decoder leaves the options as they are where JSON has null.
         if not isinstance(document, dict):
             raise BadRequest("couldn't get version/kind; json parse error: the body is not an object")
         if (document.get("kind") or "DeleteOptions") != "DeleteOptions":

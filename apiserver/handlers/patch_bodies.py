@@ -17,7 +17,7 @@ from apiserver.errors import (
     UnprocessablePatch,
 )
 from apiserver.golang.formatting import go_text, json_type
-from apiserver.handlers.decoding import Decoded, check_schema, require_size
+from apiserver.handlers.decoding import Decoded, check_schema, require_custom_kind, require_size
 from apiserver.patch import field_validation as problems_of
 from apiserver.patch import json_patch, merge_patch, strategic_merge
 from apiserver.registry.served_resource import ServedResource
@@ -136,10 +136,13 @@ def apply_patch(
             raise TypeMismatch(
                 f"json: cannot unmarshal {json_type(patched)} into Go value of type {resource.kind}"
             )
+        if resource.is_custom:
+            require_custom_kind(patched, resource)
         for field, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
             if patched.get(field) != expected:
                 raise TypeMismatch(
-                    f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
+                    f'no kind "{patched.get("kind") or ""}" is registered for version '
+                    f'"{patched.get("apiVersion") or ""}"'
                 )
         before_schema(patched)
         warnings = check_schema(

@@ -140,7 +140,8 @@ class ServedResource:
 
     @cached_property
     def group_kind(self) -> GroupKind:
-        return GroupKind(self.group_version.group, self.kind)
+        """What errors call the kind: by the group under which it is stored, as Kubernetes' internal types."""
+        return GroupKind(self.stored_group_resource.group, self.kind)
 
     @cached_property
     def api_version(self) -> str:

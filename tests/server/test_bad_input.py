@@ -130,6 +130,38 @@ def test_a_body_of_another_kind(api: Api, namespace: str, changes: dict[str, Any
     assert names_in(api, namespace) == []
 
 
+EMPTY_BODIES: Final = {
+    "an empty object": ("json", b"{}"),
+    "null": ("json", b"null"),
+    "null between spaces": ("json", b" null\n"),
+    "null in YAML": ("application/yaml", b"null"),
+    "nothing in YAML": ("application/yaml", b""),
+    "a comment in YAML": ("application/yaml", b"# nothing\n"),
+}
+
+
+@pytest.mark.parametrize(("media_type", "body"), EMPTY_BODIES.values(), ids=EMPTY_BODIES)
+def test_an_empty_body_is_an_object_without_a_name(
+    api: Api, namespace: str, media_type: str, body: bytes
+) -> None:
+    """Row A15: Go's decoder leaves an object as it is where the body has null; validation finds the rest."""
+    for collection, kind in (
+        (CONFIGMAPS.format(namespace), "ConfigMap"),
+        ("/api/v1/namespaces", "Namespace"),
+        (f"/apis/apps/v1/namespaces/{namespace}/deployments", "Deployment"),
+    ):
+        answer = api.post(collection, body, type=media_type)
+        assert_status(
+            answer, 422, "Invalid", "metadata.name: Required value: name or generateName is required"
+        )
+        assert answer.json["details"]["kind"] == kind
+        assert ("FieldValueRequired", "metadata.name") in answer.causes
+    answer = api.put(f"{CONFIGMAPS.format(namespace)}/a", body, type=media_type)
+    assert_status(answer, 400, "BadRequest", "name must be provided")
+    answer = api.delete(f"{CONFIGMAPS.format(namespace)}/a", body, type=media_type)
+    assert_status(answer, 404, "NotFound")
+
+
 @pytest.mark.parametrize(
     "media_type",
     ["text/plain", "application/xml", "application/json-patch+json", "nonsense", "a/b; charset="],
@@ -433,7 +465,7 @@ def test_half_open_connections_do_not_keep_others_waiting(api: Api) -> None:
 @pytest.mark.parametrize(
     "authorization",
     [
-        *("Bearer wrong", "Bearer admin-token2", "bearer wrong", "Bearer  wrong", "Bearer \xe9"),
+        *("Bearer wrong", "Bearer admin-token2", "bearer wrong", "Bearer \xe9"),
         pytest.param("Bearer " + "x" * 20_000, id="20,000 letters"),
     ],
 )

@@ -120,6 +120,84 @@ def test_an_object_may_be_asked_for_in_every_form_but_protobuf(defined: Defined,
     assert strategic.status == 415
 
 
+WRONG_KINDS: Final[dict[str, tuple[dict[str, Any], int, str]]] = {
+    "E13 another kind": ({"kind": "Gadget"}, 422, 'kind: Invalid value: "Gadget": must be Widget'),
+    "E13 another version": ({"apiVersion": "{group}/v2"}, 400, "does not match the expected API version"),
+    "E13 another group": (
+        {"apiVersion": "apps/v1", "kind": "Deployment"},
+        400,
+        "the API version in the data (apps/v1) does not match the expected API version ({group}/v1)",
+    ),
+    "no kind": ({"kind": None}, 400, "Object 'Kind' is missing in 'object has no kind field '"),
+    "an empty kind": ({"kind": ""}, 400, "Object 'Kind' is missing in 'object has no kind field '"),
+    "no version": ({"apiVersion": None}, 400, "the API version in the data () does not match"),
+    "a kind that is no text": ({"kind": ["Widget"]}, 400, ".kind accessor error"),
+}
+
+
+@pytest.mark.parametrize(("changes", "code", "message"), WRONG_KINDS.values(), ids=WRONG_KINDS)
+def test_a_custom_resource_of_another_kind(
+    defined: Defined, api: Api, changes: dict[str, Any], code: int, message: str
+) -> None:
+    """Row E13: no Go type stands for it, so that validation finds the kind, and that it has to be named."""
+    made = defined.create("a", spec={"a": "x"}).ok()
+    changes = {
+        field: value.format(group=defined.group) if isinstance(value, str) else value
+        for field, value in changes.items()
+    }
+    body = {field: value for field, value in (defined.body("b") | changes).items() if value is not None}
+    refused = [
+        api.post(defined.objects(), body),
+        api.put(f"{defined.objects()}/a", body | {"metadata": made["metadata"]}),
+    ]
+    for answer in refused:
+        assert (answer.status, answer.reason) == (code, "Invalid" if code == 422 else "BadRequest")
+        assert message.format(group=defined.group) in answer.message
+    if code == 422:
+        assert refused[0].json["details"] == {
+            "name": "b",
+            "group": defined.group,
+            "kind": "Gadget",
+            "causes": [
+                {
+                    "reason": "FieldValueInvalid",
+                    "message": 'Invalid value: "Gadget": must be Widget',
+                    "field": "kind",
+                }
+            ],
+        }
+    assert api.get(defined.objects()).ok()["items"] == [made]
+
+
+PATCHED_KINDS: Final = {
+    "kind": ("Gadget", 'kind: Invalid value: "Gadget": must be Widget'),
+    "apiVersion": ("example.com/v9", 'apiVersion: Invalid value: "example.com/v9": must be {group}/v1'),
+}
+
+
+@pytest.mark.parametrize("field", PATCHED_KINDS)
+def test_a_patch_cannot_change_the_kind_of_a_custom_resource(defined: Defined, api: Api, field: str) -> None:
+    made = defined.create("a", spec={"a": "x"}).ok()
+    value, message = PATCHED_KINDS[field]
+    operation = {"op": "replace", "path": f"/{field}", "value": value}
+    for answer in (
+        api.patch(f"{defined.objects()}/a", {field: value}),
+        api.patch(f"{defined.objects()}/a", [operation], type="json-patch"),
+    ):
+        assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", field)])
+        assert message.format(group=defined.group) in answer.message
+    assert api.get(f"{defined.objects()}/a").ok() == made
+
+
+def test_an_empty_body_is_no_custom_resource(defined: Defined, api: Api) -> None:
+    for body in (b"{}", b"null"):
+        answer = api.post(defined.objects(), body)
+        assert (answer.status, answer.message) == (
+            400,
+            "Object 'Kind' is missing in 'object has no kind field '",
+        )
+
+
 def metadata_alone(raw: bytes) -> dict[str, Any]:
     """The metadata in a PartialObjectMetadata."""
     return MessageDecoder(SCHEMAS.get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"))(undelimited(raw))

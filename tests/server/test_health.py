@@ -89,8 +89,25 @@ def test_single_checks(api: Api, endpoint: str) -> None:
 
 
 @each_endpoint
-def test_other_methods_are_not_allowed(api: Api, endpoint: str) -> None:
-    assert {api.send(method, f"/{endpoint}").status for method in ("POST", "PUT", "DELETE")} == {405}
+@pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_probes_may_use_any_method(api: Api, endpoint: str, method: str) -> None:
+    """Row N01: k8s.io/apiserver, pkg/server/healthz, does not look at it. A HEAD has no body."""
+    body = b"" if method == "HEAD" else b"ok"
+    for path in (f"/{endpoint}", f"/{endpoint}/ping"):
+        answer = api.send(method, path, b"{}" if method == "POST" else None)
+        assert (answer.status, answer.body) == (200, body)
+        assert answer.headers["content-length"] == "2"
+    assert api.send(method, f"/{endpoint}/zzz").status == 404
+
+
+@each_endpoint
+def test_the_method_of_a_probe_is_a_verb_that_one_may_use(api: Api, endpoint: str) -> None:
+    """Everybody may get the health, and nobody without permission may do anything else there."""
+    anonymous = api.as_caller("")
+    assert anonymous.get(f"/{endpoint}").status == 200
+    for method in ("HEAD", "POST"):
+        assert anonymous.send(method, f"/{endpoint}").status == 403
+    anonymous.close()
 
 
 def test_readyz_checks_the_store(api: Api) -> None:

@@ -92,7 +92,6 @@ def multiplied(first: bytes, each: bytes) -> bytes:
 
 SMALL: Final[Mapping[str, tuple[str, bytes]]] = {
     "nothing": (JSON, b" "),
-    "null": (JSON, b"null"),
     "a list": (JSON, b"[{}]"),
     "a text": (JSON, b'"a"'),
     "not a number": (JSON, named(b'"generation":NaN')),
@@ -105,7 +104,6 @@ SMALL: Final[Mapping[str, tuple[str, bytes]]] = {
     "no UTF-8": (JSON, named(b'"labels":{"a":"\xff"}')),
     "objects without an end to their depth": (JSON, nested(b'{"a":', b"}")),
     "lists without an end to their depth": (JSON, nested(b"[", b"]")),
-    "YAML: nothing": (YAML, b"# nothing\n"),
     "YAML: aliases of aliases": (YAML, multiplied(b"[1,1,1]", b"[%b]")),
     "YAML: merges of merges": (YAML, multiplied(b"{a: 1}", b"{<<: [%b], b: 2}")),
     "YAML: an alias of itself": (YAML, b"metadata: &a {name: *a}"),

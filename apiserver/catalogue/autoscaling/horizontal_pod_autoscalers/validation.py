@@ -161,7 +161,9 @@ def _validate_metric(path: str, metric: Document) -> Errors:
         errors.append(not_supported(f"{path}.type", kind, _TYPES))
     # If there are several, only one is checked.
     errors += [error for field in present[:1] for error in SOURCES[field](f"{path}.{field}", metric[field])]
-    if kind in _TYPES and source not in present:
+    if kind not in _TYPES:
+        errors.append(not_supported(f"{path}.type", kind, _TYPES))  # Kubernetes says it again here.
+    elif source not in present:
         text = "must populate information for the given metric source"
         errors.append(required(f"{path}.{source}", text))
     if len(present) > 1:

@@ -95,7 +95,8 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
                 f'{_METRIC}.type: Unsupported value: "X": supported values: '
                 '"ContainerResource", "External", "Object", "Pods", "Resource"'
             )
-        ],
+        ]
+        * 2,  # Kubernetes says it when it reads the type, and when no source fits it.
     ),
     "and told as such": (
         {"spec.metrics": [{"type": "Pods"}]},

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, GroupKind
 from tests.unit.catalogue.served_kinds import Changes, ServedKind, changed
 
 NOW: Final = "2024-05-06T07:08:09.000000Z"
@@ -52,6 +52,12 @@ def test_an_event_of_the_core_group_is_seen() -> None:
     assert seen["regarding"]["name"] == "p"
     assert seen["deprecatedFirstTimestamp"] is None
     assert "reportingController" not in seen
+
+
+def test_errors_name_the_kind_of_the_core_group() -> None:
+    """As recorded in versions/events-core-to-group; what is not found is named as it was asked for."""
+    assert EVENT.resource.group_kind == CORE.resource.group_kind == GroupKind("", "Event")
+    assert str(EVENT.resource.group_resource) == "events.events.k8s.io"
 
 
 TEXTS: Final = st.sampled_from(["", "a", "b"])
