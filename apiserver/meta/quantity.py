@@ -26,8 +26,7 @@ EXPONENT_MAX: Final = 1_000
 # two, or a sum of very many, has fewer than these. Python writes integers up to this length, too.
 EXACT: Final = Context(prec=4_000)
 
-_INT64_MAX: Final = (1 << 63) - 1
-_BINARY_LARGEST: Final = Decimal(_INT64_MAX)
+_BINARY_LARGEST: Final = Decimal((1 << 63) - 1)
 _NANO: Final = -9
 # encoding/json writes numbers between these without an exponent.
 _DIGITS_FROM: Final = 1e-6
@@ -66,8 +65,8 @@ class InvalidQuantity(ValueError):
 class Quantity:
     """An exact number and its format: `BinarySI`, `DecimalSI` or `DecimalExponent`.
 
-    scale: Kubernetes holds the value as a 64-bit integer times this power of ten; None if it holds it in
-        arbitrary precision.
+    scale: Kubernetes holds the parsed value as a 64-bit integer times this power of ten; None if it holds it
+        in arbitrary precision. Of sums only CEL knows it (`cel.library.quantity`).
     text: the canonical text, if it was parsed from that.
     """
 
@@ -91,17 +90,10 @@ class Quantity:
 
     def __add__(self, other: Quantity) -> Quantity:
         """The sum, in the form of what is not zero."""
-        value, form = EXACT.add(self.value, other.value), self.form if self.value else other.form
-        if self.scale is None or other.scale is None:
-            return Quantity(value, form)
-        if not other.value:
-            return Quantity(value, form, self.scale)
-        scale = min(self.scale, other.scale) if self.value else other.scale
-        is_held = all(_fits_int64(each, scale) for each in (self.value, other.value, value))
-        return Quantity(value, form, scale if is_held else None)
+        return Quantity(EXACT.add(self.value, other.value), self.form if self.value else other.form)
 
     def __sub__(self, other: Quantity) -> Quantity:
-        return self + Quantity(EXACT.minus(other.value), other.form, other.scale)
+        return Quantity(EXACT.subtract(self.value, other.value), self.form if self.value else other.form)
 
     @property
     def is_whole(self) -> bool:
@@ -184,12 +176,6 @@ def _rounded(value: Decimal, scale: int) -> Decimal:
     if exponent >= scale:
         return value
     return value.quantize(Decimal((0, (1,), scale)), rounding=ROUND_UP, context=EXACT)
-
-
-def _fits_int64(value: Decimal, scale: int) -> bool:
-    """Whether a value is a 64-bit integer times that power of ten."""
-    number = value.scaleb(-scale, EXACT)
-    return number == number.to_integral_value() and -_INT64_MAX - 1 <= number <= _INT64_MAX
 
 
 def _canonical(value: Decimal, form: str) -> str:

@@ -513,8 +513,10 @@ def _quantity(schema: Schema) -> _Walk:
                 raise _Mismatch(value, schema)
             value = quantity_text(value)
         try:
-            return canonical_quantity(value.strip(" "))  # as in Go
+            return canonical_quantity(value)
         except InvalidQuantity as error:
+            if (stripped := value.strip(" ")) != value:
+                return walk(stripped, report)  # blanks around it are as in Go
             raise _Malformed(str(error)) from None
 
     return walk

@@ -58,7 +58,7 @@ def _container(container: Document) -> None:
 def _round_up(quantities: Document) -> None:
     """Rounds amounts of resources up to thousandths."""
     for name, text in quantities.items():
-        if text[-1] in "nu" or "." in text or "-" in text:
+        if text[-1] in "nu" or not text.isalnum():  # a fraction, or an exponent
             quantities[name] = str(parse_quantity(text).with_scale(-3))
 
 

@@ -7,7 +7,7 @@ Which it is shows: `isInteger()` is true only of the former, and not of one with
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -85,11 +85,32 @@ def _compare(a: CelQuantity, b: CelQuantity) -> int:
 
 
 def _add(a: CelQuantity, b: CelQuantity) -> CelQuantity:
-    return CelQuantity(a.quantity + b.quantity)
+    return _held(a.quantity, b.quantity, a.quantity + b.quantity)
 
 
 def _subtract(a: CelQuantity, b: CelQuantity) -> CelQuantity:
-    return CelQuantity(a.quantity - b.quantity)
+    return _held(a.quantity, b.quantity, a.quantity - b.quantity)
+
+
+def _held(a: Quantity, b: Quantity, result: Quantity) -> CelQuantity:
+    """Returns a sum or difference, held in the finer power of ten of both if it fits there."""
+    if a.scale is None or b.scale is None:
+        return CelQuantity(result)
+    if not b.value:
+        scale = a.scale
+    elif not a.value:
+        scale = b.scale
+    else:
+        scale = min(a.scale, b.scale)
+        if not all(_fits(each.value, scale) for each in (a, b, result)):
+            return CelQuantity(result)
+    return CelQuantity(replace(result, scale=scale))
+
+
+def _fits(value: Decimal, scale: int) -> bool:
+    """Whether a value is a 64-bit integer times that power of ten."""
+    number = value.scaleb(-scale, EXACT)
+    return number == number.to_integral_value() and INT_MIN <= number <= INT_MAX
 
 
 def _of_int(number: int) -> CelQuantity:

@@ -10,7 +10,6 @@ from apiserver.validation.checks import quantity_of
 from apiserver.vocabulary import Document
 
 _RESOURCES: Final = ("cpu", "memory")
-_ZERO: Final = Decimal(0)
 
 
 def qos_class(spec: Document) -> str:
@@ -36,7 +35,8 @@ def qos_class(spec: Document) -> str:
             for name in _RESOURCES:
                 asked = amounts.get(name)
                 if asked is not None and (amount := quantity_of(asked).value) > 0:
-                    total[name] = EXACT.add(total.get(name, _ZERO), amount)
+                    before = total.get(name)
+                    total[name] = amount if before is None else EXACT.add(before, amount)
                 elif field == "limits":
                     is_guaranteed = False
         if not is_guaranteed and (totals["requests"] or totals["limits"]):
