@@ -22,7 +22,6 @@ RANGE_MAX: Final = 3
 
 # Rows that a recorded conversation of tests/conformance/scenarios shows to be kept.
 RECORDED: Final = {
-    "B11": "managedfields/update-entry",
     "F07": "apply/managed-fields-set",
     "F09": "apply/name-rules",
     "G11": "delete/ignore-read-error",

@@ -75,6 +75,13 @@ class ManagedFieldsEntry(NamedTuple):
     time: str
     document: Document | None = None
 
+    def at(self, time: str) -> ManagedFieldsEntry:
+        """Returns the entry with another time, or itself. Its fields need not be encoded anew."""
+        if time == self.time:
+            return self
+        document = self.document
+        return self._replace(time=time, document=None if document is None else {**document, "time": time})
+
     def to_document(self) -> Document:
         if self.document is not None:
             return self.document
@@ -113,6 +120,8 @@ def decode(documents: Any, *, is_own: bool) -> ManagedFields:
                 raise InvalidFieldSet("the operation of a manager is Apply or Update")
             if document.get("fieldsType", "FieldsV1") != "FieldsV1":
                 raise InvalidFieldSet("the only type of fields is FieldsV1")
+            if not document.get("apiVersion"):
+                raise InvalidFieldSet("apiVersion must not be empty")
             fields = field_set.parse(fields)
         manager = FieldManager(
             document.get("manager") or UNKNOWN_MANAGER,

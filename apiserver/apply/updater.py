@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from apiserver.apply import field_set
+from apiserver.apply.endpoint_fields import ALL_FIELDS, EndpointFields
 from apiserver.apply.field_set import LEAF, FieldSet, difference, intersection, union
 from apiserver.apply.managed_fields import (
     BEFORE_FIRST_APPLY,
@@ -36,7 +37,7 @@ class TypeVersion:
     In the `other_versions` of a type version, `convert` and `convert_back` are from and to that type version.
 
     empty: an object of this version with nothing set, as the server encodes it.
-    reset_fields: the elements of fields at the top that an endpoint does not write, as `f:status`.
+    endpoint: the fields that the endpoint writes.
     other_versions: the type's other versions, by apiVersion; a version that is not there is not served any
         more.
     convert: returns a document of the version that is written in this one; it does not change its argument.
@@ -47,7 +48,7 @@ class TypeVersion:
     api_version: str
     type_def: TypeDef
     empty: Document = field(default_factory=dict)
-    reset_fields: frozenset[str] = frozenset()
+    endpoint: EndpointFields = ALL_FIELDS
     other_versions: Mapping[str, TypeVersion] = field(default_factory=dict)
     convert: Callable[[Document], Document] | None = None
     convert_back: Callable[[Document], Document] | None = None
@@ -102,7 +103,8 @@ class Updater(NamedTuple):
     def update(self, old: Document | None, new: Document, managed: ManagedFields) -> ManagedFields:
         """Returns the managed fields after a write that is no apply. Rows F16, F17.
 
-        What changes is the writer's, and nobody else's; what is removed is nobody's.
+        What changes is the writer's, and nobody else's; what is removed is nobody's. The time of the writer's
+        entry is that of its last change; what others lose changes no time.
 
         old: None for a new object. managed: those of `old`; returned itself if nothing changes.
         Raises typed_value.DocumentTooDeep.
@@ -118,12 +120,8 @@ class Updater(NamedTuple):
         left = _without_touched(managed, comparisons, keep=None)
         if own.changed:
             before = left.get(manager.identity)
-            was = managed.get(manager.identity)
             fields = union(before.fields, own.changed) if before else own.changed
-            if was is not None and was.fields == fields:
-                left[manager.identity] = was
-            else:
-                left[manager.identity] = ManagedFieldsEntry(manager, fields, self.now)
+            left[manager.identity] = self._entry(managed.get(manager.identity), fields)
         return cap_update_managers(left)
 
     def apply(
@@ -149,7 +147,7 @@ class Updater(NamedTuple):
         version, manager = self.version, self.manager
         if applied_fields is None:
             applied_fields = to_field_set(applied, version.type_def)
-        applied_fields = _without_roots(applied_fields, version.reset_fields)
+        applied_fields = version.endpoint.written(applied_fields)
         before = version.empty if live is None else live
         if live is not None and not managed:
             managed = _before_first_apply(live, version, self.now)
@@ -169,13 +167,22 @@ class Updater(NamedTuple):
         own = comparisons.of(version.api_version)
         left.pop(manager.identity, None)
         if applied_fields:
-            if last is not None and last.fields == applied_fields and last.manager == manager:
-                left[manager.identity] = last
-            else:
-                # A manager that changes nothing in the object keeps the time of its last change, if any.
-                time = self.now if own or live is None else (last.time if last else "")
-                left[manager.identity] = ManagedFieldsEntry(manager, applied_fields, time)
+            left[manager.identity] = self._entry(last, applied_fields, is_change=bool(own) or live is None)
         return ApplyResult(merged, left)
+
+    def _entry(
+        self, last: ManagedFieldsEntry | None, fields: FieldSet, *, is_change: bool = True
+    ) -> ManagedFieldsEntry:
+        """Returns the manager's entry. last: what it was before. is_change: the write changes the object.
+
+        A manager that changes nothing in the object keeps the time of its last change, if any.
+        """
+        time = last.time if last is not None else ""
+        if is_change:
+            time = self.now or time
+        if last is not None and last.fields == fields and last.manager == self.manager:
+            return last.at(time)
+        return ManagedFieldsEntry(self.manager, fields, time)
 
 
 class _Comparisons:
@@ -212,20 +219,17 @@ class _Comparisons:
             version = other
             if version.convert is not None:
                 old, new = version.convert(old), version.convert(new)
-        comparison = compare(old, new, version.type_def)
-        if self._version.reset_fields:
-            comparison = Comparison(
-                _without_roots(comparison.changed, self._version.reset_fields),
-                _without_roots(comparison.removed, self._version.reset_fields),
-            )
-        return comparison, union(comparison.changed, comparison.removed)
+        endpoint = self._version.endpoint
+        if endpoint is not ALL_FIELDS:
+            old, new = endpoint.part_of(old), endpoint.part_of(new)
+        changed, removed = comparison = compare(old, new, version.type_def)
+        if endpoint is not ALL_FIELDS:
+            changed, removed = endpoint.written(changed), endpoint.written(removed)
+            comparison = Comparison(changed, removed)
+        return comparison, union(changed, removed)
 
 
 _NO_DIFFERENCE: Final = (Comparison(LEAF, LEAF), LEAF)
-
-
-def _without_roots(fields: FieldSet, roots: frozenset[str]) -> FieldSet:
-    return {element: below for element, below in fields.items() if element not in roots}
 
 
 def _without_touched(
@@ -268,8 +272,7 @@ def _reconciled(managed: ManagedFields, version: TypeVersion) -> ManagedFields:
 
 def _before_first_apply(live: Document, version: TypeVersion, now: str) -> ManagedFields:
     """The managed fields of an object that has none: one manager owns all that is set."""
-    changed = compare(version.empty, live, version.type_def).changed
-    fields = _without_roots(changed, version.reset_fields)
+    fields = version.endpoint.written(compare(version.empty, live, version.type_def).changed)
     manager = FieldManager(BEFORE_FIRST_APPLY, UPDATE, version.api_version)
     return {manager.identity: ManagedFieldsEntry(manager, fields, now)} if fields else {}
 

@@ -12,7 +12,16 @@ from apiserver.field_errors import Errors
 from apiserver.meta import table
 from apiserver.meta.table import Columns
 from apiserver.registry.served_resource import ALL_VERBS, FieldGetter, Subresource
-from apiserver.registry.strategy import DEFAULT_STRATEGY, STATUS, Strategy, UpdateStrategy, only_status
+from apiserver.registry.strategy import (
+    DEFAULT_STRATEGY,
+    STATUS,
+    STATUS_ALONE,
+    STATUS_RESETS,
+    Strategy,
+    UpdateStrategy,
+    only_status,
+    only_status_without_metadata,
+)
 from apiserver.schema.compile import Default
 from apiserver.vocabulary import Deprecation, Document
 
@@ -67,6 +76,11 @@ class StoredAs:
 # How the names of the core group's definitions begin.
 CORE: Final = "io.k8s.api.core.v1."
 
+
+def _no_errors(new: Document, old: Document) -> Errors:
+    return []
+
+
 STATUS_SUBRESOURCE: Final = Subresource("status", update=STATUS)
 
 
@@ -74,9 +88,22 @@ def status_subresource(
     validate: Callable[[Document, Document], Errors],
     *,
     prepare: Callable[[Document, Document], None] = only_status,
+    resets: tuple[str, ...] = STATUS_RESETS,
 ) -> Subresource:
-    """Returns the subresource `status` of a kind whose status is checked."""
-    return Subresource("status", update=UpdateStrategy(prepare, validate))
+    """Returns the subresource `status` of a kind whose status is checked.
+
+    prepare, resets: see `registry.strategy.UpdateStrategy`.
+    """
+    return Subresource("status", update=UpdateStrategy(prepare, validate, resets=resets))
+
+
+def status_without_metadata(
+    validate: Callable[[Document, Document], Errors] = _no_errors,
+) -> Subresource:
+    """Returns the subresource `status` of a kind where it writes the status alone, and no metadata."""
+    return Subresource(
+        "status", update=UpdateStrategy(only_status_without_metadata, validate, writes=STATUS_ALONE)
+    )
 
 
 def clear_status(document: Document) -> None:

@@ -16,7 +16,7 @@ from apiserver.golang.quoting import go_quote
 from apiserver.meta import object_meta
 from apiserver.registry.findings import Findings
 from apiserver.registry.served_resource import ScaleFields
-from apiserver.registry.strategy import Strategy, UpdateStrategy, drop_status, keep_status
+from apiserver.registry.strategy import STATUS_ALONE, Strategy, UpdateStrategy, drop_status, keep_status
 from apiserver.schema.custom import CustomSchema
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
@@ -29,12 +29,15 @@ OBJECT_CHECKS: Final = 2
 def _keep_all_but_status(new: Document, old: Document) -> None:
     """Update of the status subresource: nothing but the status changes, not even labels (row I13)."""
     status, meta = new.get("status"), new["metadata"]
+    managed_fields = meta.get("managedFields")  # These tell of the change of the status.
     new.clear()
     new.update(copy.deepcopy({field: value for field, value in old.items() if field != "status"}))
     # Callers hold a reference to this dict of metadata: it is changed in place.
     meta.clear()
     meta.update(new["metadata"])
     meta.pop("managedFields", None)
+    if managed_fields is not None:
+        meta["managedFields"] = managed_fields
     new["metadata"] = meta
     if status is not None:
         new["status"] = status
@@ -83,6 +86,7 @@ class CustomResourceStrategies:
     def of_status(self) -> UpdateStrategy:
         return UpdateStrategy(
             prepare=_keep_all_but_status,
+            writes=STATUS_ALONE,
             validate=self._validate_status,
             expressions=self._evaluate,
             object_checks=OBJECT_CHECKS,

@@ -120,6 +120,8 @@ class ApplyPatcher:
         self._updater = Updater(self._version, self._manager, field_managers.now(info.subresource))
         self._noop_applies = noop_applies
         self._digest = _digest(body, self._manager, options)
+        # The object as it is, if the last merge has left it so.
+        self._left_alone: StoredObject | None = None
 
     @cached_property
     def configuration(self) -> _AppliedConfiguration:
@@ -171,8 +173,12 @@ class ApplyPatcher:
         return current is not None and self._noop_applies.has(current, self._resource, self._digest)
 
     def remember_noop(self, current: StoredObject) -> None:
-        """Remember that the apply has left this version of the object as it is, and would do so again."""
-        if not self.is_noop(current) and not self.configuration.warnings:
+        """Remember that the apply has left this version of the object as it is, if it would do so again.
+
+        What admission has put back, it may not put back the next time.
+        """
+        is_alone = self._left_alone is not None and self._left_alone.tail == current.tail
+        if is_alone and not self.is_noop(current) and not self.configuration.warnings:
             self._noop_applies.add(current, self._resource, self._digest)
 
     def apply_to_current(self, current: StoredObject) -> Draft:
@@ -181,12 +187,17 @@ class ApplyPatcher:
         Raises BadRequest, ApplyConflict, UnmergeablePatch, RequestEntityTooLarge.
         """
         live = current.document()
+        before = live["metadata"].get("managedFields", [])
+        self._left_alone = None
         if self.is_noop(current):
-            return Draft(live, managed_fields=live["metadata"].get("managedFields", []))
+            return Draft(live, managed_fields=before)
         merged = self._merge(live)
         if merged.document is live and self._is_last_applied(live):
+            owners = managed_fields.encode(merged.managed)
+            if owners == before:
+                self._left_alone = current
             # It has passed the schema already.
-            return Draft(live, managed_fields=managed_fields.encode(merged.managed))
+            return Draft(live, managed_fields=owners)
         return self._checked(merged)
 
     def create_new_object(self) -> Draft:

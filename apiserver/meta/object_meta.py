@@ -27,11 +27,19 @@ _STANDARD_FINALIZERS: Final = frozenset({"kubernetes", FINALIZER_ORPHAN, FINALIZ
 
 # ---- fields that the server sets
 
+_SET_BY_SERVER: Final = frozenset(
+    {"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}
+)
+
+
+def wipe_server_fields(meta: Document) -> None:
+    """Remove what a client has sent of the fields of a new object that the server sets."""
+    for field in _SET_BY_SERVER & meta.keys():
+        del meta[field]
+
 
 def prepare_create(meta: Document, *, uid: str, now: str, generated_suffix: Callable[[], str]) -> None:
-    """Set the fields of a new object that the server owns; values that a client sent are ignored."""
-    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
-        meta.pop(field, None)
+    """Set the fields of a new object that the server owns."""
     meta["uid"] = uid
     meta["creationTimestamp"] = now
     if not meta.get("name") and meta.get("generateName"):
@@ -45,8 +53,7 @@ def generate_name(prefix: str, suffix: str) -> str:
 
 def prepare_update(meta: Document, old: Document) -> None:
     """Keep the old values of the fields that the server owns and clients may omit."""
-    for field in ("selfLink", "managedFields"):
-        meta.pop(field, None)
+    meta.pop("selfLink", None)
     if not meta.get("uid"):
         _keep(meta, old, "uid")
     _keep(meta, old, "creationTimestamp")

@@ -10,7 +10,7 @@
     results           what writes, lists and deletions return
     write_request     a write as it is asked for: who, where, by which rules, and the draft of the object
     write_path        runs creates and updates through their stages, and retries
-    write_stages      the stages that need no I/O: place, prepare, own, validate, compare
+    write_stages      the stages that need no I/O: place, own, prepare, validate, compare
     findings          what a validation found: errors, warnings, or that it takes too long for the event loop
     field_managers    who owns which fields after a write
     delete_path       runs deletions

@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.apply import managed_fields
+from apiserver.apply.endpoint_fields import ALL_FIELDS, EndpointFields
 from apiserver.apply.field_set import InvalidFieldSet
 from apiserver.apply.managed_fields import UPDATE, FieldManager, ManagedFields
 from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDefs
@@ -100,7 +101,7 @@ class FieldManagers:
             own.api_version,
             own.type_def,
             own.empty,
-            reset_fields=self._reset_fields(resource, subresource),
+            endpoint=self._endpoint(resource, subresource),
             other_versions=_Others(others, lambda other: self._converted(other, resource)),
             is_custom=own.is_custom,
         )
@@ -142,13 +143,15 @@ class FieldManagers:
 
         return convert
 
-    def _reset_fields(self, resource: ServedResource, subresource: str) -> frozenset[str]:
-        """What a path does not write: the status has one of its own, which writes little else."""
-        if subresource == STATUS:
-            return frozenset(
-                f"f:{name}" for name in resource.schema().fields if name not in ("metadata", STATUS)
-            )
-        return frozenset({f"f:{STATUS}"}) if STATUS in resource.subresources else frozenset()
+    def _endpoint(self, resource: ServedResource, subresource: str) -> EndpointFields:
+        """Returns the fields that a path writes."""
+        own = resource.subresources[subresource].update if subresource else None
+        rules = own or resource.strategy.update
+        if rules.writes:
+            return EndpointFields(writes=rules.writes)
+        if rules.resets is not None:
+            return EndpointFields(rules.resets)
+        return EndpointFields([STATUS]) if STATUS in resource.subresources else ALL_FIELDS
 
     def updater(self, resource: ServedResource, subresource: str, name: str) -> ManageFields:
         """Returns what tells the managedFields after a write that is no apply. name: of the field manager."""
@@ -159,7 +162,6 @@ class FieldManagers:
 
         def manage_fields(new: Document, old: Document | None, sent: Any) -> Sequence[Document] | None:
             before = old["metadata"].get("managedFields") if old is not None else None
-            new["metadata"].pop("managedFields", None)
             fields = self._fields_before(old, None if subresource else sent, before)
             if fields is None:  # Nobody is known to own anything, and it stays so until somebody applies.
                 return None
@@ -179,16 +181,20 @@ class FieldManagers:
         return manage_fields
 
     def _fields_before(self, old: Document | None, sent: Any, before: Any) -> ManagedFields | None:
-        """The managed fields that a write begins with. sent: by the client. before: what is stored."""
-        if old is None:
-            return {}
+        """The managed fields that a write begins with; None if nobody's are tracked.
+
+        sent: by the client. before: what is stored.
+        """
         if sent is not None and sent != before:
             if managed_fields.is_reset(sent):
-                return {} if self._deviations.reset_writer_owns else None
+                return {} if old is None or self._deviations.reset_writer_owns else None
             try:
-                return managed_fields.decode(sent, is_own=False) or managed_fields.decode_stored(old) or None
+                if decoded := managed_fields.decode(sent, is_own=False):
+                    return decoded
             except InvalidFieldSet:
                 pass  # Who does not understand owners shall not take them away.
+        if old is None:
+            return {}
         return managed_fields.decode_stored(old) or None
 
 

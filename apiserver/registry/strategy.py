@@ -60,6 +60,8 @@ class UpdateStrategy:
     validate: (new, old): what is wrong with the change, beyond what is wrong with `new` itself.
     expressions: the rules of the type's schema that are expressions.
     raises_generation: whether a change counts in metadata.generation, if the type has that.
+    resets, writes: the paths of what this endpoint leaves as it is, or of all that it writes; see
+        `apply.endpoint_fields`. resets: None for the status, if that has an endpoint of its own.
     change_checks, object_checks: how often Kubernetes checks the change of the metadata, and the metadata
         itself, in its generic code and again in the type's own. An answer repeats each cause as often.
     """
@@ -71,6 +73,8 @@ class UpdateStrategy:
     stamp: Callable[[WriteContext, Document, Document], None] | None = None
     expressions: ExpressionRules | None = None
     raises_generation: bool = True
+    resets: tuple[str, ...] | None = None
+    writes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,4 +168,19 @@ def only_status(new: Document, old: Document) -> None:
             new["metadata"].pop(field, None)
 
 
-STATUS: Final = UpdateStrategy(prepare=only_status)
+STATUS_RESETS: Final = ("spec", "metadata.ownerReferences", "metadata.finalizers")
+STATUS: Final = UpdateStrategy(prepare=only_status, resets=STATUS_RESETS)
+
+
+def only_status_without_metadata(new: Document, old: Document) -> None:
+    """Update of the status subresource where it does not even take labels and annotations."""
+    only_status(new, old)
+    for field in ("labels", "annotations"):
+        if field in old["metadata"]:
+            new["metadata"][field] = old["metadata"][field]
+        else:
+            new["metadata"].pop(field, None)
+
+
+# What such a subresource writes.
+STATUS_ALONE: Final = ("status",)

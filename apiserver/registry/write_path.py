@@ -1,12 +1,13 @@
 """The way of every write: creates and updates by clients, subresources and controllers alike.
 
-    draft ─► mutate ─► prepare, own ─► validate ─► admit ─► allocate ─► encode ─► commit
+    draft ─► own ─► mutate ─► prepare ─► validate ─► admit ─► allocate ─► encode ─► commit
 
 Only the first stage differs: a create brings its draft along, an update (PUT, patch, apply, scale, a
-controller's) a function that makes it of the object as it is. Admission plugins mutate and admit;
-`write_stages` prepares, tells who owns which field, and validates; allocators choose what no other object
-may have; the resource's codec encodes; `transactions` commits, if the object is still the one that the
-stages have seen. If it is not, an update begins again on the newer object.
+controller's) a function that makes it of the object as it is. `write_stages` tells who owns which field of
+what was sent, before anything else changes it; admission plugins mutate and admit; `write_stages` prepares
+and validates; allocators choose what no other object may have; the resource's codec encodes; `transactions`
+commits, if the object is still the one that the stages have seen. If it is not, an update begins again on
+the newer object.
 
 Each stage returns its warnings; a refusal carries those of the stages before it (`ApiError.warnings`).
 """
@@ -32,7 +33,7 @@ from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject, TooDeep
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.uids import UidSource
-from apiserver.registry.write_request import Draft, Transform, WriteRequest
+from apiserver.registry.write_request import Admission, Draft, Transform, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import KeyExists, RevisionMismatch
 from storage.watch_cache import KeyVersion, WatchCache
@@ -84,35 +85,35 @@ class WritePath:
         document = request.resource.codec.to_hub(draft.document)
         warnings = [*draft.warnings]
         try:
-            write_stages.place(request, document)
+            await self._offload.run(_size(request), write_stages.place, request, draft, document)
             if request.admission is not None:
-                warnings += await request.admission.mutate(document, None)
+                warnings += await _mutated(request.admission, document, None)
             meta = document["metadata"]
             if meta.get("name") or not meta.get("generateName"):
-                created = await self._create_once(request, draft, document)
+                created = await self._create_once(request, document)
             else:
-                created = await self._create_named(request, draft, document)
+                created = await self._create_named(request, document)
         except ApiError as refused:
             refused.add_warnings(warnings)
             raise
         return Written(created.found, [*warnings, *created.warnings])
 
-    async def _create_named(self, request: WriteRequest, draft: Draft, document: Document) -> Written:
+    async def _create_named(self, request: WriteRequest, document: Document) -> Written:
         """Create an object under a name that is generated, until one is free."""
         for attempt in range(1, NAME_ATTEMPTS_MAX + 1):
             document["metadata"]["name"] = ""
             try:
-                return await self._create_once(request, draft, document)
+                return await self._create_once(request, document)
             except AlreadyExists:
                 if attempt == NAME_ATTEMPTS_MAX:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    async def _create_once(self, request: WriteRequest, draft: Draft, document: Document) -> Written:
+    async def _create_once(self, request: WriteRequest, document: Document) -> Written:
         resource, now = request.resource, timestamps.to_text(self._clock())
         meta, size = document["metadata"], _size(request)
         object_meta.prepare_create(meta, uid=self._new_uid(), now=now, generated_suffix=_random_suffix)
-        await self._offload.run(size, write_stages.prepare_create, request, draft, document, now)
+        await self._offload.run(size, write_stages.prepare_create, request, document, now)
         findings = await self._offload.run_bounded(
             size, partial(write_stages.validate_create, request, document)
         )
@@ -237,15 +238,13 @@ class WritePath:
         resource, admission = request.resource, request.admission
         old = hub.document()
         size = max(_size(request), size_class(len(stored.tail)))
-        draft = await self._offload.run(size, _drafted, resource, transform, hub)
+        draft = await self._offload.run(size, _drafted, request, transform, hub, old)
         new, warnings, extra = draft.document, [*draft.warnings], NO_EXTRA_WRITES
         try:
             if admission is not None:
-                warnings += await admission.mutate(new, old)
+                warnings += await _mutated(admission, new, old)
             now = timestamps.to_text(self._clock())
-            is_unchanged = await self._offload.run(
-                size, write_stages.prepare_update, request, draft, new, old, now
-            )
+            is_unchanged = await self._offload.run(size, write_stages.prepare_update, request, new, old, now)
             findings = await self._offload.run_bounded(
                 size, partial(write_stages.validate_update, request, new, old, is_unchanged)
             )
@@ -305,11 +304,28 @@ def _size(request: WriteRequest) -> SizeClass:
     return SizeClass.LARGE if request.resource.strategy.is_costly else request.size
 
 
-def _drafted(resource: ServedResource, transform: Transform, hub: StoredObject) -> Draft:
-    """What is to be stored in place of an object, both in the hub version."""
-    codec = resource.codec
+def _drafted(request: WriteRequest, transform: Transform, hub: StoredObject, old: Document) -> Draft:
+    """What is to be stored in place of an object, with its owners, both in the hub version.
+
+    old: the document of `hub`.
+    """
+    codec = request.resource.codec
     draft = transform(codec.view_of_hub(hub))
-    return draft._replace(document=codec.to_hub(draft.document)) if codec.converts_hub else draft
+    if codec.converts_hub:
+        draft = draft._replace(document=codec.to_hub(draft.document))
+    try:
+        write_stages.own(request, draft, draft.document, old)
+    except ApiError as refused:
+        refused.add_warnings(draft.warnings)
+        raise
+    return draft
+
+
+async def _mutated(admission: Admission, new: Document, old: Document | None) -> Sequence[str]:
+    """Let admission change a document. Returns warnings."""
+    owners = new["metadata"].get("managedFields")
+    warnings = await admission.mutate(new, old)
+    return [*warnings, *found] if (found := write_stages.check_owners(new, owners)) else warnings
 
 
 async def _allocate(

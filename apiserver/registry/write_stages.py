@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.apply import managed_fields
+from apiserver.apply.field_set import InvalidFieldSet
 from apiserver.errors import BadRequest, Conflict, Invalid
 from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.golang.quoting import strconv_error
@@ -30,9 +32,13 @@ ERRORS_MAX: Final = 1_000
 # ---- a new object
 
 
-def place(request: WriteRequest, document: Document) -> None:
-    """Put a new document where it is to be. Raises Invalid."""
+def place(request: WriteRequest, draft: Draft, document: Document) -> None:
+    """Put a new document where it is to be, without what only the server sets, and tell its owners.
+
+    document: that of the draft, in the hub version. Raises Invalid, BadRequest.
+    """
     meta = document["metadata"]
+    object_meta.wipe_server_fields(meta)
     version = meta.pop("resourceVersion", "")
     if version not in ("", "0"):
         # Row B14; kube-apiserver answers 500 here.
@@ -42,9 +48,10 @@ def place(request: WriteRequest, document: Document) -> None:
         meta["namespace"] = request.namespace
     else:
         meta.pop("namespace", None)
+    own(request, draft, document, None)
 
 
-def prepare_create(request: WriteRequest, draft: Draft, document: Document, now: str) -> None:
+def prepare_create(request: WriteRequest, document: Document, now: str) -> None:
     """Make a new document, which has its identity, what will be stored. now: as documents have it."""
     strategy = request.resource.strategy
     if strategy.has_generation:
@@ -52,7 +59,6 @@ def prepare_create(request: WriteRequest, draft: Draft, document: Document, now:
     strategy.prepare_create(document)
     if strategy.stamp_create is not None:
         strategy.stamp_create(WriteContext(request.user, now), document)
-    _manage_fields(request, draft, document, None, None)
 
 
 def validate_create(request: WriteRequest, document: Document, is_bounded: bool) -> Findings:
@@ -70,7 +76,7 @@ def validate_create(request: WriteRequest, document: Document, is_bounded: bool)
 # ---- a change
 
 
-def prepare_update(request: WriteRequest, draft: Draft, new: Document, old: Document, now: str) -> bool:
+def prepare_update(request: WriteRequest, new: Document, old: Document, now: str) -> bool:
     """Make `new` what will be stored in place of `old`. now: as documents have it.
 
     Returns whether that is what is stored already. Raises Conflict, Invalid, BadRequest.
@@ -84,12 +90,10 @@ def prepare_update(request: WriteRequest, draft: Draft, new: Document, old: Docu
         meta["namespace"] = meta.get("namespace") or old_meta["namespace"]
     else:
         meta.pop("namespace", None)
-    sent_managed_fields = meta.get("managedFields")
     object_meta.prepare_update(meta, old_meta)
     rules.prepare(new, old)
     if rules.stamp is not None:
         rules.stamp(WriteContext(request.user, now), new, old)
-    _manage_fields(request, draft, new, old, sent_managed_fields)
     strategy = resource.strategy
     if (
         strategy.has_generation
@@ -97,7 +101,7 @@ def prepare_update(request: WriteRequest, draft: Draft, new: Document, old: Docu
         and _differs(new, old, strategy.generation_ignores)
     ):
         meta["generation"] = next_generation(old_meta)
-    return is_same(new, old)
+    return _is_unchanged(new, old)
 
 
 def validate_update(
@@ -130,7 +134,7 @@ def _require_expected(
     """Is the stored object the one that the client has in mind?"""
     name, expected = old_meta["name"], meta.get("resourceVersion")
     if expected and expected != old_meta["resourceVersion"]:
-        _require_revision(expected)
+        require_resource_version(expected)
         raise Conflict(resource.group_resource, name)
     if not expected and not resource.strategy.allows_unconditional_update:
         # Kubernetes names the resource where it names the kind otherwise.
@@ -144,7 +148,7 @@ def _require_expected(
         )
 
 
-def _require_revision(text: str) -> None:
+def require_resource_version(text: str) -> None:
     """Row J11: what is no version is no conflict, either."""
     try:
         parse_resource_version(text)
@@ -158,23 +162,76 @@ def _require_revision(text: str) -> None:
 # ---- both
 
 
-def _manage_fields(
-    request: WriteRequest, draft: Draft, new: Document, old: Document | None, sent: Any
-) -> None:
-    """Write into a new object who owns which of its fields. sent: the managedFields that the client sent."""
+def own(request: WriteRequest, draft: Draft, new: Document, old: Document | None) -> None:
+    """Write into a document, as it was sent, who owns which of its fields. old: None for a new object.
+
+    Nobody owns what admission, the strategy and the allocators set: they come later. Raises BadRequest.
+    """
     meta = new["metadata"]
+    sent = meta.pop("managedFields", None)
     if draft.managed_fields is not None:
         entries: Sequence[Document] | None = draft.managed_fields
     elif request.manage_fields is not None:
         entries = request.manage_fields(new, old, sent)
     elif old is not None:
-        entries = old["metadata"].get("managedFields", meta.get("managedFields"))
+        entries = old["metadata"].get("managedFields", sent)
     else:
-        return
+        entries = None
     if entries:
         meta["managedFields"] = entries
-    else:
+
+
+def _is_unchanged(new: Document, old: Document) -> bool:
+    """Do two documents differ in nothing but times in their managedFields? The new one then gets the old.
+
+    Owners are told before the strategy: what a client has changed may be as it was again.
+    Source: k8s.io/apiserver, IgnoreManagedFieldsTimestampsTransformer.
+    """
+    meta = new["metadata"]
+    entries, before = meta.get("managedFields"), old["metadata"].get("managedFields")
+    if not entries or not before or len(entries) != len(before):
+        return is_same(new, old)
+    meta["managedFields"] = before
+    if is_same(new, old):
+        # The order of entries depends on their times.
+        timeless = [_without_time(entry) for entry in before]
+        if all(_without_time(entry) in timeless for entry in entries):
+            return True
+    meta["managedFields"] = entries
+    return False
+
+
+def _without_time(entry: Document) -> Document:
+    return {field: value for field, value in entry.items() if field != "time"}
+
+
+def check_owners(document: Document, before: Any) -> Sequence[str]:
+    """Put back owners that admission has made invalid. before: the managedFields until then.
+
+    Returns warnings. Source: k8s.io/apiserver, fieldmanager/admission.go.
+    """
+    meta = document["metadata"]
+    entries = meta.get("managedFields")
+    if entries is before:
+        return ()
+    if not entries:
         meta.pop("managedFields", None)
+        return ()
+    try:
+        managed_fields.decode(entries, is_own=False)
+    except InvalidFieldSet as error:
+        if before:
+            meta["managedFields"] = before
+        else:
+            del meta["managedFields"]
+        return [f"{_INVALID_OWNERS}: {error}"]
+    return ()
+
+
+_INVALID_OWNERS: Final = (
+    ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
+    "mutating admission controller; please fix your requests"
+)
 
 
 def refusal(resource: ServedResource, name: str, errors: Sequence[FieldError]) -> Invalid:

@@ -21,7 +21,7 @@ from apiserver.catalogue.admissionregistration.match_rules import (
     validate_match_resources,
 )
 from apiserver.catalogue.admissionregistration.not_heeded import warn_policies
-from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_subresource
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.common.columns import list_length
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta import names
@@ -44,7 +44,7 @@ def builtin_type() -> BuiltinType:
         "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
         is_namespaced=False,
         categories=("api-extensions",),
-        subresources=(status_subresource(validate_policy_status_update),),
+        subresources=(status_without_metadata(validate_policy_status_update),),
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,

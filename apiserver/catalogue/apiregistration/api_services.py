@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
+from apiserver.catalogue.builtin_type import BuiltinType, status_without_metadata
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
@@ -29,7 +29,7 @@ def builtin_type() -> BuiltinType:
         is_namespaced=False,
         categories=("api-extensions",),
         defaults=DEFAULTS,
-        subresources=(status_subresource(validate_api_service_status_update),),
+        subresources=(status_without_metadata(validate_api_service_status_update),),
         strategy=Strategy(
             name_rule=names.path_segment,
             prepare_create=prepare_api_service_create,

@@ -75,8 +75,15 @@ def _complete_strategy(strategy: Document) -> None:
         rolling.setdefault("maxSurge", 0)
 
 
+def _complete_daemon_set(document: Document) -> None:
+    """Sets the annotation, even before there is anything to count: whoever writes the object owns it."""
+    if not at(document, "metadata", "annotations", TEMPLATE_GENERATION):
+        _set_template_generation(document, 0)
+
+
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
     {
+        f"{_PACKAGE}DaemonSet": _complete_daemon_set,
         f"{_PACKAGE}DaemonSetSpec": setting(revisionHistoryLimit=10),
         f"{_PACKAGE}DaemonSetUpdateStrategy": _complete_strategy,
     }

@@ -16,7 +16,7 @@ from apiserver.catalogue.pod_specs.templates import (
 )
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
-from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.registry.strategy import STATUS_RESETS, Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import non_negative
 from apiserver.validation.defaults import setting
@@ -42,7 +42,14 @@ def builtin_type() -> BuiltinType:
             ),
             has_generation=True,
         ),
-        subresources=(status_subresource(validate_deployment_status_update), workloads.SCALE_SUBRESOURCE),
+        subresources=(
+            status_subresource(
+                validate_deployment_status_update,
+                prepare=prepare_deployment_status_update,
+                resets=(*STATUS_RESETS, "metadata.labels"),
+            ),
+            workloads.SCALE_SUBRESOURCE,
+        ),
         columns=columns(
             Column(
                 "Ready",
@@ -92,6 +99,15 @@ def prepare_deployment_update(new: Document, old: Document) -> None:
     meta, old_meta = new["metadata"], old["metadata"]
     if (meta.get("annotations") or {}) != (old_meta.get("annotations") or {}):
         meta["generation"] = old_meta.get("generation", 0) + 1
+
+
+def prepare_deployment_status_update(new: Document, old: Document) -> None:
+    """Keeps the labels, too, which the status of other kinds may change."""
+    only_status(new, old)
+    if "labels" in old["metadata"]:
+        new["metadata"]["labels"] = old["metadata"]["labels"]
+    else:
+        new["metadata"].pop("labels", None)
 
 
 def validate_deployment(document: Document) -> Errors:

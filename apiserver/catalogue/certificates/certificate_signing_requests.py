@@ -340,16 +340,18 @@ def _certificate_problem(text: str) -> str:
     return ""
 
 
-UPDATE: Final = UpdateStrategy(_keep_all, validate_certificate_request_update)
+UPDATE: Final = UpdateStrategy(_keep_all, validate_certificate_request_update, resets=("spec", "status"))
 STATUS_UPDATE: Final = UpdateStrategy(
     _take_status,
     partial(validate_certificate_request_update, sets_certificate=True),
     stamp=date_conditions,
+    resets=("spec", "status.conditions"),
 )
 APPROVAL_UPDATE: Final = UpdateStrategy(
     _take_conditions,
     partial(validate_certificate_request_update, sets_approval=True),
     stamp=date_conditions,
+    resets=("spec", "status.certificate"),
 )
 
 

@@ -29,6 +29,8 @@ def builtin_type(brand: Brand) -> BuiltinType:
         f"{CORE}Namespace",
         is_namespaced=False,
         short_names=("ns",),
+        # Whoever writes a namespace owns the label, as anything that is set by default.
+        defaults={f"{CORE}Namespace": partial(_set_name_label, label=label)},
         verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
         subresources=(
             status_subresource(validate_namespace_status),
@@ -59,21 +61,21 @@ def prepare_namespace_create(document: Document, *, label: str) -> None:
     if _FINALIZER not in spec.setdefault("finalizers", []):
         spec["finalizers"].append(_FINALIZER)
     document["status"] = {"phase": "Active"}
-    _set_name_label(document, label)
+    _set_name_label(document, label=label)
 
 
 def prepare_namespace_update(new: Document, old: Document, *, label: str) -> None:
     keep_status(new, old)
     new["spec"] = old.get("spec", {})
-    _set_name_label(new, label)
+    _set_name_label(new, label=label)
 
 
 def prepare_namespace_finalize(new: Document, old: Document, *, label: str) -> None:
     keep_status(new, old)
-    _set_name_label(new, label)
+    _set_name_label(new, label=label)
 
 
-def _set_name_label(document: Document, label: str) -> None:
+def _set_name_label(document: Document, *, label: str) -> None:
     meta = document["metadata"]
     if name := meta.get("name"):
         meta["labels"] = {**meta.get("labels", {}), label: name}

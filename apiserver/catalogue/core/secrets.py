@@ -34,17 +34,23 @@ def builtin_type() -> BuiltinType:
         "Secret",
         f"{CORE}Secret",
         defaults=DEFAULTS,
-        strategy=Strategy(
-            prepare_create=prepare_secret,
-            validate=validate_secret,
-            update=UpdateStrategy(prepare_secret_update, validate_secret_update),
-        ),
+        strategy=Strategy(validate=validate_secret, update=UpdateStrategy(validate=validate_secret_update)),
         columns=_COLUMNS,
         selectable_fields=field_texts("type"),
     )
 
 
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}Secret": setting(type="Opaque")})
+_DEFAULT_TYPE: Final = setting(type="Opaque")
+
+
+def _complete_secret(document: Document) -> None:
+    """Moves `stringData`, which is never stored, to `data`: who sends it owns the latter."""
+    for name, text in (document.pop("stringData", None) or {}).items():
+        document.setdefault("data", {})[name] = base64.b64encode(text.encode()).decode()
+    _DEFAULT_TYPE(document)
+
+
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}Secret": _complete_secret})
 
 _ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
 # The keys that a secret of a type must have.
@@ -54,16 +60,6 @@ _JSON_OF_TYPES: Final = {
     "kubernetes.io/dockercfg": ".dockercfg",
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
 }
-
-
-def prepare_secret(document: Document) -> None:
-    """Moves `stringData`, which is never stored, to `data`."""
-    for name, text in (document.pop("stringData", None) or {}).items():
-        document.setdefault("data", {})[name] = base64.b64encode(text.encode()).decode()
-
-
-def prepare_secret_update(new: Document, old: Document) -> None:
-    prepare_secret(new)
 
 
 def validate_secret(document: Document) -> Errors:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, clear_status
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.flowcontrol.condition_validation import validate_conditions
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
@@ -28,7 +28,7 @@ def builtin_type() -> BuiltinType:
         "FlowSchema",
         "io.k8s.api.flowcontrol.v1.FlowSchema",
         is_namespaced=False,
-        subresources=(STATUS_SUBRESOURCE,),
+        subresources=(status_without_metadata(),),
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, clear_status
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.flowcontrol.condition_validation import validate_conditions
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
@@ -24,7 +24,7 @@ def builtin_type() -> BuiltinType:
         "PriorityLevelConfiguration",
         "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
         is_namespaced=False,
-        subresources=(STATUS_SUBRESOURCE,),
+        subresources=(status_without_metadata(),),
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,

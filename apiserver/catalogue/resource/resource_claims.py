@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_subresource
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import (
@@ -40,7 +40,7 @@ def builtin_type() -> BuiltinType:
         "ResourceClaim",
         "io.k8s.api.resource.v1.ResourceClaim",
         defaults=DEFAULTS,
-        subresources=(status_subresource(validate_claim_status_update),),
+        subresources=(status_without_metadata(validate_claim_status_update),),
         strategy=Strategy(
             prepare_create=clear_status,
             validate_create=validate_claim_create,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType
+from apiserver.catalogue.builtin_type import BuiltinType, status_without_metadata
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.field_errors import Errors, forbidden, invalid, required, too_long
 from apiserver.meta import names
@@ -24,7 +24,7 @@ def builtin_type() -> BuiltinType:
         "VolumeAttachment",
         "io.k8s.api.storage.v1.VolumeAttachment",
         is_namespaced=False,
-        subresources=(STATUS_SUBRESOURCE,),
+        subresources=(status_without_metadata(),),
         strategy=Strategy(
             prepare_create=prepare_volume_attachment_create,
             validate=validate_volume_attachment,

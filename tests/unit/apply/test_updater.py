@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.apply import managed_fields
+from apiserver.apply.endpoint_fields import EndpointFields
 from apiserver.apply.field_set import FieldSet
 from apiserver.apply.managed_fields import (
     APPLY,
@@ -144,11 +145,19 @@ def test_creating_owns_all_fields_but_those_the_server_sets() -> None:
 # ---- times and entries
 
 
-def test_a_time_changes_only_with_the_set() -> None:
+def test_a_time_is_that_of_the_last_change_of_its_manager() -> None:
+    """Source: managedFieldsUpdater, in k8s.io/apimachinery."""
     thing = Thing().update("u", data={"k": "1"}).update("u", data={"k": "2"})
-    assert thing.times == {"u": 1}
-    assert thing.update("u", data={"k": "2", "l": "1"}).times == {"u": 3}
-    assert thing.apply("a", data={"m": "1"}).apply("a", data={"m": "1"}).times == {"a": 4, "u": 3}
+    assert thing.times == {"u": 2}
+    assert thing.update("u", data={"k": "2"}).times == {"u": 2}, "nothing changes"
+    assert thing.update("v", data={"k": "3", "l": "1"}).times == {"u": 2, "v": 4}
+    assert thing.update("u", data={"k": "4", "l": "1"}).times == {"v": 4, "u": 5}, (
+        "who loses one keeps its time"
+    )
+    assert thing.update("u", data={"k": "4"}).times == {"u": 5}, "to remove a field gives no ownership"
+    applied = thing.apply("a", data={"m": "1"}).apply("a", data={"m": "1"})
+    assert applied.times == {"a": 7, "u": 5}
+    assert applied.apply("a", data={"m": "2"}).times == {"a": 9, "u": 5}
 
 
 def test_a_manager_that_only_shares_fields_has_no_time_and_comes_last() -> None:
@@ -352,7 +361,7 @@ def test_owners_in_a_version_that_is_gone_are_forgotten_with_the_next_write() ->
 
 
 def test_what_an_endpoint_does_not_write_is_not_owned_through_it() -> None:
-    version = replace(VERSION, reset_fields=frozenset({"f:status"}))
+    version = replace(VERSION, endpoint=EndpointFields(["status"]))
     applied = Updater(version, applier("a"), "t").apply(None, thing_of(data={"k": "1"}, status={"n": 1}), {})
     assert [owner.fields for owner in applied.managed.values()] == [data("k")]
 

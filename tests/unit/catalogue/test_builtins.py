@@ -397,6 +397,12 @@ def created(name: str, **document: Any) -> dict[str, Any]:
     return document
 
 
+def decoded(name: str, **document: Any) -> dict[str, Any]:
+    document = {"metadata": {"name": "a"}, **document}
+    RESOURCES[name].check(document)
+    return document
+
+
 def updated(name: str, new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
     document = {"metadata": {"name": "a"}, **new}
     RESOURCES[name].strategy.update.prepare(document, {"metadata": {"name": "a"}, **old})
@@ -404,7 +410,7 @@ def updated(name: str, new: dict[str, Any], old: dict[str, Any]) -> dict[str, An
 
 
 def test_a_secrets_texts_become_data() -> None:
-    secret = created("v1/secrets", stringData={"a": "é", "b": "2"}, data={"a": "YQ==", "c": "Yw=="})
+    secret = decoded("v1/secrets", stringData={"a": "é", "b": "2"}, data={"a": "YQ==", "c": "Yw=="})
     assert secret["data"] == {"a": "w6k=", "b": "Mg==", "c": "Yw=="}
     assert "stringData" not in secret
 

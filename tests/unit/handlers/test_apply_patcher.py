@@ -99,6 +99,13 @@ def test_in_strict_validation_an_unknown_field_is_an_error() -> None:
 # ---- no-ops
 
 
+def remembered(body: Document, memory: NoopApplies, current: StoredObject) -> None:
+    """Apply a body to an object that is then found unchanged."""
+    found = patcher(body, memory)
+    found.apply_to_current(current)
+    found.remember_noop(current)
+
+
 def test_a_no_op_is_remembered_and_its_body_not_parsed_again() -> None:
     memory, body = NoopApplies(), config_map(data={"k": "1"})
     current = applied(body)
@@ -126,14 +133,14 @@ OTHER_APPLIES = {
 @pytest.mark.parametrize(("body", "options"), OTHER_APPLIES.values(), ids=OTHER_APPLIES)
 def test_another_apply_is_not_known_as_a_no_op(body: Document, options: WriteOptions) -> None:
     memory, current = NoopApplies(), applied(BODY)
-    patcher(BODY, memory).remember_noop(current)
+    remembered(BODY, memory, current)
     assert patcher(BODY, memory).is_noop(current)
     assert not patcher(body, memory, options).is_noop(current)
 
 
 def test_the_same_apply_is_not_known_as_a_no_op_of_a_newer_object() -> None:
     memory, current = NoopApplies(), applied(BODY)
-    patcher(BODY, memory).remember_noop(current)
+    remembered(BODY, memory, current)
     assert not patcher(BODY, memory).is_noop(stored(CONFIG_MAPS, current.document(), revision=8))
     assert not patcher(BODY, memory).is_noop(None)
 
@@ -141,9 +148,16 @@ def test_the_same_apply_is_not_known_as_a_no_op_of_a_newer_object() -> None:
 def test_a_no_op_with_warnings_is_parsed_each_time_since_each_client_is_to_be_warned() -> None:
     memory, body = NoopApplies(), config_map(data={"k": "1"}, nonsense=1)
     current = applied(BODY)
-    patcher(body, memory).remember_noop(current)
+    remembered(body, memory, current)
     assert not patcher(body, memory).is_noop(current)
     assert patcher(body, memory).configuration.warnings == [UNKNOWN]
+
+
+def test_an_apply_is_no_no_op_because_its_change_has_been_put_back() -> None:
+    """By admission, which may let the same change pass the next time."""
+    memory, current = NoopApplies(), applied(BODY)
+    remembered(config_map(data={"k": "2"}), memory, current)
+    assert not patcher(config_map(data={"k": "2"}), memory).is_noop(current)
 
 
 def test_the_memory_of_one_object_is_bounded() -> None:

@@ -19,6 +19,7 @@ OWNER: Final[Meta] = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid
 
 
 def prepared(meta: Meta) -> Meta:
+    object_meta.wipe_server_fields(meta)
     object_meta.prepare_create(meta, uid="u-1", now=NOW, generated_suffix=lambda: "x7k2p")
     return meta
 
@@ -51,8 +52,8 @@ CREATED: Final[dict[str, tuple[Meta, Meta]]] = {
         {"name": "a", "deletionTimestamp": NOW, "deletionGracePeriodSeconds": 3},
         {"name": "a"},
     ),
-    "selfLink and managedFields are not the client's (B12)": (
-        {"name": "a", "selfLink": "/a", "managedFields": [{}]},
+    "selfLink is not the client's (B12)": (
+        {"name": "a", "selfLink": "/a"},
         {"name": "a"},
     ),
     "labels, annotations, finalizers and owners are": (
@@ -106,11 +107,8 @@ UPDATED: Final[dict[str, tuple[Meta, Meta, Meta]]] = {
         {"name": "a"},
         {"name": "a"},
     ),
-    "selfLink and managedFields are ignored": (
-        {"name": "a", "selfLink": "/a", "managedFields": []},
-        OLD,
-        OLD,
-    ),
+    "selfLink is ignored": ({"name": "a", "selfLink": "/a"}, OLD, OLD),
+    "managedFields are told before": ({"name": "a", "managedFields": []}, OLD, {**OLD, "managedFields": []}),
     "a deletion cannot be taken back (B05)": ({"name": "a"}, DYING, DYING),
     "nor put off": (
         {"name": "a", "deletionTimestamp": "2999-01-01T00:00:00Z", "deletionGracePeriodSeconds": None},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -168,6 +169,72 @@ async def test_owners_are_told_what_the_client_has_sent_of_them(registry: Regist
     updated = await registry.update(request, transform)
     assert asked == [(True, None), (False, [])]
     assert updated.found.document()["metadata"]["managedFields"] == OWNERS
+
+
+class Meddler(Plugins):
+    """Admission that replaces the owners."""
+
+    def __init__(self, owners: Any) -> None:
+        super().__init__()
+        self.owners = owners
+
+    async def mutate(self, new: Document, old: Document | None) -> Sequence[str]:
+        new["metadata"]["managedFields"] = self.owners
+        return await super().mutate(new, old)
+
+
+async def test_owners_are_told_before_admission_and_the_strategy(registry: Registry) -> None:
+    """Source: k8s.io/apiserver, pkg/endpoints/handlers/{create,update}.go."""
+    asked: list[Document] = []
+
+    def manage_fields(new: Document, old: Document | None, sent: Any) -> Sequence[Document] | None:
+        asked.append(copy.deepcopy(new))
+        return OWNERS
+
+    request = replace(REQUEST, manage_fields=manage_fields, admission=Plugins())
+    await registry.create(request, Draft(config_map(a="1")))
+    await registry.update(request, lambda found: Draft(config_map(a="2")))
+    assert [new["data"] for new in asked] == [{"a": "1"}, {"a": "2"}]
+    assert all(new["metadata"].keys() <= {"name", "namespace"} for new in asked)
+
+
+INVALID = (
+    ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
+    "mutating admission controller; please fix your requests: the operation of a manager is Apply or Update"
+)
+MEDDLERS: dict[str, tuple[Any, Any, list[str]]] = {
+    "to others": ([{**OWNERS[0], "manager": "n"}], [{**OWNERS[0], "manager": "n"}], []),
+    "to nobody": ([], None, []),
+    "to what is invalid": ([{**OWNERS[0], "operation": "Steal"}], OWNERS, [INVALID]),
+}
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["create", "update"])
+@pytest.mark.parametrize(("owners", "expected", "warnings"), MEDDLERS.values(), ids=MEDDLERS)
+async def test_admission_may_change_owners(
+    registry: Registry, owners: Any, expected: Any, warnings: list[str], is_new: bool
+) -> None:
+    """Source: k8s.io/apiserver, fieldmanager/admission.go."""
+    request = replace(REQUEST, manage_fields=lambda new, old, sent: OWNERS, admission=Meddler(owners))
+    if is_new:
+        written = await registry.create(request, Draft(config_map()))
+    else:
+        await registry.create(REQUEST, Draft(config_map(), managed_fields=OWNERS))
+        written = await registry.update(request, lambda found: Draft(changed(found, a="2")))
+    assert written.found.document()["metadata"].get("managedFields") == expected
+    assert written.warnings == ["from mutate", *warnings, "from validate"]
+
+
+async def test_times_of_owners_alone_are_no_change(registry: Registry) -> None:
+    """Source: k8s.io/apiserver, IgnoreManagedFieldsTimestampsTransformer."""
+    first = [{**OWNERS[0], "time": "2026-01-01T00:00:00Z"}, {**OWNERS[0], "manager": "n"}]
+    later = [first[1], {**first[0], "time": "2026-01-02T00:00:00Z"}]
+    created = await registry.create(REQUEST, Draft(config_map(a="1"), managed_fields=first))
+    again = await registry.update(REQUEST, lambda found: Draft(found.document(), managed_fields=later))
+    assert again.is_noop
+    assert again.found.json == created.found.json
+    written = await registry.update(REQUEST, lambda found: Draft(changed(found, a="2"), managed_fields=later))
+    assert written.found.document()["metadata"]["managedFields"] == later
 
 
 async def test_without_a_field_manager_owners_stay(registry: Registry) -> None:

@@ -17,6 +17,7 @@ from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_text, fiel
 from apiserver.catalogue.core.pods.columns import COLUMNS, ENDED
 from apiserver.catalogue.core.pods.preparation import prepare_pod_create
 from apiserver.catalogue.core.pods.updates import (
+    RESIZED,
     prepare_ephemeral_containers,
     prepare_pod_status,
     prepare_resize,
@@ -47,7 +48,11 @@ def builtin_type() -> BuiltinType:
             Subresource("binding", verbs=("create",), kind="Binding", definition=subresources.BINDING),
             Subresource(
                 "ephemeralcontainers",
-                update=UpdateStrategy(prepare_ephemeral_containers, validate_ephemeral_containers_update),
+                update=UpdateStrategy(
+                    prepare_ephemeral_containers,
+                    validate_ephemeral_containers_update,
+                    writes=("spec.ephemeralContainers",),
+                ),
             ),
             Subresource(
                 "eviction",
@@ -60,7 +65,7 @@ def builtin_type() -> BuiltinType:
             Subresource("log", verbs=("get",)),
             subresources.stream("portforward", "PodPortForwardOptions"),
             subresources.proxy("PodProxyOptions"),
-            Subresource("resize", update=UpdateStrategy(prepare_resize, validate_resize)),
+            Subresource("resize", update=UpdateStrategy(prepare_resize, validate_resize, writes=RESIZED)),
             status_subresource(validate_pod_status, prepare=prepare_pod_status),
         ),
         defaults=DEFAULTS,
