@@ -31,7 +31,7 @@ from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import ApiError, ApplyConflict, BadRequest, Conflict, UnmergeablePatch
 from apiserver.handlers.apply_bodies import kind_text, parse, place_text, require_place, strict_error
 from apiserver.handlers.decoding import check_schema, require_size
-from apiserver.handlers.write_requests import draft_of
+from apiserver.handlers.write_requests import as_new, draft_of
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource
@@ -202,7 +202,7 @@ class ApplyPatcher:
 
     def create_new_object(self) -> Draft:
         """Returns a new object of the body. Raises as `apply_to_current`; Conflict if the body has a uid."""
-        draft = self._checked(self._merge(None))
+        draft = as_new(self._checked(self._merge(None)))
         if uid := draft.document["metadata"].get("uid"):
             raise Conflict(
                 self._resource.group_resource,

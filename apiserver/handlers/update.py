@@ -14,7 +14,7 @@ from apiserver.errors import Conflict, NotFound
 from apiserver.handlers.create import Creator
 from apiserver.handlers.decoding import Decoder, require_name
 from apiserver.handlers.encoders import Encoders
-from apiserver.handlers.write_requests import WriteRequests, draft_of
+from apiserver.handlers.write_requests import WriteRequests, as_new, draft_of
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft
@@ -66,15 +66,15 @@ def update_handler(
             await send_object(call, encoder, updated.found)
             return
         authorization.require(authorizer_attributes(call, "create"))
-        document = await call.offload.run(body.size, decode)
-        if uid := document["metadata"].get("uid"):
+        draft = as_new(draft_of(await call.offload.run(body.size, decode)))
+        if uid := draft.document["metadata"].get("uid"):
             raise Conflict(
                 resource.group_resource,
                 info.name,
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: ",
             )
         call.info = replace(info, verb="create")  # for metrics
-        created = await creator.create(call, draft_of(document), options, body.size)
+        created = await creator.create(call, draft, options, body.size)
         await send_object(call, encoder, created, HTTPStatus.CREATED)
 
     return update

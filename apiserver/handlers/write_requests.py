@@ -17,6 +17,7 @@ from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.guard import Guard
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.write_request import Admission, Draft, ManageFields, WriteRequest
+from apiserver.registry.write_stages import require_resource_version
 from apiserver.vocabulary import Document
 
 
@@ -115,6 +116,16 @@ def draft_of(document: Document, warnings: Sequence[str] = ()) -> Draft:
     """Returns a draft of a document; repeated owner references are dropped from it, with a warning."""
     repeated = object_meta.remove_duplicate_owners(document["metadata"])
     return Draft(document, [*warnings, _duplicate_owners_warning(repeated)] if repeated else warnings)
+
+
+def as_new(draft: Draft) -> Draft:
+    """Returns a draft that was to replace an object, for a new one, as there is none to replace.
+
+    The version that it was to replace is of no matter then. Raises BadRequest if that is no version.
+    """
+    if version := draft.document["metadata"].pop("resourceVersion", ""):
+        require_resource_version(version)
+    return draft
 
 
 def _duplicate_owners_warning(uids: list[str]) -> str:

@@ -257,6 +257,30 @@ def test_a_resize_owns_the_resources_and_nothing_else(api: Api, core: str) -> No
     assert owned(resized.ok(), "r") <= {'.spec.containers[name="c"].resizePolicy'}
 
 
+# ---- an apply that creates
+
+
+def test_an_apply_with_a_version_creates_an_absent_object(api: Api, core: str) -> None:
+    """There is nothing that could have another version. Source: registry/generic/registry/store.go."""
+    config_map = of("v1", "ConfigMap")
+    config_map["metadata"] |= {"resourceVersion": "5"}
+    made = api.patch(f"{core}/configmaps/x?fieldManager=m", config_map, APPLY)
+    assert made.status == 201
+    config_map["metadata"]["resourceVersion"] = "none"
+    config_map["metadata"]["name"] = "y"
+    assert api.patch(f"{core}/configmaps/y?fieldManager=m", config_map, APPLY).status == 400
+    service = KINDS["Service"].document | {"metadata": {"name": "y", "resourceVersion": "5"}}
+    assert api.put(f"{core}/services/y", service).status == 201
+
+
+def test_an_apply_with_a_uid_creates_nothing(api: Api, core: str) -> None:
+    config_map = of("v1", "ConfigMap")
+    config_map["metadata"] |= {"uid": "u"}
+    refused = api.patch(f"{core}/configmaps/x?fieldManager=m", config_map, APPLY)
+    assert (refused.status, refused.reason) == (409, "Conflict")
+    assert api.get(f"{core}/configmaps/x").status == 404
+
+
 # ---- kubectl
 
 
