@@ -238,6 +238,10 @@ class Storage(Protocol):
         """End the lease now and delete its keys. Raises LeaseNotFound."""
         ...
 
+    async def size_bytes(self) -> int:
+        """Returns the size of the store's database, with what is free in its files."""
+        ...
+
     async def check_health(self) -> None:
         """Return if reads and writes work; else raise StorageUnavailable with the reason."""
         ...

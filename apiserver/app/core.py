@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from apiserver.brand import Brand
 from apiserver.cli.config import Config
 from apiserver.endpoints.representation import MetaV1Encoders
+from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
@@ -33,6 +34,7 @@ class Core:
     meta_encoders: MetaV1Encoders
     offload: Offload
     request_metrics: RequestMetrics
+    admission_metrics: AdmissionMetrics
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], float] = time.time
 

@@ -47,7 +47,7 @@ def build_admission(core: Core, authorizers: Authorizers) -> AdmissionChain:
         core.offload,
         core.config.runs_admission_plugin,
     )
-    return AdmissionChain(plugins)
+    return AdmissionChain(plugins, core.admission_metrics)
 
 
 def build_handlers(

@@ -43,11 +43,15 @@ from apiserver.endpoints.health import Health, PostStartHook, cache_check
 from apiserver.endpoints.middleware import Deadlines
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.representation.form_cache import FormCache
+from apiserver.endpoints.routes import version_document
 from apiserver.endpoints.watch_stream import WatchStreams
+from apiserver.metrics.admission import AdmissionMetrics
+from apiserver.metrics.build_info import BuildInfo
 from apiserver.metrics.collector import MetricsCollector
 from apiserver.metrics.exposition import Exposition
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.metrics.storage import ObservedStorage, StorageMetrics, resources_of_keys
+from apiserver.metrics.storage_size import StorageSizeMetric
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
@@ -102,6 +106,7 @@ class _Parts:
     definitions_synced: Callable[[], None]
     lifecycle: NamespaceLifecycle
     deadlines: Deadlines
+    storage_size: StorageSizeMetric
     http_server: Server
 
 
@@ -120,6 +125,7 @@ class App:
         self._loop = asyncio.get_running_loop()
         self._offload = Offload()
         self._request_metrics = RequestMetrics()
+        self._admission_metrics = AdmissionMetrics()
         self._work_queue_metrics = WorkQueueMetrics()
         self._resource_of = resources_of_keys(config.etcd_prefix)
         self._storage_metrics = StorageMetrics(self._resource_of)
@@ -261,7 +267,12 @@ class App:
             replicas = Replicas(core.store, config.etcd_prefix, own)
         handlers = build_handlers(core, access, lifecycle, self._streams)
         deadlines = Deadlines(config.request_timeout_s, self._loop)
-        routes = build_routes(core, handlers, health, self._exposition(registry))
+        storage_size = StorageSizeMetric(
+            "etcd-0" if config.etcd_servers else "embedded",
+            core.store.size_bytes,
+            config.etcd_db_metric_poll_interval_s,
+        )
+        routes = build_routes(core, handlers, health, self._exposition(registry, storage_size))
         return _Parts(
             core=core,
             health=health,
@@ -283,6 +294,7 @@ class App:
             definitions_synced=partial(setattr, definitions_hook, "is_done", True),
             lifecycle=lifecycle,
             deadlines=deadlines,
+            storage_size=storage_size,
             http_server=build_http_server(core, access, routes, deadlines, self._origins),
         )
 
@@ -331,6 +343,7 @@ class App:
             meta_encoders=MetaV1Encoders(schemas.get),
             offload=self._offload,
             request_metrics=self._request_metrics,
+            admission_metrics=self._admission_metrics,
             loop=self._loop,
         )
 
@@ -342,15 +355,22 @@ class App:
         if gone:
             self._streams.end_all_of(frozenset(gone))
 
-    def _exposition(self, registry: Registry) -> Callable[[], Awaitable[bytes]]:
+    def _exposition(
+        self, registry: Registry, storage_size: StorageSizeMetric
+    ) -> Callable[[], Awaitable[bytes]]:
         """Returns a function that returns the text of /metrics, of all workers if there are several."""
         exposition = Exposition(
             MetricsCollector(
                 self._request_metrics,
-                self._storage_metrics,
                 registry.cache,
                 self._resource_of,
-                self._work_queue_metrics,
+                (
+                    self._storage_metrics,
+                    storage_size,
+                    self._admission_metrics,
+                    self._work_queue_metrics,
+                    BuildInfo(version_document()),
+                ),
             )
         )
         worker = self._worker
@@ -383,6 +403,8 @@ class App:
                 core.store, prefix=config.etcd_prefix, interval_s=config.etcd_compaction_interval_s
             )
             running.append(tasks.create_task(compactor.run(), name="compaction"))
+        if config.etcd_db_metric_poll_interval_s:
+            running.append(tasks.create_task(parts.storage_size.run(), name="storage-size"))
         if parts.replicas is not None:
             running.append(tasks.create_task(parts.replicas.run(), name="replicas"))
         for queue in parts.definitions.queues:

@@ -55,6 +55,7 @@ class Config:
     etcd_keyfile: Path | None = None
     etcd_prefix: str = "/registry"
     etcd_compaction_interval_s: float = 300.0
+    etcd_db_metric_poll_interval_s: float = 30.0
     event_ttl_s: int = 3600
     # One or two networks, of different IP families; the family of the first is the default of Services.
     service_cluster_ip_range: tuple[IPNetwork, ...] = (ipaddress.ip_network("10.0.0.0/16"),)

@@ -184,6 +184,14 @@ _STORAGE: Final = (
         field="etcd_compaction_interval_s",
     ),
     Flag(
+        "--etcd-db-metric-poll-interval",
+        "duration",
+        flag_values.duration_s,
+        "The interval of requests to poll the size of the store, etcd or embedded, and update its metric. 0 "
+        "disables the metric.",
+        field="etcd_db_metric_poll_interval_s",
+    ),
+    Flag(
         "--event-ttl",
         "duration",
         flag_values.whole_duration_s,

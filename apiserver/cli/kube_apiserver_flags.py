@@ -33,7 +33,7 @@ NOT_NEEDED: Final = frozenset(
     egress-selector-config-file emulated-version emulation-forward-compatible
     enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
     enable-priority-and-fairness encryption-provider-config-automatic-reload endpoint-reconciler-type
-    etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout
+    etcd-count-metric-poll-period etcd-healthcheck-timeout
     etcd-readycheck-timeout etcd-servers-overrides external-hostname goaway-chance
     http2-max-streams-per-connection identity-lease-duration-seconds
     identity-lease-renew-interval-seconds kubelet-certificate-authority kubelet-client-certificate

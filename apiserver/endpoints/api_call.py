@@ -25,6 +25,7 @@ class ApiCall:
     resource: the served resource that the path names, once it has been found.
     warnings: the texts of Warning headers.
     status: the status code of the response; 0 until its first byte is written.
+    body_bytes: how many bytes of its body have been sent; they are not counted for watches.
     closes_connection: the connection must not be used again after the response.
     has_read_body: the client has been asked for the body, which may be on its way.
     has_timed_out: the time for the request is up, and its task has been cancelled for that.
@@ -42,6 +43,7 @@ class ApiCall:
     resource: ServedResource | None = None
     warnings: list[str] = field(default_factory=list)
     status: int = 0
+    body_bytes: int = 0
     closes_connection: bool = False
     has_read_body: bool = False
     has_timed_out: bool = False

@@ -79,6 +79,7 @@ async def send(
 ) -> None:
     """Write a whole answer."""
     head = _head(call, status, content_type, headers)
+    call.body_bytes = len(body)
     transport = call.request.transport
     if transport is None:
         raise ConnectionResetError("the client is gone")
@@ -186,6 +187,7 @@ async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSO
     turn_ends = monotonic() + TURN_S
     while True:
         for piece in pieces:
+            call.body_bytes += len(piece)
             stream.write(piece)
             await stream.drain()
         if monotonic() > turn_ends:

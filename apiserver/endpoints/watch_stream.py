@@ -197,6 +197,7 @@ class WatchStream:
         initial.clear()
         if initial_bookmark is not None:
             stream.write(self._encoder.bookmark(initial_bookmark, ends_initial_events=True))
+            self._metrics.observe_watch_list(self._call, self._clock() - self._call.received_at)
         self._is_live = True
         self.flush()
         try:

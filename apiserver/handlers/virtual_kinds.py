@@ -71,9 +71,8 @@ class VirtualKinds:
     async def admit(self, call: ApiCall, name: str, document: Document, options: WriteOptions) -> None:
         """Have admission plugins mutate and validate a document that was posted. Raises what they raise."""
         admission = self.requests.admission(call, Operation.CREATE, name, is_dry_run=options.dry_run)
-        if admission is not None:
-            call.warnings += await admission.mutate(document, None)
-            call.warnings += await admission.validate(document, None)
+        call.warnings += await admission.mutate(document, None)
+        call.warnings += await admission.validate(document, None)
 
     def encoder(self, call: ApiCall, kind: ServedResource) -> Encoder:
         """Returns the encoder of an answer of a virtual kind. Raises NotAcceptable, BadRequest."""

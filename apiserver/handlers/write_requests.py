@@ -92,10 +92,8 @@ class WriteRequests:
         name = manager_or_user_agent(options.field_manager, agent)
         return self._field_managers.updater(call.resource, call.info.subresource, name)
 
-    def admission(
-        self, call: ApiCall, operation: Operation, name: str, *, is_dry_run: bool
-    ) -> Admission | None:
-        """Returns the admission of a write by a call; None if no plugin handles it."""
+    def admission(self, call: ApiCall, operation: Operation, name: str, *, is_dry_run: bool) -> Admission:
+        """Returns the admission of a write by a call."""
         assert call.resource is not None
         assert call.user is not None
         return self._admission.admission_for(

@@ -1,7 +1,9 @@
 """What the server measures of itself, under the names that Kubernetes' dashboards know.
 
-Requests, calls to the store and the items of work queues are counted as they happen, in plain numbers
-(`requests`, `storage`, `work_queues`); the state of the watch cache is read when /metrics is requested
-(`collector`). prometheus-client makes the text of all of it (`exposition`). Nothing here knows HTTP:
-`endpoints` answers the request for /metrics, and `workers.metrics` adds up the texts of several workers.
+Requests, calls to the store, admission and the items of work queues are counted as they happen, in plain
+numbers (`requests`, `storage`, `admission`, `work_queues`, `histograms`); the store is asked for its size at
+intervals (`storage_size`); the state of the watch cache is read when /metrics is requested (`collector`), and
+`build_info` never changes. prometheus-client makes the text of all of it (`exposition`). Nothing here knows
+HTTP: `endpoints` answers the request for /metrics, and `workers.metrics` adds up the texts of several
+workers.
 """

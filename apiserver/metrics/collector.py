@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from apiserver.metrics.requests import RequestMetrics
-from apiserver.metrics.storage import StorageMetrics
-from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import WatchCache
 
 _RESOURCE: Final = ("group", "resource")
 
 
+class MetricsSource(Protocol):
+    """What has counted something, or knows something."""
+
+    def families(self) -> Iterable[Metric]: ...
+
+
 class MetricsCollector(Collector):
-    """Yields what `requests`, `storage` and `work_queues` have counted, and reads the watch cache's state."""
+    """Yields what has been counted, and reads the watch cache's state."""
 
     def __init__(
         self,
         requests: RequestMetrics,
-        storage: StorageMetrics,
         cache: WatchCache[StoredObject],
         resource_of: Callable[[str], tuple[str, str]],
-        work_queues: WorkQueueMetrics,
+        others: Sequence[MetricsSource],
     ) -> None:
         """resource_of: returns the group and the name of the resource whose keys have a given prefix."""
-        self._requests, self._storage, self._cache, self._resource_of = requests, storage, cache, resource_of
-        self._work_queues = work_queues
+        self._requests, self._cache, self._resource_of = requests, cache, resource_of
+        self._sources = (requests, *others)
 
     def collect(self) -> Iterable[Metric]:
         in_flight = GaugeMetricFamily(
@@ -94,9 +97,8 @@ class MetricsCollector(Collector):
             "The most bytes that the obsolete object versions of all resources may take together.",
             value=self._cache.history_bytes_max,
         )
-        yield from self._requests.families()
-        yield from self._storage.families()
-        yield from self._work_queues.families()
+        for source in self._sources:
+            yield from source.families()
         yield GaugeMetricFamily(
             "apiserver_watch_cache_resource_version",
             "The revision that the watch cache has reached.",

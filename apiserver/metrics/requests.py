@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from apiserver.metrics.duration_histograms import DurationHistogram, histogram_family
+from apiserver.metrics.histograms import Histogram, histogram_family
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import GroupVersion, Query
 
@@ -23,6 +23,13 @@ _VERBS: Final = {
     "delete": "DELETE",
     "deletecollection": "DELETECOLLECTION",
 }
+# Whose responses' sizes are counted.
+_READS: Final = frozenset({"GET", "LIST"})
+# As in kube-apiserver: from a kilobyte to a gigabyte.
+_SIZE_BUCKETS: Final = tuple(10.0**power for power in range(3, 10))
+_WATCH_LIST_BUCKETS: Final = (
+    *(0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60),  # seconds
+)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -58,6 +65,8 @@ class AnsweredCall(Protocol):
     def resource(self) -> ServedResource | None: ...
     @property
     def status(self) -> int: ...
+    @property
+    def body_bytes(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -75,7 +84,16 @@ class _Requests:
     labels: tuple[str, ...]
     code: str
     count: int = 0
-    durations: DurationHistogram = field(default_factory=DurationHistogram)
+    durations: Histogram = field(default_factory=Histogram)
+    # Of the responses' bodies, as they were sent; None where they are not counted.
+    sizes: Histogram | None = None
+
+
+def _scope(info: RequestTarget) -> str:
+    """Returns the scope of a request for a resource, as k8s.io/apiserver's CleanScope does."""
+    if info.name or info.verb == "create":
+        return "resource"
+    return "namespace" if info.namespace else "cluster"
 
 
 class RequestMetrics:
@@ -86,6 +104,8 @@ class RequestMetrics:
         self.watches = 0
         self._requests: dict[_Key, _Requests] = {}
         self._watch_events: dict[_ResourceName, int] = {}
+        # By the labels group, version, resource and scope.
+        self._watch_lists: dict[tuple[str, ...], Histogram] = {}
         # Row S07: the release that will remove a resource or subresource, of those asked for.
         self._removed_in: dict[tuple[_ResourceName, str], str] = {}
 
@@ -97,7 +117,7 @@ class RequestMetrics:
         # What is not served has no labels: strangers could make up any number of them.
         scope = subresource = ""
         if resource is not None:
-            scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
+            scope = _scope(info)
             if info.subresource in resource.subresources:
                 subresource = info.subresource
         name = (resource.group_version, resource.resource) if resource is not None else None
@@ -109,9 +129,23 @@ class RequestMetrics:
                 self._removed_in[name, subresource] = resource.deprecation.removed_in
             labels = (verb, dry_run, group, version, plural, subresource, scope, "apiserver")
             requests = self._requests[key] = _Requests(labels, str(call.status))
+            if verb in _READS:
+                requests.sizes = Histogram(_SIZE_BUCKETS)
         requests.count += 1
         if info.verb != "watch":
             requests.durations.observe(seconds)
+        if requests.sizes is not None:
+            requests.sizes.observe(call.body_bytes)
+
+    def observe_watch_list(self, call: AnsweredCall, seconds: float) -> None:
+        """Count a watch whose initial events have been sent, `seconds` after the request came."""
+        assert call.resource is not None
+        resource = call.resource
+        labels = (*resource.group_version, resource.resource, _scope(call.info))
+        durations = self._watch_lists.get(labels)
+        if durations is None:
+            durations = self._watch_lists[labels] = Histogram(_WATCH_LIST_BUCKETS)
+        durations.observe(seconds)
 
     def count_watch_events(self, resource: ServedResource, count: int) -> None:
         name = (resource.group_version, resource.resource)
@@ -121,17 +155,33 @@ class RequestMetrics:
         total = CounterMetricFamily(
             "apiserver_request_total", "Requests by verb, resource and code.", labels=(*_LABELS, "code")
         )
-        durations: dict[tuple[str, ...], list[DurationHistogram]] = {}
+        durations: dict[tuple[str, ...], list[Histogram]] = {}
+        sizes: dict[tuple[str, ...], list[Histogram]] = {}
         for requests in self._requests.values():
             total.add_metric((*requests.labels, requests.code), requests.count)
             if requests.labels[0] != "WATCH":
                 durations.setdefault(requests.labels, []).append(requests.durations)
+            if requests.sizes is not None:
+                verb, _, *rest = requests.labels  # without dry_run
+                sizes.setdefault((verb, *rest), []).append(requests.sizes)
         yield total
         yield histogram_family(
             "apiserver_request_duration_seconds",
             "How long requests took, without watches.",
             _LABELS,
             durations,
+        )
+        yield histogram_family(
+            "apiserver_response_sizes",
+            "Bytes of the responses' bodies to reads, as they were sent.",
+            tuple(label for label in _LABELS if label != "dry_run"),
+            sizes,
+        )
+        yield histogram_family(
+            "apiserver_watch_list_duration_seconds",
+            "How long it took until all initial events of a watch were sent.",
+            ("group", "version", "resource", "scope"),
+            {labels: [durations] for labels, durations in self._watch_lists.items()},
         )
         yield self._deprecated()
         events = CounterMetricFamily(

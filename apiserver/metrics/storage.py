@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client.core import Metric
 
-from apiserver.metrics.duration_histograms import DurationHistogram, histogram_family
+from apiserver.metrics.histograms import Histogram, histogram_family
 from storage.interface import (
     MOST_RECENT,
     NO_LEASE,
@@ -45,14 +45,14 @@ class StorageMetrics:
 
     def __init__(self, resource_of: Callable[[str], tuple[str, str]]) -> None:
         self._resource_of = resource_of
-        self._durations: dict[tuple[str, ...], DurationHistogram] = {}
+        self._durations: dict[tuple[str, ...], Histogram] = {}
 
     def observe(self, operation: str, key: str, began: float) -> None:
         """Count a call that began at `began`, in seconds of perf_counter, and has ended now."""
         labels = (operation, *self._resource_of(key))
         durations = self._durations.get(labels)
         if durations is None:
-            durations = self._durations[labels] = DurationHistogram()
+            durations = self._durations[labels] = Histogram()
         durations.observe(time.perf_counter() - began)
 
     def families(self) -> Iterable[Metric]:
@@ -135,6 +135,9 @@ class ObservedStorage:
 
     async def revoke_lease(self, lease: int) -> None:
         await self._store.revoke_lease(lease)
+
+    async def size_bytes(self) -> int:
+        return await self._store.size_bytes()
 
     async def check_health(self) -> None:
         await self._store.check_health()

@@ -11,15 +11,15 @@ from typing import Final, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from apiserver.metrics.duration_histograms import DurationHistogram, histogram_family
+from apiserver.metrics.histograms import Histogram, histogram_family
 
 # Kubernetes' own, from 10 ns to 1000 s.
 BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
 _LABELS: Final = ("name",)
 
 
-def _durations() -> DurationHistogram:
-    return DurationHistogram(BUCKETS)
+def _durations() -> Histogram:
+    return Histogram(BUCKETS)
 
 
 @dataclass(slots=True)
@@ -29,8 +29,8 @@ class QueueCounters:
     adds: int = 0
     retries: int = 0
     undone: int = 0
-    queue_durations: DurationHistogram = field(default_factory=_durations)
-    work_durations: DurationHistogram = field(default_factory=_durations)
+    queue_durations: Histogram = field(default_factory=_durations)
+    work_durations: Histogram = field(default_factory=_durations)
 
 
 class MeasuredQueue(Protocol):

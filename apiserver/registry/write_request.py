@@ -63,7 +63,7 @@ class WriteRequest:
     update: the rules of the endpoint that is written to; None for the resource's own.
     checks_uid: the new document's uid is a precondition rather than a change (PUT, apply).
     user: who writes; None for the server itself.
-    admission: the plugins that have a say; None if there are none.
+    admission: the plugins that have a say; None for writes of the server itself.
     manage_fields: tells who owns which fields; without it owners stay as they are, and nobody owns anything
         of a new object.
     size: of what the client has sent.

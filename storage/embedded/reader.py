@@ -54,6 +54,7 @@ _HISTORY: Final = """
     SELECT key, value, create_revision, revision, lease FROM versions INDEXED BY versions_by_revision
     WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision, id LIMIT ?
 """
+_SIZE: Final = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 
 
 class Reader:
@@ -113,6 +114,10 @@ class Reader:
             return HistoryPage(EventBatch(whole, whole[-1].mod_revision), is_last=False)
 
         return await self._in_transaction(read)
+
+    async def size_bytes(self) -> int:
+        """Returns the size of the database file, once the log is in it."""
+        return await self._in_transaction(lambda connection: int(connection.execute(_SIZE).fetchone()[0]))
 
     def close(self) -> None:
         self._threads.shutdown()

@@ -132,6 +132,9 @@ class EmbeddedStore:
     async def revoke_lease(self, lease: int) -> None:
         await self._leases.revoke(lease)
 
+    async def size_bytes(self) -> int:
+        return await self._reader.size_bytes()
+
     async def check_health(self) -> None:
         self._require_open()
         if self._writer.failure is not None:

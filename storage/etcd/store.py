@@ -187,6 +187,11 @@ class EtcdStore:
         except LeaseNotFound as error:
             raise LeaseNotFound(lease) from error
 
+    async def size_bytes(self) -> int:
+        """Of the member that answers."""
+        self._require_open()
+        return (await self._client.status()).db_size_bytes
+
     async def check_health(self) -> None:
         """A linearizable read needs a leader and a quorum; alarms stop writes."""
         self._require_open()

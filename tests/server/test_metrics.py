@@ -19,12 +19,25 @@ from tests.support.api import MERGE_PATCH, Api
 from tests.support.eventually import eventually
 
 REQUEST: Final = {"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}
+ADMISSION: Final = {"type", "operation", "rejected"}
 METRICS: Final[dict[str, tuple[str, set[str]]]] = {
     "apiserver_request_total": ("counter", REQUEST | {"code"}),
     "apiserver_request_duration_seconds": ("histogram", REQUEST),
+    "apiserver_response_sizes": ("histogram", REQUEST - {"dry_run"}),
     "apiserver_current_inflight_requests": ("gauge", {"request_kind"}),
     "apiserver_watch_events_total": ("counter", {"group", "version", "resource"}),
+    "apiserver_watch_list_duration_seconds": ("histogram", {"group", "version", "resource", "scope"}),
+    "apiserver_admission_controller_admission_duration_seconds": ("histogram", ADMISSION | {"name"}),
+    "apiserver_admission_step_admission_duration_seconds": ("histogram", ADMISSION),
+    "kubernetes_build_info": (
+        "gauge",
+        {
+            *("major", "minor", "git_version", "git_commit", "git_tree_state", "build_date", "go_version"),
+            *("compiler", "platform"),
+        },
+    ),
     "apiserver_storage_objects": ("gauge", {"resource"}),
+    "apiserver_storage_size_bytes": ("gauge", {"storage_cluster_id"}),
     "etcd_request_duration_seconds": ("histogram", {"operation", "group", "resource"}),
     "watch_cache_capacity": ("gauge", {"group", "resource"}),
     "apiserver_watch_cache_initializations_total": ("counter", {"group", "resource"}),
@@ -37,6 +50,7 @@ METRICS: Final[dict[str, tuple[str, set[str]]]] = {
     "workqueue_unfinished_work_seconds": ("gauge", {"name"}),
     "workqueue_longest_running_processor_seconds": ("gauge", {"name"}),
 }
+INITIAL: Final = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
 # Both histograms', in Kubernetes. Seconds.
 BUCKETS: Final = {
     0.005,
@@ -89,8 +103,8 @@ def configmaps(api: Api, namespace: str) -> str:
     """The path of a collection with one object, `a`, that has been watched."""
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     api.post(path, {"metadata": {"name": "a"}}).ok()
-    with api.watch(f"{path}?watch=1") as events:
-        assert events.take(1) == [("ADDED", "a")]
+    with api.watch(f"{path}?watch=1&{INITIAL}") as events:
+        assert events.take(2) == [("ADDED", "a"), ("BOOKMARK", "")]
     return path
 
 
@@ -109,8 +123,18 @@ def test_names_types_and_labels(api: Api, configmaps: str, name: str, expected: 
         assert set(sample.labels) - {"le"} == labels
 
 
-@pytest.mark.parametrize("name", ["apiserver_request_duration_seconds", "etcd_request_duration_seconds"])
-def test_histograms(api: Api, configmaps: str, name: str) -> None:
+HISTOGRAMS: Final[dict[str, set[float]]] = {
+    "apiserver_request_duration_seconds": BUCKETS,
+    "etcd_request_duration_seconds": BUCKETS,
+    "apiserver_response_sizes": {10.0**power for power in range(3, 10)},
+    "apiserver_admission_controller_admission_duration_seconds": {0.005, 0.025, 0.1, 0.5, 1, 2.5},
+    "apiserver_admission_step_admission_duration_seconds": {0.005, 0.025, 0.1, 0.5, 1, 2.5},
+    "apiserver_watch_list_duration_seconds": BUCKETS - {0.005, 0.025, 1.25, 1.5, 3, 5},
+}
+
+
+@pytest.mark.parametrize(("name", "bounds"), HISTOGRAMS.items(), ids=HISTOGRAMS)
+def test_histograms(api: Api, configmaps: str, name: str, bounds: set[float]) -> None:
     """Buckets as in Kubernetes, each holding those before it, the last one all."""
     series: dict[frozenset[tuple[str, str]], dict[float, float]] = {}
     scrape = Scrape(api)
@@ -121,11 +145,17 @@ def test_histograms(api: Api, configmaps: str, name: str) -> None:
             series.setdefault(frozenset(labels.items()), {})[bound] = sample.value
     assert series
     for labels_, counts in series.items():
-        assert set(counts) == BUCKETS | {math.inf}
+        assert set(counts) == bounds | {math.inf}
         ordered = [counts[bound] for bound in sorted(counts)]
         assert ordered == sorted(ordered)
         assert ordered[-1] == scrape.value(f"{name}_count", **dict(labels_))
-        assert (scrape.value(f"{name}_sum", **dict(labels_)) > 0) is (ordered[-1] > 0)
+        assert scrape.value(f"{name}_sum", **dict(labels_)) >= 0
+
+
+@pytest.mark.parametrize("name", ["apiserver_request_duration_seconds", "etcd_request_duration_seconds"])
+def test_what_was_counted_took_time(api: Api, configmaps: str, name: str) -> None:
+    scrape = Scrape(api)
+    assert scrape.value(f"{name}_sum", resource="configmaps") > 0
 
 
 def test_what_controllers_do_is_counted(api: Api) -> None:
@@ -176,13 +206,13 @@ REQUESTS: Final[dict[str, tuple[str, str, Any, Mapping[str, str]]]] = {
     "get": ("GET", "/a", None, {"verb": "GET", "scope": "resource", "code": "200"}),
     "get of what is not there": ("GET", "/z", None, {"verb": "GET", "scope": "resource", "code": "404"}),
     "list": ("GET", "", None, {"verb": "LIST", "scope": "namespace", "code": "200"}),
-    "create": ("POST", "", NEW, {"verb": "POST", "scope": "namespace", "code": "201"}),
-    "create of nonsense": ("POST", "", b"{", {"verb": "POST", "scope": "namespace", "code": "400"}),
+    "create": ("POST", "", NEW, {"verb": "POST", "scope": "resource", "code": "201"}),
+    "create of nonsense": ("POST", "", b"{", {"verb": "POST", "scope": "resource", "code": "400"}),
     "dry run": (
         "POST",
         "?dryRun=All",
         NEW,
-        {"verb": "POST", "scope": "namespace", "code": "201", "dry_run": "All"},
+        {"verb": "POST", "scope": "resource", "code": "201", "dry_run": "All"},
     ),
     "update": ("PUT", "/a", {"metadata": {"name": "a"}}, {"verb": "PUT", "scope": "resource", "code": "200"}),
     "patch": ("PATCH", "/a", {}, {"verb": "PATCH", "scope": "resource", "code": "200"}),
@@ -294,7 +324,83 @@ def test_no_series_is_told_twice(api: Api, namespace: str) -> None:
     assert [each for each, count in series.items() if count > 1] == []
 
 
+SIZES: Final[dict[str, tuple[str, dict[str, str], str]]] = {
+    "an object": ("/a", {"verb": "GET", "scope": "resource"}, "identity"),
+    "a list": ("", {"verb": "LIST", "scope": "namespace"}, "identity"),
+    "an error": ("/z", {"verb": "GET", "scope": "resource"}, "identity"),
+    "a long list, in chunks": ("?limit=9", {"verb": "LIST", "scope": "namespace"}, "identity"),
+    "a long list, compressed": ("?limit=9", {"verb": "LIST", "scope": "namespace"}, "gzip"),
+}
+
+
+@pytest.mark.parametrize(("below", "labels", "encoding"), SIZES.values(), ids=SIZES)
+def test_sizes_of_responses_to_reads_are_counted(
+    api: Api, configmaps: str, below: str, labels: dict[str, str], encoding: str
+) -> None:
+    """The bytes of the body, as they are sent."""
+    if "limit" in below:
+        for name in ("b", "c", "d"):
+            api.post(configmaps, {"metadata": {"name": name}, "data": {"k": "x" * 200_000}}).ok()
+    before = Scrape(api)
+    body = api.get(configmaps + below, headers={"Accept-Encoding": encoding}).body
+    after = Scrape(api)
+    labels = {**CM, **labels}
+    assert after.value("apiserver_response_sizes_count", **labels) == 1 + before.value(
+        "apiserver_response_sizes_count", **labels
+    )
+    counted = after.value("apiserver_response_sizes_sum", **labels)
+    assert counted - before.value("apiserver_response_sizes_sum", **labels) == len(body)
+
+
+def test_sizes_of_other_responses_are_not_counted(api: Api, configmaps: str) -> None:
+    api.post(configmaps, NEW).ok()
+    verbs = {s.labels["verb"] for s in Scrape(api).samples if s.name == "apiserver_response_sizes_count"}
+    assert verbs == {"GET", "LIST"}
+
+
+def test_initial_events_are_timed_until_their_bookmark(api: Api, configmaps: str) -> None:
+    def watch(query: str) -> Callable[[], object]:
+        def act() -> None:
+            with api.watch(f"{configmaps}?watch=1&timeoutSeconds=1{query}") as events:
+                events.body()
+
+        return act
+
+    name, labels = "apiserver_watch_list_duration_seconds_count", {"resource": "configmaps"}
+    assert increase(api, watch(f"&{INITIAL}"), name, **labels, scope="namespace") == 1
+    assert increase(api, watch(""), name, **labels) == 0
+
+
+def test_admission_is_counted_by_plugin_and_step(api: Api, namespace: str) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}}).ok()
+    name = "apiserver_admission_{}_admission_duration_seconds_count"
+    refused = {"operation": "CREATE", "type": "validate", "rejected": "true"}
+    pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    before = Scrape(api)
+    assert api.post(f"/api/v1/namespaces/{namespace}/pods", pod).status == 403
+    after = Scrape(api)
+
+    def change(of: str, **labels: str) -> float:
+        return after.value(name.format(of), **labels) - before.value(name.format(of), **labels)
+
+    assert change("controller", name="PodSecurity", **refused) == 1
+    assert change("step", **refused) == 1
+    assert change("step", operation="CREATE", type="admit", rejected="false") == 1
+    assert change("step") == 2
+
+
 # ---- state
+
+
+def test_the_build_is_that_of_version(api: Api) -> None:
+    version = api.get("/version").ok()
+    labels = {"git_version": version["gitVersion"], "platform": version["platform"]}
+    assert Scrape(api).value("kubernetes_build_info", **labels) == 1
+
+
+def test_the_size_of_the_store_is_known(api: Api) -> None:
+    assert Scrape(api).value("apiserver_storage_size_bytes", storage_cluster_id="embedded") > 4096
 
 
 def test_requests_in_flight(api: Api) -> None:

@@ -491,3 +491,9 @@ async def test_an_unknown_lease_is_refused(store: Storage) -> None:
 
 async def test_a_healthy_store_passes_the_health_check(store: Storage) -> None:
     await store.check_health()
+
+
+async def test_the_size_of_the_database_is_known(store: Storage) -> None:
+    value = bytes(100_000)
+    await store.create(P + "a", value)
+    assert await store.size_bytes() > len(value)

@@ -9,10 +9,12 @@ import pytest
 
 from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation, Plugin
 from apiserver.errors import Forbidden
+from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.vocabulary import Document, GroupResource, UserInfo
 from tests.support.in_process import resource
 
 CONFIG_MAPS: Final = resource("configmaps", "")
+LABELS: Final = ("name", "type", "operation", "rejected")
 
 
 class Recorder(Plugin):
@@ -51,22 +53,26 @@ async def test_the_plugins_that_handle_a_write_are_called_in_their_order() -> No
         )
     )
     admission = AdmissionChain([first, other, last]).admission_for(attributes())
-    assert admission is not None
     assert await admission.mutate({}, None) == ["from first", "from last"]
     assert calls == ["first", "last"]
     assert await admission.validate({}, None) == []
 
 
-def test_a_write_that_no_plugin_handles_has_no_admission() -> None:
-    chain = AdmissionChain([Recorder("a", [], Operation.CREATE)])
-    assert chain.admission_for(attributes(Operation.DELETE)) is None
+async def test_a_write_that_no_plugin_handles_is_admitted() -> None:
+    calls: list[str] = []
+    admission = AdmissionChain([Recorder("a", calls, Operation.CREATE)]).admission_for(
+        attributes(Operation.DELETE)
+    )
+    assert await admission.mutate({}, None) == []
+    assert await admission.validate({}, None) == []
+    assert calls == []
 
 
 def test_a_plugin_is_asked_once_whether_it_handles_such_writes() -> None:
     plugin = Recorder("a", [], Operation.CREATE)
     chain = AdmissionChain([plugin])
     for name in ("a", "b"):
-        assert chain.admission_for(attributes()._replace(name=name)) is not None
+        chain.admission_for(attributes()._replace(name=name))
     assert plugin.times_asked_whether == 1
 
 
@@ -79,8 +85,50 @@ async def test_a_refusal_carries_the_warnings_of_earlier_plugins_and_ends_the_ch
             Recorder("last", calls, Operation.CREATE),
         ]
     ).admission_for(attributes())
-    assert admission is not None
     with pytest.raises(Forbidden) as refused:
         await admission.mutate({}, None)
     assert refused.value.warnings == ["from first"]
     assert calls == ["first", "refusing"]
+
+
+def counted(metrics: AdmissionMetrics) -> set[tuple[str, ...]]:
+    """The labels of what has been counted, and how often."""
+    return {
+        (*(sample.labels.get(label, "") for label in LABELS), f"{sample.value:.0f}")
+        for family in metrics.families()
+        for sample in family.samples
+        if sample.name.endswith("_count")
+    }
+
+
+async def test_plugins_and_steps_are_timed() -> None:
+    metrics = AdmissionMetrics()
+    first, last = Recorder("first", [], Operation.CREATE), Recorder("last", [], Operation.CREATE)
+    admission = AdmissionChain([first, last], metrics).admission_for(attributes())
+    await admission.mutate({}, None)
+    await admission.mutate({}, None)
+    await admission.validate({}, None)
+    assert counted(metrics) == {
+        ("first", "admit", "CREATE", "false", "2"),
+        ("last", "admit", "CREATE", "false", "2"),
+        ("", "admit", "CREATE", "false", "2"),
+        # No plugin takes part in this step.
+        ("", "validate", "CREATE", "false", "1"),
+    }
+
+
+async def test_a_refusal_is_counted_with_the_plugin_and_the_step() -> None:
+    metrics = AdmissionMetrics()
+    plugins = [
+        Recorder("first", [], Operation.CREATE),
+        Recorder("refusing", [], Operation.CREATE, refuses=True),
+        Recorder("last", [], Operation.CREATE),
+    ]
+    admission = AdmissionChain(plugins, metrics).admission_for(attributes())
+    with pytest.raises(Forbidden):
+        await admission.mutate({}, None)
+    assert counted(metrics) == {
+        ("first", "admit", "CREATE", "false", "1"),
+        ("refusing", "admit", "CREATE", "true", "1"),
+        ("", "admit", "CREATE", "true", "1"),
+    }

@@ -285,8 +285,8 @@ async def test_what_is_measured(queue: WorkQueue[str], clock: FakeClock) -> None
     assert queue.longest_running_s() == 1.5
     queue.done("a")
     assert (queue.counters.adds, queue.counters.retries) == (2, 1)
-    assert queue.counters.queue_durations.seconds == 6.5
-    assert queue.counters.work_durations.seconds == 1.5
+    assert queue.counters.queue_durations.sum == 6.5
+    assert queue.counters.work_durations.sum == 1.5
     assert sum(queue.counters.work_durations.buckets) == 1
 
 

@@ -11,7 +11,6 @@ from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Opera
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
 from apiserver.handlers.write_requests import WriteRequests, draft_of
-from apiserver.meta.options import WriteOptions
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.write_request import WriteRequest
@@ -110,11 +109,6 @@ def test_a_subresource_is_updated_by_rules_of_its_own() -> None:
     assert own is not None
     assert request_of("PUT", f"{DEPLOYMENT}/status", Recorder()).update is own
     assert request_of("PUT", DEPLOYMENT, Recorder()).update is None  # those of the resource
-
-
-def test_without_plugins_there_is_no_admission() -> None:
-    put = call("PUT", f"{DEFAULT}/a")
-    assert requests().update(put, WriteOptions(), SizeClass.SMALL).admission is None
 
 
 MANAGERS = {

@@ -1,4 +1,4 @@
-"""Histograms of durations, counted in plain numbers until /metrics is requested.
+"""Histograms, counted in plain numbers until /metrics is requested.
 
 prometheus-client's own histograms lock and loop: 3 µs for each observation, and a request makes two.
 """
@@ -12,41 +12,45 @@ from typing import Final
 
 from prometheus_client.core import HistogramMetricFamily
 
-# kube-apiserver's, so that rules written for it fit. Seconds.
+# The buckets of durations of requests are kube-apiserver's, so that rules written for it fit. Seconds.
 BUCKETS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
 )
 _INFINITE: Final = "+Inf"
 
 
-class DurationHistogram:
-    """The histogram of the durations observed under one set of labels.
+class Histogram:
+    """The histogram of the durations or sizes observed under one set of labels.
 
     bounds: the upper bounds of the buckets, in order.
-    buckets: for each of `bounds` how many durations were at most that, but above the bound before it; and
-        last, how many were above all. They become cumulative in the exposition.
-    seconds: the sum of all durations.
+    buckets: for each of `bounds` how many values were at most that, but above the bound before it; and last,
+        how many were above all. They become cumulative in the exposition.
+    sum: of all values.
     """
 
-    __slots__ = ("bounds", "buckets", "seconds")
+    __slots__ = ("bounds", "buckets", "sum")
 
     def __init__(self, bounds: Sequence[float] = BUCKETS) -> None:
         self.bounds = bounds
-        self.seconds = 0.0
+        self.sum = 0.0
         self.buckets = [0] * (len(bounds) + 1)
 
-    def observe(self, seconds: float) -> None:
-        self.seconds += seconds
-        self.buckets[bisect_left(self.bounds, seconds)] += 1
+    def observe(self, value: float) -> None:
+        self.sum += value
+        self.buckets[bisect_left(self.bounds, value)] += 1
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets)
 
 
 def histogram_family(
     name: str,
     text: str,
     labels: Sequence[str],
-    by_labels: Mapping[tuple[str, ...], Iterable[DurationHistogram]],
+    by_labels: Mapping[tuple[str, ...], Iterable[Histogram]],
 ) -> HistogramMetricFamily:
-    """Returns the durations as one metric with cumulative buckets; those of the same labels are added up.
+    """Returns the values as one metric with cumulative buckets; those of the same labels are added up.
 
     Each of `by_labels` has at least one member, and all members of it have the same bounds.
     """
@@ -55,7 +59,5 @@ def histogram_family(
         members = list(group)
         counts = itertools.accumulate(map(sum, zip(*(each.buckets for each in members), strict=True)))
         bounds = (*(str(float(bound)) for bound in members[0].bounds), _INFINITE)
-        metric.add_metric(
-            values, list(zip(bounds, counts, strict=True)), sum(each.seconds for each in members)
-        )
+        metric.add_metric(values, list(zip(bounds, counts, strict=True)), sum(each.sum for each in members))
     return metric

@@ -1,0 +1,70 @@
+"""How long admission takes: each plugin, and each of the two steps, which change and check what is written.
+
+Source: k8s.io/apiserver, pkg/admission/metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from prometheus_client.core import Metric
+
+from apiserver.metrics.histograms import Histogram, histogram_family
+
+ADMIT: Final = "admit"
+VALIDATE: Final = "validate"
+# Seconds.
+_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
+_STEP_LABELS: Final = ("type", "operation", "rejected")
+
+
+class AdmissionDurations(NamedTuple):
+    """The durations of a plugin or a step, for one operation. rejected: of those that refused the write."""
+
+    accepted: Histogram
+    rejected: Histogram
+
+
+class AdmissionMetrics:
+    """The durations of all plugins and steps. A step, and an operation, are named as in the labels."""
+
+    def __init__(self) -> None:
+        self._plugins: dict[tuple[str, str, str], AdmissionDurations] = {}
+        self._steps: dict[tuple[str, str], AdmissionDurations] = {}
+
+    def of_plugin(self, name: str, step: str, operation: str) -> AdmissionDurations:
+        return self._plugins.setdefault((name, step, operation), _durations())
+
+    def of_step(self, step: str, operation: str) -> AdmissionDurations:
+        return self._steps.setdefault((step, operation), _durations())
+
+    def families(self) -> Iterable[Metric]:
+        yield histogram_family(
+            "apiserver_admission_controller_admission_duration_seconds",
+            "How long admission plugins took, by plugin, operation and step (admit or validate).",
+            ("name", *_STEP_LABELS),
+            _by_outcome(self._plugins),
+        )
+        yield histogram_family(
+            "apiserver_admission_step_admission_duration_seconds",
+            "How long all admission plugins of a write took, by operation and step (admit or validate).",
+            _STEP_LABELS,
+            _by_outcome(self._steps),
+        )
+
+
+def _durations() -> AdmissionDurations:
+    return AdmissionDurations(Histogram(_BUCKETS), Histogram(_BUCKETS))
+
+
+def _by_outcome(
+    durations: dict[tuple[str, str, str], AdmissionDurations] | dict[tuple[str, str], AdmissionDurations],
+) -> dict[tuple[str, ...], list[Histogram]]:
+    """Returns the histograms that have counted something."""
+    return {
+        (*labels, rejected): [histogram]
+        for labels, both in durations.items()
+        for rejected, histogram in (("false", both.accepted), ("true", both.rejected))
+        if histogram.count
+    }
