@@ -23,7 +23,6 @@ RANGE_MAX: Final = 3
 # Rows that a recorded conversation of tests/conformance/scenarios shows to be kept.
 RECORDED: Final = {
     "F07": "apply/managed-fields-set",
-    "F09": "apply/name-rules",
     "G11": "delete/ignore-read-error",
     "S05": "deprecation/endpoints-warning",
     "S07": "deprecation/endpoints-metric",

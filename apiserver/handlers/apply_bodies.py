@@ -62,8 +62,11 @@ def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
     return yaml.load(body)
 
 
-def require_place(document: Document, resource: ServedResource, name: str, namespace: str) -> None:
-    """Require that a body is about the object in the path. Raises BadRequest."""
+def require_place(document: Document, resource: ServedResource, name: str, namespace: str) -> bool:
+    """Require that a body is about the object in the path.
+
+    Returns whether it names the object itself; if not, the name is put in. Raises BadRequest.
+    """
     if (document.get("apiVersion"), document.get("kind")) != (resource.api_version, resource.kind):
         raise BadRequest(f"invalid object type: {kind_text(document)}")
     if document.get("metadata") is None:
@@ -73,11 +76,15 @@ def require_place(document: Document, resource: ServedResource, name: str, names
         raise BadRequest(f"metadata: expected an object, got {json_type(meta)}")
     if meta.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
+    has_name = meta.get("name") not in (None, "")
+    if not has_name:
+        meta["name"] = name
     require_name(document, name)
     if meta.get("namespace") not in (None, "", namespace):
         raise BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
+    return has_name
 
 
 def kind_text(document: Document) -> str:

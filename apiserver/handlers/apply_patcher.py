@@ -30,7 +30,7 @@ from apiserver.endpoints.bodies import Body
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import ApiError, ApplyConflict, BadRequest, Conflict, UnmergeablePatch
 from apiserver.handlers.apply_bodies import kind_text, parse, place_text, require_place, strict_error
-from apiserver.handlers.decoding import check_schema, require_size
+from apiserver.handlers.decoding import check_schema, nameless, require_size
 from apiserver.handlers.write_requests import as_new, draft_of
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.field_managers import FieldManagers
@@ -91,11 +91,13 @@ class _AppliedConfiguration(NamedTuple):
     """The fields that the sender of an apply has an opinion about, and their values.
 
     fields: the set of them; None if the document does not match the schema.
+    has_name: the body names the object; else it takes the name of the one that it is merged into.
     """
 
     document: Document
     fields: FieldSet | None
     warnings: Sequence[str]
+    has_name: bool = True
 
 
 class ApplyPatcher:
@@ -135,10 +137,10 @@ class ApplyPatcher:
             self._body.data, base_type(self._body.content_type), is_checked=is_checked
         )
         kind = self._conversion.kind if self._conversion is not None else self._resource
-        require_place(document, kind, info.name, info.namespace)
+        has_name = require_place(document, kind, info.name, info.namespace)
         if self._conversion is not None:
             document = self._conversion.to_object(document)
-        return self._configuration(document, duplicates)
+        return self._configuration(document, duplicates)._replace(has_name=has_name)
 
     def _configuration(self, document: Document, duplicates: Sequence[str]) -> _AppliedConfiguration:
         """Remove unknown fields from a document, as field validation allows.
@@ -201,7 +203,12 @@ class ApplyPatcher:
         return self._checked(merged)
 
     def create_new_object(self) -> Draft:
-        """Returns a new object of the body. Raises as `apply_to_current`; Conflict if the body has a uid."""
+        """Returns a new object of the body. Raises as `apply_to_current`; Conflict if the body has a uid.
+
+        There is no object whose name it could take, so it has to have one.
+        """
+        if not self.configuration.has_name:
+            raise nameless(self._info.name)
         draft = as_new(self._checked(self._merge(None)))
         if uid := draft.document["metadata"].get("uid"):
             raise Conflict(
@@ -215,7 +222,7 @@ class ApplyPatcher:
         """live: the current object; None for a new one."""
         managed = managed_fields.decode_stored(live) if live is not None else {}
         try:
-            document, fields, _ = self.configuration
+            document, fields, *_ = self.configuration
             try:
                 return self._updater.apply(
                     live, document, managed, force=bool(self._options.force), applied_fields=fields

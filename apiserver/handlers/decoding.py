@@ -203,11 +203,16 @@ def require_name(document: Document, name: str) -> None:
     """Require that the name in a body is the one in the path. Raises BadRequest."""
     found = document["metadata"].get("name")
     if not found:
-        raise BadRequest(
-            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )
+        raise nameless(name)
     if found != name:
         raise BadRequest(f"the name of the object ({found}) does not match the name on the URL ({name})")
+
+
+def nameless(name: str) -> BadRequest:
+    """The error about a body without a name. name: in the path."""
+    return BadRequest(
+        f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    )
 
 
 def require_namespace(document: Document, namespace: str) -> None:

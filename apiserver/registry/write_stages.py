@@ -40,8 +40,8 @@ def place(request: WriteRequest, draft: Draft, document: Document) -> None:
     meta = document["metadata"]
     object_meta.wipe_server_fields(meta)
     version = meta.pop("resourceVersion", "")
-    if version not in ("", "0"):
-        # Row B14; kube-apiserver answers 500 here.
+    if version not in ("", "0") and not request.options.dry_run:
+        # Row B14; kube-apiserver answers 500 here: its storage refuses it, which a dry run does not ask.
         problem = invalid("metadata.resourceVersion", version, "must not be set on objects to be created")
         raise refusal(request.resource, meta.get("name", ""), [problem])
     if request.resource.is_namespaced:

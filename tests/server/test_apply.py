@@ -215,6 +215,34 @@ def test_a_refusal_comes_with_the_warnings_of_the_body(api: Api) -> None:
     assert (answer.status, answer.warnings) == (404, [r"unknown field \"nonsense\""])
 
 
+WITHOUT_NAMES: Final[dict[str, dict[str, Any]]] = {
+    "no metadata": {},
+    "metadata without a name": {"metadata": {"labels": {"l": "1"}}},
+    "an empty name": {"metadata": {"name": ""}},
+}
+
+
+@pytest.mark.parametrize("fields", WITHOUT_NAMES.values(), ids=WITHOUT_NAMES)
+def test_an_apply_without_a_name_takes_that_of_the_object(
+    config_map: Applied, fields: dict[str, Any]
+) -> None:
+    """Row F09: the merged object has one, but a new one has not."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"}} | fields
+    path = f"{config_map.path}?fieldManager=m"
+    answer = config_map.api.patch(path, body, APPLY)
+    assert (answer.status, answer.message) == (
+        400,
+        "the name of the object (a based on URL) was undeterminable: name must be provided",
+    )
+    config_map.apply("other", data={"j": "1"}).ok()
+    applied = config_map.api.patch(path, body, APPLY).ok()
+    assert applied["metadata"]["name"] == "a"
+    assert applied["data"] == {"j": "1", "k": "1"}
+    [entry] = [each for each in applied["metadata"]["managedFields"] if each["manager"] == "m"]
+    assert entry["fieldsV1"].keys() == {"f:data", *(("f:metadata",) if "labels" in str(fields) else ())}
+    assert config_map.api.patch(path, body, APPLY).ok() == applied
+
+
 BODIES: Final[dict[str, tuple[bytes, int]]] = {
     "no YAML": (b"a: [", 400),
     "no UTF-8": (b'{"apiVersion":"\xff"}', 400),

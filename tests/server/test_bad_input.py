@@ -278,6 +278,14 @@ def test_a_resource_version_on_create(api: Api, namespace: str, value: str) -> N
     assert names_in(api, namespace) == []
 
 
+@pytest.mark.parametrize("value", ["7", "abc"])
+def test_a_resource_version_on_create_of_a_dry_run(api: Api, namespace: str, value: str) -> None:
+    """Rows B14, J07: only what stores objects refuses it, in Kubernetes too."""
+    body = {"metadata": {"name": "a", "resourceVersion": value}}
+    assert api.post(f"{CONFIGMAPS.format(namespace)}?dryRun=All", body).status == 201
+    assert names_in(api, namespace) == []
+
+
 def test_resource_version_0_on_create(api: Api, namespace: str) -> None:
     """Row B14: some clients send 0 for none."""
     body = {"metadata": {"name": "a", "resourceVersion": "0"}}

@@ -108,6 +108,21 @@ def test_a_dry_run_of_a_scale_changes_nothing(api: Api, deployment: str) -> None
     assert api.get(deployment).ok() == before
 
 
+@pytest.mark.parametrize("metadata", [{}, {"metadata": {}}, {"metadata": {"name": "d"}}], ids=str)
+def test_an_applied_scale_takes_the_name_of_the_path(
+    api: Api, deployment: str, metadata: dict[str, Any]
+) -> None:
+    """Rows A17, F09."""
+    body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 4}} | metadata
+    path = f"{deployment}/scale?fieldManager=m&force=true"
+    scale = api.patch(path, body, type="application/apply-patch+yaml").ok()
+    assert (scale["metadata"]["name"], scale["spec"]) == ("d", {"replicas": 4})
+    other = body | {"metadata": {"name": "e"}}
+    assert api.patch(path, other, type="application/apply-patch+yaml").status == 400
+    absent = api.patch(path.replace("/d/", "/absent/"), body, type="application/apply-patch+yaml")
+    assert absent.status == (400 if metadata.get("metadata") else 404)
+
+
 NEGATIVE: Final = (
     'Scale.autoscaling "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0'
 )
