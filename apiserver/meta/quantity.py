@@ -22,9 +22,11 @@ from typing import Final
 LENGTH_MAX: Final = 256
 # Kubernetes knows no bound, and computes for minutes with 1e999999999.
 EXPONENT_MAX: Final = 1_000
-# Computes exactly with quantities: each has fewer than LENGTH_MAX + EXPONENT_MAX digits, and the product of
-# two, or a sum of very many, has fewer than these. Python writes integers up to this length, too.
-EXACT: Final = Context(prec=4_000)
+# Quantities are below this power of ten, so that the canonical text of each is a quantity, too.
+POWER_MAX: Final = 200
+# Computes exactly with quantities: each has fewer than POWER_MAX digits and nine places, and the product of
+# two, or a sum of very many, has fewer digits than these.
+EXACT: Final = Context(prec=1_000)
 
 _BINARY_LARGEST: Final = Decimal((1 << 63) - 1)
 _NANO: Final = -9
@@ -53,6 +55,7 @@ _WRONG_FORMAT: Final = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 _WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
+_TOO_LARGE: Final = f"quantities must be below 10^{POWER_MAX}"
 _WRONG_NUMBER: Final = "unable to parse numeric part of quantity"
 
 
@@ -124,6 +127,8 @@ def parse_quantity(text: str) -> Quantity:
         exponent, form = _exponent(suffix), "DecimalExponent"
     digits, scale = (whole or "0") + places, exponent - len(places)
     value = Decimal(f"{sign}{digits}E{scale}")
+    if value and value.adjusted() >= POWER_MAX:
+        raise InvalidQuantity(_TOO_LARGE)
     if len(digits) <= _DIGITS_MAX and scale >= _NANO:
         is_canonical = scale % 3 == 0 and digits[0] != "0" and not digits.endswith("000")
         return Quantity(value, form, scale, text if is_canonical else "")
