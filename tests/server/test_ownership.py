@@ -208,6 +208,16 @@ def test_a_namespace_is_owned_but_for_its_finalizer(api: Api) -> None:
     assert owned(made) == {".metadata.labels", ".metadata.labels.kubernetes.io/metadata.name"}
 
 
+def test_a_creator_takes_over_what_it_has_sent_from_owners_that_it_names(api: Api, core: str) -> None:
+    """Others keep what is not there. Source: decodeLiveOrNew, in k8s.io/apimachinery."""
+    other = {"manager": "o", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    config_map = of("v1", "ConfigMap", data={"k": "v"})
+    config_map["metadata"]["managedFields"] = [{**other, "fieldsV1": {"f:data": {"f:k": {}, "f:absent": {}}}}]
+    made = api.post(f"{core}/configmaps?fieldManager=m", config_map).ok()
+    assert owned(made, "m") == {".data", ".data.k"}
+    assert owned(made, "o") == {".data.absent"}
+
+
 # ---- updates
 
 
