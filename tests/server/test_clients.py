@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,6 +119,40 @@ def test_kubernetes_dynamic_client(server: ServerProcess, namespace: str, tmp_pa
         deployments.delete(name="web", namespace=namespace)
         with pytest.raises(dynamic.exceptions.NotFoundError):
             deployments.get(name="web", namespace=namespace)
+
+
+def test_pykube_ng(server: ServerProcess, namespace: str) -> None:
+    pykube = library("pykube")
+    api = pykube.HTTPClient(pykube.KubeConfig.from_file(str(server.kubeconfig)))
+    with contextlib.closing(api.session):
+        assert api.version[0] == "1"
+
+        def named(name: str, **labels: str) -> Any:
+            body = {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "data": {"k": "v"}}
+            return pykube.ConfigMap(api, {"apiVersion": "v1", "kind": "ConfigMap", **body})
+
+        one, other = named("a", l="1"), named("b")
+        one.create()
+        other.create()
+        start = one.obj["metadata"]["resourceVersion"]
+        mine = pykube.ConfigMap.objects(api, namespace=namespace)
+        assert [each.name for each in mine.filter(selector={"l": "1"})] == ["a"]
+        assert [row["object"]["metadata"]["name"] for row in mine.as_table().rows] == ["a", "b"]
+        one.obj["data"]["k"] = "changed"
+        one.update()  # a merge patch of what has changed
+        assert mine.get_by_name("a").obj["data"] == {"k": "changed"}
+        one.patch({"data": {"n": "2"}})
+        assert one.obj["data"] == {"k": "changed", "n": "2"}
+        one.delete()
+        assert mine.get_or_none(name="a") is None
+        stream = mine.watch(since=start, params={"timeoutSeconds": 1})
+        seen = [(event.type, event.object.name) for event in stream]
+        assert seen == [("ADDED", "b"), ("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+        body = {**a_deployment(), "metadata": {"name": "web", "namespace": namespace}}
+        deployment = pykube.Deployment(api, body)
+        deployment.create()
+        deployment.scale(3)
+        assert deployment.obj["metadata"]["generation"] == 2
 
 
 async def test_kubernetes_asyncio(server: ServerProcess, namespace: str) -> None:
