@@ -110,8 +110,9 @@ class ClusterRoleAggregation:
             if rules == roles[name].rules or name in self._resting:
                 continue
             try:
-                await self._write(resource, name, rules)
-                if cooldown_s := self._undone.cooldown_s(name, rules):
+                uid = await self._write(resource, name, rules)
+                # With the uid: to delete a role and create it again is not to undo what was written to it.
+                if cooldown_s := self._undone.cooldown_s(name, (uid, rules)):
                     self._resting[name] = now + cooldown_s
             except NotFound:
                 pass  # It is gone.
@@ -142,14 +143,18 @@ class ClusterRoleAggregation:
             self._known[name] = before
         return {name: role for name, (_, role) in self._known.items()}
 
-    async def _write(self, resource: ServedResource, name: str, rules: _Rules) -> None:
+    async def _write(self, resource: ServedResource, name: str, rules: _Rules) -> str:
+        """Write the rules of a role. Returns its uid."""
+
         def with_rules(found: StoredObject) -> Draft:
             document = found.document()
             if ClusterRole.of(document).selectors:
                 document["rules"] = [rule.document() for rule in rules]
             return Draft(document)
 
-        await self._registry.update(WriteRequest(resource=resource, namespace="", name=name), with_rules)
+        request = WriteRequest(resource=resource, namespace="", name=name)
+        written = await self._registry.update(request, with_rules)
+        return str(written.found.document()["metadata"]["uid"])
 
     def _resource(self) -> ServedResource | None:
         return self._served.find(self._group, "v1", "clusterroles")

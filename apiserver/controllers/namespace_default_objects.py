@@ -109,9 +109,13 @@ class NamespaceDefaultObjects:
     async def _reconcile(self, namespace: str) -> Outcome:
         try:
             written = [each.name for each in self._objects if await self._ensure(each, namespace)]
+            if not written:
+                return None
+            owner = (await self._registry.get(self._resource("namespaces"), "", namespace)).document()
         except (NotFound, Forbidden):
             return None  # The namespace is gone, or going.
-        return Wrote(tuple(written)) if written else None
+        # With the uid: to delete a namespace and create it again is not to undo what was written to it.
+        return Wrote((owner["metadata"]["uid"], *written))
 
     async def _ensure(self, default: DefaultObject, namespace: str) -> bool:
         """Create or replace an object, and return whether that was necessary.

@@ -1,0 +1,73 @@
+"""The objects that every namespace has."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.controllers.controller import Runnable
+from apiserver.controllers.namespace_default_objects import NamespaceDefaultObjects, default_service_account
+from apiserver.controllers.namespaces import NamespaceController
+from apiserver.controllers.undone_writes import FREE_MAX
+from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.served_resource import ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.write_request import Draft, WriteRequest
+from storage.embedded import EmbeddedStore
+from tests.support.eventually import eventually
+from tests.support.in_process import TABLE, resource, server
+
+NAMESPACES, ACCOUNTS = resource("namespaces", ""), resource("serviceaccounts", "")
+
+
+@asynccontextmanager
+async def running(*controllers: Runnable) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(each.run()) for each in controllers]
+    yield
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def default_accounts(registry: Registry) -> NamespaceDefaultObjects:
+    may_create = NamespaceLifecycle(registry, NAMESPACES).check_create
+    objects = [default_service_account()]
+    return NamespaceDefaultObjects(registry, ServedTable(TABLE), may_create, objects, name="test")
+
+
+def was_undone(controller: NamespaceDefaultObjects, times: int) -> bool:
+    return controller.queue.counters.undone == times
+
+
+async def create_namespace(registry: Registry, name: str) -> None:
+    request = WriteRequest(resource=NAMESPACES, namespace="")
+    await registry.create(request, Draft({"metadata": {"name": name}}))
+
+
+async def test_a_namespace_that_is_made_anew_again_and_again_is_no_undone_write(store: EmbeddedStore) -> None:
+    async with server(store) as registry:
+        accounts = default_accounts(registry)
+        account, namespace = registry.key(ACCOUNTS, "again", "default"), registry.key(NAMESPACES, "", "again")
+        async with running(accounts, NamespaceController(registry, ServedTable(TABLE), time.time)):
+            for _ in range(FREE_MAX + 3):
+                await create_namespace(registry, "again")
+                await eventually(lambda: registry.cache.get_cached(account))
+                await registry.delete(DeleteRequest(NAMESPACES, "", "again"))
+                await eventually(lambda: registry.cache.get_cached(namespace) is None)
+        assert accounts.queue.counters.undone == 0
+
+
+async def test_an_object_that_is_deleted_again_and_again_is_an_undone_write(store: EmbeddedStore) -> None:
+    async with server(store) as registry:
+        accounts = default_accounts(registry)
+        account = registry.key(ACCOUNTS, "kept", "default")
+        async with running(accounts):
+            await create_namespace(registry, "kept")
+            await eventually(lambda: registry.cache.get_cached(account))
+            for times in range(1, FREE_MAX + 1):
+                await registry.delete(DeleteRequest(ACCOUNTS, "kept", "default"))
+                await eventually(partial(was_undone, accounts, times))
