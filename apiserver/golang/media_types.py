@@ -12,7 +12,8 @@ _WORD: Final = r"[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+"
 # A backslash escapes only what cannot be in a word; before anything else it stands for itself.
 _ESCAPED: Final = r'\\([()<>@,;:\\"/\[\]?=])'
 _QUOTED: Final = rf'"(?:{_ESCAPED}|[^"\r\n])*+"'
-_SPACE: Final = r"[ \t\n\v\f\r\x85\xa0]*"
+# Possessive, so that what follows many spaces is not looked for once for each of them.
+_SPACE: Final = r"[ \t\n\v\f\r\x85\xa0]*+"
 
 _is_media_type = re.compile(rf"{_WORD}(?:/{_WORD})?").fullmatch
 _match_parameter = re.compile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 import pytest
@@ -59,6 +60,13 @@ REFUSED: Final = {
 def test_a_malformed_media_type(text: str) -> None:
     with pytest.raises(ValueError, match=r"media type|parameter"):
         parse_media_type(text)
+
+
+def test_many_spaces_are_read_once() -> None:
+    start = time.process_time()
+    with pytest.raises(ValueError, match="parameter"):
+        parse_media_type(f"application/json; a=b{' ' * 100_000}x")
+    assert time.process_time() - start < 1
 
 
 @given(st.text(alphabet='a/;="\\ \t,(', max_size=30))
