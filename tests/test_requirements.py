@@ -24,7 +24,6 @@ RANGE_MAX: Final = 3
 RECORDED: Final = {
     "F07": "apply/managed-fields-set",
     "G11": "delete/ignore-read-error",
-    "S05": "deprecation/endpoints-warning",
     "S07": "deprecation/endpoints-metric",
 }
 

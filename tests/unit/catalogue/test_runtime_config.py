@@ -59,3 +59,25 @@ def test_a_version_that_is_switched_off_is_not_served() -> None:
     table = builtin_resources(Brand(), SCHEMAS, runtime_config=RuntimeConfig({"batch/v1": False}))
     assert table.find("batch", "v1", "jobs") is None
     assert "batch" not in table.groups
+
+
+# k8s.io/api, zz_generated.prerelease-lifecycle.go: deprecated three releases after they came, removed six.
+BETAS: Final = {
+    "networking.k8s.io/v1beta1 IPAddress": "ipaddresses",
+    "networking.k8s.io/v1beta1 ServiceCIDR": "servicecidrs",
+    "storage.k8s.io/v1beta1 VolumeAttributesClass": "volumeattributesclasses",
+}
+
+
+def test_beta_versions_warn_as_their_release_data_says() -> None:
+    """Row S05: of 1.34 all have come in 1.31. Stable versions of the same types say nothing."""
+    table = builtin_resources(Brand(), SCHEMAS, runtime_config=RuntimeConfig({"api/beta": True}))
+    betas = [each for each in table.resources if each.group_version.version.startswith("v1beta")]
+    assert {f"{each.api_version} {each.kind}": each.resource for each in betas} == BETAS
+    for beta in betas:
+        assert beta.deprecation_warning == (
+            f"{beta.api_version} {beta.kind} is deprecated in v1.34+, unavailable in v1.37+"
+        )
+        stable = table.find(beta.group_version.group, "v1", beta.resource)
+        assert stable is not None
+        assert stable.deprecation_warning == ""
