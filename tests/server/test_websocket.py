@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any, Final
@@ -103,6 +104,11 @@ def test_initial_events_and_their_bookmark(shared: ServerProcess, api: Api, conf
         assert connection.next_event()["type"] == "DELETED"
 
 
+def without_ages(event: bytes) -> bytes:
+    """An event without the cells of tables that time changes."""
+    return re.sub(rb'"[0-9]+s"', b'""', event)
+
+
 FORMS: Final = {
     "a table": ("application/json;as=Table;g=meta.k8s.io;v=v1", ABNF.OPCODE_TEXT, 0),
     "metadata": ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", ABNF.OPCODE_TEXT, 0),
@@ -119,9 +125,11 @@ def test_other_forms_are_as_in_ordinary_watches(
     api.post(configmaps, config_map("a")).ok()
     path = f"{configmaps}?watch=true&resourceVersion=0&timeoutSeconds=1"
     with connected(shared, path, ADMIN, ANY, Accept=accept) as connection:
-        message = connection.receive()
+        opcode, payload = connection.receive()
     with api.watch(path, Accept=accept) as chunks:
-        assert message == (kind, chunks.body()[length_bytes:])
+        body = chunks.body()
+    assert opcode == kind
+    assert without_ages(payload) == without_ages(body[length_bytes:])
 
 
 def test_a_watch_that_cannot_go_on_says_so_and_is_closed(
