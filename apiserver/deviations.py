@@ -18,6 +18,7 @@ class Deviations:
     empty_list_keeps_owners: `managedFields: []` has no effect, instead of removing all managers (row F22).
     reset_writer_owns: a manager that resets managedFields owns what else its request changes, instead of
         nobody (F23).
+    live_without_store: /livez passes while the store cannot be reached, instead of failing (N01).
     apply_drops_unknown_fields: an apply that names unknown fields is carried out without them unless it is
         strict, instead of refused (E06).
     """
@@ -28,6 +29,7 @@ class Deviations:
     if_match: bool = True
     empty_list_keeps_owners: bool = True
     reset_writer_owns: bool = True
+    live_without_store: bool = True
     apply_drops_unknown_fields: bool = True
 
 
@@ -39,5 +41,6 @@ KUBERNETES: Final = Deviations(
     if_match=False,
     empty_list_keeps_owners=False,
     reset_writer_owns=False,
+    live_without_store=False,
     apply_drops_unknown_fields=False,
 )

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Query: TypeAlias = Mapping[str, list[str]]
 # A decoded object: dicts, lists, str, int, float, bool, None.
 Document: TypeAlias = dict[str, Any]
+IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ANONYMOUS: Final = "system:anonymous"

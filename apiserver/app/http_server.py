@@ -14,6 +14,7 @@ from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.impersonation import impersonate
 from apiserver.endpoints.openapi import OpenApi
+from apiserver.endpoints.openid import OpenId
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
 from apiserver.endpoints.routes import NonResourceEndpoints, ResourceHandlers, Routes
@@ -23,7 +24,11 @@ from apiserver.wire.media_types import APPLY_YAML, supported_media_types
 
 
 def build_routes(
-    core: Core, handlers: ResourceHandlers, health: Health, metrics: Callable[[], Awaitable[bytes]]
+    core: Core,
+    handlers: ResourceHandlers,
+    health: Health,
+    openid: OpenId | None,
+    metrics: Callable[[], Awaitable[bytes]],
 ) -> Routes:
     """metrics: returns the text of /metrics."""
     config, brand, served = core.config, core.brand, core.served
@@ -36,6 +41,7 @@ def build_routes(
             types=supported_media_types(brand, has_cbor=config.cbor),
             patch_types=(*PATCH_TYPES, APPLY_YAML),
         ),
+        openid=openid,
         health=health,
         metrics=metrics,
     )

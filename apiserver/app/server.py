@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import hashlib
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,22 +17,29 @@ from apiserver import EMULATED_VERSION
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.apiextensions import definitions
 from apiserver.app.access import build_access
+from apiserver.app.cluster import (
+    build_authentication_info,
+    build_kubernetes_service,
+    build_openid,
+    build_replicas,
+)
 from apiserver.app.controllers import build_controllers
 from apiserver.app.core import Core
 from apiserver.app.handlers import build_handlers
 from apiserver.app.http_server import build_http_server, build_routes
 from apiserver.app.stores import open_store, watch_cache
 from apiserver.app.waiting_room import waiting_room
-from apiserver.authn.service_account import key_id
 from apiserver.catalogue.builtins import builtin_resources
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.rbac.roles import GROUP as RBAC_GROUP
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli.config import Config
+from apiserver.controllers.authentication_info import AuthenticationInfo
 from apiserver.controllers.bootstrap import BootstrapHook, bootstrap_hooks
+from apiserver.controllers.kubernetes_service import KubernetesServiceReconciler
 from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
-from apiserver.controllers.replicas import Replica, Replicas, ReplicasDisagree
+from apiserver.controllers.replicas import Replicas, ReplicasDisagree
 from apiserver.custom_resources.conversion_webhooks import ConversionWebhook, WebhookClient
 from apiserver.custom_resources.definition_controller import DefinitionController
 from apiserver.custom_resources.resources import CustomResourceFactory
@@ -63,18 +69,15 @@ from apiserver.serving.listening import (
     BACKLOG,
     CannotStart,
     Sockets,
-    advertised_address,
     bind,
     kubeconfig_path,
     listen_error,
     local_identity,
     make_certificates,
     tls_context,
-    trusted_ca,
     url,
     write_kubeconfig,
 )
-from apiserver.serving.service_account_tokens import ServiceAccountTokens
 from apiserver.workers.worker import SupervisorClient
 from storage.auto_compaction import AutoCompactor
 from storage.interface import Storage
@@ -83,6 +86,8 @@ _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 # For custom resources that are not stored as they are shown.
 CONVERTED_BYTES_MAX: Final = 32 * 1024 * 1024
 READY_POLL_S: Final = 0.01
+# A server that stops is in a hurry; its record expires by itself, too.
+LEAVE_WITHIN_S: Final = 1.0
 # How long to wait for the store before probes are answered without it.
 PATIENCE_S: Final = 1.0
 
@@ -92,6 +97,7 @@ class _Parts:
     """The parts of a server that are built for one run, beside its core.
 
     hooks: the post-start hooks that must be done before the server is ready, and what each runs.
+    kubernetes_service, authentication_info: objects that are kept as they should be, each with its hook.
     rbac_informer: keeps the policy of the RBAC authorizer up to date, if there is one.
     replicas: the other servers on the store, if it can have others.
     definitions_synced: marks the hook of definitions as done; called when all stored ones are served.
@@ -100,6 +106,8 @@ class _Parts:
     core: Core
     health: Health
     hooks: list[tuple[PostStartHook, BootstrapHook | RbacBootstrapHook]]
+    kubernetes_service: tuple[PostStartHook, KubernetesServiceReconciler]
+    authentication_info: tuple[PostStartHook, AuthenticationInfo]
     rbac_informer: RbacPolicyInformer | None
     replicas: Replicas | None
     definitions: DefinitionController
@@ -153,6 +161,7 @@ class App:
             health = Health(
                 storage=core.store.check_health,
                 cache=cache_check(core.registry.cache),
+                live_without_store=config.deviations.live_without_store,
                 live_grace_s=config.livez_grace_period_s,
                 clock=self._loop.time,
             )
@@ -163,10 +172,8 @@ class App:
             webhooks = WebhookClient(self._offload)
             stack.push_async_callback(webhooks.close)
             parts = self._build(core, health, webhooks, certificates)
-            if parts.replicas is not None:
-                stack.push_async_callback(parts.replicas.leave)
-                if not await self._join(parts.replicas):
-                    return
+            if parts.replicas is not None and not await self._join(parts.replicas):
+                return
             context = tls_context(config, certificates)
             if not self._listens_when_ready:
                 await self._listen(parts.http_server, context)
@@ -176,6 +183,8 @@ class App:
                 announcing = self._announce(parts, on_ready, context)
                 running.append(tasks.create_task(announcing, name="announce"))
                 await self._stopping.wait()
+                parts.health.is_shutting_down = True
+                await self._leave(parts)
                 await self._drain(parts)
                 for task in running:
                     task.cancel()
@@ -249,10 +258,12 @@ class App:
         definitions_hook = health.add_post_start_hook("crd-informer-synced")
         table = core.served.current
         bootstrap: list[BootstrapHook | RbacBootstrapHook] = [
-            *bootstrap_hooks(table, brand),
+            *bootstrap_hooks(table, brand, config.service_cluster_ip_range),
             *rbac_bootstrap_hooks(table, brand),
         ]
         hooks = [(health.add_post_start_hook(each.name), each) for each in bootstrap]
+        service_hook = health.add_post_start_hook("bootstrap-controller")
+        authentication_hook = health.add_post_start_hook("start-cluster-authentication-info-controller")
         rbac_hooks = [hook for hook, each in hooks if isinstance(each, RbacBootstrapHook)]
         access = build_access(core, certificates, lambda: all(hook.is_done for hook in rbac_hooks))
         rbac_informer = None
@@ -261,10 +272,7 @@ class App:
         namespaces = table.find("", "v1", "namespaces")
         assert namespaces is not None
         lifecycle = NamespaceLifecycle(registry, namespaces)
-        replicas = None
-        if config.etcd_servers:
-            own = self._replica(access.accounts, certificates)
-            replicas = Replicas(core.store, config.etcd_prefix, own)
+        replicas = build_replicas(core, access.accounts, certificates, self.port)
         handlers = build_handlers(core, access, lifecycle, self._streams)
         deadlines = Deadlines(config.request_timeout_s, self._loop)
         storage_size = StorageSizeMetric(
@@ -272,11 +280,15 @@ class App:
             core.store.size_bytes,
             config.etcd_db_metric_poll_interval_s,
         )
-        routes = build_routes(core, handlers, health, self._exposition(registry, storage_size))
+        openid = build_openid(core, access.accounts, self.port)
+        exposition = self._exposition(registry, storage_size)
+        routes = build_routes(core, handlers, health, openid, exposition)
         return _Parts(
             core=core,
             health=health,
             hooks=hooks,
+            kubernetes_service=(service_hook, build_kubernetes_service(core, replicas, self.port)),
+            authentication_info=(authentication_hook, build_authentication_info(core, certificates)),
             rbac_informer=rbac_informer,
             replicas=replicas,
             definitions=DefinitionController(
@@ -296,21 +308,6 @@ class App:
             deadlines=deadlines,
             storage_size=storage_size,
             http_server=build_http_server(core, access, routes, deadlines, self._origins),
-        )
-
-    def _replica(self, accounts: ServiceAccountTokens, certificates: pki.Pki) -> Replica:
-        """Returns what other servers on the store have to know of this one."""
-        config = self._config
-        keys = tuple(map(key_id, accounts.keys))
-        return Replica(
-            address=advertised_address(config),
-            port=self.port,
-            issuer=config.service_account_issuer[0],
-            issuers=config.service_account_issuer,
-            signing_key=keys[0],
-            keys=keys,
-            root_ca=hashlib.sha256(trusted_ca(config, certificates)).hexdigest(),
-            has_tls_files=config.tls_cert_file is not None,
         )
 
     def _core(self, store: Storage) -> Core:
@@ -396,6 +393,8 @@ class App:
             tasks.create_task(parts.definitions.run(parts.definitions_synced), name="definitions"),
             tasks.create_task(parts.deadlines.run(), name="deadlines"),
         ]
+        for hook, kept in (parts.kubernetes_service, parts.authentication_info):
+            running.append(tasks.create_task(kept.run(hook.done), name=hook.name))
         if parts.rbac_informer is not None:
             running.append(tasks.create_task(parts.rbac_informer.run(), name="rbac-policy"))
         if config.etcd_compaction_interval_s:
@@ -440,6 +439,15 @@ class App:
         if not self._listeners:
             await self._listen(parts.http_server, context)
         on_ready(url(self._config, self.port), kubeconfig_path(self._config))
+
+    async def _leave(self, parts: _Parts) -> None:
+        """Take this server out of what others are told, if the store answers soon."""
+        if parts.replicas is not None:
+            _, service = parts.kubernetes_service
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_WITHIN_S):
+                    await parts.replicas.leave()
+                    await service.leave()
 
     async def _drain(self, parts: _Parts) -> None:
         """Fail /readyz, serve on for the delay, then accept no connections and finish requests under way."""

@@ -34,6 +34,10 @@ class Config:
     secure_port: int = 6443
     # Empty: the bind address, or that of the default route.
     advertise_address: str = ""
+    # Empty: the advertised address.
+    external_hostname: str = ""
+    endpoint_reconciler_type: str = "lease"
+    kubernetes_service_node_port: int = 0
     workers: int = 1
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
@@ -48,6 +52,7 @@ class Config:
     service_account_signing_key_file: Path | None = None
     service_account_key_file: tuple[Path, ...] = ()
     service_account_max_token_expiration_s: int = 0
+    service_account_jwks_uri: str = ""
     api_audiences: tuple[str, ...] = ()
     etcd_servers: tuple[str, ...] = ()
     etcd_cafile: Path | None = None
@@ -83,6 +88,11 @@ class Config:
     verbosity: int = 0
     logging_format: str = "text"
     warnings: tuple[str, ...] = ()
+
+    @property
+    def keeps_endpoints(self) -> bool:
+        """Whether the endpoints of the Service `kubernetes` are this server's business."""
+        return self.endpoint_reconciler_type != "none"
 
     def runs_admission_plugin(self, name: str) -> bool:
         """Whether an admission plugin of this server is enabled."""

@@ -157,6 +157,12 @@ def urls(text: str) -> tuple[str, ...]:
     return urls
 
 
+def https_url(text: str) -> str:
+    if urlsplit(text).scheme != "https" or not urlsplit(text).hostname:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form https://HOST/PATH")
+    return text
+
+
 def prefix(text: str) -> str:
     prefix = "/" + text.strip("/")
     if prefix == "/":

@@ -74,6 +74,13 @@ _SERVING: Final = (
         "Service kubernetes. If not provided, it is --bind-address; if that is a loopback address or all "
         "addresses, it is that of this machine's default route.",
     ),
+    Flag(
+        "--external-hostname",
+        "string",
+        str,
+        "The hostname in URLs of this server that others are told, as in OpenID discovery. If not provided, "
+        "it is --advertise-address.",
+    ),
     Flag("--secure-port", "int", flag_values.port, "The port on which to serve HTTPS. 0 picks a free port."),
     Flag(
         "--workers",
@@ -233,6 +240,21 @@ _SERVICES: Final = (
         "A port range to reserve for services with NodePort visibility. Inclusive at both ends of the range.",
         default="-".join(map(str, Config().service_node_port_range)),
     ),
+    Flag(
+        "--endpoint-reconciler-type",
+        "string",
+        str,
+        "Which endpoints the Service kubernetes has: those of all servers that are alive (lease), or such as "
+        "others give it (none). master-count means lease.",
+        choices=("lease", "master-count", "none"),
+    ),
+    Flag(
+        "--kubernetes-service-node-port",
+        "int",
+        flag_values.port,
+        "If not zero, the Service kubernetes is of type NodePort, with this port. If zero, it is of type "
+        "ClusterIP.",
+    ),
 )
 _AUTHENTICATION: Final = (
     Flag(
@@ -289,6 +311,13 @@ _AUTHENTICATION: Final = (
         "The maximum validity duration of a token created by the service account token issuer. 0 for no "
         "maximum.",
         field="service_account_max_token_expiration_s",
+    ),
+    Flag(
+        "--service-account-jwks-uri",
+        "string",
+        flag_values.https_url,
+        "The URI of the JSON Web Key Set in the OpenID discovery document. If not provided, it is a path of "
+        "this server.",
     ),
     Flag(
         "--api-audiences",

@@ -32,13 +32,13 @@ NOT_NEEDED: Final = frozenset(
     delete-collection-workers disable-http2-serving disabled-metrics
     egress-selector-config-file emulated-version emulation-forward-compatible
     enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
-    enable-priority-and-fairness encryption-provider-config-automatic-reload endpoint-reconciler-type
+    enable-priority-and-fairness encryption-provider-config-automatic-reload
     etcd-count-metric-poll-period etcd-healthcheck-timeout
-    etcd-readycheck-timeout etcd-servers-overrides external-hostname goaway-chance
+    etcd-readycheck-timeout etcd-servers-overrides goaway-chance
     http2-max-streams-per-connection identity-lease-duration-seconds
     identity-lease-renew-interval-seconds kubelet-certificate-authority kubelet-client-certificate
     kubelet-client-key kubelet-port kubelet-preferred-address-types kubelet-read-only-port
-    kubelet-timeout kubernetes-service-node-port lease-reuse-duration-seconds log-flush-frequency
+    kubelet-timeout lease-reuse-duration-seconds log-flush-frequency
     log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
     max-connection-bytes-per-sec oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix
     oidc-issuer-url oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix
@@ -47,7 +47,7 @@ NOT_NEEDED: Final = frozenset(
     requestheader-client-ca-file requestheader-extra-headers-prefix requestheader-group-headers
     requestheader-uid-headers requestheader-username-headers
     runtime-config-emulation-forward-compatible service-account-api-audiences
-    service-account-extend-token-expiration service-account-jwks-uri service-account-lookup
+    service-account-extend-token-expiration service-account-lookup
     service-account-signing-endpoint show-hidden-metrics-for-version shutdown-send-retry-after
     shutdown-watch-termination-grace-period storage-backend storage-initialization-timeout
     storage-media-type strict-transport-security-directives tls-cipher-suites tls-min-version

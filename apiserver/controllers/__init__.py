@@ -12,6 +12,9 @@
     rbac_policy                keeps the RBAC authorizer up to date
     replicas                   the servers that share a store, and whether they have the same keys
     undone_writes              slows down writes that somebody undoes again and again
+    kubernetes_service         the Service `kubernetes` and its endpoints
+    authentication_info        the ConfigMap by which extension API servers know clients' CAs
+    kept_objects               what the two have in common
     bootstrap, rbac_bootstrap  create what has to be there before the server is ready
 
 What they guarantee: every server on one store runs all of them, without a leader, so each step does no harm

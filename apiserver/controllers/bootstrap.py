@@ -1,8 +1,9 @@
-"""Creates the objects that every server has: the system's namespaces and priority classes, and the mandatory
-flow control, which lets everybody in. kube-apiserver creates them itself, whatever controllers run.
+"""Creates the objects that every server has: the system's namespaces and priority classes, the mandatory and
+the suggested flow control, the range of cluster IPs, and the APIServices of what this server serves itself.
+kube-apiserver creates them itself, whatever controllers run.
 
-They are created at the start if they do not exist. Kubernetes' suggested flow control is left out: it divides
-the requests of a cluster's own components among queues, and this server has one limit for all.
+They are created at the start if they do not exist. Flow control is not executed: this server has one limit
+for all requests.
 Source: kubernetes, pkg/registry/{scheduling,flowcontrol}/rest; k8s.io/apiserver, flowcontrol/bootstrap.
 """
 
@@ -11,31 +12,76 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from apiserver.brand import Brand
-from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
-from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
+from apiserver.catalogue.flowcontrol.defaults import FLOW_SCHEMAS, PRIORITY_LEVELS
 from apiserver.catalogue.scheduling.priority_classes import SYSTEM_CLASSES
-from apiserver.errors import AlreadyExists, ApiError
+from apiserver.errors import AlreadyExists, ApiError, NotFound
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, IPNetwork
 from storage.errors import StorageError
 
 log = logging.getLogger(__name__)
 
+_Status: TypeAlias = Callable[[Document], Document]
+
 RETRY_S: Final = 0.5
+# The server itself writes the status: nothing is copied from the stored object.
+_BY_SERVER: Final = UpdateStrategy()
 SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 _DESCRIPTIONS: Final = {
     "system-node-critical": "For pods of the system that must stay on the node where they are.",
     "system-cluster-critical": "For pods of the system that must run, on whatever node they do.",
 }
+# The priorities of API groups among each other, as in Kubernetes; of versions within a group.
+_PRIORITIES: Final = {
+    "": 18_000,
+    "apps": 17_800,
+    "events.": 17_750,
+    "authentication.": 17_700,
+    "authorization.": 17_600,
+    "autoscaling": 17_500,
+    "batch": 17_400,
+    "certificates.": 17_300,
+    "networking.": 17_200,
+    "policy": 17_100,
+    "rbac.authorization.": 17_000,
+    "storage.": 16_800,
+    "apiextensions.": 16_700,
+    "admissionregistration.": 16_700,
+    "scheduling.": 16_600,
+    "coordination.": 16_500,
+    "node.": 16_300,
+    "discovery.": 16_200,
+    "flowcontrol.apiserver.": 16_100,
+}
+_OTHER_PRIORITY: Final = 16_000
+_STABLE_PRIORITY: Final = 15
+_BETA_PRIORITY: Final = 9
+_ALPHA_PRIORITY: Final = 1
 # Kubernetes updates objects with this annotation by itself; other tools see from it who maintains them.
 _AUTOUPDATED: Final = {"apf.kubernetes.io/autoupdate-spec": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapObject:
+    """One object. status: returns the status of the object that was created; None if it is to have none."""
+
+    resource: ServedResource
+    document: Document
+    status: Callable[[Document], Document] | None = None
+
+    def __str__(self) -> str:
+        meta = self.document["metadata"]
+        return "/".join(filter(None, (self.resource.kind, meta.get("namespace"), meta["name"])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,36 +89,44 @@ class BootstrapHook:
     """A post-start hook: the server is ready once its objects exist. name: of the health check."""
 
     name: str
-    objects: tuple[tuple[ServedResource, Document], ...]
+    objects: tuple[BootstrapObject, ...]
 
     async def run(self, registry: Registry) -> None:
         """Create the objects that do not exist. Returns when all do."""
         await registry.cache.wait_until_filled()
         async with asyncio.TaskGroup() as tasks:
-            for resource, document in self.objects:
-                key = registry.key(resource, "", document["metadata"]["name"])
-                if registry.cache.get_cached(key) is None:
-                    tasks.create_task(_create(registry, resource, document))
+            for each in self.objects:
+                tasks.create_task(_ensure(registry, each))
 
 
-def bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[BootstrapHook]:
-    """The hooks for those of the resources that are served."""
+def bootstrap_hooks(
+    table: ResourceTable, brand: Brand, service_networks: Sequence[IPNetwork]
+) -> Iterator[BootstrapHook]:
+    """The hooks for those of the resources that are served. service_networks: of cluster IPs."""
     flow_control = brand.group("flowcontrol.apiserver")
+    networking = brand.group("networking")
     namespaces: dict[str, Document] = {name: {} for name in SYSTEM_NAMESPACES}
-    hooks: dict[str, tuple[tuple[str, str, dict[str, Document]], ...]] = {
-        "start-system-namespaces-controller": (("", "namespaces", namespaces),),
+    hooks: dict[str, tuple[tuple[str, str, dict[str, Document], _Status | None], ...]] = {
+        "start-system-namespaces-controller": (("", "namespaces", namespaces, None),),
         "scheduling/bootstrap-system-priority-classes": (
-            (brand.group("scheduling"), "priorityclasses", _priority_classes()),
+            (brand.group("scheduling"), "priorityclasses", _priority_classes(), None),
         ),
         "priority-and-fairness-config-producer": (
-            (flow_control, "flowschemas", _autoupdated(MANDATORY_FLOW_SCHEMAS)),
-            (flow_control, "prioritylevelconfigurations", _autoupdated(MANDATORY_PRIORITY_LEVELS)),
+            (flow_control, "flowschemas", _autoupdated(FLOW_SCHEMAS), _not_dangling),
+            (flow_control, "prioritylevelconfigurations", _autoupdated(PRIORITY_LEVELS), None),
+        ),
+        "start-kubernetes-service-cidr-controller": (
+            (networking, "servicecidrs", {"kubernetes": _service_cidr(service_networks)}, _ready),
+            (networking, "ipaddresses", _kubernetes_address(brand, service_networks[0]), None),
+        ),
+        "apiservice-registration-controller": (
+            (brand.group("apiregistration"), "apiservices", _api_services(table, brand), None),
         ),
     }
     for hook, resources in hooks.items():
         objects = tuple(
-            (served, _document(served, name, fields))
-            for group, resource, by_name in resources
+            BootstrapObject(served, _document(served, name, fields), status)
+            for group, resource, by_name, status in resources
             if (served := table.find(group, "v1", resource)) is not None
             for name, fields in by_name.items()
         )
@@ -91,22 +145,108 @@ def _autoupdated(specs: Mapping[str, Document]) -> dict[str, Document]:
     return {name: {"metadata": {"annotations": _AUTOUPDATED}, "spec": spec} for name, spec in specs.items()}
 
 
+def _not_dangling(flow_schema: Document) -> Document:
+    """Returns the status of a FlowSchema whose priority level exists."""
+    level = flow_schema["spec"]["priorityLevelConfiguration"]["name"]
+    message = (
+        f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" and it exists'
+    )
+    return condition(flow_schema, "Dangling", "False", "Found", message)
+
+
+def _service_cidr(networks: Sequence[IPNetwork]) -> Document:
+    return {"spec": {"cidrs": [str(network) for network in networks]}}
+
+
+def _ready(service_cidr: Document) -> Document:
+    return condition(service_cidr, "Ready", "True", "", "Kubernetes default Service CIDR is ready")
+
+
+def _kubernetes_address(brand: Brand, network: IPNetwork) -> dict[str, Document]:
+    """Returns the record of the address that the Service `kubernetes` has."""
+    labels = {
+        f"ipaddress.{brand.vendor}.io/ip-family": f"IPv{network.version}",
+        f"ipaddress.{brand.vendor}.io/managed-by": f"ipallocator.{brand.group_domain}",
+    }
+    parent = {"group": "", "resource": "services", "namespace": "default", "name": "kubernetes"}
+    return {str(network[1]): {"metadata": {"labels": labels}, "spec": {"parentRef": parent}}}
+
+
+def _api_services(table: ResourceTable, brand: Brand) -> dict[str, Document]:
+    """Returns an APIService for each version that this server serves by itself."""
+    label = f"kube-aggregator.{brand.vendor}.io/automanaged"
+    own = brand.group("apiregistration")
+    priorities = {
+        brand.group(group[:-1]) if group.endswith(".") else group: priority
+        for group, priority in _PRIORITIES.items()
+    }
+    return {
+        f"{version}.{group}": {
+            "metadata": {"labels": {label: "onstart"}},
+            "spec": {
+                **({"group": group} if group else {}),
+                "version": version,
+                "groupPriorityMinimum": priorities.get(group, _OTHER_PRIORITY),
+                "versionPriority": _version_priority(group, version),
+            },
+        }
+        for group, version in table.group_versions
+        if group != own
+    }
+
+
+def _version_priority(group: str, version: str) -> int:
+    """Newer versions before older ones, and those before alpha and beta; the core group has one."""
+    if not group:
+        return 1
+    stable = version.removeprefix("v")
+    if stable.isdigit():
+        return _STABLE_PRIORITY * int(stable)
+    return _BETA_PRIORITY if "beta" in version else _ALPHA_PRIORITY
+
+
+def condition(document: Document, kind: str, status: str, reason: str, message: str) -> Document:
+    """Returns a status with a condition that holds since the object was created."""
+    since = document["metadata"]["creationTimestamp"]
+    found = {"type": kind, "status": status, "lastTransitionTime": since, "reason": reason}
+    return {"conditions": [{**found, "message": message}]}
+
+
 def _document(resource: ServedResource, name: str, fields: Document) -> Document:
     document = copy.deepcopy(fields)
     document["metadata"] = {"name": name, **document.get("metadata", {})}
     return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
 
 
-async def _create(registry: Registry, resource: ServedResource, document: Document) -> None:
+async def _ensure(registry: Registry, wanted: BootstrapObject) -> None:
+    """Create an object that does not exist, and give it its status if it has none."""
+    meta = wanted.document["metadata"]
+    namespace, name = meta.get("namespace", ""), meta["name"]
+    request = WriteRequest(resource=wanted.resource, namespace=namespace, name=name, update=_BY_SERVER)
+
+    def with_status(found: StoredObject) -> Draft:
+        document = found.document()
+        assert wanted.status is not None
+        return Draft({**document, "status": document.get("status") or wanted.status(document)})
+
     while True:
         try:
-            request = WriteRequest(resource=resource, namespace="", name=document["metadata"]["name"])
-            await registry.create(request, Draft(copy.deepcopy(document)))
-        except AlreadyExists:
-            return  # Another server was faster.
+            cached = registry.cache.get_cached(registry.key(wanted.resource, namespace, name))
+            if cached is None:
+                with suppress(AlreadyExists):  # Another server was faster.
+                    await registry.create(request, Draft(copy.deepcopy(wanted.document)))
+            has_status = (
+                cached is not None and cached.value is not None and cached.value.document().get("status")
+            )
+            if wanted.status is not None and not has_status:
+                await registry.update(request, with_status)
+        except NotFound:
+            return  # Somebody has deleted it at once.
+        except CorruptObject as error:
+            log.warning("%s cannot be read: %s", wanted, error)
+            return
         except (ApiError, StorageError) as error:
-            name = document["metadata"]["name"]
-            log.warning("%s %s cannot be created yet: %s", resource.kind, name, error)
+            log.warning("%s cannot be created yet: %s", wanted, error)
             await asyncio.sleep(RETRY_S)
         else:
             return

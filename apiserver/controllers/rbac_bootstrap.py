@@ -19,7 +19,7 @@ from apiserver.authz.rbac import reconciliation
 from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
 from apiserver.authz.rbac.rule_coverage import TooManyRules
 from apiserver.brand import Brand
-from apiserver.controllers.bootstrap import BootstrapHook
+from apiserver.controllers.bootstrap import BootstrapHook, BootstrapObject
 from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry.delete_path import DeleteRequest
@@ -108,7 +108,12 @@ def rbac_bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[RbacBoo
         {namespace: tuple(defaults) for namespace, defaults in objects.items()},
         {
             name: BootstrapHook(
-                HOOK, ((namespaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),)
+                HOOK,
+                (
+                    BootstrapObject(
+                        namespaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                    ),
+                ),
             )
             for name in filter(None, objects)
         },

@@ -97,6 +97,7 @@ class Replicas:
         self._own = own
         self._gone_within_s = gone_within_s
         self._lease = NO_LEASE
+        self._has_left = False
 
     async def join(self) -> None:
         """Write the record. Returns once no server that was there before disagrees.
@@ -127,8 +128,8 @@ class Replicas:
             await asyncio.sleep(POLL_S)
 
     async def run(self) -> None:
-        """Renew the lease until cancelled."""
-        while True:
+        """Renew the lease until cancelled, or until it has left."""
+        while not self._has_left:
             await asyncio.sleep(RENEW_S)
             try:
                 await self._renew()
@@ -137,6 +138,7 @@ class Replicas:
 
     async def leave(self) -> None:
         """Remove the record, if the store answers."""
+        self._has_left = True
         try:
             if self._lease:
                 await self._store.revoke_lease(self._lease)
@@ -157,6 +159,8 @@ class Replicas:
 
     async def _renew(self) -> None:
         """Renew the lease; if there is none, write the record with a new one. Raises StorageError."""
+        if self._has_left:
+            return
         if self._lease:
             try:
                 await self._store.renew_lease(self._lease)

@@ -37,6 +37,9 @@ class PostStartHook:
     name: str
     is_done: bool = False
 
+    def done(self) -> None:
+        self.is_done = True
+
     async def check(self) -> None:
         if not self.is_done:
             raise Unhealthy("not finished")
@@ -46,12 +49,14 @@ class PostStartHook:
 class Health:
     """The checks of each endpoint, in the order of the response.
 
+    live_without_store: whether /livez passes while the store cannot be reached.
     live_grace_s: post-start hooks that are not done do not fail /livez until this many seconds after the
         start (row N08). clock: the event loop's.
     """
 
     storage: HealthCheck
     cache: HealthCheck
+    live_without_store: bool
     live_grace_s: float
     clock: Callable[[], float]
     hooks: list[PostStartHook] = field(default_factory=list)
@@ -70,11 +75,15 @@ class Health:
         """Returns the checks of an endpoint (livez, readyz or healthz) by name."""
         checks: dict[str, HealthCheck] = {"ping": _fine, "log": _fine}
         if endpoint == "livez":
-            # An unreachable store is no reason to restart the server; that would not bring it back.
+            # An unreachable store is no reason to restart the server; that would not bring it back. Who
+            # excludes the check, as one does with kube-apiserver, finds it all the same.
+            checks["etcd"] = _fine if self.live_without_store else self.storage
             checks |= {hook.name: self._within_grace(hook) for hook in self.hooks}
             return checks
-        checks["storage"] = self.storage
+        # Kubernetes' name beside our own.
+        checks |= {"etcd": self.storage, "storage": self.storage}
         if endpoint == "readyz":
+            checks["etcd-readiness"] = self.storage
             checks["watch-cache"] = self.cache
         checks |= {hook.name: hook.check for hook in self.hooks}
         checks["autoregister-completion"] = _fine

@@ -17,6 +17,7 @@ from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.openapi import OpenApi
+from apiserver.endpoints.openid import CONFIGURATION_PATH, JWKS_PATH, OpenId
 from apiserver.endpoints.responses import TEXT, send, send_document
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound
 from apiserver.metrics.exposition import CONTENT_TYPE
@@ -61,9 +62,13 @@ class ResourceHandlers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NonResourceEndpoints:
-    """The endpoints of paths that lead to no resource. metrics: returns the text of /metrics."""
+    """The endpoints of paths that lead to no resource.
+
+    openid: None if the issuer of tokens cannot be discovered. metrics: returns the text of /metrics.
+    """
 
     discovery: Discovery
+    openid: OpenId | None
     openapi: OpenApi
     health: Health
     metrics: Callable[[], Awaitable[bytes]]
@@ -100,6 +105,11 @@ class Routes:
             "openapi/v2": openapi.v2,
             "openapi/v3": openapi.index,
         }
+        # Unlike the others, they answer no HEAD.
+        openid = non_resources.openid
+        self._openid: Mapping[str, Handler] = (
+            {} if openid is None else {CONFIGURATION_PATH: openid.configuration, JWKS_PATH: openid.jwks}
+        )
 
     async def __call__(self, call: ApiCall) -> None:
         if call.info.is_resource:
@@ -173,6 +183,9 @@ class Routes:
             self._require_get(call)
             await fixed(call)
             return
+        if key in self._openid and "//" not in path:
+            await self._openid[key](call)
+            return
         groups = self._served.current.groups
         match path.removeprefix("/").split("/"):
             case ["api" | "apis", *steps] if "" in steps[:-1]:
@@ -214,6 +227,7 @@ class Routes:
 
     def _paths(self) -> list[str]:
         paths = {"/apis", "/metrics", "/openapi/v2", "/openapi/v3", "/version"}
+        paths |= {f"/{path}" for path in self._openid}
         for group, version in self._served.current.group_versions:
             paths |= {f"/apis/{group}", f"/apis/{group}/{version}"} if group else {"/api", f"/api/{version}"}
         for endpoint in ("livez", "readyz", "healthz"):

@@ -91,6 +91,12 @@ def advertised_address(config: Config) -> str:
     return next(filter(None, map(_outgoing_address, versions)), "")
 
 
+def authority(config: Config, port: int) -> str:
+    """Returns the host and port in URLs of this server that others are told."""
+    host = config.external_hostname or advertised_address(config) or config.bind_address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _outgoing_address(version: int) -> str:
     family, target = _DOCUMENTATION_HOSTS[version]
     try:

@@ -16,15 +16,22 @@ HOOKS: Final = tuple(
         "start-system-namespaces-controller",
         "scheduling/bootstrap-system-priority-classes",
         "priority-and-fairness-config-producer",
+        "start-kubernetes-service-cidr-controller",
+        "apiservice-registration-controller",
         "rbac/bootstrap-roles",
+        "bootstrap-controller",
+        "start-cluster-authentication-info-controller",
     )
 )
 HOOK: Final = HOOKS[0]
 CHECKS: Final = {
     # A store that is away is no reason to start the server again.
-    "livez": ["ping", "log", *HOOKS],
-    "readyz": ["ping", "log", "storage", "watch-cache", *HOOKS, "autoregister-completion", "shutdown"],
-    "healthz": ["ping", "log", "storage", *HOOKS, "autoregister-completion"],
+    "livez": ["ping", "log", "etcd", *HOOKS],
+    "readyz": [
+        *("ping", "log", "etcd", "storage", "etcd-readiness", "watch-cache"),
+        *(*HOOKS, "autoregister-completion", "shutdown"),
+    ],
+    "healthz": ["ping", "log", "etcd", "storage", *HOOKS, "autoregister-completion"],
 }
 each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS)
 

@@ -71,32 +71,35 @@ DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.flowcontrol.v1.FlowSchemaS
 # ---- the specs of the mandatory objects, by name
 
 
-def _everything(level: str, precedence: int, groups: Sequence[str], **more: Any) -> Document:
+def everything(*subjects: Document) -> Document:
+    """Returns a rule that all requests of some subjects match."""
+    return {
+        "subjects": list(subjects),
+        "resourceRules": [
+            {
+                "verbs": [_ALL],
+                "apiGroups": [_ALL],
+                "resources": [_ALL],
+                "clusterScope": True,
+                "namespaces": [_ALL],
+            }
+        ],
+        "nonResourceRules": [{"verbs": [_ALL], "nonResourceURLs": [_ALL]}],
+    }
+
+
+def _for_groups(level: str, precedence: int, groups: Sequence[str], **more: Any) -> Document:
     return {
         "priorityLevelConfiguration": {"name": level},
         "matchingPrecedence": precedence,
-        "rules": [
-            {
-                "subjects": [{"kind": "Group", "group": {"name": group}} for group in groups],
-                "resourceRules": [
-                    {
-                        "verbs": [_ALL],
-                        "apiGroups": [_ALL],
-                        "resources": [_ALL],
-                        "clusterScope": True,
-                        "namespaces": [_ALL],
-                    }
-                ],
-                "nonResourceRules": [{"verbs": [_ALL], "nonResourceURLs": [_ALL]}],
-            }
-        ],
+        "rules": [everything(*({"kind": "Group", "group": {"name": group}} for group in groups))],
         **more,
     }
 
 
 MANDATORY_FLOW_SCHEMAS: Final[Mapping[str, Document]] = {
-    "exempt": _everything("exempt", 1, ("system:masters",)),
-    "catch-all": _everything(
+    "exempt": _for_groups("exempt", 1, ("system:masters",)),
+    "catch-all": _for_groups(
         "catch-all",
         10_000,
         ("system:unauthenticated", "system:authenticated"),

@@ -1,0 +1,87 @@
+"""Builds what a server tells about itself: to other servers on its store, and to programs in the cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+
+from apiserver.app.core import Core
+from apiserver.authn.service_account import key_id
+from apiserver.controllers.authentication_info import AuthenticationInfo
+from apiserver.controllers.kubernetes_service import (
+    Endpoint,
+    KubernetesService,
+    KubernetesServiceReconciler,
+    usable_endpoint,
+)
+from apiserver.controllers.replicas import Replica, Replicas
+from apiserver.endpoints.openid import JWKS_PATH, OpenId, can_be_discovered
+from apiserver.serving import pki
+from apiserver.serving.listening import advertised_address, authority, read_optional, trusted_ca
+from apiserver.serving.service_account_tokens import ServiceAccountTokens
+
+log = logging.getLogger(__name__)
+
+
+def build_replicas(
+    core: Core, accounts: ServiceAccountTokens, certificates: pki.Pki, port: int
+) -> Replicas | None:
+    """Returns the other servers on the store; None if it can have no others. Raises CannotStart."""
+    config = core.config
+    if not config.etcd_servers:
+        return None
+    keys = tuple(map(key_id, accounts.keys))
+    own = Replica(
+        address=advertised_address(config),
+        port=port,
+        issuer=config.service_account_issuer[0],
+        issuers=config.service_account_issuer,
+        signing_key=keys[0],
+        keys=keys,
+        root_ca=hashlib.sha256(trusted_ca(config, certificates)).hexdigest(),
+        has_tls_files=config.tls_cert_file is not None,
+    )
+    return Replicas(core.store, config.etcd_prefix, own)
+
+
+def build_kubernetes_service(core: Core, replicas: Replicas | None, port: int) -> KubernetesServiceReconciler:
+    config = core.config
+    network = config.service_cluster_ip_range[0]
+    own = usable_endpoint(advertised_address(config), port)
+    if own is None and config.keeps_endpoints:
+        log.info(
+            "the Service kubernetes has no endpoint here: there is no --advertise-address that others can use"
+        )
+
+    async def alive() -> Sequence[Endpoint]:
+        if replicas is None:
+            return [own] if own is not None else []
+        records = await replicas.alive()
+        found = (usable_endpoint(each.address, each.port) for each in records)
+        return [each for each in found if each is not None]
+
+    return KubernetesServiceReconciler(
+        core.registry,
+        core.served,
+        KubernetesService(core.brand, network[1], port, config.kubernetes_service_node_port),
+        alive if config.keeps_endpoints else None,
+    )
+
+
+def build_authentication_info(core: Core, certificates: pki.Pki) -> AuthenticationInfo:
+    client_cas = (
+        certificates.ca_cert.read_bytes() + b"\n" + (read_optional(core.config.client_ca_file) or b"")
+    )
+    return AuthenticationInfo(core.registry, core.served, client_cas.decode("utf-8", "replace"), core.clock)
+
+
+def build_openid(core: Core, accounts: ServiceAccountTokens, port: int) -> OpenId | None:
+    """Returns None if the issuer of tokens cannot be discovered, as kube-apiserver has it."""
+    config = core.config
+    issuer = config.service_account_issuer[0]
+    if not can_be_discovered(issuer):
+        log.warning("--service-account-issuer %r is no https URL: OpenID discovery is not served", issuer)
+        return None
+    jwks_uri = config.service_account_jwks_uri or f"https://{authority(config, port)}/{JWKS_PATH}"
+    return OpenId(issuer, jwks_uri, accounts.keys)

@@ -1,0 +1,85 @@
+"""Objects that the server itself keeps as they should be, by looking at them now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from apiserver.errors import AlreadyExists, ApiError, NotFound
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import CorruptObject
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
+from storage.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+# While the store does not answer at the start.
+RETRY_S: Final = 0.5
+
+
+class KeptObject(NamedTuple):
+    """wanted: returns the object as it should be; of the object as it is, None if there is none."""
+
+    resource: ServedResource
+    namespace: str
+    name: str
+    wanted: Callable[[Document | None], Document]
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (self.resource.kind, self.namespace, self.name)))
+
+
+def cached(registry: Registry, resource: ServedResource, namespace: str, name: str) -> Document | None:
+    """Returns the object as the watch cache has it. Raises CorruptObject."""
+    found = registry.cache.get_cached(registry.key(resource, namespace, name))
+    return None if found is None or found.value is None else found.value.document()
+
+
+async def keep(registry: Registry, kept: KeptObject) -> None:
+    """Create or update an object if it is not as it should be. What is refused is logged.
+
+    Raises StorageError.
+    """
+    resource, namespace, name, wanted = kept
+    request = WriteRequest(resource=resource, namespace=namespace, name=name)
+    try:
+        current = cached(registry, resource, namespace, name)
+        if current is None:
+            document = {"apiVersion": resource.api_version, "kind": resource.kind, **wanted(None)}
+            with suppress(AlreadyExists):  # Another server was faster.
+                await registry.create(request, Draft(document))
+        elif wanted(current) != current:
+            with suppress(NotFound):
+                await registry.update(request, lambda found: Draft(wanted(found.document())))
+    except (ApiError, CorruptObject) as error:
+        log.warning("%s cannot be written: %s", kept, error)
+
+
+async def keep_forever(
+    registry: Registry,
+    reconcile: Callable[[], Awaitable[None]],
+    interval_s: float,
+    on_first: Callable[[], None],
+) -> None:
+    """Call `reconcile` every `interval_s` until cancelled. on_first: called after the first time.
+
+    reconcile: may raise StorageError.
+    """
+    await registry.cache.wait_until_filled()
+    is_first = True
+    while True:
+        try:
+            await reconcile()
+        except StorageError as error:
+            log.warning("the server's own objects cannot be written yet: %s", error)
+            await asyncio.sleep(RETRY_S if is_first else interval_s)
+            continue
+        if is_first:
+            on_first()
+            is_first = False
+        await asyncio.sleep(interval_s)
