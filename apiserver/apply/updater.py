@@ -150,7 +150,7 @@ class Updater(NamedTuple):
         applied_fields = version.endpoint.written(applied_fields)
         before = version.empty if live is None else live
         if live is not None and not managed:
-            managed = _before_first_apply(live, version, self.now)
+            managed = self._before_first_apply(live)
         if version.is_custom:
             managed = _reconciled(managed, version)
         last = managed.get(manager.identity)
@@ -169,6 +169,13 @@ class Updater(NamedTuple):
         if applied_fields:
             left[manager.identity] = self._entry(last, applied_fields, is_change=bool(own) or live is None)
         return ApplyResult(merged, left)
+
+    def _before_first_apply(self, live: Document) -> ManagedFields:
+        """The managed fields of an object that has none: one manager owns all that the endpoint writes."""
+        version = self.version
+        fields = version.endpoint.written(compare(version.empty, live, version.type_def).changed)
+        manager = FieldManager(BEFORE_FIRST_APPLY, UPDATE, version.api_version, self.manager.subresource)
+        return {manager.identity: ManagedFieldsEntry(manager, fields, self.now)} if fields else {}
 
     def _entry(
         self, last: ManagedFieldsEntry | None, fields: FieldSet, *, is_change: bool = True
@@ -268,13 +275,6 @@ def _reconciled(managed: ManagedFields, version: TypeVersion) -> ManagedFields:
 
 
 # ---- apply
-
-
-def _before_first_apply(live: Document, version: TypeVersion, now: str) -> ManagedFields:
-    """The managed fields of an object that has none: one manager owns all that is set."""
-    fields = version.endpoint.written(compare(version.empty, live, version.type_def).changed)
-    manager = FieldManager(BEFORE_FIRST_APPLY, UPDATE, version.api_version)
-    return {manager.identity: ManagedFieldsEntry(manager, fields, now)} if fields else {}
 
 
 _NAME: Final[FieldSet] = {"f:metadata": {"f:name": LEAF}}

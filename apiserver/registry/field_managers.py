@@ -145,8 +145,10 @@ class FieldManagers:
 
     def _endpoint(self, resource: ServedResource, subresource: str) -> EndpointFields:
         """Returns the fields that a path writes."""
-        own = resource.subresources[subresource].update if subresource else None
-        rules = own or resource.strategy.update
+        path = resource.subresources[subresource] if subresource else None
+        if path is not None and path.scale is not None:
+            return EndpointFields(writes=[".".join(path.scale.replicas)])
+        rules = (path.update if path is not None else None) or resource.strategy.update
         if rules.writes:
             return EndpointFields(writes=rules.writes)
         if rules.resets is not None:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from apiserver.apply.field_set import paths
-from tests.support.api import Api
+from tests.support.api import MERGE_PATCH, Api
 from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.server_process import ServerProcess
 
@@ -265,6 +265,24 @@ def test_a_resize_owns_the_resources_and_nothing_else(api: Api, core: str) -> No
         pod["spec"]["containers"][0].pop("resizePolicy")
         resized = api.put(f"{path}/resize?fieldManager=r", pod)
     assert owned(resized.ok(), "r") <= {'.spec.containers[name="c"].resizePolicy'}
+
+
+def test_a_scale_owns_the_replicas_and_nothing_else(api: Api, core: str) -> None:
+    path = f"{collection(core, KINDS['Deployment'])}/x"
+    api.post(f"{path.removesuffix('/x')}?fieldManager=m", KINDS["Deployment"].document).ok()
+    api.put(f"{path}/scale?fieldManager=s", {"metadata": {"name": "x"}, "spec": {"replicas": 2}}).ok()
+    assert owned(api.get(path).ok(), "s") == {".spec.replicas"}
+    api.patch(path, {"metadata": {"managedFields": [{}]}}, MERGE_PATCH).ok()
+    scale = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "x"},
+        "spec": {"replicas": 3},
+    }
+    refused = api.patch(f"{path}/scale?fieldManager=a", scale, APPLY)
+    assert refused.message.endswith(".spec.replicas"), refused.body
+    api.patch(f"{path}/scale?fieldManager=a&force=true", scale, APPLY).ok()
+    assert owned(api.get(path).ok()) == {".spec.replicas"}
 
 
 # ---- an apply that creates

@@ -205,6 +205,20 @@ def test_f31_the_status_subresource_is_a_manager_of_its_own() -> None:
 # ---- the rest of the rules
 
 
+def test_f24_what_a_subresource_writes_has_a_manager_there_before_its_first_apply() -> None:
+    version = replace(VERSION, endpoint=EndpointFields(writes=["spec"]))
+    write = Updater(version, FieldManager("a", APPLY, "v1", "scale"), "")
+    live = thing_of(data={"k": "1"}, spec={"a": "1", "tags": ["k"]})
+    with pytest.raises(FieldConflicts) as conflict:
+        write.apply(live, thing_of(spec={"a": "2"}), {})
+    assert '"before-first-apply" with subresource "scale" using v1: .spec.a' in str(conflict.value)
+    managed = write.apply(live, thing_of(spec={"a": "2"}), {}, force=True).managed
+    assert [(e["manager"], e["subresource"], e["fieldsV1"]) for e in encode(managed)] == [
+        ("a", "scale", {"f:spec": {"f:a": {}}}),
+        ("before-first-apply", "scale", {"f:spec": {".": {}, "f:tags": {".": {}, 'v:"k"': {}}}}),
+    ]
+
+
 def test_f24_fields_without_a_manager_belong_to_before_first_apply() -> None:
     thing = Thing()
     thing.document = thing_of(data={"k": "1"})
