@@ -1,6 +1,6 @@
 """Watches over WebSocket, as pages in browsers open them: an event is a message.
 
-The handshake, the frames of the client, pings and the closing handshake are aiohttp's (`WebSocketResponse`).
+The handshake, the frames of the client and the closing handshake are aiohttp's (`WebSocketResponse`).
 The frames with events are made here: aiohttp would encode them anew for each client, and send them from a
 coroutine of each, whereas an event is framed once for all watches of the same form, and written by
 `watch_stream.FlushQueue` in its turn. A frame from a server is its length and the data; the data is never
@@ -21,6 +21,7 @@ import contextlib
 import re
 from collections.abc import Mapping
 from functools import partial
+from time import monotonic
 from typing import Final
 
 from aiohttp import WSMsgType, hdrs, web
@@ -29,7 +30,7 @@ from apiserver.authn.websocket_protocols import read_protocols
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import Encoder
-from apiserver.endpoints.responses import warning_values
+from apiserver.endpoints.responses import TURN_S, warning_values
 from apiserver.errors import BadRequest, Forbidden
 from apiserver.golang.quoting import go_quote
 
@@ -123,8 +124,15 @@ class WebSocketEvents:
         """Answer pings, and close the WebSocket when the client closes it or breaks its rules."""
         # Whether the client is still there is seen when the connection is lost.
         with contextlib.suppress(ConnectionError):
+            turn_ends = monotonic() + TURN_S
             while not self._socket.closed:
-                await self._socket.receive()
+                received = await self._socket.receive()
+                if received.type is WSMsgType.PING:
+                    await self._socket.pong(received.data)
+                # Thousands of small messages may have come at once, for which nothing waits.
+                if monotonic() > turn_ends:
+                    await asyncio.sleep(0)
+                    turn_ends = monotonic() + TURN_S
 
 
 async def open_websocket(call: ApiCall, encoder: Encoder, origins: AllowedOrigins) -> WebSocketEvents:
@@ -134,6 +142,7 @@ async def open_websocket(call: ApiCall, encoder: Encoder, origins: AllowedOrigin
     socket = web.WebSocketResponse(
         protocols=[each for each in (clean.get(hdrs.SEC_WEBSOCKET_PROTOCOL),) if each],
         timeout=CLOSE_WITHIN_S,
+        autoping=False,  # `receive` would not return, nor wait, between pings and pongs that come at once.
         compress=False,
         max_msg_size=CLIENT_MESSAGE_BYTES_MAX,
     )

@@ -1,12 +1,14 @@
-"""Frames of a server, and clients that do not read them."""
+"""Frames of a server, clients that do not read them, and those that send too much."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
-from aiohttp import web
+import pytest
+from aiohttp import WSMessage, WSMsgType, web
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -17,7 +19,7 @@ from apiserver.endpoints.representation.json_forms import JsonEncoder
 from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.endpoints.responses import sent
 from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
-from apiserver.endpoints.websocket import message
+from apiserver.endpoints.websocket import WebSocketEvents, message
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.stored_object import StoredObject, encode
@@ -36,6 +38,8 @@ HANDSHAKE: Final = (
 # The answer to this key in RFC 6455, 1.3.
 ACCEPTED: Final = b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 PADDING: Final = "x" * 100_000
+# More than are read at once.
+MESSAGES: Final = 1_000_000
 
 
 def payload_of(frame: bytes) -> bytes:
@@ -108,3 +112,37 @@ async def test_a_client_that_reads_nothing_is_dropped() -> None:
             await asyncio.sleep(0)  # The stream writes what the connection takes.
         watcher.overrun()
         await ended.wait()
+
+
+class FloodedSocket:
+    """A WebSocket of which many messages are there already."""
+
+    closed = False
+
+    def __init__(self, kind: WSMsgType) -> None:
+        self._message = WSMessage(kind, b"", None)
+        self.received = self.ponged = 0
+
+    async def receive(self) -> WSMessage:
+        self.received += 1
+        self.closed = self.received == MESSAGES
+        return self._message
+
+    async def pong(self, data: bytes) -> None:
+        self.ponged += 1
+
+    async def close(self, *, drain: bool) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("kind", [WSMsgType.TEXT, WSMsgType.PING, WSMsgType.PONG])
+async def test_a_client_that_sends_and_sends_does_not_keep_others_waiting(kind: WSMsgType) -> None:
+    socket = FloodedSocket(kind)
+    call: Any = SimpleNamespace(connection=None)
+    encoder: Any = SimpleNamespace(is_text=True, event_head_bytes=0)
+    events = WebSocketEvents(call, cast(Any, socket), encoder)
+    while not socket.received:
+        await asyncio.sleep(0)
+    assert socket.received < MESSAGES
+    assert socket.ponged in ((socket.received,) if kind is WSMsgType.PING else (0,))
+    await events.close()
