@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
-from tests.support.eventually import until
+from tests.support.eventually import WITHIN_S, until
 from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
@@ -26,7 +26,6 @@ FLAGS: Final = ("--controllers=*",)
 ACCOUNTS: Final = "/api/v1/namespaces/default/serviceaccounts"
 # Longer than the shortest interval at which anything is written without a reason.
 QUIET_S: Final = 5
-WITHIN_S: Final = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def two(etcd: EtcdProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def token(server: ServerProcess) -> str:
     with closing(Api(server)) as api:
-        until(lambda: api.get(f"{ACCOUNTS}/default").status == 200, what="the account", within_s=WITHIN_S)
+        until(lambda: api.get(f"{ACCOUNTS}/default").status == 200, what="the account")
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         return str(api.post(f"{ACCOUNTS}/default/token", body).ok()["status"]["token"])
 
@@ -72,7 +71,8 @@ def test_the_certificates_of_one_administrator_are_good_for_the_other(two: list[
         pki = one.data_dir / "pki"
         context = ssl.create_default_context(cafile=pki / "ca.crt")
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-        with urllib.request.urlopen(f"{other.url}/api/v1/secrets", context=context, timeout=20) as response:
+        url = f"{other.url}/api/v1/secrets"
+        with urllib.request.urlopen(url, context=context, timeout=WITHIN_S) as response:
             assert response.status == 200
 
 
@@ -85,7 +85,7 @@ def test_nothing_is_written_once_they_are_quiet(etcd: EtcdProcess, two: list[Ser
             api.get(f"/api/v1/configmaps?watch=1&timeoutSeconds={QUIET_S}")
             return revision(etcd) == before
 
-        until(is_quiet, what="no revision passes", within_s=WITHIN_S)
+        until(is_quiet, what="no revision passes")
 
 
 def test_a_server_with_an_empty_data_directory_is_the_same_again(two: list[ServerProcess]) -> None:
@@ -114,7 +114,7 @@ def test_a_server_with_other_flags_does_not_start_beside_them(
     third = ServerProcess(tmp_path / "data", *FLAGS, f"--etcd-servers={etcd.url}", f"{flag}={value}")
     third.start(awaits_ready=False)
     try:
-        until(lambda: flag in third.stderr, what="it tells why", within_s=WITHIN_S)
+        until(lambda: flag in third.stderr, what="it tells why")
         assert "waiting" in third.stderr
         assert third.stop() == 0
     finally:
