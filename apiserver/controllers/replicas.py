@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 TTL_S: Final = 15
 RENEW_S: Final = 5.0
 POLL_S: Final = 0.5
+# It is logged once in so many attempts that the store does not answer.
+ATTEMPTS_PER_WARNING: Final = 60
 # Until now a dead server's record may last: its lease, and some time for the store to notice.
 GONE_WITHIN_S: Final = TTL_S + 5.0
 
@@ -107,12 +109,15 @@ class Replicas:
         loop = asyncio.get_running_loop()
         gives_up_at = loop.time() + self._gone_within_s
         told = ""
+        failures = 0
         while True:
             try:
                 await self._renew()
                 reason = await self._disagreement()
             except StorageError as error:
-                log.warning("the record of this server cannot be written yet: %s", error)
+                if failures % ATTEMPTS_PER_WARNING == 0:
+                    log.warning("the record of this server cannot be written yet: %s", error)
+                failures += 1
                 gives_up_at = loop.time() + self._gone_within_s
             else:
                 if not reason:

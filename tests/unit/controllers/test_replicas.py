@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ import pytest
 
 from apiserver.controllers.replicas import Replica, Replicas, ReplicasDisagree, disagreement
 from storage.embedded import EmbeddedStore
+from storage.errors import StorageUnavailable
 
 PREFIX: Final = "/registry"
 ONE: Final = Replica(
@@ -77,3 +79,31 @@ async def test_records_of_others_that_cannot_be_read_are_passed_over(store: Embe
     replicas = Replicas(store, PREFIX, ONE)
     await replicas.join()
     assert await replicas.alive() == [ONE]
+
+
+class _SilentStore:
+    """A store that does not answer at first."""
+
+    def __init__(self, store: EmbeddedStore, silences: int) -> None:
+        self._store = store
+        self._silences = silences
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def grant_lease(self, ttl_s: int) -> int:
+        if self._silences:
+            self._silences -= 1
+            raise StorageUnavailable("silent")
+        return await self._store.grant_lease(ttl_s)
+
+
+async def test_a_store_that_does_not_answer_is_told_of_once(
+    store: EmbeddedStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    silent: Any = _SilentStore(store, silences=3)
+    with caplog.at_level(logging.WARNING):
+        await Replicas(silent, PREFIX, ONE).join()
+    assert [record.getMessage() for record in caplog.records] == [
+        "the record of this server cannot be written yet: silent"
+    ]
