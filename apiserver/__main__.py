@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from apiserver import EMULATED_VERSION, __version__
-from apiserver.cli.command_line import parse
+from apiserver.cli.command_line import KUBE_APISERVER, parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.serving import exit_codes, logs
@@ -29,8 +29,14 @@ GC_THRESHOLDS: Final = (50_000, 20, 20)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None and Path(sys.argv[0]).name == KUBE_APISERVER:
+        given.insert(0, KUBE_APISERVER)
+    major, minor = EMULATED_VERSION
     if given[:1] == ["version"]:
-        print(f"apiserver {__version__}, serves Kubernetes {EMULATED_VERSION[0]}.{EMULATED_VERSION[1]}")
+        print(f"apiserver {__version__}, serves Kubernetes {major}.{minor}")
+        return 0
+    if given in (["--version"], [KUBE_APISERVER, "--version"]):
+        print(f"Kubernetes v{major}.{minor}.0+python.{__version__}")
         return 0
     try:
         if given[:1] == ["snapshot"]:

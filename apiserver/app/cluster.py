@@ -32,6 +32,7 @@ def build_replicas(
     if not config.etcd_servers:
         return None
     keys = tuple(map(key_id, accounts.keys))
+    trusted = trusted_ca(config, certificates)
     own = Replica(
         address=advertised_address(config),
         port=port,
@@ -39,8 +40,8 @@ def build_replicas(
         issuers=config.service_account_issuer,
         signing_key=keys[0],
         keys=keys,
-        root_ca=hashlib.sha256(trusted_ca(config, certificates)).hexdigest(),
-        has_tls_files=config.tls_cert_file is not None,
+        root_ca=hashlib.sha256(trusted).hexdigest(),
+        has_tls_files=trusted != certificates.ca_cert.read_bytes(),
     )
     return Replicas(core.store, config.etcd_prefix, own)
 

@@ -3,14 +3,18 @@
 Flags that kube-apiserver has and this server does not need are accepted with a warning, so that a start
 script can swap the binaries; unknown flags are errors. Every flag may also be set in a YAML file
 (`--config`); the command line takes precedence.
+
+A program that is called `kube-apiserver`, or has that as its first argument, has kube-apiserver's defaults
+where scripts count on them: it runs no controllers and listens on all addresses.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import yaml
@@ -19,6 +23,7 @@ from apiserver.admission import plugin_names
 from apiserver.authz.authorizer_modes import NODE, RBAC
 from apiserver.brand import Brand
 from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.cli import flag_values
 from apiserver.cli.config import FEATURE_GATES, Config
 from apiserver.cli.flags import UsageError, build_parser
 from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
@@ -30,16 +35,29 @@ _REFUSED: Final = {
     "authorization-config": "the authorizers that it configures would not be asked",
     "encryption-provider-config": "objects would be stored unencrypted",
 }
+KUBE_APISERVER: Final = "kube-apiserver"
+_KUBE_APISERVER_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "bind_address": "0.0.0.0",  # noqa: S104  as there
+        "controllers": ("-*",),
+        "service_cluster_ip_range": flag_values.networks("10.0.0.0/24"),
+    }
+)
+# Flags that older releases had, to switch off what this server does not have either.
+_ONLY_ZERO: Final = frozenset({"insecure-port"})
 _NODE_WARNING: Final = "--authorization-mode: Node grants nothing on this server; nodes need RBAC roles"
 _DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
 
 def parse(arguments: Sequence[str]) -> Config:
-    """Returns the configuration for a command line, which may begin with the command `serve`.
+    """Returns the configuration for a command line, which may begin with `serve` or `kube-apiserver`.
 
     Raises UsageError; exits for --help.
     """
     parser = build_parser()
+    defaults: Mapping[str, Any] = {}
+    if arguments[:1] == [KUBE_APISERVER]:
+        arguments, defaults = arguments[1:], _KUBE_APISERVER_DEFAULTS
     given, unknown = parser.parse_known_args(arguments)
     values = {name: value for name, value in vars(given).items() if value is not None}
     unneeded = list(_unneeded(unknown))
@@ -47,6 +65,10 @@ def parse(arguments: Sequence[str]) -> Config:
         of_file, unneeded_in_file = _read_file(parser, Path(file))
         values = {**of_file, **values}
         unneeded = [*unneeded_in_file, *unneeded]
+    values = {**defaults, **values}
+    if "cert_dir" in values:
+        # What the server writes goes where a script lets it write, and away together with it.
+        values.setdefault("data_dir", values["cert_dir"] / Config().data_dir.name)
     brand = Brand(values.pop("group_domain", Brand.group_domain), values.pop("vendor", Brand.vendor))
     gates = values.pop("feature_gates", {})
     if values.pop("strict_kube_compat", False):
@@ -77,22 +99,38 @@ def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
     They may be followed by a value; a lone `-`, standard output, is one. Raises UsageError for anything else.
     """
     takes_value = has_command = False
+    must_be_zero = ""
     for argument in unknown:
         if not argument.startswith("-") or argument == "-":
-            if takes_value:
+            if must_be_zero:
+                _require_zero(must_be_zero, argument)
+                must_be_zero = ""
+            elif takes_value:
                 takes_value = False
             elif argument == "serve" and not has_command:
                 has_command = True
             else:
                 raise UsageError(f"unexpected argument {argument!r}")
             continue
-        name, equals, _ = argument.lstrip("-").partition("=")
+        name, equals, value = argument.lstrip("-").partition("=")
+        if name in _ONLY_ZERO:
+            if equals:
+                _require_zero(name, value)
+            else:
+                must_be_zero = name
+            continue
         if name in _REFUSED:
             raise UsageError(f"--{name} is not supported yet: {_REFUSED[name]}")
         if name not in NOT_NEEDED:
             raise UsageError(f"unknown flag: --{name}")
         yield name
         takes_value = not equals
+
+
+def _require_zero(name: str, value: str) -> None:
+    """Raises UsageError."""
+    if value != "0":
+        raise UsageError(f"--{name}: there is only the secure port; 0 is the only value")
 
 
 def _read_file(parser: argparse.ArgumentParser, path: Path) -> tuple[dict[str, Any], list[str]]:

@@ -39,6 +39,8 @@ class Config:
     endpoint_reconciler_type: str = "lease"
     kubernetes_service_node_port: int = 0
     workers: int = 1
+    # Of the serving certificate; None: in the data directory.
+    cert_dir: Path | None = None
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
     client_ca_file: Path | None = None

@@ -94,14 +94,21 @@ _SERVING: Final = (
         "string",
         Path,
         "The directory for generated keys and certificates, the administrator's kubeconfig, and the "
-        "embedded store.",
+        "embedded store. If only --cert-dir is provided, it is a directory in there.",
+    ),
+    Flag(
+        "--cert-dir",
+        "string",
+        Path,
+        "The directory with the serving certificate and its key, apiserver.crt and apiserver.key, which are "
+        "made if there are none. Ignored where others are named.",
     ),
     Flag(
         "--tls-cert-file",
         "string",
         Path,
         "File containing the x509 certificate for HTTPS (CA certificates, if any, concatenated after the "
-        "server certificate). If not provided, a certificate is generated in --data-dir.",
+        "server certificate). If not provided, a certificate is generated in --cert-dir or --data-dir.",
     ),
     Flag(
         "--tls-private-key-file",
@@ -299,9 +306,9 @@ _AUTHENTICATION: Final = (
         "--service-account-key-file",
         "strings",
         flag_values.paths,
-        "File containing PEM-encoded x509 RSA or ECDSA private or public keys, used to verify service "
-        "account tokens besides the signing key. The specified file can contain multiple keys, and the flag "
-        "can be specified multiple times with different files.",
+        "File containing PEM-encoded x509 RSA or ECDSA private or public keys, or certificates with such "
+        "keys, used to verify service account tokens besides the signing key. The specified file can contain "
+        "multiple keys, and the flag can be specified multiple times with different files.",
         repeats=True,
     ),
     Flag(
@@ -459,7 +466,10 @@ def build_parser() -> Parser:
     major, minor = EMULATED_VERSION
     parser = Parser(
         prog="apiserver",
-        usage="apiserver [flags]\n       apiserver snapshot save|restore|status\n       apiserver version",
+        usage=(
+            "apiserver [flags]\n       apiserver kube-apiserver [flags]\n"
+            "       apiserver snapshot save|restore|status\n       apiserver version"
+        ),
         description=(
             f"A Kubernetes-compatible resource API server. Version {__version__}, serves the API of "
             f"Kubernetes {major}.{minor}."

@@ -25,7 +25,7 @@ NOT_NEEDED: Final = frozenset(
     authentication-token-webhook-config-file authentication-token-webhook-version
     authorization-policy-file authorization-webhook-cache-authorized-ttl
     authorization-webhook-cache-unauthorized-ttl authorization-webhook-config-file
-    authorization-webhook-version cert-dir cloud-config cloud-provider cloud-provider-gce-l7lb-src-cidrs
+    authorization-webhook-version cloud-config cloud-provider cloud-provider-gce-l7lb-src-cidrs
     cloud-provider-gce-lb-src-cidrs contention-profiling coordinated-leadership-lease-duration
     coordinated-leadership-renew-deadline coordinated-leadership-retry-period
     debug-socket-path default-not-ready-toleration-seconds default-unreachable-toleration-seconds

@@ -41,7 +41,7 @@ class Replica:
 
     address: where clients reach it; empty if nowhere. issuer, signing_key: of the tokens that it issues; the
     lists: of those that it accepts. root_ca: the digest of what verifies it. Keys are told by their ids.
-    has_tls_files: whether its serving certificate is one that it was given.
+    has_tls_files: whether its serving certificate is one that it was given, of another CA than the cluster's.
     """
 
     address: str

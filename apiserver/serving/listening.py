@@ -34,9 +34,16 @@ def make_certificates(config: Config, identity: pki.ClusterIdentity | None) -> p
     Raises CannotStart.
     """
     try:
-        return pki.ensure(config.data_dir / "pki", [config.bind_address], identity)
+        return pki.ensure(config.data_dir / "pki", _names(config), identity, cert_dir=config.cert_dir)
     except (OSError, pki.UnusableFile) as error:
         raise _no_certificates(config, error) from None
+
+
+def _names(config: Config) -> list[str]:
+    """Returns the names of this server that its certificate has, beside those that every server has."""
+    service_addresses = [str(network[1]) for network in config.service_cluster_ip_range]
+    given = (config.bind_address, config.advertise_address, config.external_hostname)
+    return [*filter(None, given), *service_addresses]
 
 
 def local_identity(config: Config) -> pki.ClusterIdentity:
@@ -124,12 +131,10 @@ def write_kubeconfig(config: Config, port: int, certificates: pki.Pki) -> None:
 
 def trusted_ca(config: Config, certificates: pki.Pki) -> bytes:
     """Returns the certificates, as PEM, by which clients verify this server. Raises CannotStart."""
-    own = certificates.ca_cert.read_bytes()
-    if config.tls_cert_file is None:
-        return own
     try:
-        authorities = [own, read_optional(config.client_ca_file) or b""]
-        return pki.trusted_for(config.tls_cert_file.read_bytes(), authorities)
+        authorities = [certificates.ca_cert.read_bytes(), read_optional(config.client_ca_file) or b""]
+        chain = (config.tls_cert_file or certificates.serving_cert).read_bytes()
+        return pki.trusted_for(chain, authorities)
     except (OSError, ValueError) as error:
         raise CannotStart(f"the serving certificate cannot be used: {error}") from None
 

@@ -1,7 +1,8 @@
 """Keys and certificates: generated at the first start, and renewed before they expire. In the data directory:
 
     pki/ca.crt, ca.key              the cluster's CA
-    pki/apiserver.crt, .key         the serving certificate, unless --tls-cert-file names another
+    pki/apiserver.crt, .key         the serving certificate, unless --tls-cert-file names another; in
+                                    --cert-dir if that is given, where one of another CA is left alone
     pki/admin.crt, .key             the client certificate in admin.kubeconfig, of the group system:masters
     pki/sa.key, sa.pub              sign and verify service account tokens
 
@@ -108,20 +109,29 @@ class UnusableFile(Exception):
         self.path = path
 
 
-def ensure(directory: Path, addresses: Sequence[str], identity: ClusterIdentity | None = None) -> Pki:
+def ensure(
+    directory: Path,
+    addresses: Sequence[str],
+    identity: ClusterIdentity | None = None,
+    *,
+    cert_dir: Path | None = None,
+) -> Pki:
     """Generate the files that are missing, expire soon, or do not name one of `addresses`.
 
     Certificates that the CA has signed are replaced whenever something is wrong with them. The CA itself is
     generated only if there is none, or it expires.
     identity: what the files of the CA and the service account key have to contain. Files with another content
         get the suffix REPLACED: they may be the only copy of the keys of another cluster.
+    cert_dir: where the serving certificate is, if not in the directory; one of another CA is used as it is.
     Raises OSError, UnusableFile.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if cert_dir is not None:
+        cert_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked(directory / ".lock"):
         if identity is not None:
             _copy(directory, identity)
-        return _ensure(directory, addresses)
+        return _ensure(directory, addresses, cert_dir)
 
 
 def local_identity(directory: Path) -> ClusterIdentity:
@@ -173,11 +183,11 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _ensure(directory: Path, addresses: Sequence[str]) -> Pki:
+def _ensure(directory: Path, addresses: Sequence[str], cert_dir: Path | None) -> Pki:
     pki = Pki(
         ca_cert=directory / "ca.crt",
-        serving_cert=directory / "apiserver.crt",
-        serving_key=directory / "apiserver.key",
+        serving_cert=(cert_dir or directory) / "apiserver.crt",
+        serving_key=(cert_dir or directory) / "apiserver.key",
         admin_cert=directory / "admin.crt",
         admin_key=directory / "admin.key",
         service_account_key=directory / "sa.key",
@@ -195,6 +205,8 @@ def _ensure(directory: Path, addresses: Sequence[str]) -> Pki:
         (pki.serving_cert, pki.serving_key, _serving(names)),
         (pki.admin_cert, pki.admin_key, _admin()),
     ):
+        if cert.parent == cert_dir and _is_of_another_ca(cert, ca):
+            continue
         if not _is_valid(cert, key_file, request, ca, now):
             _issue(cert, key_file, request, ca, _read_ca_key(ca_key_file, ca), now)
     if not pki.service_account_key.exists():
@@ -392,6 +404,16 @@ def _is_valid(
     except x509.ExtensionNotFound:
         return False
     return set(request.names) <= set(extension.value)
+
+
+def _is_of_another_ca(cert_file: Path, ca: x509.Certificate) -> bool:
+    """Whether there is a certificate that a CA with another name has signed."""
+    try:
+        return x509.load_pem_x509_certificate(cert_file.read_bytes()).issuer != ca.subject
+    except FileNotFoundError:
+        return False
+    except ValueError:
+        raise UnusableFile(cert_file, "is not a certificate") from None
 
 
 def _expires_soon(certificate: x509.Certificate, now: datetime) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import ipaddress
 import re
 from pathlib import Path
 from typing import Any, Final
@@ -75,6 +76,30 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
             "authorization_mode": ("Node", "RBAC"),
             "warnings": ("--authorization-mode: Node grants nothing on this server; nodes need RBAC roles",),
         },
+    ),
+    "kube-apiserver's defaults": (
+        ["kube-apiserver"],
+        {
+            "bind_address": "0.0.0.0",
+            "controllers": ("-*",),
+            "service_cluster_ip_range": (ipaddress.ip_network("10.0.0.0/24"),),
+        },
+    ),
+    "flags come before kube-apiserver's defaults": (
+        ["kube-apiserver", "--controllers=*", "--bind-address=::1", "--service-cluster-ip-range=10.1.0.0/24"],
+        {"bind_address": "::1", "service_cluster_ip_range": (ipaddress.ip_network("10.1.0.0/24"),)},
+    ),
+    "a directory for the certificate has room for the rest": (
+        ["--cert-dir=/c"],
+        {"cert_dir": Path("/c"), "data_dir": Path("/c/apiserver-data")},
+    ),
+    "both directories": (
+        ["--cert-dir=/c", "--data-dir=/d"],
+        {"cert_dir": Path("/c"), "data_dir": Path("/d")},
+    ),
+    "no insecure port": (
+        ["--insecure-port=0", "--secure-port=1", "--insecure-port", "0"],
+        {"secure_port": 1},
     ),
     "a flag that needs no value": (["--strict-kube-compat"], {"deviations": KUBERNETES}),
     "but may have one": (["--strict-kube-compat=false"], {"deviations": SPECIFIED}),
@@ -154,6 +179,10 @@ BAD: Final = {
         ["--client-ca-file=/no/such"],
         "--client-ca-file: /no/such is not a file",
     ),
+    "an insecure port": (["--insecure-port=8080"], "--insecure-port"),
+    "an insecure port, apart from its flag": (["--insecure-port", "8080"], "--insecure-port"),
+    "an address that is none": (["--advertise-address=here"], "'here' is not an IP address"),
+    "keys at a place that is none": (["--service-account-jwks-uri=http://a/"], "https://HOST/PATH"),
     "no configuration file": (["--config=/no/such"], "cannot read /no/such"),
     "what would store secrets in the clear": (
         ["--encryption-provider-config=x"],

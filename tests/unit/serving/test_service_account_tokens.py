@@ -77,6 +77,15 @@ async def test_replicas_believe_each_others_tokens_if_they_have_the_keys(tmp_pat
     assert await believes(issuing, token_of(signing))
 
 
+async def test_a_certificate_has_a_key_that_verifies(tmp_path: Path) -> None:
+    """As envtest gives it. A file may hold several, of both forms."""
+    one, other, both = tmp_path / "one", tmp_path / "other", tmp_path / "both.pem"
+    pki.ensure(one, ())
+    issuing = accounts(one, f"--service-account-signing-key-file={one / 'ca.key'}")
+    both.write_bytes((one / "sa.pub").read_bytes() + (one / "ca.crt").read_bytes())
+    assert await believes(accounts(other, f"--service-account-key-file={both}"), token_of(issuing))
+
+
 async def test_a_new_issuer_does_not_end_the_tokens_of_the_old_one(tmp_path: Path) -> None:
     old = accounts(tmp_path, "--service-account-issuer=https://old")
     assert old.audiences == ("https://old",)
