@@ -60,6 +60,7 @@ from apiserver.metrics.storage import ObservedStorage, StorageMetrics, resources
 from apiserver.metrics.storage_size import StorageSizeMetric
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.registry.offload import Offload
+from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.schema.builtin import BuiltinSchemas
@@ -324,9 +325,11 @@ class App:
             ),
             runtime_config=RuntimeConfig(config.runtime_config),
         )
+        own_writes = OwnWrites()
         registry = Registry(
             store,
-            watch_cache(config, store, self._resource_of),
+            watch_cache(config, store, own_writes, self._resource_of),
+            own_writes,
             brand=brand,
             prefix=config.etcd_prefix,
             offload=self._offload,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.cli.config import Config
+from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
 from apiserver.serving.listening import CannotStart, read_optional
 from storage.embedded import EmbeddedStore
@@ -37,7 +38,7 @@ async def open_store(config: Config) -> Storage:
 
 
 def watch_cache(
-    config: Config, store: Storage, resource_of: Callable[[str], tuple[str, str]]
+    config: Config, store: Storage, own_writes: OwnWrites, resource_of: Callable[[str], tuple[str, str]]
 ) -> WatchCache[StoredObject]:
     """resource_of: returns the group and the resource whose keys begin with a prefix."""
 
@@ -49,7 +50,7 @@ def watch_cache(
     return WatchCache(
         store,
         prefix=config.etcd_prefix,
-        decode=ObjectDecoder(),
+        decode=ObjectDecoder(own_writes),
         size_of=lambda found: len(found.tail) + OBJECT_OVERHEAD_BYTES,
         limits_of=limits_of,
         history_bytes_max=config.watch_cache_history_bytes,

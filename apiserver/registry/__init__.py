@@ -4,6 +4,7 @@
     strategy          has the hooks in which resources differ: defaults, rules, names, deletion
     stored_object     the bytes in which objects are stored, cached and sent
     object_keys       the keys of objects in the store
+    own_writes        values that this server has written, until the cache sees them
     store             `Registry`: reads from the watch cache, and the entrance to writes
     selection         the keys and the predicate of a list or a watch
     chunks            the continue tokens of lists

@@ -17,6 +17,7 @@ from apiserver.registry import chunks, version_codec
 from apiserver.registry.delete_path import DeletePath, DeleteRequest
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.offload import Offload
+from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.results import Deleted, ObjectList, Written
 from apiserver.registry.selection import ObjectPredicate, Selection, select
 from apiserver.registry.served_resource import ServedResource
@@ -42,17 +43,21 @@ class Registry:
         self,
         store: Storage,
         cache: WatchCache[StoredObject],
+        own_writes: OwnWrites,
         *,
         brand: Brand,
         prefix: str,
         offload: Offload,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """prefix: of all keys, as `/registry`. clock: seconds since 1970."""
+        """own_writes: is told what is written. prefix: of all keys, as `/registry`.
+
+        clock: seconds since 1970.
+        """
         self.cache = cache
         self._brand = brand
         self._keys = ObjectKeys(prefix)
-        transactions = Transactions(store, prefix=prefix)
+        transactions = Transactions(store, own_writes, prefix=prefix)
         self._write_path = WritePath(cache, transactions, self._keys, offload, clock)
         self._delete_path = DeletePath(cache, transactions, self._keys, clock)
 

@@ -12,7 +12,8 @@ constant and a tail: head + tail is the object, `{"metadata":` + tail an item of
 is an opening, head and tail. Nothing is parsed, and nothing encoded, to answer a read.
 
 That is why a value is parsed when it is taken from the store, once for all who will read it: what is no
-object becomes a `DamagedObject`, which is kept as any other, and nobody is sent.
+object becomes a `DamagedObject`, which is kept as any other, and nobody is sent. Only what this very server
+has written (`own_writes`) is taken as it comes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.errors import StorageReadError
+from apiserver.registry.own_writes import OwnWrites
 from apiserver.vocabulary import Document
 from storage.interface import Stored
 
@@ -187,14 +189,20 @@ class DamagedObject(StoredObject):
 class ObjectDecoder:
     """Decodes stored values, as the watch cache does; objects with the same head share one bytes object.
 
+    own_writes: values that are known to be objects.
     Versions of types are few; those of custom types may come and go, a few hundred bytes each.
     Damaged values are logged here, once for each version.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own_writes: OwnWrites) -> None:
+        self._own_writes = own_writes
         self._heads: dict[bytes, bytes] = {}
 
     def __call__(self, stored: Stored) -> StoredObject:
+        if self._own_writes.take(stored.key, stored.value):
+            head = stored.value[: stored.value.find(_METADATA) + len(_METADATA)]
+            head = self._heads.setdefault(head, head)
+            return StoredObject.written(stored.key, head, stored.value, stored.mod_revision)
         found = StoredObject.of(stored)
         if isinstance(found, DamagedObject):
             log.error("the value of %s at revision %d is damaged: %s", found.key, found.revision, found.cause)

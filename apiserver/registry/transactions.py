@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from apiserver.registry.allocations import ExtraWrites, ObjectAllocations
 from apiserver.registry.guard import Guard
+from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
 from storage.errors import LeaseNotFound, RevisionMismatch
@@ -18,10 +19,14 @@ from storage.lease_manager import LeaseManager
 
 
 class Transactions:
-    """Writes of objects of all resources. prefix: of all keys."""
+    """Writes of objects of all resources.
 
-    def __init__(self, store: Storage, *, prefix: str) -> None:
+    prefix: of all keys. own_writes: is told what is written.
+    """
+
+    def __init__(self, store: Storage, own_writes: OwnWrites, *, prefix: str) -> None:
         self._store = store
+        self._own_writes = own_writes
         self._prefix = prefix
         self._leases = LeaseManager(store)
 
@@ -36,6 +41,7 @@ class Transactions:
         self, resource: ServedResource, key: str, value: bytes, guards: Sequence[Guard], extra: ExtraWrites
     ) -> int:
         """Returns the revision. Raises KeyExists for `key` or what `extra` adds, and what `guards` raise."""
+        self._own_writes.add(key, value)
         return await self._with_lease(
             resource, lambda lease: self._create_guarded(key, value, lease, guards, extra)
         )
@@ -59,6 +65,7 @@ class Transactions:
         self, resource: ServedResource, key: str, value: bytes, *, expected: int, extra: ExtraWrites
     ) -> int:
         """Returns the revision. Raises RevisionMismatch, and KeyExists for what `extra` adds."""
+        self._own_writes.add(key, value)
         if extra.writes:
             conditions = (Condition(key, expected), *extra.conditions)
             return await self._store.transact(conditions, (Put(key, value), *extra.writes))
@@ -69,6 +76,7 @@ class Transactions:
 
     async def mark(self, key: str, value: bytes, *, expected: int) -> int:
         """Replace an object whose deletion begins, and which does not expire any more. As `replace`."""
+        self._own_writes.add(key, value)
         return await self._store.compare_and_put(key, value, expected=expected)
 
     async def remove(self, resource: ServedResource, key: str, document: Document, *, expected: int) -> None:

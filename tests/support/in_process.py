@@ -10,9 +10,10 @@ from typing import Final
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
 from apiserver.registry.offload import Offload
+from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.stored_object import ObjectDecoder, StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
 from storage.interface import Storage
 from storage.watch_cache import WatchCache
@@ -32,9 +33,11 @@ async def server(
     store: Storage, cache_class: type[WatchCache[StoredObject]] = WatchCache
 ) -> AsyncIterator[Registry]:
     """One of those that share a store, with a cache of its own."""
-    cache = cache_class(store, prefix=PREFIX, decode=StoredObject.of, size_of=lambda found: len(found.tail))
+    own_writes = OwnWrites()
+    decode = ObjectDecoder(own_writes)
+    cache = cache_class(store, prefix=PREFIX, decode=decode, size_of=lambda found: len(found.tail))
     running = asyncio.create_task(cache.run())
     await cache.wait_until_filled()
-    yield Registry(store, cache, brand=Brand(), prefix=PREFIX, offload=Offload())
+    yield Registry(store, cache, own_writes, brand=Brand(), prefix=PREFIX, offload=Offload())
     running.cancel()
     await asyncio.wait([running])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import (
     CorruptObject,
     DamagedObject,
@@ -116,7 +117,7 @@ def test_a_document_is_made_anew_for_each_who_asks() -> None:
 
 
 def test_objects_that_one_decoder_decodes_share_the_head_of_their_type() -> None:
-    decode = ObjectDecoder()
+    decode = ObjectDecoder(OwnWrites())
     a, b = (decode(Stored(name, of(metadata={"name": name}).json, 1, 1)) for name in "ab")
     assert a.head == b.head
     assert a.head is b.head
@@ -196,7 +197,7 @@ def test_a_value_that_is_cut_off_anywhere_is_damaged(cut: int) -> None:
 
 
 def test_damaged_values_are_logged_with_their_keys(caplog: pytest.LogCaptureFixture) -> None:
-    ObjectDecoder()(Stored("/registry/configmaps/ns/a", b"{", 1, 7))
+    ObjectDecoder(OwnWrites())(Stored("/registry/configmaps/ns/a", b"{", 1, 7))
     (record,) = caplog.records
     assert record.levelname == "ERROR"
     assert record.getMessage().startswith("the value of /registry/configmaps/ns/a at revision 7 is damaged: ")
