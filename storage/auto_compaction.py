@@ -3,6 +3,9 @@
 Every interval each server tries to write one key, on the condition that no other has since it last read the
 key. The one that succeeds compacts to the revision that it saw an interval ago, so that the history always
 reaches back at least that long. Source of the scheme: k8s.io/apiserver, pkg/storage/etcd3/compact.go.
+
+Unlike there, a store in which nothing happens is left alone: nobody writes the key once nothing but that key
+has been written since the revision that the store was compacted to.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ class AutoCompactor:
         self._sleep = sleep
         self._seen_key_at = 0  # the mod_revision of the key when it was last read or written
         self._seen_store_at = 0  # the store's revision then: the target of a compaction an interval later
+        self._compacted_to = 0  # as the key says, or as this server has done
 
     async def run(self) -> None:
         """Compact every interval until cancelled."""
@@ -50,8 +54,14 @@ class AutoCompactor:
             except StorageError as error:
                 log.warning("compaction failed and will be retried: %s", error)
 
+    async def _is_quiet(self) -> bool:
+        """Whether nothing was written since the store was last seen."""
+        return await self._store.current_revision() == self._seen_store_at
+
     async def compact_once(self) -> bool:
-        """Compact, unless another server has since the last call; True if this one did."""
+        """Compact, unless another server has since the last call, or all is quiet; True if this one did."""
+        if self._compacted_to and self._seen_store_at == self._compacted_to + 1 and await self._is_quiet():
+            return False
         value = b"%d" % self._seen_store_at
         try:
             if self._seen_key_at:
@@ -62,10 +72,12 @@ class AutoCompactor:
             read = await self._store.get(self._key)
             self._seen_key_at = read.stored.mod_revision if read.stored else 0
             self._seen_store_at = read.revision
+            self._compacted_to = int(read.stored.value) if read.stored else 0
             return False
         target, self._seen_key_at, self._seen_store_at = self._seen_store_at, written, written
         if not target:
             return False  # Only now is the revision of an interval ago known, for the next call.
         await self._store.compact(target)
+        self._compacted_to = target
         log.info("compacted to revision %d", target)
         return True

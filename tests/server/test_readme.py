@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -63,7 +64,8 @@ def test_kubectl_commands_succeed(tmp_path: Path) -> None:
 def test_the_fixture_for_tests_works(tmp_path_factory: pytest.TempPathFactory) -> None:
     """As it is written, but for the program, which is not on PATH in a source tree."""
     _, _, rest = README.partition("    import subprocess, pytest\n")
-    block = "\n".join(line.removeprefix("    ") for line in rest.partition("\n###")[0].splitlines())
+    lines = itertools.takewhile(lambda line: not line or line.startswith("    "), rest.splitlines())
+    block = "\n".join(line.removeprefix("    ") for line in lines)
     source = block.replace('["apiserver",', f'[*{shlex.split(sys.executable)!r}, "-m", "apiserver",')
     assert source != block
     scope = {"subprocess": subprocess, "pytest": pytest}

@@ -408,7 +408,7 @@ def test_the_longest_timeout(impatient: Api) -> None:
 
 def test_another_group_domain(impatient: Api) -> None:
     """Rows K39, K35: the words of the protocol are the deployment's."""
-    path = "/api/v1/namespaces/default/services"
+    path = "/api/v1/namespaces/default/podtemplates"  # there are none
     with impatient.watch(f"{path}?watch=1&{STREAMED}") as events:
         assert events.next()["object"]["metadata"]["annotations"] == {
             "example.org/initial-events-end": "true"

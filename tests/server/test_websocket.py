@@ -177,7 +177,7 @@ def test_a_watch_whose_time_is_up_is_closed(shared: ServerProcess, configmaps: s
 def test_watches_are_closed_when_the_server_stops(tmp_path_factory: pytest.TempPathFactory) -> None:
     with (
         ServerProcess(tmp_path_factory.mktemp("server") / "data") as server,
-        connected(server, "/api/v1/configmaps?watch=true", ADMIN, ANY) as connection,
+        connected(server, "/api/v1/podtemplates?watch=true", ADMIN, ANY) as connection,
     ):
         server.stop()
         assert connection.close_code() == WSCloseCode.OK

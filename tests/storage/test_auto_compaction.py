@@ -99,6 +99,34 @@ async def test_a_server_that_starts_later_waits_an_interval(store: EmbeddedStore
     assert await is_readable(store, last)
 
 
+@pytest.mark.parametrize("servers", [1, 2, 3])
+async def test_a_quiet_store_is_left_alone(store: EmbeddedStore, servers: int) -> None:
+    """What was written before it became quiet is compacted; then nobody writes any more, until others do."""
+    writes, compactors = Writes(store), [compactor(store) for _ in range(servers)]
+
+    async def an_interval() -> None:
+        await asyncio.gather(*(each.compact_once() for each in compactors))
+
+    for _ in range(2):
+        await writes.one()
+        await an_interval()
+    last = await writes.one()
+    for _ in range(3):
+        await an_interval()
+    quiet_at = await store.current_revision()
+    assert not await is_readable(store, last)
+    for _ in range(5):
+        await an_interval()
+    assert await store.current_revision() == quiet_at
+    recent = await writes.one()
+    await an_interval()
+    assert await is_readable(store, recent)
+    for _ in range(2):
+        await writes.one()
+        await an_interval()
+    assert not await is_readable(store, recent)
+
+
 async def test_the_key_is_below_the_prefix_and_not_of_an_object(store: EmbeddedStore) -> None:
     await compactor(store, "/tenants/blue").compact_once()
     read = await store.get("/tenants/blue/-/compaction/latest")

