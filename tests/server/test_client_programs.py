@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.client_programs import node_packages, python_packages, run_with_node, run_with_python
+from tests.support.client_programs import (
+    node_packages,
+    python_packages,
+    ruby_with,
+    run_with_node,
+    run_with_python,
+    run_with_ruby,
+)
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
@@ -42,4 +49,15 @@ def test_kubernetes_client_of_npm(server: ServerProcess, namespace: str, tmp_pat
         "patched": {"k": "v", "n": "2"},
         "gone": 404,
         "seen": [["MODIFIED", "a"], ["DELETED", "a"]],
+    }
+
+
+def test_kubeclient_of_ruby(server: ServerProcess, namespace: str) -> None:
+    """It lists in pages, patches in three ways, and watches from a list."""
+    said = run_with_ruby("kubeclient.rb", ruby_with("kubeclient"), server.kubeconfig, namespace)
+    assert said == {
+        "pages": [["a", "b"], ["c"]],
+        "patched": {"k": "v", "s": "strategic", "m": "merge", "j": "json"},
+        "seen": [*[["MODIFIED", "a"]] * 3, ["DELETED", "a"]],
+        "gone": 404,
     }

@@ -86,6 +86,21 @@ def run_with_python(name: str, packages: Path, kubeconfig: Path, namespace: str)
     return _printed([sys.executable, str(PROGRAMS / name), namespace], variables)
 
 
+def ruby_with(library: str) -> str:
+    """The program `ruby`, if it has the library; else the test is skipped: not all systems have it."""
+    ruby = shutil.which("ruby")
+    if ruby is None:
+        pytest.skip("there is no ruby")
+    if subprocess.run([ruby, f"-r{library}", "-e", ""], capture_output=True, check=False).returncode:
+        pytest.skip(f"ruby has no {library}")
+    return ruby
+
+
+def run_with_ruby(name: str, ruby: str, kubeconfig: Path, namespace: str) -> Any:
+    """Run a program; returns the document that it prints."""
+    return _printed([ruby, str(PROGRAMS / name), namespace], {"KUBECONFIG": str(kubeconfig)})
+
+
 def _printed(command: Sequence[str], variables: dict[str, str]) -> Any:
     end = subprocess.run(
         command,
