@@ -280,7 +280,7 @@ class ServiceAccountAuthenticator:
 
     def _claims(self, token: str) -> Claims | None:
         """Returns a token's claims if one of the keys and issuers signed it, else None."""
-        if token.count(".") != 2 or len(token) > TOKEN_LENGTH_MAX:
+        if token.count(".") != 2 or len(token) > TOKEN_LENGTH_MAX or not token.isascii():
             return None
         known = self._known.get(token)
         if known is not None:
@@ -303,24 +303,25 @@ class ServiceAccountAuthenticator:
         for key, name in candidates:
             try:
                 payload: Document = jwt.decode(token, key, algorithms=[name], options=_SIGNATURE_ONLY)
-            except jwt.InvalidTokenError:
+            except (jwt.InvalidTokenError, RecursionError):
                 continue
-            return payload if payload.get("iss") in self._issuers else None
+            issuer = payload.get("iss")
+            return payload if isinstance(issuer, str) and issuer in self._issuers else None
         return None
 
     def _read(self, payload: Document) -> Claims | None:
         try:
             own, audiences = payload[self._claim], payload["aud"]
             claims = Claims(
-                namespace=own["namespace"],
+                namespace=_text(own["namespace"]),
                 account=_reference(own["serviceaccount"]),
-                audiences=tuple([audiences] if isinstance(audiences, str) else audiences),
-                expires_at=int(payload["exp"]),
-                not_before=int(payload.get("nbf", 0)),
-                token_id=payload.get("jti", ""),
+                audiences=_texts(audiences),
+                expires_at=_seconds(payload["exp"]),
+                not_before=_seconds(payload.get("nbf", 0)),
+                token_id=_text(payload.get("jti", "")),
                 bound=tuple((kind, _reference(own[kind])) for kind in _BOUND if kind in own),
             )
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, OverflowError, ValueError):
             return None  # Signed with one of the keys, but not for a service account.
         subject = f"{USER_PREFIX}{claims.namespace}:{claims.account.name}"
         return claims if payload.get("sub") == subject else None
@@ -342,4 +343,23 @@ _SIGNATURE_ONLY: Final[Any] = {
 
 
 def _reference(claim: Document) -> Reference:
-    return Reference(claim["name"], claim.get("uid", ""))
+    return Reference(_text(claim["name"]), _text(claim.get("uid", "")))
+
+
+def _text(claim: object) -> str:
+    """Raises TypeError."""
+    if not isinstance(claim, str):
+        raise TypeError("the claim is no text")
+    return claim
+
+
+def _texts(claim: object) -> tuple[str, ...]:
+    """Raises TypeError for what is neither a text nor a list of them."""
+    return tuple(map(_text, claim)) if isinstance(claim, list) else (_text(claim),)
+
+
+def _seconds(claim: object) -> int:
+    """Raises TypeError for what is no number, OverflowError and ValueError for what no float can hold."""
+    if not isinstance(claim, int | float) or isinstance(claim, bool):
+        raise TypeError("the claim is no number")
+    return int(float(claim))

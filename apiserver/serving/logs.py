@@ -5,24 +5,83 @@ from __future__ import annotations
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+# Longer messages hold what a client made, as a list of a thousand fields that are not known. What collects
+# the lines of containers cuts them at 16 KiB.
+MESSAGE_CHARACTERS_MAX: Final = 8 * 1024
+# A traceback ends with the text of the error, which may hold what a client made, too: its middle is left out.
+TRACEBACK_CHARACTERS_MAX: Final = 16 * 1024
+
+
+class TextFormatter(logging.Formatter):
+    """Formats records as lines of text.
+
+    A record begins where a line begins, and nothing that a client sends begins one: line breaks and all other
+    characters that are not shown as themselves are escaped, so that nobody forges records or commands the
+    terminal of who reads them. A traceback follows in lines of its own, which are indented.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  what logging calls it
+        record.message = _printable(_shortened(record.message))
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        lines = _without_middle(super().formatException(ei)).split("\n")
+        return "\n".join(f"  {_printable(line)}" for line in lines)
+
 
 class JsonFormatter(logging.Formatter):
-    """Formats records as JSON objects with the keys of Kubernetes' components."""
+    """Formats records as JSON objects with the keys of Kubernetes' components, a line to a record.
+
+    JSON itself escapes line breaks and most control characters; the others are escaped as JSON does it, so
+    that a reader of JSON gets what was logged, and a terminal nothing that it obeys.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {
             "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "msg": _encodable(record.getMessage()),
+            "msg": _encodable(_shortened(record.getMessage())),
         }
         if record.exc_info:
-            fields["err"] = _encodable(self.formatException(record.exc_info))
-        return orjson.dumps(fields).decode()
+            fields["err"] = _encodable(_without_middle(self.formatException(record.exc_info)))
+        text = orjson.dumps(fields).decode()
+        return text if text.isprintable() else "".join(map(_json_escape, text))
+
+
+def _shortened(text: str) -> str:
+    more = len(text) - MESSAGE_CHARACTERS_MAX
+    return text if more <= 0 else f"{text[:MESSAGE_CHARACTERS_MAX]}... ({more} more characters)"
+
+
+def _without_middle(text: str) -> str:
+    more, half = len(text) - TRACEBACK_CHARACTERS_MAX, TRACEBACK_CHARACTERS_MAX // 2
+    return text if more <= 0 else f"{text[:half]}\n... ({more} more characters)\n{text[-half:]}"
+
+
+def _printable(text: str) -> str:
+    """Escapes controls, marks of direction, surrogates and the like, as Python's `repr` does."""
+    return text if text.isprintable() else "".join(map(_escape, text))
+
+
+def _escape(character: str) -> str:
+    return (
+        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
+    )
+
+
+def _json_escape(character: str) -> str:
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def _encodable(text: str) -> str:
@@ -33,11 +92,7 @@ def _encodable(text: str) -> str:
 def configure(*, as_json: bool, verbosity: int) -> None:
     """Log to stderr. verbosity: the value of --v."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        JsonFormatter()
-        if as_json
-        else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
-    )
+    handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.DEBUG if verbosity >= 4 else logging.INFO)

@@ -473,7 +473,7 @@ def test_half_open_connections_do_not_keep_others_waiting(api: Api) -> None:
 @pytest.mark.parametrize(
     "authorization",
     [
-        *("Bearer wrong", "Bearer admin-token2", "bearer wrong", "Bearer \xe9"),
+        *("Bearer wrong", "Bearer admin-token2", "bearer wrong", "Bearer \xe9", "Bearer \x80.\xe9.\xff"),
         pytest.param("Bearer " + "x" * 20_000, id="20,000 letters"),
     ],
 )

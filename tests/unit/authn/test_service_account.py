@@ -206,6 +206,8 @@ NOT_OURS: Final = {
     ),
     "longer than any": f"{issued()}{'A' * 20_000}",
     "letters beyond ASCII": "ä.ö.ü",
+    "bytes beyond ASCII": b"\xff.\x80.\xc3".decode("utf-8", "surrogateescape"),
+    "half a surrogate pair": "\ud800.a.b",
     "signed with another key": issued(key=OTHER_KEY),
     "by another issuer": issued(issuer="https://else.example"),
     "without a signature": forged(sub="system:serviceaccount:ns:bot"),
@@ -233,6 +235,61 @@ NOT_OURS: Final = {
     ),
     "a key that nobody can name": jwt.encode({}, KEY, algorithm="ES256", headers={"kid": "other"}),
 }
+
+
+# What another program that signs with the same key may put into a token, in JSON.
+ABSURD_CLAIMS: Final = {
+    f"{claim} is {value[:20]}": (claim, value)
+    for claim, values in {
+        "exp": (
+            "Infinity",
+            "-Infinity",
+            "NaN",
+            "1e999",
+            "1" * 400,
+            "1" * 5000,
+            "true",
+            "null",
+            '"1"',
+            "[1]",
+            "{}",
+        ),
+        "nbf": ("Infinity", "NaN", "1" * 400, "false", "null", '"0"', "[]"),
+        "aud": ("1", "[1]", "[null]", "[[]]", "{}", "null", "true", "[" * 5000 + "]" * 5000),
+        "iss": ("1", "[]", "{}", "null", "[" * 5000 + "]" * 5000),
+        "sub": ("1", "[]", "{}", "null", "true"),
+        "jti": ("1", "[]", "{}", "null"),
+        CLAIM: (
+            *("1", "[]", "null", '"x"', "{}"),
+            '{"namespace":["ns"],"serviceaccount":{"name":"bot"}}',
+            '{"namespace":"ns","serviceaccount":{"name":["bot"]}}',
+            '{"namespace":"ns","serviceaccount":{"name":"bot","uid":1}}',
+            '{"namespace":"ns","serviceaccount":null}',
+            '{"namespace":"ns","serviceaccount":{"name":"bot"},"pod":[]}',
+            '{"namespace":"ns","serviceaccount":{"name":"bot"},"pod":{"name":{}}}',
+        ),
+    }.items()
+    for value in values
+}
+
+
+@pytest.mark.parametrize(("claim", "value"), ABSURD_CLAIMS.values(), ids=ABSURD_CLAIMS)
+async def test_absurd_claims_identify_nobody(objects: Objects, claim: str, value: str) -> None:
+    claims = {
+        "iss": f'"{ISSUER}"',
+        "aud": f'"{AUDIENCE}"',
+        "exp": str(NOW + 60),
+        "sub": '"system:serviceaccount:ns:bot"',
+        CLAIM: '{"namespace":"ns","serviceaccount":{"name":"bot","uid":"uid-1"}}',
+    }
+    assert await shown(believer(objects), signed(claims)) is not None
+    assert await shown(believer(objects), signed({**claims, claim: value})) is None
+
+
+def signed(claims: dict[str, str]) -> str:
+    """Returns a token with these claims, each given as JSON."""
+    payload = ",".join(f'"{name}":{value}' for name, value in claims.items())
+    return jwt.PyJWS().encode(f"{{{payload}}}".encode(), KEY, algorithm="ES256")
 
 
 @pytest.mark.parametrize("token", NOT_OURS.values(), ids=NOT_OURS)

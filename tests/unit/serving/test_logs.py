@@ -74,6 +74,57 @@ def test_text_has_time_level_and_origin(capsys: pytest.CaptureFixture[str]) -> N
     assert rest == "WARNING apiserver.x: it happened\n"
 
 
+# What clients choose, and what a line of text says of it.
+FOREIGN: Final = {
+    "ordinary text of any language": ("/käse/日本 'a' \"b\" \\", "/käse/日本 'a' \"b\" \\"),
+    "a line break": (
+        "/x\n2026-01-01T00:00:00 INFO apiserver: all is well",
+        "/x\\n2026-01-01T00:00:00 INFO apiserver: all is well",
+    ),
+    "a carriage return, which hides what stands before it": ("/x\rINFO", "/x\\rINFO"),
+    "other ends of lines": ("\v\f\x1c\x85\u2028\u2029", "\\x0b\\x0c\\x1c\\x85\\u2028\\u2029"),
+    "commands to a terminal": ("\x1b[2J\x9b2J\x07\x08\x7f", "\\x1b[2J\\x9b2J\\x07\\x08\\x7f"),
+    "marks that turn the direction of text": ("\u202eevil\u2066", "\\u202eevil\\u2066"),
+    "characters that have no width": ("a\u200bb\ufeff\U000e0061", "a\\u200bb\\ufeff\\U000e0061"),
+    "the null character": ("a\x00b", "a\\x00b"),
+    "bytes that are no UTF-8": ("\udcff\ud800", "\\udcff\\ud800"),
+}
+
+
+@pytest.mark.parametrize(("foreign", "shown"), FOREIGN.values(), ids=FOREIGN)
+def test_nobody_forges_a_record(capsys: pytest.CaptureFixture[str], foreign: str, shown: str) -> None:
+    """In text and in JSON: in messages, and in the texts of errors, which stand at the end of tracebacks."""
+    log_foreign(foreign, as_json=False)
+    message, *traceback = capsys.readouterr().err.split("\n")
+    assert message.endswith(f"ERROR apiserver: GET {shown} failed")
+    assert all(line.startswith("  ") for line in traceback[:-1])
+    assert traceback[-2:] == [f"  ValueError: {shown}", ""] or "\n" in foreign
+    log_foreign(foreign, as_json=True)
+    written = capsys.readouterr().err
+    assert written.removesuffix("\n").isprintable()
+    (entry,) = entries(written)
+    encodable = foreign.encode("utf-8", "backslashreplace").decode()
+    assert entry["msg"] == f"GET {encodable} failed"
+    assert entry["err"].endswith(f"\nValueError: {encodable}")
+
+
+def log_foreign(foreign: str, *, as_json: bool) -> None:
+    logs.configure(as_json=as_json, verbosity=0)
+    try:
+        raise ValueError(foreign)
+    except ValueError:
+        logging.getLogger("apiserver").exception("GET %s failed", foreign)
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "JSON"])
+def test_a_record_has_a_bound(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    log_foreign("x" * 3_000_000, as_json=as_json)
+    written = capsys.readouterr().err
+    assert len(written) < logs.MESSAGE_CHARACTERS_MAX + logs.TRACEBACK_CHARACTERS_MAX + 1000
+    assert "Traceback" in written
+    assert "more characters" in written
+
+
 VERBOSITIES: Final = {
     "information by default": (0, "apiserver", logging.INFO),
     "up to 3": (3, "apiserver", logging.INFO),
