@@ -55,6 +55,7 @@ from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.build_info import BuildInfo
 from apiserver.metrics.collector import MetricsCollector
 from apiserver.metrics.exposition import Exposition
+from apiserver.metrics.offload import OffloadMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.metrics.storage import ObservedStorage, StorageMetrics, resources_of_keys
 from apiserver.metrics.storage_size import StorageSizeMetric
@@ -369,6 +370,7 @@ class App:
                     storage_size,
                     self._admission_metrics,
                     self._work_queue_metrics,
+                    OffloadMetrics(self._offload),
                     BuildInfo(version_document()),
                 ),
             )

@@ -124,7 +124,7 @@ class ConversionWebhook:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise WebhookError(f'Post "{url}": {error}') from None
         try:
-            return await self._http.offload.run(size_class(len(body)), orjson.loads, body)
+            return await self._http.offload.run_begun(size_class(len(body)), orjson.loads, body)
         except orjson.JSONDecodeError as error:
             raise WebhookError(f"the answer is not JSON: {error}") from None
 

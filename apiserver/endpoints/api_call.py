@@ -21,7 +21,7 @@ class ApiCall:
     """One request, by whom it is made, and the state of its response.
 
     received_at: seconds of the event loop's clock.
-    offload: decides where the call's work runs.
+    offload: decides where the call's work runs, for its user once that is known.
     resource: the served resource that the path names, once it has been found.
     warnings: the texts of Warning headers.
     status: the status code of the response; 0 until its first byte is written.

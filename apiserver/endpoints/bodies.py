@@ -14,7 +14,7 @@ from apiserver.endpoints.connection import BODY_BYTES_MAX
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 from apiserver.golang.media_types import parse_media_type
-from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.size_class import LARGE_BYTES, SizeClass, size_class
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
@@ -76,9 +76,7 @@ def size_class_of(data: bytes, content_type: str) -> SizeClass:
     """Returns how much work there may be with a body."""
     media_type = base_type(content_type)
     is_yaml = media_type == YAML or (media_type == APPLY_YAML and not looks_like_json(data))
-    if is_yaml and len(data) > YAML_LARGE_BYTES:
-        return SizeClass.LARGE
-    return size_class(len(data))
+    return size_class(len(data) * (LARGE_BYTES // YAML_LARGE_BYTES if is_yaml else 1))
 
 
 def looks_like_json(data: bytes) -> bool:

@@ -123,6 +123,7 @@ def authenticate(chain: AuthenticationChain) -> Middleware:
                 if token and not bearer_token(authorization):
                     authorization = f"Bearer {token}"
             call.user = await chain(Credentials(lambda: _certificate_user(connection), authorization))
+            call.offload = call.offload.for_user(call.user.name)
             await handle(call)
 
         return authenticated

@@ -139,7 +139,7 @@ async def send_object(call: ApiCall, encoder: Encoder, found: StoredObject, stat
             body = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
     else:
         # Encoding a large object must not hold up other calls.
-        body = await call.offload.run(size_class(len(found.tail)), encoder.object, found)
+        body = await call.offload.run_begun(size_class(len(found.tail)), encoder.object, found)
     await send_body(call, status, body, encoder.media_type)
 
 
@@ -166,7 +166,7 @@ async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSO
     remaining = iter(body)
 
     async def following() -> bytes | None:
-        return await call.offload.run(body.size, next, remaining, None)
+        return await call.offload.run_begun(body.size, next, remaining, None)
 
     # Not the loop's clock: uvloop's stands still until the turn is over.
     turn_ends = monotonic() + TURN_S

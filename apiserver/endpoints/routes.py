@@ -135,7 +135,7 @@ class Routes:
             raise NoSuchEndpoint
         for each in resource.preparations:
             if each.is_due:
-                await call.offload.run(SizeClass.LARGE, each.prepare)
+                await call.offload.run(SizeClass.HUGE, each.prepare)
         call.resource = resource
         if resource.deprecation_warning:
             call.warnings.append(resource.deprecation_warning)

@@ -64,7 +64,7 @@ class Applier:
         assert resource is not None
         options = self._requests.options(call, "PatchOptions", is_apply=True)
         body = await read_body(call)
-        if body.size is SizeClass.LARGE:
+        if body.size is not SizeClass.SMALL:
             resource.compile()
         patcher = ApplyPatcher(call, body, options, self._field_managers, self._noop_applies, conversion)
         current = self._registry.cache.get_cached(self._registry.key(resource, info.namespace, info.name))
@@ -99,7 +99,7 @@ class Applier:
     async def _create(
         self, call: ApiCall, patcher: ApplyPatcher, options: WriteOptions, body: Body
     ) -> StoredObject:
-        draft = await call.offload.run(body.size, patcher.create_new_object)
+        draft = await call.offload.run_begun(body.size, patcher.create_new_object)
         info = call.info
         call.info = replace(info, verb="create")  # for metrics
         try:

@@ -50,7 +50,7 @@ class Decoder:
         self, offload: Offload, body: Body, resource: ServedResource, namespace: str, field_validation: str
     ) -> Decoded:
         """As `decode`, but large bodies are decoded off the event loop."""
-        if body.size is SizeClass.LARGE:
+        if body.size is not SizeClass.SMALL:
             resource.compile()
         return await offload.run(body.size, self.decode, body, resource, namespace, field_validation)
 
@@ -73,7 +73,7 @@ class Decoder:
             warnings = check_schema(document, resource, field_validation, all_problems)
         except TypeMismatch as mismatch:
             raise BadRequest(_cannot_be_handled(resource, str(mismatch))) from None
-        if body.size is SizeClass.LARGE:
+        if body.size is not SizeClass.SMALL:
             require_size(document)
         meta = document.setdefault("metadata", {})
         if resource.is_namespaced and meta.get("namespace", namespace) not in (namespace, ""):

@@ -2,52 +2,193 @@
 
 A body of 3 MiB, or what is to become of it, takes seconds of Python in the worst case, during which no other
 request would be answered. So each stage of a request states how large its input is (`SizeClass`), and one
-object, the server's `Offload`, decides where it runs. One thread is enough: more would only take turns with
-each other and the event loop.
+object, the server's `Offload`, decides where it runs.
+
+Threads take turns with each other and the event loop: more of them finish nothing sooner. There are two, a
+*lane* for large work and one for huge work, so that a body of 20 KiB does not wait for one of 3 MiB. A lane
+does one piece of work at a time. Users take turns: who has a hundred pieces waiting does not hold up who has
+one. How many may wait is bounded, for each user and in all; beyond that, a call is refused before its work
+begins. Later work of a call that has begun is never refused, and no more than the call itself.
 
 What is small may take long, too. Such work is *bounded*: on the loop it raises `TakesLong` when it finds
-out, and is done again, unbounded, in the thread.
+out, and is done again, unbounded, in a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import ParamSpec, TypeVar
+from time import perf_counter
+from typing import Final, ParamSpec, TypeVar
 
+from apiserver.errors import TooManyRequests
 from apiserver.registry.findings import TakesLong
 from apiserver.registry.size_class import SizeClass
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
+# How many pieces of work may wait for each lane. A large one takes a few milliseconds, and clients send some
+# hundreds at once; a huge one takes up to seconds, and what waits longer than its request may take is lost.
+WAITING_MAX: Final[Mapping[SizeClass, int]] = {SizeClass.LARGE: 2048, SizeClass.HUGE: 256}
+WAITING_OF_USER_MAX: Final[Mapping[SizeClass, int]] = {SizeClass.LARGE: 1024, SizeClass.HUGE: 64}
+# Whose work it is if no user asks for it: the server's own, which is never refused.
+SERVER: Final = ""
+
+
+class Lane:
+    """One thread, and the work that waits for it.
+
+    waiting: how many pieces of work wait. done_total, refused_total: how many pieces were done, or refused.
+    busy_s: for how many seconds the thread has been at work in all.
+    """
+
+    def __init__(self, name: str, *, waiting_max: int, waiting_of_user_max: int) -> None:
+        self.name = name
+        self.waiting = 0
+        self.done_total = 0
+        self.refused_total = 0
+        self.busy_s = 0.0
+        self._waiting_max = waiting_max
+        self._waiting_of_user_max = waiting_of_user_max
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"offload-{name}")
+        self._is_busy = False
+        # By user, in the order in which they have their turns; nobody's queue is empty.
+        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+
+    async def run(self, user: str, work: Callable[[], _T], *, may_refuse: bool) -> _T:
+        """Returns or raises what `work` does. Raises TooManyRequests if too much waits."""
+        loop = asyncio.get_running_loop()
+        if self._is_busy:
+            await self._wait(loop, user, may_refuse)
+        self._is_busy = True
+        try:
+            running = self._thread.submit(self._timed, work)
+        except RuntimeError:  # The server has closed.
+            self._is_busy = False
+            raise
+        # When it has ended, not when its caller has gone: the thread is still busy then.
+        running.add_done_callback(partial(self._on_done, loop))
+        return await asyncio.wrap_future(running)
+
+    async def _wait(self, loop: asyncio.AbstractEventLoop, user: str, may_refuse: bool) -> None:
+        queue = self._queues.get(user)
+        if (
+            may_refuse
+            and user != SERVER
+            and (
+                self.waiting >= self._waiting_max
+                or (queue is not None and len(queue) >= self._waiting_of_user_max)
+            )
+        ):
+            self.refused_total += 1
+            raise TooManyRequests
+        if queue is None:
+            queue = self._queues[user] = deque()
+        turn: asyncio.Future[None] = loop.create_future()
+        queue.append(turn)
+        self.waiting += 1
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._begin_next()  # The turn came together with the cancellation.
+            else:
+                queue.remove(turn)
+                self.waiting -= 1
+                if not queue:
+                    del self._queues[user]
+            raise
+
+    def _timed(self, work: Callable[[], _T]) -> _T:
+        began = perf_counter()
+        try:
+            return work()
+        finally:
+            self.busy_s += perf_counter() - began
+
+    def _on_done(self, loop: asyncio.AbstractEventLoop, _: Future[_T]) -> None:
+        with contextlib.suppress(RuntimeError):  # The loop has closed.
+            loop.call_soon_threadsafe(self._after_done)
+
+    def _after_done(self) -> None:
+        self.done_total += 1
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        """Give the turn to the user who has waited longest since their last one."""
+        if not self._queues:
+            self._is_busy = False
+            return
+        user = next(iter(self._queues))
+        queue = self._queues.pop(user)
+        turn = queue.popleft()
+        self.waiting -= 1
+        if queue:
+            self._queues[user] = queue  # behind all others
+        turn.set_result(None)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
 
 class Offload:
-    """Runs work on the event loop if it is small, else in the one thread for large work."""
+    """Runs work on the event loop if it is small, else in the lane for its size, for one user.
 
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="offload")
+    lanes: by the size of the work; the same for all users.
+    """
+
+    __slots__ = ("_user", "lanes")
+
+    def __init__(self, user: str = SERVER, lanes: Mapping[SizeClass, Lane] | None = None) -> None:
+        """lanes: new ones if not given."""
+        self._user = user
+        self.lanes = new_lanes() if lanes is None else lanes
+
+    def for_user(self, user: str) -> Offload:
+        """Returns what runs the work of a user in the same lanes."""
+        return Offload(user, self.lanes)
 
     async def run(self, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Returns or raises what `work` does.
+        """Returns or raises what `work` does. Raises TooManyRequests if too much waits before it.
 
-        Cancelled, `work` runs to its end all the same, so it must only compute.
+        Cancelled, `work` runs to its end all the same once it has begun, so it must only compute.
         """
         if size is SizeClass.SMALL:
             return work(*args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
+        return await self.lanes[size].run(self._user, partial(work, *args, **kwargs), may_refuse=True)
+
+    async def run_begun(
+        self, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
+        """As `run`, for what has begun, and is better finished than refused: it waits however long."""
+        if size is SizeClass.SMALL:
+            return work(*args, **kwargs)
+        return await self.lanes[size].run(self._user, partial(work, *args, **kwargs), may_refuse=False)
 
     async def run_bounded(self, size: SizeClass, work: Callable[[bool], _T]) -> _T:
-        """As `run`; `work` is told whether it is bounded, which it is on the event loop."""
+        """As `run_begun`; `work` is told whether it is bounded, which it is on the event loop."""
         if size is SizeClass.SMALL:
             try:
                 return work(True)
             except TakesLong:
-                pass
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, False)
+                size = SizeClass.HUGE
+        return await self.lanes[size].run(self._user, partial(work, False), may_refuse=False)
 
     def close(self) -> None:
         """Take no more work. What is running ends by itself."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for lane in self.lanes.values():
+            lane.close()
+
+
+def new_lanes() -> Mapping[SizeClass, Lane]:
+    return {
+        size: Lane(
+            size.name.lower(), waiting_max=WAITING_MAX[size], waiting_of_user_max=WAITING_OF_USER_MAX[size]
+        )
+        for size in (SizeClass.LARGE, SizeClass.HUGE)
+    }

@@ -7,14 +7,19 @@ from typing import Final
 
 # Less is done sooner than handed over to a thread. Most objects are smaller.
 LARGE_BYTES: Final = 16 * 1024
+# More takes tens of milliseconds to seconds: what is merely large must not wait for it.
+HUGE_BYTES: Final = 128 * 1024
 
 
 class SizeClass(enum.IntEnum):
-    """What is SMALL is worked on in the event loop, what is LARGE in a thread. See `offload`."""
+    """What is SMALL is worked on in the event loop, the others each in a thread. See `offload`."""
 
     SMALL = 0
     LARGE = 1
+    HUGE = 2
 
 
 def size_class(size_bytes: int) -> SizeClass:
-    return SizeClass.LARGE if size_bytes > LARGE_BYTES else SizeClass.SMALL
+    if size_bytes <= LARGE_BYTES:
+        return SizeClass.SMALL
+    return SizeClass.LARGE if size_bytes <= HUGE_BYTES else SizeClass.HUGE

@@ -75,6 +75,9 @@ class WritePath:
         self._clock = clock
         self._new_uid = UidSource()
 
+    def _offload_of(self, request: WriteRequest) -> Offload:
+        return self._offload.for_user(request.user.name) if request.user is not None else self._offload
+
     # ---- create
 
     async def create(self, request: WriteRequest, draft: Draft) -> Written:
@@ -85,7 +88,9 @@ class WritePath:
         document = request.resource.codec.to_hub(draft.document)
         warnings = [*draft.warnings]
         try:
-            await self._offload.run(_size(request), write_stages.place, request, draft, document)
+            await self._offload_of(request).run_begun(
+                _size(request), write_stages.place, request, draft, document
+            )
             if request.admission is not None:
                 warnings += await _mutated(request.admission, document, None)
             meta = document["metadata"]
@@ -111,12 +116,10 @@ class WritePath:
 
     async def _create_once(self, request: WriteRequest, document: Document) -> Written:
         resource, now = request.resource, timestamps.to_text(self._clock())
-        meta, size = document["metadata"], _size(request)
+        meta, size, offload = document["metadata"], _size(request), self._offload_of(request)
         object_meta.prepare_create(meta, uid=self._new_uid(), now=now, generated_suffix=_random_suffix)
-        await self._offload.run(size, write_stages.prepare_create, request, document, now)
-        findings = await self._offload.run_bounded(
-            size, partial(write_stages.validate_create, request, document)
-        )
+        await offload.run_begun(size, write_stages.prepare_create, request, document, now)
+        findings = await offload.run_bounded(size, partial(write_stages.validate_create, request, document))
         warnings = _warnings(resource, meta.get("name", ""), findings)
         try:
             if request.admission is not None:
@@ -235,17 +238,17 @@ class WritePath:
         allocations: ObjectAllocations | None,
     ) -> _Attempt:
         """All stages before the commit. hub: the stored object in the hub version."""
-        resource, admission = request.resource, request.admission
+        resource, admission, offload = request.resource, request.admission, self._offload_of(request)
         old = hub.document()
         size = max(_size(request), size_class(len(stored.tail)))
-        draft = await self._offload.run(size, _drafted, request, transform, hub, old)
+        draft = await offload.run_begun(size, _drafted, request, transform, hub, old)
         new, warnings, extra = draft.document, [*draft.warnings], NO_EXTRA_WRITES
         try:
             if admission is not None:
                 warnings += await _mutated(admission, new, old)
             now = timestamps.to_text(self._clock())
-            is_unchanged = await self._offload.run(size, write_stages.prepare_update, request, new, old, now)
-            findings = await self._offload.run_bounded(
+            is_unchanged = await offload.run_begun(size, write_stages.prepare_update, request, new, old, now)
+            findings = await offload.run_bounded(
                 size, partial(write_stages.validate_update, request, new, old, is_unchanged)
             )
             warnings += _warnings(resource, request.name, findings)
@@ -301,7 +304,7 @@ class WritePath:
 
 
 def _size(request: WriteRequest) -> SizeClass:
-    return SizeClass.LARGE if request.resource.strategy.is_costly else request.size
+    return max(SizeClass.LARGE, request.size) if request.resource.strategy.is_costly else request.size
 
 
 def _drafted(request: WriteRequest, transform: Transform, hub: StoredObject, old: Document) -> Draft:

@@ -1,15 +1,18 @@
-"""Where work runs: on the event loop or in the thread beside it, by its size and by what it finds out."""
+"""Where work runs: on the event loop or in a thread beside it, by its size and by what it finds out."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
+from apiserver.errors import TooManyRequests
 from apiserver.registry.findings import TakesLong
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import LARGE_BYTES, SizeClass, size_class
+from apiserver.registry.offload import WAITING_MAX, WAITING_OF_USER_MAX, Offload
+from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES, SizeClass, size_class
 
 
 @pytest.fixture
@@ -23,6 +26,8 @@ SIZES = {
     "nothing": (0, SizeClass.SMALL),
     "the largest small one": (LARGE_BYTES, SizeClass.SMALL),
     "the smallest large one": (LARGE_BYTES + 1, SizeClass.LARGE),
+    "the largest large one": (HUGE_BYTES, SizeClass.LARGE),
+    "the smallest huge one": (HUGE_BYTES + 1, SizeClass.HUGE),
 }
 
 
@@ -32,9 +37,11 @@ def test_size_classes(size_bytes: int, expected: SizeClass) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "is_on_loop"), [(SizeClass.SMALL, True), (SizeClass.LARGE, False)], ids=["small", "large"]
+    ("size", "is_on_loop"),
+    [(SizeClass.SMALL, True), (SizeClass.LARGE, False), (SizeClass.HUGE, False)],
+    ids=["small", "large", "huge"],
 )
-async def test_large_work_runs_in_the_thread(offload: Offload, size: SizeClass, is_on_loop: bool) -> None:
+async def test_large_work_runs_in_a_thread(offload: Offload, size: SizeClass, is_on_loop: bool) -> None:
     ran_in = await offload.run(size, threading.current_thread)
     assert (ran_in is threading.current_thread()) is is_on_loop
 
@@ -56,7 +63,7 @@ async def test_small_work_is_bounded_on_the_loop(offload: Offload) -> None:
     assert runs == [(True, True)]
 
 
-async def test_bounded_work_that_takes_long_is_done_again_in_the_thread(offload: Offload) -> None:
+async def test_bounded_work_that_takes_long_is_done_again_in_a_thread(offload: Offload) -> None:
     runs: list[tuple[bool, bool]] = []
 
     def work(is_bounded: bool) -> str:
@@ -71,3 +78,132 @@ async def test_bounded_work_that_takes_long_is_done_again_in_the_thread(offload:
 
 async def test_large_work_is_never_bounded(offload: Offload) -> None:
     assert await offload.run_bounded(SizeClass.LARGE, lambda is_bounded: is_bounded) is False
+
+
+# ---- who waits for whom
+
+
+@asynccontextmanager
+async def occupied(offload: Offload, size: SizeClass) -> AsyncIterator[threading.Event]:
+    """Keeps a lane busy until the event is set, at the latest at the end."""
+    release, began = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work() -> None:
+        loop.call_soon_threadsafe(began.set)
+        release.wait()
+
+    running = asyncio.ensure_future(offload.run(size, work))
+    await began.wait()
+    try:
+        yield release
+    finally:
+        release.set()
+        await running
+
+
+async def test_large_work_does_not_wait_for_huge_work(offload: Offload) -> None:
+    async with occupied(offload, SizeClass.HUGE):
+        assert await offload.run(SizeClass.LARGE, lambda: "done") == "done"
+
+
+async def test_users_take_turns(offload: Offload) -> None:
+    done: list[str] = []
+    async with occupied(offload, SizeClass.HUGE) as release:
+        busy, idle = offload.for_user("busy"), offload.for_user("idle")
+        waiting = [
+            asyncio.ensure_future(busy.run(SizeClass.HUGE, done.append, f"busy {n}")) for n in range(4)
+        ]
+        await asyncio.sleep(0)
+        waiting += [
+            asyncio.ensure_future(idle.run(SizeClass.HUGE, done.append, f"idle {n}")) for n in range(2)
+        ]
+        await asyncio.sleep(0)
+        release.set()
+        await asyncio.gather(*waiting)
+    assert done == ["busy 0", "idle 0", "busy 1", "idle 1", "busy 2", "busy 3"]
+
+
+async def test_how_much_may_wait_for_one_user(offload: Offload) -> None:
+    most = WAITING_OF_USER_MAX[SizeClass.HUGE]
+    lane = offload.lanes[SizeClass.HUGE]
+    busy, other = offload.for_user("busy"), offload.for_user("other")
+    async with occupied(offload, SizeClass.HUGE) as release:
+        waiting = [asyncio.ensure_future(busy.run(SizeClass.HUGE, int)) for _ in range(most)]
+        await asyncio.sleep(0)
+        with pytest.raises(TooManyRequests):
+            await busy.run(SizeClass.HUGE, int)
+        assert (lane.waiting, lane.refused_total) == (most, 1)
+        # Others are not refused for that, and neither is what has begun before.
+        waiting.append(asyncio.ensure_future(other.run(SizeClass.HUGE, int)))
+        waiting.append(asyncio.ensure_future(busy.run_begun(SizeClass.HUGE, int)))
+        waiting.append(asyncio.ensure_future(busy.run_bounded(SizeClass.HUGE, lambda _: 0)))
+        await asyncio.sleep(0)
+        release.set()
+        assert await asyncio.gather(*waiting) == [0] * (most + 3)
+    assert lane.waiting == 0
+
+
+async def test_how_much_may_wait_in_all(offload: Offload) -> None:
+    most, each = WAITING_MAX[SizeClass.HUGE], WAITING_OF_USER_MAX[SizeClass.HUGE]
+    async with occupied(offload, SizeClass.HUGE) as release:
+        waiting = [
+            asyncio.ensure_future(offload.for_user(f"user {n // each}").run(SizeClass.HUGE, int))
+            for n in range(most)
+        ]
+        await asyncio.sleep(0)
+        with pytest.raises(TooManyRequests):
+            await offload.for_user("one more").run(SizeClass.HUGE, int)
+        # The server's own work is never refused.
+        waiting.append(asyncio.ensure_future(offload.run(SizeClass.HUGE, int)))
+        await asyncio.sleep(0)
+        release.set()
+        await asyncio.gather(*waiting)
+
+
+async def test_what_is_cancelled_while_it_waits_is_not_done(offload: Offload) -> None:
+    done: list[str] = []
+    async with occupied(offload, SizeClass.HUGE) as release:
+        first = asyncio.ensure_future(offload.run(SizeClass.HUGE, done.append, "first"))
+        second = asyncio.ensure_future(offload.run(SizeClass.HUGE, done.append, "second"))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        assert offload.lanes[SizeClass.HUGE].waiting == 1
+        release.set()
+        await second
+    assert done == ["second"]
+
+
+async def test_who_is_cancelled_when_the_turn_comes_passes_it_on(offload: Offload) -> None:
+    done: list[str] = []
+    async with occupied(offload, SizeClass.HUGE) as release:
+        first = asyncio.ensure_future(offload.run(SizeClass.HUGE, done.append, "first"))
+        second = asyncio.ensure_future(offload.run(SizeClass.HUGE, done.append, "second"))
+        lane = offload.lanes[SizeClass.HUGE]
+        await asyncio.sleep(0)
+        release.set()
+        while lane.waiting == 2:
+            await asyncio.sleep(0)
+        first.cancel()
+        await second
+    assert done[-1] == "second"
+
+
+async def test_a_lane_is_busy_until_its_work_ends_although_nobody_waits_for_it(offload: Offload) -> None:
+    release, began = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work() -> None:
+        loop.call_soon_threadsafe(began.set)
+        release.wait()
+
+    abandoned = asyncio.ensure_future(offload.run(SizeClass.HUGE, work))
+    await began.wait()
+    abandoned.cancel()
+    next_one = asyncio.ensure_future(offload.run(SizeClass.HUGE, int))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert offload.lanes[SizeClass.HUGE].waiting == 1
+    release.set()
+    assert await next_one == 0
