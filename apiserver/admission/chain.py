@@ -96,6 +96,11 @@ class ApplicablePlugins:
         self._attributes = attributes
         self._steps = steps
 
+    @property
+    def may_mutate(self) -> bool:
+        """See `registry.write_request.Admission`."""
+        return bool(self._steps.mutating)
+
     # The two loops are alike, and a call for each plugin would cost more than many a plugin does.
 
     async def mutate(self, new: Document, old: Document | None) -> list[str]:

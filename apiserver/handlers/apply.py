@@ -92,7 +92,9 @@ class Applier:
         request = self._requests.update(call, options, body.size, checks_uid=True)
         updated = await self._registry.update(request, patcher.apply_to_current)
         if updated.is_noop:
-            patcher.remember_noop(updated.found)
+            admission = request.admission
+            may_be_mutated = admission is not None and admission.may_mutate
+            patcher.remember_noop(updated.found, may_be_mutated=may_be_mutated)
         call.warnings += updated.warnings
         return updated.found
 

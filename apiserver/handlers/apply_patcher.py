@@ -174,13 +174,15 @@ class ApplyPatcher:
         """Returns whether the apply is known to leave this version of the object as it is."""
         return current is not None and self._noop_applies.has(current, self._resource, self._digest)
 
-    def remember_noop(self, current: StoredObject) -> None:
+    def remember_noop(self, current: StoredObject, *, may_be_mutated: bool) -> None:
         """Remember that the apply has left this version of the object as it is, if it would do so again.
 
-        What admission has put back, it may not put back the next time.
+        may_be_mutated: by admission. What that has put back, it may not put back the next time; so only a
+        merge that has changed nothing counts. All other stages do the same with the same object.
         """
         is_alone = self._left_alone is not None and self._left_alone.tail == current.tail
-        if is_alone and not self.is_noop(current) and not self.configuration.warnings:
+        will_recur = is_alone or not may_be_mutated
+        if will_recur and not self.is_noop(current) and not self.configuration.warnings:
             self._noop_applies.add(current, self._resource, self._digest)
 
     def apply_to_current(self, current: StoredObject) -> Draft:

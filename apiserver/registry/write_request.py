@@ -22,8 +22,12 @@ ManageFields = Callable[[Document, Document | None, Any], Sequence[Document] | N
 class Admission(Protocol):
     """The admission plugins that a write concerns. Documents are of the hub version; old: None for a create.
 
-    Both return warnings for the client, and raise ApiError to refuse the write.
+    may_mutate: whether anything of it might change what is written.
+    Both steps return warnings for the client, and raise ApiError to refuse the write.
     """
+
+    @property
+    def may_mutate(self) -> bool: ...
 
     async def mutate(self, new: Document, old: Document | None) -> Sequence[str]:
         """Change what is about to be written."""

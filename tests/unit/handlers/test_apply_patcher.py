@@ -99,11 +99,13 @@ def test_in_strict_validation_an_unknown_field_is_an_error() -> None:
 # ---- no-ops
 
 
-def remembered(body: Document, memory: NoopApplies, current: StoredObject) -> None:
+def remembered(
+    body: Document, memory: NoopApplies, current: StoredObject, *, may_be_mutated: bool = True
+) -> None:
     """Apply a body to an object that is then found unchanged."""
     found = patcher(body, memory)
     found.apply_to_current(current)
-    found.remember_noop(current)
+    found.remember_noop(current, may_be_mutated=may_be_mutated)
 
 
 def test_a_no_op_is_remembered_and_its_body_not_parsed_again() -> None:
@@ -112,7 +114,7 @@ def test_a_no_op_is_remembered_and_its_body_not_parsed_again() -> None:
     first = patcher(body, memory)
     assert not first.is_noop(current)
     assert first.apply_to_current(current).document == current.document()
-    first.remember_noop(current)
+    first.remember_noop(current, may_be_mutated=True)
     again = patcher(body, memory)
     draft = again.apply_to_current(current)
     assert not is_parsed(again)
@@ -158,6 +160,14 @@ def test_an_apply_is_no_no_op_because_its_change_has_been_put_back() -> None:
     memory, current = NoopApplies(), applied(BODY)
     remembered(config_map(data={"k": "2"}), memory, current)
     assert not patcher(config_map(data={"k": "2"}), memory).is_noop(current)
+
+
+def test_what_is_stored_in_other_words_than_it_was_sent_is_remembered() -> None:
+    """An empty map that is not stored, a quantity in another form: but for admission it stays so."""
+    memory, current = NoopApplies(), applied(BODY)
+    body = {**BODY, "metadata": {**BODY["metadata"], "labels": {}}}
+    remembered(body, memory, current, may_be_mutated=False)
+    assert patcher(body, memory).is_noop(current)
 
 
 def test_the_memory_of_one_object_is_bounded() -> None:

@@ -55,6 +55,8 @@ def parent_of(document: Document, path: FieldPath) -> Document:
 class Admission:
     """Puts keys into maps, and takes some out."""
 
+    may_mutate = True
+
     def __init__(self, mutation: Sequence[dict[str, str | None]]) -> None:
         self.mutation = mutation
 

@@ -47,6 +47,8 @@ def changed(found: StoredObject, **data: str) -> Document:
 class Plugins:
     """Admission that warns at both stages, notes what it was asked, and may refuse."""
 
+    may_mutate = True
+
     def __init__(self, refuses: str = "") -> None:
         self.refuses = refuses
         self.asked: list[tuple[str, bool]] = []
