@@ -11,6 +11,7 @@ from apiserver.brand import Brand
 from apiserver.cli.config import Config
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.metrics.admission import AdmissionMetrics
+from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
@@ -35,6 +36,7 @@ class Core:
     offload: Offload
     request_metrics: RequestMetrics
     admission_metrics: AdmissionMetrics
+    loop_monitor: EventLoopMonitor
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], float] = time.time
 

@@ -79,5 +79,6 @@ def build_http_server(
             core.offload,
             status_encoder,
             follows_item_watch=config.deviations.item_watch,
-        )
+        ),
+        loop_monitor=core.loop_monitor,
     )

@@ -50,10 +50,12 @@ from apiserver.endpoints.middleware import Deadlines
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.routes import version_document
+from apiserver.endpoints.running_call import running_operation
 from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.build_info import BuildInfo
 from apiserver.metrics.collector import MetricsCollector
+from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.exposition import Exposition
 from apiserver.metrics.offload import OffloadMetrics
 from apiserver.metrics.requests import RequestMetrics
@@ -136,6 +138,7 @@ class App:
         self._offload = Offload()
         self._request_metrics = RequestMetrics()
         self._admission_metrics = AdmissionMetrics()
+        self._loop_monitor = EventLoopMonitor(self._loop, running_operation)
         self._work_queue_metrics = WorkQueueMetrics()
         self._resource_of = resources_of_keys(config.etcd_prefix)
         self._storage_metrics = StorageMetrics(self._resource_of)
@@ -155,6 +158,8 @@ class App:
         config = self._config
         async with AsyncExitStack() as stack:
             stack.callback(self._offload.close)
+            self._loop_monitor.start()
+            stack.callback(self._loop_monitor.close)
             store = await open_store(config)
             stack.push_async_callback(store.close)
             stack.callback(self._close_listeners)
@@ -345,6 +350,7 @@ class App:
             offload=self._offload,
             request_metrics=self._request_metrics,
             admission_metrics=self._admission_metrics,
+            loop_monitor=self._loop_monitor,
             loop=self._loop,
         )
 
@@ -371,6 +377,7 @@ class App:
                     self._admission_metrics,
                     self._work_queue_metrics,
                     OffloadMetrics(self._offload),
+                    self._loop_monitor,
                     BuildInfo(version_document()),
                 ),
             )

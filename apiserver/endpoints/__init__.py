@@ -9,6 +9,7 @@ On the way in:
     middleware       metrics, errors to Status, authentication, limits, deadlines, authorization
     impersonation    one more middleware: `kubectl --as`
     cors             one more: which pages in browsers may use the API
+    running_call     which call a stack works for, for lines about stalls
     routes           a path to what answers it: fixed paths, or the table of served resources
     bodies           reads a request's body within bounds, and parses it by its media type
 

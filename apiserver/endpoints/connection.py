@@ -14,6 +14,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
 from apiserver.errors import ApiError, BadRequest, InternalError
+from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.vocabulary import UserInfo
 
 # Also how long a client may take to send its headers: the clock starts with the connection, or with the
@@ -72,6 +73,7 @@ class Connection(web.RequestHandler):
     def __init__(self, manager: Server, **options: Any) -> None:
         super().__init__(manager, **options)
         self._stalled_s = manager.stalled_s
+        self._loop_monitor = manager.loop_monitor
         self.user: UserInfo | None = None
         self.is_user_known = False
         self.is_last_answer = False
@@ -84,6 +86,8 @@ class Connection(web.RequestHandler):
         return self._current_request is not None
 
     def data_received(self, data: bytes) -> None:
+        if self._loop_monitor.is_resting:
+            self._loop_monitor.wake()
         super().data_received(data)
         if self.is_answering and self._messages and not isinstance(self._messages[-1][0], RawRequestMessage):
             # The parser failed in the middle of a body. aiohttp reports it to the next request, but not to
@@ -161,6 +165,7 @@ class Server(web.Server):
     handler: responds to a request.
     idle_timeout_s: how long a connection may stay open without a complete head of a request.
     stalled_s: how long a client may read nothing of a response.
+    loop_monitor: measures the event loop, if it runs.
     """
 
     def __init__(
@@ -169,6 +174,7 @@ class Server(web.Server):
         *,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
         stalled_s: float = STALLED_S,
+        loop_monitor: EventLoopMonitor | None = None,
     ) -> None:
         super().__init__(
             handler,
@@ -180,6 +186,7 @@ class Server(web.Server):
         self._is_draining = False
         # Getting the running loop is a system call in Python 3.11: too slow for each request.
         self._running_loop = asyncio.get_running_loop()
+        self.loop_monitor = loop_monitor or EventLoopMonitor(self._running_loop)
 
     def __call__(self) -> Connection:
         return Connection(

@@ -1,0 +1,211 @@
+"""How long the event loop's turns take, and what it did in those that everybody else had to wait for.
+
+A timer of the loop's own that fires late tells that a turn took long: every few milliseconds while the loop
+works, rarely while it rests. That costs a request nothing but the look at one attribute. What a long turn was
+about is seen by a thread, which looks at the loop's stack once the timer is overdue, and sleeps otherwise.
+
+Three clocks tell whose doing it was. Elapsed time alone may be that of a busy machine. Processor time of the
+loop's thread is work on the loop; processor time of the process that the loop's thread has not used is a
+thread beside the loop that held the interpreter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+from prometheus_client.core import Metric
+
+from apiserver.metrics.histograms import Histogram, histogram_family
+
+log = logging.getLogger(__name__)
+
+# A turn is known to be at most that much shorter than it is said to be.
+INTERVAL_S: Final = 0.005
+# Waking an idle processor costs 70 µs, ten times what the timer costs while the loop works.
+RESTING_INTERVAL_S: Final = 0.1
+# Intervals in which the loop used less than a tenth of a processor, until it counts as resting.
+_QUIET_INTERVALS: Final = 4
+_QUIET_SHARE: Final = 0.1
+# Later than that, a turn counts as a stall.
+_LATE_S: Final = 0.005
+# The stack is looked at earlier than a stall is logged, so that a line can say what it was.
+_LOOK_AFTER_S: Final = 0.05
+LOG_OVER_S: Final = 0.1
+# Nobody waits for so long because the machine is busy: the loop was blocked.
+_LOG_OVER_ELAPSED_S: Final = 1.0
+# Whoever can stall the loop can do so often.
+_LOG_INTERVAL_S: Final = 1.0
+_OPERATIONS_MAX: Final = 4
+BUCKETS: Final = (
+    *(0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0),
+)
+
+
+class Clocks(NamedTuple):
+    """The values of three clocks, or what passed by them. Seconds; the processor times include the system's.
+
+    thread_cpu: of the loop's thread. process_cpu: of all threads of the process.
+    """
+
+    wall: float
+    process_cpu: float
+    thread_cpu: float
+
+    @classmethod
+    def read(cls) -> Clocks:
+        return cls(time.perf_counter(), time.process_time(), time.thread_time())
+
+
+class EventLoopMonitor:
+    """Measures the turns of the event loop on whose thread it is started.
+
+    is_resting: the loop has done nothing for a while; `wake` is to be called when work arrives.
+    operation_of: names what a stack is about, given its innermost frame; "" if that cannot be said.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, operation_of: Callable[[FrameType], str] = lambda _: ""
+    ) -> None:
+        self.is_resting = False
+        self._loop, self._operation_of = loop, operation_of
+        self._histograms = {clock: Histogram(BUCKETS) for clock in Clocks._fields}
+        self._last = Clocks(0.0, 0.0, 0.0)
+        self._due = 0.0
+        self._quiet = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop_thread = 0
+        self._observer = threading.Thread(target=self._observe_stack, name="event-loop-monitor", daemon=True)
+        self._is_closed = threading.Event()
+        # What the turn under way was seen to be about.
+        self._operations: list[str] = []
+        self._collection_began = 0.0
+        self._logged_at = -_LOG_INTERVAL_S
+        self._not_logged = 0
+
+    def start(self) -> None:
+        self._loop_thread = threading.get_ident()
+        gc.callbacks.append(self._on_collection)
+        self._begin(Clocks.read(), INTERVAL_S)
+        self._observer.start()
+
+    def close(self) -> None:
+        self._is_closed.set()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._observer.join()
+            gc.callbacks.remove(self._on_collection)
+
+    def wake(self) -> None:
+        """Measure the turn that begins now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._quiet = 0
+            self._begin(Clocks.read(), INTERVAL_S)
+
+    def families(self) -> Iterable[Metric]:
+        yield histogram_family(
+            "apiserver_event_loop_stall_seconds",
+            "Turns of the event loop of 10 ms and more, by clock: elapsed time (wall), processor time of the "
+            "loop's thread (thread_cpu), and of all the server's threads (process_cpu).",
+            ("clock",),
+            {(clock,): [histogram] for clock, histogram in self._histograms.items()},
+        )
+
+    def _begin(self, now: Clocks, interval_s: float) -> None:
+        self.is_resting = interval_s == RESTING_INTERVAL_S
+        self._last, self._due = now, now.wall + interval_s
+        self._timer = self._loop.call_later(interval_s, self._tick)
+
+    def _tick(self) -> None:
+        now, last = Clocks.read(), self._last
+        late_s = now.wall - self._due
+        used_s = now.thread_cpu - last.thread_cpu
+        if late_s >= _LATE_S:
+            # In a longer interval it is not known when the turn began.
+            wall_s = min(now.wall - last.wall, late_s + INTERVAL_S)
+            self._stalled(
+                Clocks(wall_s, min(now.process_cpu - last.process_cpu, wall_s), min(used_s, wall_s)), now.wall
+            )
+        if self._operations:
+            self._operations = []
+        if used_s < _QUIET_SHARE * INTERVAL_S:
+            self._quiet += 1
+        else:
+            self._quiet = 0
+        self._begin(now, RESTING_INTERVAL_S if self._quiet > _QUIET_INTERVALS else INTERVAL_S)
+
+    def _stalled(self, stall: Clocks, now: float) -> None:
+        for histogram, seconds in zip(self._histograms.values(), stall, strict=True):
+            if seconds >= BUCKETS[0]:
+                histogram.observe(seconds)
+        if stall.process_cpu < LOG_OVER_S and stall.wall < _LOG_OVER_ELAPSED_S:
+            return
+        if now < self._logged_at + _LOG_INTERVAL_S:
+            self._not_logged += 1
+            return
+        log.warning(
+            "the event loop was held up for %.0f ms (its thread worked %.0f ms, all threads %.0f ms): %s%s",
+            stall.wall * 1e3,
+            stall.thread_cpu * 1e3,
+            stall.process_cpu * 1e3,
+            ", then ".join(self._operations) or "not seen",
+            f" ({self._not_logged} more since the last such line)" if self._not_logged else "",
+        )
+        self._logged_at, self._not_logged = now, 0
+
+    # ---- on a thread beside the loop
+
+    def _observe_stack(self) -> None:
+        wait_s = _LOOK_AFTER_S
+        while not self._is_closed.wait(wait_s):
+            due = self._due
+            late_s = time.perf_counter() - due
+            if late_s < _LOOK_AFTER_S:
+                wait_s = max(_LOOK_AFTER_S - late_s, INTERVAL_S)
+                continue
+            wait_s = _LOOK_AFTER_S
+            operation = self._operation_now()
+            if due == self._due and len(self._operations) < _OPERATIONS_MAX:
+                self._note(operation)
+
+    def _note(self, operation: str) -> None:
+        if operation not in self._operations:
+            self._operations.append(operation)
+
+    def _operation_now(self) -> str:
+        frames = sys._current_frames()
+        frame = frames.get(self._loop_thread)
+        if frame is None:
+            return "nothing"
+        task = asyncio.current_task(self._loop)
+        operation = self._operation_of(frame) or (task.get_name() if task is not None else "a callback")
+        return f"{operation} in {_place(frame)}"
+
+    # ---- on the thread that happens to collect
+
+    def _on_collection(self, phase: str, info: dict[str, Any]) -> None:
+        if phase == "start":
+            self._collection_began = time.perf_counter()
+            return
+        took_s = time.perf_counter() - self._collection_began
+        if took_s > _LOOK_AFTER_S:
+            self._note(f"garbage collection of generation {info['generation']}, {took_s * 1e3:.0f} ms")
+
+
+def _place(frame: FrameType) -> str:
+    """Returns module, function and line of the innermost frame of the server's own code."""
+    each: FrameType | None = frame
+    while each is not None:
+        module = str(each.f_globals.get("__name__", ""))
+        if module.startswith(("apiserver.", "storage.")):
+            return f"{module}:{each.f_code.co_qualname}:{each.f_lineno}"
+        each = each.f_back
+    return f"{frame.f_globals.get('__name__', '')}:{frame.f_code.co_qualname}"

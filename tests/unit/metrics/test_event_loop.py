@@ -1,0 +1,122 @@
+"""Turns of the event loop are measured by three clocks, and long ones named in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import FrameType
+from typing import Final
+
+import pytest
+import uvloop
+
+from apiserver.metrics.event_loop import EventLoopMonitor
+from tests.support.eventually import eventually
+
+LOOPS: Final = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+# Seconds. Long enough that the thread beside the loop looks at it, also on a busy machine.
+LONG_S: Final = 0.4
+
+
+def counts(monitor: EventLoopMonitor) -> dict[str, float]:
+    """How many stalls over 150 ms each clock has seen."""
+    (family,) = monitor.families()
+    found: dict[str, float] = {}
+    for sample in family.samples:
+        if sample.name.endswith("_bucket"):
+            bound = float(sample.labels["le"])
+            clock = sample.labels["clock"]
+            if bound == 0.15:
+                found[clock] = found.get(clock, 0) - sample.value
+            elif bound == math.inf:
+                found[clock] = found.get(clock, 0) + sample.value
+    return found
+
+
+def work(seconds: float, clock: Callable[[], float] = time.thread_time) -> None:
+    """Compute without a pause."""
+    ends_at = clock() + seconds
+    while clock() < ends_at:
+        pass
+
+
+@asynccontextmanager
+async def monitored(
+    operation_of: Callable[[FrameType], str] = lambda _: "",
+) -> AsyncIterator[EventLoopMonitor]:
+    monitor = EventLoopMonitor(asyncio.get_running_loop(), operation_of)
+    monitor.start()
+    try:
+        yield monitor
+    finally:
+        monitor.close()
+
+
+async def _stall_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    async def compute() -> None:
+        work(LONG_S)
+
+    async with monitored() as monitor:
+        await asyncio.create_task(compute(), name="the culprit")
+        await eventually(lambda: counts(monitor)["wall"])
+        # Of elapsed time a busy machine may have taken more.
+        assert counts(monitor)["process_cpu"] == counts(monitor)["thread_cpu"] == 1
+    assert any("held up" in line and "the culprit" in line for line in caplog.messages)
+
+
+@pytest.mark.parametrize("new_loop", LOOPS.values(), ids=LOOPS)
+def test_a_long_turn_is_counted_and_its_task_named(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING), asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(_stall_is_named(caplog))
+
+
+async def test_many_short_turns_are_no_stall() -> None:
+    async with monitored() as monitor:
+        for _ in range(100):
+            work(0.001)
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        assert counts(monitor)["thread_cpu"] == 0
+
+
+async def test_a_wait_is_not_work() -> None:
+    """The loop's thread is held up, and uses no processor: as on a machine that has none for it."""
+    async with monitored() as monitor:
+        await asyncio.sleep(0.01)
+        time.sleep(LONG_S)
+        await eventually(lambda: counts(monitor)["wall"])
+        assert counts(monitor)["thread_cpu"] == 0
+
+
+async def test_a_resting_loop_measures_the_turn_that_wakes_it() -> None:
+    async with monitored() as monitor:
+        await eventually(lambda: monitor.is_resting)
+        monitor.wake()
+        assert not monitor.is_resting
+        work(LONG_S)
+        await eventually(lambda: counts(monitor)["thread_cpu"] == 1)
+
+
+async def test_the_operation_is_what_the_stack_says(caplog: pytest.LogCaptureFixture) -> None:
+    async with monitored(lambda frame: f"asked for {frame.f_code.co_name}") as monitor:
+        await asyncio.sleep(0)
+        work(LONG_S)
+        await eventually(lambda: counts(monitor)["wall"])
+    assert "asked for work" in caplog.text
+
+
+def test_nothing_is_left_when_it_ends() -> None:
+    async def run() -> None:
+        async with monitored():
+            await asyncio.sleep(0)
+
+    before = threading.active_count()
+    asyncio.run(run())
+    assert threading.active_count() == before
