@@ -6,7 +6,9 @@ On the way in:
     request_handler  one request to one `ApiCall`
     api_call         the record of a request: who asks for what, and what has been answered
     request_info     method, path and query to verb, resource, subresource, namespace and name
-    middleware       metrics, errors to Status, authentication, limits, deadlines, authorization
+    middleware       metrics, errors to Status, authentication, deadlines, authorization, slots
+    request_slots    how many requests may be in flight, and whose
+    shared_pool      who may hold how much of what all users share
     impersonation    one more middleware: `kubectl --as`
     cors             one more: which pages in browsers may use the API
     running_call     which call a stack works for, for lines about stalls

@@ -11,6 +11,7 @@ from aiohttp import web
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_info import RequestInfo
+from apiserver.endpoints.request_slots import Slot
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Query, UserInfo
@@ -30,6 +31,7 @@ class ApiCall:
     has_read_body: the client has been asked for the body, which may be on its way.
     has_timed_out: the time for the request is up, and its task has been cancelled for that.
     cors_head: the lines of the response's head that tell a browser which pages may see it.
+    slot: its slot among the requests in flight, if it needs one; see `take_slot`.
     status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
     """
 
@@ -48,11 +50,22 @@ class ApiCall:
     has_read_body: bool = False
     has_timed_out: bool = False
     cors_head: bytes = b""
+    slot: Slot | None = None
     status_encoder: StatusEncoder | None = None
 
     @property
     def connection(self) -> Connection:
         return cast(Connection, self.request.protocol)
+
+    def take_slot(self) -> None:
+        """Take a slot, if it has none yet: the work begins. Raises TooManyRequests."""
+        if self.slot is not None:
+            self.slot.take()
+
+    def release_slot(self) -> None:
+        """Give the slot back, if it has one: the answer is made, and only has to be sent."""
+        if self.slot is not None:
+            self.slot.release()
 
 
 Handler: TypeAlias = Callable[[ApiCall], Awaitable[None]]

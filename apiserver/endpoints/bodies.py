@@ -34,10 +34,10 @@ class Body(NamedTuple):
 
 
 async def read_body(call: ApiCall) -> Body:
-    """Reads the whole body.
+    """Reads the whole body, and takes the slot of a request that has none yet.
 
     Raises RequestEntityTooLarge (row Q04), UnsupportedMediaType for a compressed body, BadRequest when it
-    ends too early.
+    ends too early, TooManyRequests.
     """
     request = call.request
     if (request.content_length or 0) > BODY_BYTES_MAX:
@@ -68,6 +68,7 @@ async def read_body(call: ApiCall) -> Body:
         raise BadRequest(f"the body of the request cannot be read: {error}") from None
     if len(body) > BODY_BYTES_MAX:
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
+    call.take_slot()
     content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
     return Body(body, content_type, size_class_of(body, content_type))
 

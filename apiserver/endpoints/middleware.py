@@ -18,6 +18,7 @@ from apiserver.authz.attributes import Attributes, AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.request_info import selected_name
+from apiserver.endpoints.request_slots import Slot, SlotLimits
 from apiserver.endpoints.responses import send_error
 from apiserver.endpoints.websocket import asks_for_websocket
 from apiserver.errors import (
@@ -25,7 +26,6 @@ from apiserver.errors import (
     BadRequest,
     InternalError,
     Timeout,
-    TooManyRequests,
     from_storage,
 )
 from apiserver.golang.durations import parse_duration
@@ -139,30 +139,29 @@ def _certificate_user(connection: Connection) -> UserInfo | None:
     return connection.user
 
 
-def limit_in_flight(metrics: RequestMetrics, *, read_only_max: int, mutating_max: int) -> Middleware:
-    """Reject requests beyond the limits (row Q05). 0 means no limit. Watches are not counted."""
-    in_flight = metrics.in_flight
+def limit_in_flight(limits: SlotLimits) -> Middleware:
+    """Give each request a slot, or reject it (row Q05). Watches need none.
+
+    Inside of authorization: who may not do what it asks for gets no slot. A read takes it at once, a write
+    when its body is there, in `bodies.read_body`.
+    """
+    read_only, mutating = limits
 
     def middleware(handle: Handler) -> Handler:
         async def limited(call: ApiCall) -> None:
-            if call.info.verb == "watch":
+            verb = call.info.verb
+            if verb == "watch":
                 await handle(call)
-            elif call.info.verb in _READ_VERBS:
-                if read_only_max and in_flight.read_only >= read_only_max:
-                    raise TooManyRequests
-                in_flight.read_only += 1
-                try:
-                    await handle(call)
-                finally:
-                    in_flight.read_only -= 1
-            else:
-                if mutating_max and in_flight.mutating >= mutating_max:
-                    raise TooManyRequests
-                in_flight.mutating += 1
-                try:
-                    await handle(call)
-                finally:
-                    in_flight.mutating -= 1
+                return
+            assert call.user is not None
+            is_read = verb in _READ_VERBS
+            slot = call.slot = Slot(read_only if is_read else mutating, call.user, call.info)
+            try:
+                if is_read:
+                    slot.take()
+                await handle(call)
+            finally:
+                slot.release()
 
         return limited
 

@@ -41,8 +41,8 @@ class MetricsCollector(Collector):
             "Requests that are being answered now, without watches.",
             labels=["request_kind"],
         )
-        in_flight.add_metric(["mutating"], self._requests.in_flight.mutating)
-        in_flight.add_metric(["readOnly"], self._requests.in_flight.read_only)
+        in_flight.add_metric(["mutating"], self._requests.in_flight.mutating.value)
+        in_flight.add_metric(["readOnly"], self._requests.in_flight.read_only.value)
         yield in_flight
         yield GaugeMetricFamily(
             "apiserver_longrunning_requests", "Watches that are open.", value=self._requests.watches

@@ -70,11 +70,16 @@ class AnsweredCall(Protocol):
 
 
 @dataclass(slots=True)
-class InFlight:
-    """Requests that are being answered now. Watches do not count."""
+class Count:
+    value: int = 0
 
-    read_only: int = 0
-    mutating: int = 0
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """How many requests are being answered now. Watches do not count."""
+
+    read_only: Count = field(default_factory=Count)
+    mutating: Count = field(default_factory=Count)
 
 
 @dataclass(slots=True)

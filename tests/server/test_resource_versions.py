@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import json
 import re
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -541,14 +542,24 @@ def test_how_long_history_lasts() -> None:
     assert 100 <= Config().default_watch_cache_size <= 102_400
 
 
+CLUSTER_ADMIN: Final = {
+    "metadata": {"name": "alice"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
+}
+
+
 async def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
-    """Row Q05: turned away, not queued; reads and writes apart; watches do not count."""
+    """Row Q05: turned away, not queued; reads and writes apart; watches do not count, nor masters."""
     flags = ("--max-requests-inflight=1", "--max-mutating-requests-inflight=1")
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(ServerProcess(tmp_path / "data", *flags))
-        api = stack.enter_context(contextlib.closing(Api(server)))
+        admin = stack.enter_context(contextlib.closing(Api(server)))
+        admin.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", CLUSTER_ADMIN).ok()
+        alice = stack.enter_context(contextlib.closing(Api(server, "alice-token")))
         path = CONFIGMAPS.format("default")
-        events = stack.enter_context(api.watch(f"{path}?watch=1"))
+        await eventually(lambda: alice.get(path).status == 200)
+        events = stack.enter_context(alice.watch(f"{path}?watch=1"))
 
         def assert_turned_away(answer: Answer) -> bool:
             if answer.status != 429:
@@ -557,24 +568,28 @@ async def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
             assert (answer.reason, answer.json["details"]) == ("TooManyRequests", {"retryAfterSeconds": 1})
             return True
 
-        writer = stack.enter_context(raw_connection(server))
-        writer.sendall(  # a write whose body does not come
-            f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n"
-            "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n".encode()
-        )
-        made = itertools.count()
+        def waiting(method: str) -> ssl.SSLSocket:
+            """A request that waits for its version."""
+            connection = stack.enter_context(raw_connection(server))
+            connection.sendall(
+                f"{method} {path}?resourceVersion={FUTURE} HTTP/1.1\r\nHost: x\r\n"
+                "Authorization: Bearer alice-token\r\n\r\n".encode()
+            )
+            return connection
+
         body = {"metadata": {"generateName": "a"}}
-        await eventually(lambda: next(made) >= 0 and assert_turned_away(api.post(path, body)))
-        assert api.get(path).status == 200
-        reader = stack.enter_context(raw_connection(server))
-        reader.sendall(  # a read that waits for its version
-            f"GET {path}?resourceVersion={FUTURE} HTTP/1.1\r\nHost: x\r\n"
-            "Authorization: Bearer admin-token\r\n\r\n".encode()
-        )
-        await eventually(lambda: assert_turned_away(api.get(path)))
+        writer = waiting("DELETE")
+        await eventually(lambda: assert_turned_away(alice.post(path, body)))
+        assert alice.get(path).status == 200
+        assert admin.post(path, body).status == 201
+        reader = waiting("GET")
+        await eventually(lambda: assert_turned_away(alice.get(path)))
+        assert admin.get(path).status == 200
         assert events.status == 200
-        assert reader.recv(100).startswith(b"HTTP/1.1 504 ")
-        assert api.get(path).status == 200
+        for connection in (writer, reader):
+            assert connection.recv(100).startswith(b"HTTP/1.1 504 ")
+        assert alice.get(path).status == 200
+        assert alice.post(path, body).status == 201
 
 
 def test_a_list_has_the_time_it_asks_for(lasting: Servers) -> None:
