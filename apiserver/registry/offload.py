@@ -28,6 +28,7 @@ from typing import Final, ParamSpec, TypeVar
 from apiserver.errors import TooManyRequests
 from apiserver.registry.findings import TakesLong
 from apiserver.registry.size_class import SizeClass
+from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -107,7 +108,8 @@ class Lane:
     def _timed(self, work: Callable[[], _T]) -> _T:
         began = perf_counter()
         try:
-            return work()
+            with SHORT_SWITCH_INTERVAL:
+                return work()
         finally:
             self.busy_s += perf_counter() - began
 

@@ -24,6 +24,7 @@ from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.documents import Documents, V2Part, v2_frame, version_key
 from apiserver.endpoints.openapi.operations import Operations
 from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.switch_interval import compute_in_thread
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document, GroupVersion
 from apiserver.wire.media_types import JSON
@@ -92,7 +93,7 @@ class DocumentCache:
         """Returns the digest of the v3 document of each group version, by its name (`apis/apps/v1`)."""
         if not self._is_current(table):
             async with self._building:
-                await asyncio.to_thread(self._build_versions, table)
+                await compute_in_thread(self._build_versions, table)
         return {version_key(each): self._versions[each].digest for each in table.group_versions}
 
     async def v3(self, table: ResourceTable, group_version: GroupVersion, form: str) -> CompressedDocument:
@@ -101,7 +102,7 @@ class DocumentCache:
         async with self._building:
             cached = self._versions.get(group_version)
             if cached is None or cached.source != resources:
-                cached = await asyncio.to_thread(self._build_version, group_version, resources)
+                cached = await compute_in_thread(self._build_version, group_version, resources)
             return await _in_form(cached, form, gnostic.to_v3)
 
     async def v2(self, table: ResourceTable, form: str) -> CompressedDocument:
@@ -109,7 +110,7 @@ class DocumentCache:
         async with self._building:
             if self._v2 is None or self._v2.source is not table:
                 self._v2 = None  # frees the old one before the new one is built
-                self._v2 = await asyncio.to_thread(self._build_v2, table)
+                self._v2 = await compute_in_thread(self._build_v2, table)
             return await _in_form(self._v2, form, gnostic.to_v2)
 
     def _is_current(self, table: ResourceTable) -> bool:
@@ -193,7 +194,7 @@ async def _in_form(
     cached: _CachedDocument, form: str, to_protobuf: Callable[[Document], bytes]
 ) -> CompressedDocument:
     if form not in cached.forms:
-        cached.forms[form] = await asyncio.to_thread(_protobuf, cached.forms[JSON], to_protobuf)
+        cached.forms[form] = await compute_in_thread(_protobuf, cached.forms[JSON], to_protobuf)
     return CompressedDocument(cached.digest, cached.forms[form])
 
 
