@@ -3,6 +3,7 @@
 # make slow    the long tests
 # make lint    style, types, import rules
 # make faults  kill, stop, fill and cut things under load, and count       (ARGS="--times 100 --fault 'server killed'")
+# make attack  what others notice of hostile clients             (ARGS="--only lists --scale 2", ARGS="--list")
 # make bench   what it does per second, beside bare limits    (ARGS="get list")
 #
 # All of them work from nothing but make and Python 3.11 or later; what they need goes to .venv.
@@ -21,7 +22,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/pycache
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slow faults lint bench clean
+.PHONY: help run test slow faults attack lint bench clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -37,6 +38,9 @@ slow: $(VENV)/.installed-test
 
 faults: $(VENV)/.installed-test
 	$(BIN)/python -m tests.guarantees.faults $(ARGS)
+
+attack: $(VENV)/.installed-test
+	$(BIN)/python -m tests.hostile $(ARGS)
 
 lint: $(VENV)/.installed-test $(VENV)/.installed-lint $(VENV)/.installed-bench
 	$(BIN)/ruff check .

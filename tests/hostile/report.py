@@ -1,0 +1,55 @@
+"""The table of attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tests.hostile.trial import Trial
+
+HEADINGS: Final = (
+    "attack",
+    "finding",
+    "get p50 · p99 ms",
+    "write p50 · p99 ms",
+    "lease p50 · p99 ms",
+    "refused",
+    "longest turn ms",
+    "memory before · peak · after MB",
+)
+
+
+def heading() -> str:
+    return f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}"
+
+
+def counts(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in sorted(found.items()))
+
+
+def line(trial: Trial) -> str:
+    """One row: what the victims noticed."""
+    memory = trial.memory
+    cells = (
+        f"{trial.attack}{f' x {trial.scale}' if trial.scale > 1 else ''}",
+        trial.finding,
+        *(
+            f"{trial.delay_ms(what, 0.5):.0f} · {trial.delay_ms(what, 0.99):.0f}"
+            for what in ("get", "write", "lease")
+        ),
+        counts(trial.refused) or "none",
+        f"{trial.turns.longest_ms:.0f}" if trial.tells_turns else "",
+        " · ".join(f"{each / 1e6:.0f}" for each in (memory.before, memory.peak, memory.after)),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def details(trial: Trial) -> str:
+    """What a row leaves out: what the attackers got, and which bounds were not kept."""
+    found = [f"  attackers: {counts(trial.answers) or 'no answer'}"]
+    found.append(
+        f"  all threads while /livez waited: {trial.turns.longest_process_ms:.0f} ms; "
+        f"longest wait {trial.turns.longest_wait_ms:.0f} ms"
+    )
+    found.extend(f"  MISSED: {problem}" for problem in trial.problems())
+    return "\n".join(found)

@@ -1,0 +1,141 @@
+"""The server under attack, and the users who attack it or suffer."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Self
+
+VICTIMS: Final = "victims"  # the namespace of those who suffer
+ATTACKED: Final = "attacked"  # the namespace in which attackers may do something
+GROUP: Final = "attack.example.com"  # the API group in which `definer` may do anything
+
+ADMIN: Final = "admin"  # of system:masters: prepares, and does nothing while an attack lasts
+NOBODY: Final = "nobody"  # has no role
+READER: Final = "reader"  # may read everything in ATTACKED
+WRITER: Final = "writer"  # may do everything in ATTACKED
+DEFINER: Final = "definer"  # may also write definitions, and custom resources of GROUP
+VICTIM_USERS: Final = ("victim-get", "victim-write", "victim-lease")
+# Users without a role, who exist to be many.
+CROWD: Final = tuple(f"crowd-{number}" for number in range(200))
+
+USERS: Final = (ADMIN, NOBODY, READER, WRITER, DEFINER, *VICTIM_USERS, *CROWD)
+
+# Attackers and victims have addresses of their own, as they would have in the world: what the server grants
+# to one address, the attackers cannot use up for the victims. All of 127.0.0.0/8 is this machine, on Linux.
+VICTIM_ADDRESS: Final = "127.0.0.2"
+PROBE_ADDRESS: Final = "127.0.0.3"
+ATTACKER_ADDRESS: Final = "127.0.1.{}"
+
+CONFIG_MAPS: Final = f"/api/v1/namespaces/{ATTACKED}/configmaps"
+SECRETS: Final = f"/api/v1/namespaces/{ATTACKED}/secrets"
+DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+BINDINGS: Final = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{ATTACKED}/rolebindings"
+
+
+def token(user: str) -> str:
+    return f"{user}-token"
+
+
+def token_file() -> str:
+    """The content of a file for `--token-auth-file`."""
+    return "".join(
+        f'{token(user)},{user},uid-{user},"{"system:masters" if user == ADMIN else "people"}"\n'
+        for user in USERS
+    )
+
+
+def tls_context() -> ssl.SSLContext:
+    """A context that verifies nothing: the server is known."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where the server is; handed to the other processes as an argument.
+
+    pid: the process that serves. tells_turns: whether the longest turn of its event loop can be measured.
+    scale: attacks multiply their numbers by it.
+    """
+
+    host: str
+    port: int
+    pid: int
+    tells_turns: bool = True
+    scale: int = 1
+
+    def to_argument(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of_argument(cls, text: str) -> Self:
+        return cls(**json.loads(text))
+
+
+def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, **metadata},
+        "data": data or {},
+    }
+
+
+def permissions() -> list[tuple[str, dict[str, Any]]]:
+    """Path and document of what gives the users their rights, in the order in which to post them."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    all_of_it: dict[str, Any] = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+    definitions = {"apiGroups": ["apiextensions.k8s.io"], "resources": ["*"], "verbs": ["*"]}
+    custom = {"apiGroups": [GROUP], "resources": ["*"], "verbs": ["*"]}
+    made: list[tuple[str, dict[str, Any]]] = [
+        ("/api/v1/namespaces", {"metadata": {"name": namespace}}) for namespace in (VICTIMS, ATTACKED)
+    ]
+
+    def grant(namespace: str, role: str, rule: dict[str, Any], *users: str) -> None:
+        made.extend(
+            (
+                (f"{rbac}/namespaces/{namespace}/roles", {"metadata": {"name": role}, "rules": [rule]}),
+                (
+                    f"{rbac}/namespaces/{namespace}/rolebindings",
+                    {
+                        "metadata": {"name": role},
+                        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+                        "subjects": [{"kind": "User", "name": user} for user in users],
+                    },
+                ),
+            )
+        )
+
+    grant(VICTIMS, "victim", all_of_it, *VICTIM_USERS)
+    grant(ATTACKED, "reader", {**all_of_it, "verbs": ["get", "list", "watch"]}, READER)
+    grant(ATTACKED, "writer", all_of_it, WRITER, DEFINER)
+    made.extend(
+        (
+            (f"{rbac}/clusterroles", {"metadata": {"name": DEFINER}, "rules": [definitions, custom]}),
+            (
+                f"{rbac}/clusterrolebindings",
+                {
+                    "metadata": {"name": DEFINER},
+                    "roleRef": {
+                        "apiGroup": "rbac.authorization.k8s.io",
+                        "kind": "ClusterRole",
+                        "name": DEFINER,
+                    },
+                    "subjects": [{"kind": "User", "name": DEFINER}],
+                },
+            ),
+            (f"/api/v1/namespaces/{VICTIMS}/configmaps", config_map("victim", {"n": "0"})),
+            (
+                f"/apis/coordination.k8s.io/v1/namespaces/{VICTIMS}/leases",
+                {
+                    "metadata": {"name": "victim"},
+                    "spec": {"holderIdentity": "victim", "leaseDurationSeconds": 15},
+                },
+            ),
+        )
+    )
+    return made

@@ -1,0 +1,220 @@
+"""One attack on one server, from its start to what is left of the attack."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from tests.hostile.attack import Attack, Stage
+from tests.hostile.probe import Turns
+from tests.hostile.site import permissions
+from tests.hostile.targets import Target
+from tests.hostile.victim import Experience
+
+SECONDS: Final = 8.0
+# How long memory has time to come back.
+SETTLE_S: Final = 20.0
+SAMPLE_S: Final = 0.02
+# The end of a process that was told to end: an answer that the victim still waits for is waited for.
+END_WITHIN_S: Final = 120.0
+
+# The bounds that every attack keeps.
+GET_P99_MS: Final = 100.0
+WRITE_P99_MS: Final = 250.0
+TURN_MS: Final = 50.0
+PEAK_BYTES: Final = 512_000_000
+RETURNED: Final = 1.2
+
+
+@dataclass
+class Memory:
+    """The resident memory of the server in bytes. settled_s: when it had come back; None if it did not."""
+
+    before: int = 0
+    peak: int = 0
+    after: int = 0
+    settled_s: float | None = None
+
+
+@dataclass
+class Trial:
+    """The outcome of an attack. answers: what the attackers got. victim: by what it does."""
+
+    attack: str
+    finding: str
+    scale: int
+    victim: dict[str, Experience] = field(default_factory=dict)
+    turns: Turns = field(default_factory=Turns)
+    memory: Memory = field(default_factory=Memory)
+    answers: Counter[str] = field(default_factory=Counter)
+    is_alive: bool = True
+    tells_turns: bool = True
+
+    def delay_ms(self, what: str, quantile: float) -> float:
+        """A quantile of the victim's delays, by nearest rank."""
+        delays = sorted(self.victim[what].delays_ms)
+        return delays[math.ceil(len(delays) * quantile) - 1] if delays else math.inf
+
+    @property
+    def refused(self) -> Counter[str]:
+        """What the victim and the health probe were refused, and how."""
+        found = Counter(f"{what} {how}" for what, got in self.victim.items() for how in got.refusals)
+        found.update(f"livez {how}" for how in self.turns.refusals)
+        return found
+
+    def problems(self, *, with_delays: bool = True) -> list[str]:
+        """The bounds that were not kept. Delays depend on what else the machine does."""
+        found = []
+        if not self.is_alive:
+            found.append("the server ended")
+        if self.refused:
+            found.append(f"refused: {dict(self.refused)}")
+        found.extend(f"{count} answers {status}" for status, count in self.answers.items() if status == "500")
+        if self.tells_turns and self.turns.longest_ms > TURN_MS:
+            found.append(f"a turn of {self.turns.longest_ms:.0f} ms")
+        if self.memory.peak - self.memory.before > PEAK_BYTES:
+            found.append(f"peak {(self.memory.peak - self.memory.before) / 1e6:.0f} MB above before")
+        if self.memory.after > RETURNED * self.memory.before:
+            found.append(f"memory after is {self.memory.after / max(1, self.memory.before):.2f} x before")
+        if with_delays:
+            for what, bound_ms in (("get", GET_P99_MS), ("write", WRITE_P99_MS), ("lease", WRITE_P99_MS)):
+                delay_ms = self.delay_ms(what, 0.99)
+                if delay_ms > bound_ms:
+                    found.append(f"p99 of {what} {delay_ms:.0f} ms")
+        return found
+
+
+class _Process:
+    """One of our processes: begins to work at `begin`, and prints what it found after `end`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, module: str) -> None:
+        self._process, self._module = process, module
+
+    @classmethod
+    @asynccontextmanager
+    async def of(cls, module: str, *arguments: str) -> AsyncIterator[_Process]:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", f"tests.hostile.{module}", *arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=16_000_000,
+        )
+        try:
+            started = cls(process, module)
+            await started._line()
+            yield started
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+
+    async def begin(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        await self._process.stdin.drain()
+
+    async def end(self) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        async with asyncio.timeout(END_WITHIN_S):
+            found = json.loads(await self._line())
+            await self._process.wait()
+            return found
+
+    async def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self._module} ended early; its error is above")
+        return line
+
+
+def resident_bytes(pid: int) -> int:
+    """The resident memory of a process and of its children. 0 if it has ended."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return 0
+        return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+    except psutil.NoSuchProcess:
+        return 0
+
+
+async def _sample(pid: int, memory: Memory) -> None:
+    while True:
+        memory.peak = max(memory.peak, resident_bytes(pid))
+        await asyncio.sleep(SAMPLE_S)
+
+
+async def _settle(pid: int, memory: Memory, settle_s: float) -> None:
+    """Wait until memory is back, or until it has had its time."""
+    began = time.monotonic()
+    while True:
+        memory.after = resident_bytes(pid)
+        passed_s = time.monotonic() - began
+        if memory.after <= RETURNED * memory.before:
+            memory.settled_s = passed_s
+            return
+        if passed_s > settle_s:
+            return
+        await asyncio.sleep(0.1)
+
+
+async def run_trial(
+    attack: Attack,
+    target: Target,
+    directory: Path,
+    *,
+    scale: int = 1,
+    seconds: float = SECONDS,
+    settle_s: float = SETTLE_S,
+) -> Trial:
+    """Start a server, attack it for some seconds, and tell what others noticed. Raises NotPrepared."""
+    with ExitStack() as processes:
+        site = replace(await asyncio.to_thread(target, directory, processes), scale=scale)
+        trial = Trial(attack.name, attack.finding, scale, tells_turns=site.tells_turns)
+        async with AsyncExitStack() as stack:
+            await _attack(attack, Stage(site, stack), trial, seconds)
+            await _settle(site.pid, trial.memory, settle_s)
+        trial.is_alive = resident_bytes(site.pid) > 0
+        return trial
+
+
+async def _attack(attack: Attack, stage: Stage, trial: Trial, seconds: float) -> None:
+    await stage.make(*permissions())
+    if attack.prepare is not None:
+        await attack.prepare(stage)
+    site, argument = stage.site, stage.site.to_argument()
+    async with AsyncExitStack() as stack:
+        victim = await stack.enter_async_context(_Process.of("victim", argument))
+        probe = await stack.enter_async_context(_Process.of("probe", argument))
+        attackers = [
+            await stack.enter_async_context(_Process.of("attacker", argument, attack.name, str(number)))
+            for number in range(attack.processes)
+        ]
+        trial.memory.before = resident_bytes(site.pid)
+        sampling = asyncio.create_task(_sample(site.pid, trial.memory))
+        for process in (victim, probe, *attackers):
+            await process.begin()
+        await asyncio.sleep(seconds)
+        for attacker in attackers:
+            trial.answers.update(await attacker.end())
+        # What the attackers left behind still belongs to the attack.
+        await asyncio.sleep(1.0)
+        trial.victim = {name: Experience(**each) for name, each in (await victim.end()).items()}
+        trial.turns = Turns(**await probe.end())
+        sampling.cancel()
+        await asyncio.wait([sampling])
