@@ -58,6 +58,7 @@ def watch_handler(
                 after=after,
                 scope=selection.scope,
                 predicate=selection.predicate,
+                trigger=selection.trigger,
                 on_ready=stream.on_event,
             )
         except RevisionCompacted as error:

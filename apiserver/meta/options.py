@@ -28,6 +28,7 @@ from apiserver.meta.selectors import (
     FieldSelector,
     LabelSelector,
     SelectorSyntaxError,
+    TooManyTerms,
     parse_field_selector,
     parse_label_selector,
 )
@@ -193,11 +194,13 @@ def _revision(version: str, prefix: str) -> int:
 
 
 def _selectors(query: Query, known_fields: frozenset[str]) -> tuple[LabelSelector, FieldSelector]:
+    parameter = "labelSelector"
     try:
-        return (
-            parse_label_selector(first(query, "labelSelector")),
-            parse_field_selector(first(query, "fieldSelector"), known_fields),
-        )
+        labels = parse_label_selector(first(query, parameter))
+        parameter = "fieldSelector"
+        return labels, parse_field_selector(first(query, parameter), known_fields)
+    except TooManyTerms as error:
+        raise BadRequest(f"{parameter}: {error}") from None
     except SelectorSyntaxError as error:
         raise BadRequest(str(error)) from None
 

@@ -2,22 +2,44 @@
 
 The grammar and the errors of label selectors are those of k8s.io/apimachinery, pkg/labels/selector.go; those
 of field selectors, pkg/fields/selector.go. Rows I17, I18.
+
+Selectors are tested for every object of a list and every event of a watch, so they are compiled: what is
+required of one key is merged into one condition, and a test costs a look-up for each key, however many values
+there are. What contradicts itself selects nothing, without a look at any object.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from apiserver.field_errors import quote
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 
+T = TypeVar("T")
+
 
 class SelectorSyntaxError(ValueError):
     """The text is not a valid selector. The message is for the client."""
+
+
+class TooManyTerms(SelectorSyntaxError):
+    """The selector has more terms than the server is ready to test."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"Too many: {problem}")
+
+
+# Kubernetes has no bounds but that of the request's head. These are far beyond what people and programs
+# write, and keep a selector of 64 KB from taking milliseconds to parse, or a megabyte for as long as a watch
+# lasts. Each requirement of a selector counts, and each value in brackets.
+REQUIREMENTS_MAX: Final = 1_000
+VALUES_MAX: Final = 2_500
+# Each label that is asked for costs a look-up for every object, where values cost nothing.
+LABEL_KEYS_MAX: Final = 250
 
 
 # ---- label selectors
@@ -41,39 +63,181 @@ class LabelSelector:
     def selects_everything(self) -> bool:
         return not self.requirements
 
-    def compile(self) -> Callable[[Mapping[str, str]], bool]:
+    def compile(self) -> LabelConditions:
+        """Returns the conditions that labels have to meet, in their smallest form."""
+        by_key: dict[str, _Condition] = {}
+        for requirement in self.requirements:
+            condition = by_key.get(requirement.key)
+            if condition is None:
+                condition = by_key[requirement.key] = _Condition()
+            condition.add(requirement)
+        return LabelConditions.of(by_key)
+
+
+_INT64_MIN: Final = -(1 << 63)
+_INT64_MAX: Final = (1 << 63) - 1
+
+
+class _Condition:
+    """What a selector requires of one label, collected from all requirements that name it."""
+
+    def __init__(self) -> None:
+        self.allowed: frozenset[str] | None = None  # None: any value
+        self.forbidden: set[str] = set()
+        self.is_required = False
+        self.is_absent = False
+        self.least, self.greatest = _INT64_MIN, _INT64_MAX
+        self.is_number = False
+
+    def add(self, requirement: Requirement) -> None:
+        _, operator, values = requirement
+        match operator:
+            case "in":
+                self.allowed = values if self.allowed is None else self.allowed & values
+            case "notin":
+                self.forbidden |= values
+            case "exists":
+                self.is_required = True
+            case "!":
+                self.is_absent = True
+            case "gt":
+                self.is_number = True
+                self.least = max(self.least, int(next(iter(values))) + 1)
+            case _:
+                self.is_number = True
+                self.greatest = min(self.greatest, int(next(iter(values))) - 1)
+
+    def values(self) -> frozenset[str] | None:
+        """Returns the values that meet all requirements, if these name the ones to choose from."""
+        if self.allowed is None:
+            return None
+        values = self.allowed - self.forbidden
+        if self.is_number:
+            values = frozenset(value for value in values if self._is_in_range(value))
+        return values
+
+    @property
+    def must_exist(self) -> bool:
+        return self.is_required or self.is_number or self.allowed is not None
+
+    @property
+    def is_contradiction(self) -> bool:
+        if self.is_absent:
+            return self.must_exist
+        return self.least > self.greatest or (self.allowed is not None and not self.values())
+
+    def _is_in_range(self, value: str) -> bool:
+        number = _integer(value)
+        return number is not None and self.least <= number <= self.greatest
+
+
+@dataclass(frozen=True, slots=True)
+class LabelConditions:
+    """What labels have to meet to be selected. Selectors that mean the same have equal conditions.
+
+    equal: the value of each label that has only one to choose from. one_of: the values of others.
+    exist: labels of any value, but for those forbidden; ranges: labels that are numbers, within bounds.
+    forbidden: values that labels must not have, if they exist. absent: labels that must not exist.
+    is_never: no labels are selected.
+    """
+
+    equal: frozenset[tuple[str, str]] = frozenset()
+    one_of: frozenset[tuple[str, frozenset[str]]] = frozenset()
+    exist: frozenset[str] = frozenset()
+    ranges: frozenset[tuple[str, int, int]] = frozenset()
+    forbidden: frozenset[tuple[str, frozenset[str]]] = frozenset()
+    absent: frozenset[str] = frozenset()
+    is_never: bool = False
+
+    @classmethod
+    def of(cls, by_key: Mapping[str, _Condition]) -> LabelConditions:
+        if any(condition.is_contradiction for condition in by_key.values()):
+            return cls(is_never=True)
+        equal, one_of, exist, ranges, forbidden, absent = [], [], [], [], [], []
+        for key, condition in by_key.items():
+            values = condition.values()
+            if condition.is_absent:
+                absent.append(key)
+            elif values is not None and len(values) == 1:
+                equal.append((key, next(iter(values))))
+            elif values is not None:
+                one_of.append((key, values))
+            else:
+                if condition.is_number:
+                    ranges.append((key, condition.least, condition.greatest))
+                elif condition.is_required:
+                    exist.append(key)
+                if condition.forbidden:
+                    forbidden.append((key, frozenset(condition.forbidden)))
+        return cls(
+            frozenset(equal),
+            frozenset(one_of),
+            frozenset(exist),
+            frozenset(ranges),
+            frozenset(forbidden),
+            frozenset(absent),
+        )
+
+    @property
+    def selects_everything(self) -> bool:
+        return self == _NO_CONDITIONS
+
+    def test(self) -> Callable[[Mapping[str, str]], bool]:
         """Returns a function that tests labels."""
-        tests = [_test(requirement) for requirement in self.requirements]
-        if len(tests) == 1:
-            return tests[0]
-        return lambda labels: all(test(labels) for test in tests)
+        if self.is_never:
+            return lambda labels: False
+        required = len(self.equal) + len(self.one_of) + len(self.exist) + len(self.ranges)
+        if required == 1 and not self.forbidden and not self.absent:
+            # What most selectors are.
+            for only_key, only_value in self.equal:
+                return lambda labels: labels.get(only_key) == only_value
+            for only_key, only_values in self.one_of:
+                return lambda labels: labels.get(only_key) in only_values
+        equal, one_of, ranges = tuple(self.equal), tuple(self.one_of), tuple(self.ranges)
+        exist, absent = dict.fromkeys(self.exist).keys(), dict.fromkeys(self.absent).keys()
+        forbidden = dict(self.forbidden)
+        forbidden_keys = forbidden.keys()
+
+        def matches(labels: Mapping[str, str]) -> bool:
+            if len(labels) < required:
+                return False  # Each condition needs a label of its own.
+            for key, value in equal:
+                if labels.get(key) != value:
+                    return False
+            for key, values in one_of:
+                if labels.get(key) not in values:
+                    return False
+            if not exist <= labels.keys() or not absent.isdisjoint(labels.keys()):
+                return False
+            if forbidden:
+                # This looks at the labels or at the conditions, whichever are fewer.
+                for key in forbidden_keys & labels.keys():
+                    if labels[key] in forbidden[key]:
+                        return False
+            for key, least, greatest in ranges:
+                number = _integer(labels.get(key, ""))
+                if number is None or not least <= number <= greatest:
+                    return False
+            return True
+
+        return matches
 
 
-def _test(requirement: Requirement) -> Callable[[Mapping[str, str]], bool]:
-    key, operator, values = requirement
-    if operator == "in":
-        if len(values) == 1:
-            (value,) = values
-            return lambda labels: labels.get(key) == value
-        return lambda labels: labels.get(key) in values
-    if operator == "notin":
-        return lambda labels: labels.get(key) not in values
-    if operator == "exists":
-        return lambda labels: key in labels
-    if operator == "!":
-        return lambda labels: key not in labels
-    bound = int(next(iter(values)))
-
-    def compare(labels: Mapping[str, str]) -> bool:
-        number = _integer(labels.get(key, ""))
-        return number is not None and (number > bound if operator == "gt" else number < bound)
-
-    return compare
+_NO_CONDITIONS: Final = LabelConditions()
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """Raises SelectorSyntaxError."""
-    return LabelSelector(tuple(_LabelParser(text).parse()))
+    """Raises SelectorSyntaxError, TooManyTerms."""
+    requirements: list[Requirement] = []
+    keys: set[str] = set()
+    for requirement in _LabelParser(text).parse():
+        requirements.append(requirement)
+        keys.add(requirement.key)
+        if len(requirements) > REQUIREMENTS_MAX:
+            raise TooManyTerms(f"must have at most {REQUIREMENTS_MAX} requirements")
+        if len(keys) > LABEL_KEYS_MAX:
+            raise TooManyTerms(f"must be about at most {LABEL_KEYS_MAX} labels")
+    return LabelSelector(tuple(requirements))
 
 
 class _Token(NamedTuple):
@@ -87,11 +251,14 @@ _OPERATORS: Final = {"in": "in", "notin": "notin", "=": "in", "==": "in", "!=": 
 
 
 class _LabelParser:
-    def __init__(self, text: str) -> None:
-        self._tokens = list(_tokens(text))
-        self._next = 0
+    """Reads no further than to the first error."""
 
-    def parse(self) -> Iterable[Requirement]:
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokens(text)
+        self._next = next(self._tokens, _END)
+        self._values_read = 0
+
+    def parse(self) -> Iterator[Requirement]:
         while True:
             token = self._peek()
             if token.kind == "end":
@@ -150,6 +317,9 @@ class _LabelParser:
                     expected = "',', or identifier" if values else "',', ')' or identifier"
                     raise _bad_requirement(f"found '{token.text}', expected: {expected}")
                 values.append(token.text)
+            self._values_read += 1
+            if self._values_read > VALUES_MAX:
+                raise TooManyTerms(f"must have at most {VALUES_MAX} values in brackets")
             token = self._take()
             if token.kind == ")":
                 return values
@@ -157,15 +327,14 @@ class _LabelParser:
                 raise _bad_requirement(f"found '{token.text}', expected: ',' or ')'")
 
     def _peek(self) -> _Token:
-        return self._tokens[self._next] if self._next < len(self._tokens) else _END
+        return self._next
 
     def _take(self) -> _Token:
-        token = self._peek()
-        self._next += 1
+        token, self._next = self._next, next(self._tokens, _END)
         return token
 
 
-def _tokens(text: str) -> Iterable[_Token]:
+def _tokens(text: str) -> Iterator[_Token]:
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -205,7 +374,7 @@ def _integer(text: str) -> int | None:
     if not re.fullmatch(r"[+-]?[0-9]{1,100}", text):
         return None
     number = int(text)
-    return number if -(1 << 63) <= number < 1 << 63 else None
+    return number if _INT64_MIN <= number <= _INT64_MAX else None
 
 
 # ---- field selectors
@@ -234,12 +403,54 @@ class FieldSelector:
                 return requirement.value
         return None
 
-    def without(self, *fields: str) -> FieldSelector:
-        """The selector without the equalities of some fields, which the caller has tested."""
-        return FieldSelector(tuple(r for r in self.requirements if r.field not in fields or not r.is_equal))
+    def without(self, tested: Collection[tuple[str, str]]) -> FieldSelector:
+        """The selector without some equalities, of fields and values, which the caller has tested."""
+        remaining = tuple(r for r in self.requirements if not r.is_equal or (r.field, r.value) not in tested)
+        return FieldSelector(remaining)
 
-    def matches(self, value_of: Callable[[str], str]) -> bool:
-        return all((value_of(r.field) == r.value) is r.is_equal for r in self.requirements)
+    def compile(self) -> FieldConditions:
+        """Returns the conditions that fields have to meet, in their smallest form."""
+        equal: dict[str, str] = {}
+        unequal: dict[str, set[str]] = {}
+        for field, value, is_equal in self.requirements:
+            if not is_equal:
+                unequal.setdefault(field, set()).add(value)
+            elif equal.setdefault(field, value) != value:
+                return FieldConditions(is_never=True)
+        if any(equal.get(field) in values for field, values in unequal.items()):
+            return FieldConditions(is_never=True)
+        return FieldConditions(
+            frozenset(equal.items()),
+            frozenset((field, frozenset(values)) for field, values in unequal.items() if field not in equal),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FieldConditions:
+    """What fields have to meet to be selected. Selectors that mean the same have equal conditions.
+
+    equal: the value that each of some fields must have. unequal: those that others must not have.
+    is_never: nothing is selected.
+    """
+
+    equal: frozenset[tuple[str, str]] = frozenset()
+    unequal: frozenset[tuple[str, frozenset[str]]] = frozenset()
+    is_never: bool = False
+
+    def test(self, getter: Callable[[str], Callable[[T], str]]) -> Callable[[T], bool]:
+        """Returns a function that tests objects. getter: returns what gets a field of an object."""
+        if self.is_never:
+            return lambda found: False
+        equal = [(getter(field), value) for field, value in self.equal]
+        unequal = [(getter(field), values) for field, values in self.unequal]
+
+        def matches(found: T) -> bool:
+            for value_of, value in equal:
+                if value_of(found) != value:
+                    return False
+            return not unequal or all(value_of(found) not in values for value_of, values in unequal)
+
+        return matches
 
 
 class CustomFields(frozenset[str]):
@@ -247,11 +458,14 @@ class CustomFields(frozenset[str]):
 
 
 def parse_field_selector(text: str, known: Collection[str] | None) -> FieldSelector:
-    """known: the fields that the resource can be selected by; None for any. Raises SelectorSyntaxError."""
-    requirements = []
-    for term in _split_terms(text):
-        if not term:
-            continue
+    """known: the fields that the resource can be selected by; None for any.
+
+    Raises SelectorSyntaxError, TooManyTerms.
+    """
+    requirements: list[FieldRequirement] = []
+    for term in _terms(text):
+        if len(requirements) == REQUIREMENTS_MAX:
+            raise TooManyTerms(f"must have at most {REQUIREMENTS_MAX} requirements")
         match = re.match(r"((?:[^\\=!]|\\.|!(?!=))*)(!=|==|=)(.*)\Z", term, re.DOTALL)
         if match is None:
             raise SelectorSyntaxError(f"invalid selector: '{text}'; can't understand '{term}'")
@@ -265,9 +479,9 @@ def parse_field_selector(text: str, known: Collection[str] | None) -> FieldSelec
     return FieldSelector(tuple(requirements))
 
 
-def _split_terms(text: str) -> list[str]:
-    """Split at commas that are not escaped."""
-    return re.findall(r"(?:[^\\,]|\\.|\\\Z)+", text, re.DOTALL)
+def _terms(text: str) -> Iterator[str]:
+    """Yields what stands between commas that are not escaped, unless that is nothing."""
+    return (match.group() for match in re.finditer(r"(?:[^\\,]|\\.|\\\Z)+", text, re.DOTALL))
 
 
 def _unescape(value: str) -> str:

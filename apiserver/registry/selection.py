@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from functools import partial
+from typing import Final
 
-from apiserver.meta.selectors import FieldSelector, LabelSelector
+from apiserver.meta.selectors import FieldConditions, FieldSelector, LabelConditions, LabelSelector
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.registry.version_codec import VersionCodec
 from storage.interface import KeyRange
 from storage.keys import after, object_key, prefix_range
+from storage.watch_cache.events import ANY_VALUE, Trigger
 from storage.watch_cache.fanout import Scope
 
-ObjectPredicate = Callable[[StoredObject], bool]
+NAME: Final = "metadata.name"
+NAMESPACE: Final = "metadata.namespace"
+
+_Test = Callable[[StoredObject], bool]
+
+
+class ObjectPredicate:
+    """Tells which objects are selected. Predicates are equal if they are of selectors that mean the same.
+
+    So the watch cache asks once for all watchers with such selectors.
+    key: equal for equal predicates. test: what `__call__` calls, which lists call for themselves.
+    trigger: a value that all selected objects have.
+    """
+
+    __slots__ = ("_hash", "_key", "test", "trigger")
+
+    def __init__(self, key: Hashable, test: _Test, trigger: Trigger[StoredObject] | None = None) -> None:
+        self._key = key
+        self._hash = hash(key)
+        self.test = test
+        self.trigger = trigger
+
+    def __call__(self, found: StoredObject) -> bool:
+        return self.test(found)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectPredicate) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +63,10 @@ class Selection:
     predicate: ObjectPredicate | None
     is_of_views: bool = False
 
+    @property
+    def trigger(self) -> Trigger[StoredObject] | None:
+        return self.predicate.trigger if self.predicate is not None else None
+
 
 def select(
     resource: ServedResource,
@@ -41,75 +78,135 @@ def select(
     fields: FieldSelector,
 ) -> Selection:
     """prefix: of the resource's keys. Equalities of name and namespace become part of the keys."""
-    name = name or fields.required_value("metadata.name") or ""
-    namespace = namespace or fields.required_value("metadata.namespace") or ""
+    name = name or fields.required_value(NAME) or ""
+    namespace = namespace or fields.required_value(NAMESPACE) or ""
     if not resource.is_namespaced:
         namespace = ""
     if name and (namespace or not resource.is_namespaced):
         key = object_key(prefix, namespace, name)
         keys, scope = KeyRange(key, after(key)), Scope(key=key)
+        fields = fields.without({(NAME, name), (NAMESPACE, namespace)})
     elif namespace:
         folder = f"{prefix}{namespace}/"
         keys, scope = prefix_range(folder), Scope(key_prefix=folder)
+        fields = fields.without({(NAMESPACE, namespace)})
     else:
         keys, scope = prefix_range(prefix), Scope()
+    if fields.selects_everything and labels.selects_everything:
+        return Selection(keys, scope, None)
+    predicate = _predicate(resource, prefix, labels.compile(), fields.compile())
     if resource.is_custom and any(each.field in resource.selectable_fields for each in fields.requirements):
-        predicate = _of_views(resource.codec, _predicate(resource, prefix, labels, fields))
-        return Selection(keys, scope, predicate, is_of_views=True)
-    return Selection(keys, scope, _predicate(resource, prefix, labels, fields))
+        return Selection(keys, scope, _of_views(resource.codec, predicate), is_of_views=True)
+    return Selection(keys, scope, predicate)
 
 
-def _of_views(codec: VersionCodec, selects: ObjectPredicate | None) -> ObjectPredicate:
-    assert selects is not None
+def _of_views(codec: VersionCodec, selects: ObjectPredicate) -> ObjectPredicate:
+    """It has no trigger: what is stored does not tell which views are selected."""
 
     def test(found: StoredObject) -> bool:
         try:
             view = codec.cached_view(found)
         except CorruptObject:
             return True
-        return view is None or selects(view)
+        return view is None or selects.test(view)
 
-    return test
+    return ObjectPredicate(("views", selects), test)
 
 
 def _predicate(
-    resource: ServedResource, prefix: str, labels: LabelSelector, fields: FieldSelector
-) -> ObjectPredicate | None:
-    if fields.selects_everything:
-        if labels.selects_everything:
-            return None
-        return _of_labels(labels)
-
-    matches_labels = labels.compile()
-    getters = resource.selectable_fields
-    start = len(prefix)
-
-    def value_of(found: StoredObject, field: str) -> str:
-        namespace, _, name = found.key[start:].rpartition("/")
-        if field == "metadata.name":
-            return name
-        if field == "metadata.namespace":
-            return namespace
-        return found.fields(getters)[field]
-
-    def test(found: StoredObject) -> bool:
-        try:
-            return fields.matches(lambda field: value_of(found, field)) and (
-                labels.selects_everything or matches_labels(found.labels())
-            )
-        except CorruptObject:
-            return True  # Whoever is to have it is told, and nobody else.
-
-    return test
+    resource: ServedResource, prefix: str, labels: LabelConditions, fields: FieldConditions
+) -> ObjectPredicate:
+    if labels.is_never or fields.is_never:
+        return ObjectPredicate("nothing", lambda found: False)
+    if fields == _NO_FIELDS:
+        return ObjectPredicate(labels, _label_test(labels), _label_trigger(labels))
+    field_test = _field_test(resource, prefix, fields)
+    trigger = _field_trigger(resource, prefix, fields) or _label_trigger(labels)
+    key = (resource, labels, fields)  # The same field may be another one of another resource.
+    if labels.selects_everything:
+        return ObjectPredicate(key, field_test, trigger)
+    label_test = _label_test(labels)
+    return ObjectPredicate(key, lambda found: field_test(found) and label_test(found), trigger)
 
 
-def _of_labels(labels: LabelSelector) -> ObjectPredicate:
-    matches_labels = labels.compile()
+_NO_FIELDS: Final = FieldConditions()
+
+# Tests let damaged objects pass: whoever is to have one is told, and nobody else.
+
+
+def _label_test(conditions: LabelConditions) -> _Test:
+    matches = conditions.test()
 
     def test(found: StoredObject) -> bool:
         try:
-            return matches_labels(found.labels())
+            return matches(found.labels())
         except CorruptObject:
             return True
 
     return test
+
+
+def _field_test(resource: ServedResource, prefix: str, conditions: FieldConditions) -> _Test:
+    matches = conditions.test(partial(_field_getter, resource, prefix))
+
+    def test(found: StoredObject) -> bool:
+        try:
+            return matches(found)
+        except CorruptObject:
+            return True
+
+    return test
+
+
+def _field_getter(resource: ServedResource, prefix: str, field: str) -> Callable[[StoredObject], str]:
+    """Returns a function that gets a field of an object. It raises CorruptObject."""
+    if field == NAME:
+        return lambda found: found.key[found.key.rindex("/") + 1 :]
+    if field == NAMESPACE:
+        return lambda found: found.key[len(prefix) :].rpartition("/")[0]
+    getters = resource.selectable_fields
+    return lambda found: found.fields(getters)[field]
+
+
+@dataclass(frozen=True, slots=True)
+class _LabelIndex:
+    """The value of a label, which may have none."""
+
+    key: str
+
+    def __call__(self, found: StoredObject) -> object:
+        try:
+            return found.labels().get(self.key)
+        except CorruptObject:
+            return ANY_VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class _FieldIndex:
+    """The value of a field. get: gets it."""
+
+    resource: ServedResource
+    field: str
+    get: Callable[[StoredObject], str] = dataclass_field(compare=False)
+
+    def __call__(self, found: StoredObject) -> object:
+        try:
+            return self.get(found)
+        except CorruptObject:
+            return ANY_VALUE
+
+
+def _label_trigger(conditions: LabelConditions) -> Trigger[StoredObject] | None:
+    key, value = min(conditions.equal, default=("", ""))
+    return Trigger(_LabelIndex(key), value) if key else None
+
+
+def _field_trigger(
+    resource: ServedResource, prefix: str, conditions: FieldConditions
+) -> Trigger[StoredObject] | None:
+    """The name tells most, then what the type has beside it, as `spec.nodeName`."""
+    fields = dict(conditions.equal)
+    field = NAME if NAME in fields else min(fields, default="")
+    if not field:
+        return None
+    return Trigger(_FieldIndex(resource, field, _field_getter(resource, prefix, field)), fields[field])

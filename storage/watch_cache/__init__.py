@@ -8,10 +8,11 @@ One watch on everything below the prefix feeds it (`reflector`); each resource h
   younger. Taking a snapshot costs nothing, because nothing is copied.
 - `history`: the events in revision order, bounded by age, count and bytes. When an event is evicted, so are
   the versions that only reads older than it could need.
-- `fanout`: the watchers by what they watch. They are found by resource, namespace and name, so that an event
-  costs nothing to watchers it cannot concern. Each first takes past events from the history, a part at a
-  time, and then new ones from a bounded queue (`watcher`). A watcher that does not keep up, or that keeps
-  evicted versions alive, is dropped, never waited for.
+- `fanout`: the watchers by what they watch. They are found by resource, namespace and name, and by a value
+  that all they select has in common, so that an event costs nothing to watchers it cannot concern. Where
+  watchers select the same, an event is tested once for all of them. Each first takes past events from the
+  history, a part at a time, and then new ones from a bounded queue (`watcher`). A watcher that does not keep
+  up, or that keeps evicted versions alive, is dropped, never waited for.
 
 What readers may rely on:
 

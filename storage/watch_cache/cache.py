@@ -23,7 +23,7 @@ from storage.interface import (
 from storage.keys import after as after_key
 from storage.keys import prefix_range, resource_of
 from storage.watch_cache.consistency import differs
-from storage.watch_cache.events import Predicate
+from storage.watch_cache.events import Predicate, Trigger
 from storage.watch_cache.fanout import Scope
 from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.progress import Progress
@@ -262,13 +262,16 @@ class WatchCache(Generic[T]):
         scope: Scope,
         on_ready: Callable[[], None],
         predicate: Predicate[T] | None = None,
+        trigger: Trigger[T] | None = None,
     ) -> Watcher[T]:
         """Returns a watcher of one resource that gets every event above `after`, past and to come.
+
+        trigger: of the predicate, if it has one.
 
         Past events can be taken at once; `on_ready` announces those to come. Pass the watcher to `unwatch`
         when done. Raises RevisionCompacted.
         """
-        watcher = Watcher(after=after, predicate=predicate, on_ready=on_ready)
+        watcher = Watcher(after=after, predicate=predicate, trigger=trigger, on_ready=on_ready)
         self._resource(resource_prefix).watch(watcher, scope)
         return watcher
 

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from storage.watch_cache.snapshots import KeyVersion
 
 T = TypeVar("T")
 
+# Equal predicates select the same. Functions are equal to themselves alone.
 Predicate = Callable[[T], bool]
+
+# What the index of a trigger returns where it cannot tell: every predicate has to be asked.
+ANY_VALUE: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger(Generic[T]):
+    """What all values that a predicate selects have in common, so that events need not be tested by it.
+
+    index: returns what is to be compared, as the value of one label; ANY_VALUE if it cannot tell. Must not
+        raise. Triggers with equal indexes are looked up together.
+    value: what `index` returns of each value that the predicate selects.
+    """
+
+    index: Callable[[T], object]
+    value: Hashable
 
 
 class EventType(enum.Enum):

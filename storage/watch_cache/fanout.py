@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from storage.watch_cache.events import CacheEvent, Delivery
+from storage.watch_cache.events import ANY_VALUE, CacheEvent, Delivery, Predicate
 from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
@@ -29,32 +29,131 @@ class Scope(NamedTuple):
 EVERYTHING = Scope()
 
 
-class Fanout(Generic[T]):
-    """Holds the watchers of one resource by their scope."""
+# Watchers by their predicates, of which equal ones are one. The inner dict is an ordered set.
+_ByPredicate: TypeAlias = dict[Predicate[T], dict[Watcher[T], None]]
+
+
+class _Watchers(Generic[T]):
+    """The watchers of one scope.
+
+    everything: those without predicate. selective: those whose predicates every event is tested by.
+    indexed: those with a trigger, by its index and value. What has no watchers has no entry.
+    """
 
     def __init__(self) -> None:
-        # A scope without watchers has no entry. The inner dict is an ordered set.
-        self._watchers: dict[Scope, dict[Watcher[T], None]] = {}
+        self.everything: dict[Watcher[T], None] = {}
+        self.selective: _ByPredicate[T] = {}
+        self.indexed: dict[Callable[[T], object], dict[object, _ByPredicate[T]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.everything or self.selective or self.indexed)
+
+    def __iter__(self) -> Iterator[Watcher[T]]:
+        yield from self.everything
+        for watchers in self.selective.values():
+            yield from watchers
+        for by_value in self.indexed.values():
+            for by_predicate in by_value.values():
+                for watchers in by_predicate.values():
+                    yield from watchers
+
+    def add(self, watcher: Watcher[T]) -> None:
+        predicate, trigger = watcher.predicate, watcher.trigger
+        if predicate is None:
+            self.everything[watcher] = None
+        elif trigger is None:
+            self.selective.setdefault(predicate, {})[watcher] = None
+        else:
+            by_predicate = self.indexed.setdefault(trigger.index, {}).setdefault(trigger.value, {})
+            by_predicate.setdefault(predicate, {})[watcher] = None
+
+    def remove(self, watcher: Watcher[T]) -> None:
+        """Remove a watcher, which may have been removed before."""
+        predicate, trigger = watcher.predicate, watcher.trigger
+        if predicate is None:
+            self.everything.pop(watcher, None)
+        elif trigger is None:
+            _remove(self.selective, predicate, watcher)
+        else:
+            by_value = self.indexed.get(trigger.index, {})
+            by_predicate = by_value.get(trigger.value, {})
+            _remove(by_predicate, predicate, watcher)
+            if not by_predicate:
+                by_value.pop(trigger.value, None)
+            if not by_value:
+                self.indexed.pop(trigger.index, None)
+
+    def concerned(self, event: CacheEvent[T]) -> Iterator[tuple[Delivery[T], Collection[Watcher[T]]]]:
+        """Yields an event as watchers are to see it, with these watchers: once for each predicate."""
+        if self.everything:
+            yield Delivery(event.type, event), self.everything
+        yield from _selecting(event, self.selective)
+        for index, by_value in self.indexed.items():
+            for by_predicate in _triggered(event, index, by_value):
+                yield from _selecting(event, by_predicate)
+
+
+def _remove(by_predicate: _ByPredicate[T], predicate: Predicate[T], watcher: Watcher[T]) -> None:
+    watchers = by_predicate.get(predicate, {})
+    watchers.pop(watcher, None)
+    if not watchers:
+        by_predicate.pop(predicate, None)
+
+
+def _selecting(
+    event: CacheEvent[T], by_predicate: _ByPredicate[T]
+) -> Iterator[tuple[Delivery[T], Collection[Watcher[T]]]]:
+    for predicate, watchers in by_predicate.items():
+        kind = event.type_for(predicate)
+        if kind is not None:
+            yield Delivery(kind, event), watchers
+
+
+def _triggered(
+    event: CacheEvent[T], index: Callable[[T], object], by_value: dict[object, _ByPredicate[T]]
+) -> Iterable[_ByPredicate[T]]:
+    """Returns the predicates that may select an object as it was before the event, or is now."""
+    previous = event.previous.value if event.previous is not None else None
+    values = {index(value) for value in (event.version.value, previous) if value is not None}
+    if ANY_VALUE in values:
+        return by_value.values()
+    return [by_value[value] for value in values if value in by_value]
+
+
+class Fanout(Generic[T]):
+    """Holds the watchers of one resource by their scope, their triggers and their predicates.
+
+    So an event costs nothing to watchers that it cannot concern, and watchers that select the same have it
+    tested once.
+    """
+
+    def __init__(self) -> None:
+        # A scope without watchers has no entry.
+        self._watchers: dict[Scope, _Watchers[T]] = {}
         self.dropped_total = 0  # watchers that did not keep up
 
     def __len__(self) -> int:
-        return sum(map(len, self._watchers.values()))
+        return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[Watcher[T]]:
         for watchers in self._watchers.values():
             yield from watchers
 
     def add(self, watcher: Watcher[T], scope: Scope) -> None:
-        self._watchers.setdefault(scope, {})[watcher] = None
+        watchers = self._watchers.get(scope)
+        if watchers is None:
+            watchers = self._watchers[scope] = _Watchers()
+        watchers.add(watcher)
 
     def remove(self, watcher: Watcher[T], scope: Scope) -> None:
-        watchers = self._watchers.get(scope, {})
-        watchers.pop(watcher, None)
-        if not watchers:
-            self._watchers.pop(scope, None)
+        watchers = self._watchers.get(scope)
+        if watchers is not None:
+            watchers.remove(watcher)
+            if not watchers:
+                del self._watchers[scope]
 
     def deliver(self, events: Sequence[CacheEvent[T]]) -> None:
-        """Offer `events` to the watchers they may concern, then notify each that had nothing to take before.
+        """Offer `events` to the watchers they concern, then notify each that had nothing to take before.
 
         Watchers whose queue is full are removed and ended.
         """
@@ -63,14 +162,17 @@ class Fanout(Generic[T]):
         newly_ready: list[Watcher[T]] = []
         overrun: list[tuple[Watcher[T], Scope]] = []
         for event in events:
-            delivery = Delivery(event.type, event)
             first_overrun = len(overrun)
             for scope in scopes_of(event.version.key):
-                for watcher in self._watchers.get(scope, ()):
-                    if watcher.offer(delivery):
-                        newly_ready.append(watcher)
-                    elif watcher.is_overrun:
-                        overrun.append((watcher, scope))
+                in_scope = self._watchers.get(scope)
+                if in_scope is None:
+                    continue
+                for delivery, watchers in in_scope.concerned(event):
+                    for watcher in watchers:
+                        if watcher.offer(delivery):
+                            newly_ready.append(watcher)
+                        elif watcher.is_overrun:
+                            overrun.append((watcher, scope))
             for watcher, scope in overrun[first_overrun:]:
                 self.remove(watcher, scope)
         for watcher in newly_ready:

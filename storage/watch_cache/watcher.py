@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from storage.errors import RevisionCompacted
-from storage.watch_cache.events import CacheEvent, Delivery, EventType, Predicate
+from storage.watch_cache.events import CacheEvent, Delivery, EventType, Predicate, Trigger
 from storage.watch_cache.history import History
 
 T = TypeVar("T")
@@ -24,6 +24,7 @@ class Watcher(Generic[T]):
     """Collects the events that concern one client until it takes them.
 
     after: events up to this revision are left out; it may lie ahead of the cache.
+    trigger: what all that the predicate selects has in common, if there is something.
     on_ready: called, in the loop, when there is something to take and was nothing before: events, or the end.
     """
 
@@ -33,10 +34,12 @@ class Watcher(Generic[T]):
         after: int,
         predicate: Predicate[T] | None,
         on_ready: Callable[[], None],
+        trigger: Trigger[T] | None = None,
         queued_events_max: int = QUEUED_EVENTS_MAX,
     ) -> None:
         self.after = after
-        self._predicate = predicate
+        self.predicate = predicate
+        self.trigger = trigger
         self._on_ready = on_ready
         self._queued_max = queued_events_max
         # While it is behind: the history to read, which keys concern it, and the revision read up to.
@@ -66,19 +69,12 @@ class Watcher(Generic[T]):
             self._history, self._is_in_scope = history, is_in_scope
 
     def offer(self, delivery: Delivery[T]) -> bool:
-        """Queue an event if it concerns this watcher; True if there was nothing to take before.
+        """Queue an event that the predicate selects; True if there was nothing to take before.
 
-        delivery: with the event's type for a watcher without predicate. If the queue is full, the watcher is
-        overrun.
+        If the queue is full, the watcher is overrun.
         """
-        event = delivery.event
-        if self._history is not None or event.version.revision <= self.after:
+        if self._history is not None or delivery.event.version.revision <= self.after:
             return False  # It will be read from the history, or comes before the start.
-        if self._predicate is not None:
-            kind = event.type_for(self._predicate)
-            if kind is None:
-                return False
-            delivery = Delivery(kind, event)
         queue = self._queue
         if len(queue) >= self._queued_max:
             self.is_overrun = True
@@ -146,4 +142,4 @@ class Watcher(Generic[T]):
         )
 
     def _type_for_watcher(self, event: CacheEvent[T]) -> EventType | None:
-        return event.type if self._predicate is None else event.type_for(self._predicate)
+        return event.type if self.predicate is None else event.type_for(self.predicate)

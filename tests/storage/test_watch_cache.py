@@ -29,6 +29,7 @@ from storage.interface import (
 from storage.keys import prefix_range
 from storage.watch_cache import CacheEvent, EventType, HistoryLimits, KeyVersion, Scope, Watcher
 from storage.watch_cache.cache import BUDGET_CHECKS
+from storage.watch_cache.events import ANY_VALUE, Trigger
 from storage.watch_cache.fanout import Fanout
 from storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTION_BATCH_MAX, History
 from storage.watch_cache.reflector import PAGE_KEYS
@@ -76,12 +77,14 @@ class Harness:
         *,
         after: int = 0,
         predicate: Callable[[bytes], bool] | None = None,
+        trigger: Trigger[bytes] | None = None,
         queued_events_max: int = 100,
     ) -> tuple[Watcher[bytes], list[str]]:
         calls: list[str] = []
         watcher: Watcher[bytes] = Watcher(
             after=after,
             predicate=predicate,
+            trigger=trigger,
             on_ready=lambda: calls.append("ready"),
             queued_events_max=queued_events_max,
         )
@@ -135,6 +138,84 @@ def test_the_type_of_an_event_for_a_selector(
     watcher, _ = harness.watcher(after=1, predicate=lambda value: value.startswith(b"yes"))
     harness.cache.apply([put("x", after, 2) if after is not None else delete("x", 2)])
     assert [kind for kind, _, _ in taken(watcher)] == ([expected] if expected else [])
+
+
+class Prefix:
+    """Selects values that begin with a text, and counts how often it is asked."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.calls = 0
+
+    def __call__(self, value: bytes) -> bool:
+        self.calls += 1
+        return value.startswith(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Prefix) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def test_watchers_with_equal_predicates_share_one_test_of_each_event() -> None:
+    harness = Harness()
+    predicates = [Prefix(b"yes") for _ in range(50)]
+    watchers = [harness.watcher(predicate=each)[0] for each in predicates]
+    other, _ = harness.watcher(predicate=Prefix(b"no"))
+    harness.cache.apply([put("x", b"yes", 1), put("x", b"no", 2), put("x", b"no 2", 3)])
+    assert [taken(each) for each in watchers] == [[("ADDED", "x", 1), ("DELETED", "x", 2)]] * 50
+    assert taken(other) == [("ADDED", "x", 2), ("MODIFIED", "x", 3)]
+    # The object before and after each event, of which the first has only one.
+    assert sum(each.calls for each in predicates) == 5
+    for each in watchers:
+        harness.cache.fanout.remove(each, Scope())
+    assert list(harness.cache.fanout) == [other]
+
+
+def first_byte(value: bytes) -> object:
+    return value[:1] if value != b"damaged" else ANY_VALUE
+
+
+TRIGGERED = {
+    "of another value": ([b"b1", b"b2"], [], 0),
+    "of its value": ([b"a1"], ["ADDED"], 1),
+    "that comes to have its value": ([b"b1", b"a1"], ["ADDED"], 2),
+    "that had its value": ([b"a1", b"b1"], ["ADDED", "DELETED"], 3),
+    "of its value, but not selected": ([b"a2"], [], 1),
+    "that cannot be looked up": ([b"damaged"], ["ADDED"], 1),
+}
+
+
+@pytest.mark.parametrize(("values", "expected", "tests"), TRIGGERED.values(), ids=TRIGGERED)
+def test_a_predicate_with_a_trigger_is_asked_only_about_objects_with_its_value(
+    values: list[bytes], expected: list[str], tests: int
+) -> None:
+    harness = Harness()
+    asked: list[bytes] = []
+
+    def predicate(value: bytes) -> bool:
+        asked.append(value)
+        return value in (b"a1", b"damaged")
+
+    watcher, _ = harness.watcher(predicate=predicate, trigger=Trigger(first_byte, b"a"))
+    for revision, value in enumerate(values, 1):
+        harness.cache.apply([put("x", value, revision)])
+    assert [kind for kind, _, _ in taken(watcher)] == expected
+    assert len(asked) == tests
+    harness.cache.fanout.remove(watcher, Scope())
+    harness.cache.fanout.remove(watcher, Scope())
+    assert not list(harness.cache.fanout)
+
+
+def test_a_watcher_that_catches_up_gets_each_event_once_whatever_its_trigger() -> None:
+    harness = Harness()
+    harness.cache.apply([put("x", b"a1", 1), put("y", b"b", 2)])
+    watcher, _ = harness.watcher(predicate=Prefix(b"a"), trigger=Trigger(first_byte, b"a"))
+    harness.cache.apply([put("z", b"a2", 3)])
+    assert taken(watcher) == [("ADDED", "x", 1), ("ADDED", "z", 3)]
+    harness.cache.apply([put("z", b"a3", 4)])
+    assert taken(watcher) == [("MODIFIED", "z", 4)]
 
 
 def test_a_deletion_shows_the_last_state() -> None:
