@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NewType
 
-from apiserver.registry.size_class import SizeClass
-
 # Shorter bodies are not worth it.
 GZIP_BODY_BYTES_MIN: Final = 128 * 1024
 # What is compressed for each response: level 1 is most of what can be had, at a third of the time.
@@ -46,18 +44,18 @@ def decompress(body: GzipBytes) -> bytes:
     return gzip.decompress(body)
 
 
+# How much is compressed at a time: a millisecond's worth.
+_GZIP_SLICE_BYTES: Final = 64 * 1024
+
+
 class BodySlices:
     """The slices of a response body, which can be sent once.
 
-    gzip: whether to compress them, if there is enough of them. Empty slices stay empty.
-    size: how much work one slice may be.
+    gzip: whether to compress them, if there is enough of them. Empty slices stay as they are.
     is_gzipped: whether they are compressed; known once the first slice that is not empty has been made.
     """
 
-    def __init__(
-        self, slices: Iterable[bytes], *, gzip: bool = False, size: SizeClass = SizeClass.SMALL
-    ) -> None:
-        self.size = size
+    def __init__(self, slices: Iterable[bytes], *, gzip: bool = False) -> None:
         self.is_gzipped = False
         self._gzip = gzip
         self._slices = slices
@@ -70,6 +68,9 @@ class BodySlices:
         size = 0
         remaining = iter(self._slices)
         for piece in remaining:
+            if not piece:
+                yield piece
+                continue
             pieces.append(piece)
             size += len(piece)
             if size > GZIP_BODY_BYTES_MIN:
@@ -82,5 +83,8 @@ class BodySlices:
 def _compressed(slices: Iterable[bytes]) -> Iterator[bytes]:
     compressor = zlib.compressobj(_RESPONSE_LEVEL, wbits=_GZIP_WBITS)
     for piece in slices:
-        yield compressor.compress(piece)
+        if not piece:
+            yield piece
+        for at in range(0, len(piece), _GZIP_SLICE_BYTES):
+            yield compressor.compress(piece[at : at + _GZIP_SLICE_BYTES])
     yield compressor.flush()

@@ -29,15 +29,18 @@ class Form:
         PartialObjectMetadata or PartialObjectMetadataList.
     version: of that kind.
     drops_managed_fields: whether managedFields are left out.
+    is_indented: whether JSON is indented, for people to read.
     """
 
     media_type: str = JSON
     kind: str = ""
     version: str = "v1"
     drops_managed_fields: bool = False
+    is_indented: bool = False
 
 
 FULL: Final = Form()
+INDENTED: Final = Form(is_indented=True)
 
 
 class Target(NamedTuple):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from time import monotonic, time
-from typing import Final, Protocol
+from typing import Final
 
 import orjson
 from aiohttp import hdrs, web
@@ -27,9 +27,10 @@ from apiserver.endpoints.compression import (
 )
 from apiserver.endpoints.connection import SENT, SENT_LAST
 from apiserver.endpoints.representation import Encoder
+from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
 from apiserver.errors import ApiError
 from apiserver.meta.options import is_true
-from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 from apiserver.wire.media_types import JSON
@@ -44,8 +45,6 @@ _WITHOUT_LENGTH: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFI
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 # Nobody between may keep answers, except where headers say something else.
 CACHING: Final = "no-cache, private"
-# What is compressed at a time.
-_GZIP_SLICE_BYTES: Final = 64 * 1024
 _GZIP_HEADERS: Final = {**CONTENT_ENCODING, "Vary": "Accept-Encoding"}
 
 
@@ -125,34 +124,19 @@ async def send_status(
 async def send_body(call: ApiCall, status: int, body: bytes, content_type: str) -> None:
     """A document as the whole answer, compressed if it is long and the client takes that."""
     if len(body) > GZIP_BODY_BYTES_MIN and accepts_gzip(call.request.headers.get(hdrs.ACCEPT_ENCODING)):
-        pieces = (body[at : at + _GZIP_SLICE_BYTES] for at in range(0, len(body), _GZIP_SLICE_BYTES))
-        await send_slices(call, BodySlices(pieces, gzip=True), content_type, status)
+        await send_slices(call, UnsharedBody(BodySlices((body,), gzip=True)), content_type, status)
     else:
         await send(call, status, body, content_type)
 
 
 async def send_object(call: ApiCall, encoder: Encoder, found: StoredObject, status: int = 200) -> None:
     """Send an object as the whole answer."""
-    if encoder.media_type == JSON:  # The object is stored in this form.
+    size = encoder.work(found)
+    if size is SizeClass.SMALL:
         body = encoder.object(found)
-        if is_pretty(call):
-            body = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
-    else:
-        # Encoding a large object must not hold up other calls.
-        body = await call.offload.run_begun(size_class(len(found.tail)), encoder.object, found)
+    else:  # It must not hold up other calls.
+        body = await call.offload.run_begun(size, encoder.object, found)
     await send_body(call, status, body, encoder.media_type)
-
-
-class ResponseBody(Protocol):
-    """A body of any size, made slice by slice while it is sent; see `compression.BodySlices`."""
-
-    @property
-    def size(self) -> SizeClass: ...
-
-    @property
-    def is_gzipped(self) -> bool: ...
-
-    def __iter__(self) -> Iterator[bytes]: ...
 
 
 async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSON, status: int = 200) -> None:
@@ -163,11 +147,7 @@ async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSO
     """
     pieces: list[bytes] = []
     size = 0
-    remaining = iter(body)
-
-    async def following() -> bytes | None:
-        return await call.offload.run_begun(body.size, next, remaining, None)
-
+    following = body.reader(call.offload).next
     # Not the loop's clock: uvloop's stands still until the turn is over.
     turn_ends = monotonic() + TURN_S
     while (piece := await following()) is not None:

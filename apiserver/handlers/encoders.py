@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Lock
 
 from aiohttp import hdrs
 
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.negotiation import FULL, Form, Negotiator, object_targets
+from apiserver.endpoints.negotiation import FULL, INDENTED, Form, Negotiator, object_targets
 from apiserver.endpoints.representation import Encoder, FormCaches, MetaV1Encoders, encoder_for
+from apiserver.endpoints.responses import is_pretty
 from apiserver.meta.options import first
 from apiserver.registry.served_resource import ServedResource
 from apiserver.wire.media_types import JSON, YAML, supported_media_types
@@ -43,6 +45,8 @@ class Encoders:
             form = FULL  # What most clients ask for is negotiated at once.
         else:
             form = self._negotiator(resource, streams=streams).form_for(accept)
+        if form.media_type == JSON and not streams and is_pretty(call):
+            form = INDENTED if form is FULL else replace(form, is_indented=True)
         include_object = first(call.query, "includeObject") if form.kind == "Table" else ""
         # Kept on the resource, encoders go when a custom resource goes.
         key = (self, form, include_object)

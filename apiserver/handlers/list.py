@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-import orjson
 from aiohttp import hdrs
 
 from apiserver.brand import Brand
@@ -15,16 +14,15 @@ from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.compression import BodySlices, accepts_gzip
 from apiserver.endpoints.representation import Encoder
-from apiserver.endpoints.responses import ResponseBody, is_pretty, send_body, send_slices
+from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
+from apiserver.endpoints.responses import send_slices
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.shared_lists import SharedLists
 from apiserver.meta.options import ListOptions
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.store import Registry
-from apiserver.wire.media_types import JSON
 from storage.interface import Consistency, ReadAt
 
 ATTEMPTS_MAX: Final = 5
@@ -47,7 +45,7 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
         # Row J10. None and 0 mean no timeout.
         async with asyncio.timeout(options.timeout_s or None):
             is_exact = options.at.consistency is Consistency.EXACT or bool(options.continue_token)
-            if is_exact or _is_indented(call, encoder) or not cache.serves_snapshots:
+            if is_exact or not cache.serves_snapshots:
                 await send_list(call, encoder, await registry.list(resource, namespace, options))
             else:
                 body = await shared_body(resource, namespace, options, encoder, _accepts_gzip(call))
@@ -76,26 +74,12 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
 
 async def send_list(call: ApiCall, encoder: Encoder, found: ObjectList) -> None:
     """Send a collection as the whole answer, in slices if it is large."""
-    if _is_indented(call, encoder):
-        document = orjson.loads(b"".join(encoder.list(found)))
-        await send_body(call, 200, orjson.dumps(document, option=orjson.OPT_INDENT_2), encoder.media_type)
-    else:
-        await send_slices(call, _list_body(encoder, _accepts_gzip(call), found), encoder.media_type)
+    await send_slices(call, UnsharedBody(_list_body(encoder, _accepts_gzip(call), found)), encoder.media_type)
 
 
 def _list_body(encoder: Encoder, gzip: bool, found: ObjectList) -> BodySlices:
-    """Returns the slices of a list. Other forms than JSON are encoded, which may take long for one object."""
-    size = SizeClass.SMALL if encoder.media_type == JSON else _largest(found)
-    return BodySlices(encoder.list(found), gzip=gzip, size=size)
-
-
-def _largest(found: ObjectList) -> SizeClass:
-    return size_class(max((len(each.tail) for each in found.objects), default=0))
+    return BodySlices(encoder.list(found), gzip=gzip)
 
 
 def _accepts_gzip(call: ApiCall) -> bool:
     return accepts_gzip(call.request.headers.get(hdrs.ACCEPT_ENCODING))
-
-
-def _is_indented(call: ApiCall, encoder: Encoder) -> bool:
-    return encoder.media_type == JSON and is_pretty(call)

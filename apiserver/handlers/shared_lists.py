@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Final
 from weakref import WeakValueDictionary
 
-from apiserver.endpoints.responses import ResponseBody
+from apiserver.endpoints.compression import BodySlices
+from apiserver.endpoints.response_bodies import ResponseBody, SliceReader, UnsharedBody, work_after
+from apiserver.registry.offload import Offload
 from apiserver.registry.results import ObjectList
+from apiserver.registry.size_class import SizeClass
 
 SHARED_BYTES_MAX: Final = 16 * 1024 * 1024
 ALL_SHARED_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -24,35 +27,64 @@ SAMPLES_MAX: Final = 100
 
 
 class SharedBody:
-    """The slices of one body. The first reader to need a slice has it encoded; all run in one thread."""
+    """The slices of one body. The first reader to need a slice has it made; others wait for it."""
 
-    def __init__(self, slices: ResponseBody) -> None:
-        self.size = slices.size
+    def __init__(self, slices: BodySlices) -> None:
         self._slices = slices
         self._source = iter(slices)
-        self._encoded: list[bytes] = []
+        self._ahead = SizeClass.SMALL
+        self._made: list[bytes] = []
+        self._making: asyncio.Task[None] | None = None
+        self._is_whole = False
         self._failure: Exception | None = None
 
     @property
     def is_gzipped(self) -> bool:
         return self._slices.is_gzipped
 
-    def __iter__(self) -> Iterator[bytes]:
-        index = 0
-        while True:
-            if index == len(self._encoded):
-                if self._failure is not None:
-                    raise self._failure  # To the next reader the source would seem to have ended.
-                try:
-                    next_slice = next(self._source, None)
-                except Exception as failure:
-                    self._failure = failure
-                    raise
-                if next_slice is None:
-                    return
-                self._encoded.append(next_slice)
-            yield self._encoded[index]
-            index += 1
+    def reader(self, offload: Offload) -> SliceReader:
+        return _SharedReader(self, offload)
+
+    async def slice_at(self, index: int, offload: Offload) -> bytes | None:
+        """Returns the slice, or None behind the last. Raises what making it has raised, to each reader."""
+        while index == len(self._made):
+            if self._failure is not None:
+                raise self._failure  # To the next reader the source would seem to have ended.
+            if self._is_whole:
+                return None
+            if self._making is not None:
+                await asyncio.shield(self._making)
+            elif self._ahead is SizeClass.SMALL:
+                await self._make_one(offload)
+            else:
+                # A task of its own: a thread makes the slice although this reader's client may go.
+                self._making = asyncio.ensure_future(self._make_one(offload))
+        return self._made[index]
+
+    async def _make_one(self, offload: Offload) -> None:
+        try:
+            made = await offload.run_begun(self._ahead, next, self._source, None)
+        except Exception as failure:
+            self._failure = failure
+        else:
+            self._is_whole = made is None
+            self._ahead = work_after(made)
+            if made is not None:
+                self._made.append(made)
+        finally:
+            self._making = None
+
+
+class _SharedReader:
+    def __init__(self, body: SharedBody, offload: Offload) -> None:
+        self._body = body
+        self._offload = offload
+        self._index = 0
+
+    async def next(self) -> bytes | None:
+        made = await self._body.slice_at(self._index, self._offload)
+        self._index += 1
+        return made
 
 
 class _NotShared(enum.Enum):
@@ -74,7 +106,7 @@ class SharedLists:
         self,
         key: Hashable,
         find: Callable[[], Awaitable[ObjectList]],
-        encode: Callable[[ObjectList], ResponseBody],
+        encode: Callable[[ObjectList], BodySlices],
     ) -> ResponseBody:
         """Returns the body of a list, which may be shared.
 
@@ -94,14 +126,14 @@ class SharedLists:
                 return found
             if found is _NotShared.TOO_LARGE:
                 # The next call would find the same: do not wait a second time.
-                return encode(await find())
+                return UnsharedBody(encode(await find()))
             # The first call was cancelled: one of those that wait takes its place.
 
     async def _read(
         self,
         key: Hashable,
         find: Callable[[], Awaitable[ObjectList]],
-        encode: Callable[[ObjectList], ResponseBody],
+        encode: Callable[[ObjectList], BodySlices],
     ) -> ResponseBody:
         reading = self._reads[key] = asyncio.get_running_loop().create_future()
         outcome: SharedBody | _NotShared = _NotShared.CANCELLED
@@ -110,7 +142,7 @@ class SharedLists:
             slices, size = encode(found), _estimated_bytes(found)
             if not self._has_room(size):
                 outcome = _NotShared.TOO_LARGE
-                return slices
+                return UnsharedBody(slices)
             outcome = self._bodies[key] = SharedBody(slices)
             self._bytes[key] = size
             return outcome

@@ -67,6 +67,11 @@ class Lane:
         if self._is_busy:
             await self._wait(loop, user, may_refuse)
         self._is_busy = True
+        # No variable here holds the future: with an exception in it that would be a cycle, which would keep
+        # a whole body in memory until the garbage collector comes.
+        return await self._started(loop, work)
+
+    def _started(self, loop: asyncio.AbstractEventLoop, work: Callable[[], _T]) -> asyncio.Future[_T]:
         try:
             running = self._thread.submit(self._timed, work)
         except RuntimeError:  # The server has closed.
@@ -74,7 +79,7 @@ class Lane:
             raise
         # When it has ended, not when its caller has gone: the thread is still busy then.
         running.add_done_callback(partial(self._on_done, loop))
-        return await asyncio.wrap_future(running)
+        return asyncio.wrap_future(running)
 
     async def _wait(self, loop: asyncio.AbstractEventLoop, user: str, may_refuse: bool) -> None:
         queue = self._queues.get(user)

@@ -6,7 +6,7 @@ D22-D25.
 
     factory           chooses the encoder for what was negotiated
     json_forms        JSON: full objects, tables, PartialObjectMetadata
-    transcoding       the same forms, rewritten in YAML or CBOR
+    transcoding       the same forms, rewritten in YAML, CBOR or indented JSON
     protobuf          protobuf: full objects and PartialObjectMetadata
     status            a Status, for failures and for deletions that left no object
     table_cells       the cells of a table row, and how long they stay valid
@@ -16,13 +16,14 @@ D22-D25.
     discovery_schema  the schema of aggregated discovery
 
 A list is an iterator of slices, made while it is sent. An empty slice sends nothing: it is a point at which
-the event loop may serve others. Everything here is pure; the clock is an argument.
+the event loop may serve others. If it is a `WorkAhead`, the next slice is of a large object, and should be
+made in a thread (`registry.offload`). Everything here is pure; the clock is an argument.
 """
 
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.factory import document_encoder, encoder_for
 from apiserver.endpoints.representation.form_cache import FormCaches
-from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES
+from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES, WorkAhead
 from apiserver.endpoints.representation.protobuf import MetaV1Encoders
 from apiserver.endpoints.representation.status import StatusEncoder
 
@@ -33,6 +34,7 @@ __all__ = [
     "FormCaches",
     "MetaV1Encoders",
     "StatusEncoder",
+    "WorkAhead",
     "document_encoder",
     "encoder_for",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from apiserver.registry.results import ObjectList
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 
@@ -24,6 +25,10 @@ class Encoder(Protocol):
     is_text: bool
     event_head_bytes: int
     key: object
+
+    def work(self, obj: StoredObject) -> SizeClass:
+        """Returns how much work it is to encode an object, or an event with it: SMALL if bytes are copied."""
+        ...
 
     def object(self, obj: StoredObject) -> bytes:
         """Returns the body of a response that holds a single object. Raises NotAcceptable."""

@@ -20,6 +20,7 @@ from apiserver.endpoints.representation.json_forms import (
 from apiserver.endpoints.representation.protobuf import MetaV1Encoders, ProtobufEncoder
 from apiserver.endpoints.representation.transcoding import (
     CborFormat,
+    IndentedJsonFormat,
     SerializationFormat,
     TranscodingEncoder,
     YamlFormat,
@@ -30,6 +31,7 @@ from apiserver.vocabulary import Document
 from apiserver.wire.media_types import CBOR, YAML
 
 _FORMATS: Final[dict[str, SerializationFormat]] = {YAML: YamlFormat(), CBOR: CborFormat()}
+_INDENTED: Final = IndentedJsonFormat()
 
 
 def document_encoder(kind: str, media_type: str, meta: MetaV1Encoders) -> Callable[[Document], bytes]:
@@ -83,7 +85,7 @@ def encoder_for(
             encoder = PartialEncoder(resource, brand, form.kind, form.version, caches=caches, project=project)
         case _:
             encoder = JsonEncoder(resource, brand, project)
-    format_ = _FORMATS.get(form.media_type)
+    format_ = _INDENTED if form.is_indented else _FORMATS.get(form.media_type)
     if format_ is None:
         return encoder
     return TranscodingEncoder(

@@ -24,10 +24,12 @@ from apiserver.endpoints.representation.lists import (
     require_object_kind,
     slices_of_segments,
     slices_of_tails,
+    work_ahead,
 )
 from apiserver.endpoints.representation.table_cells import EncodedCells, encode_cells
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 from apiserver.wire.media_types import JSON
@@ -93,6 +95,9 @@ class _JsonForm:
     event_head_bytes = 0
     has_stable_items = True
 
+    def work(self, obj: StoredObject) -> SizeClass:
+        return size_class(len(obj.tail))
+
     def error(self, status: Document) -> bytes:
         return _event("ERROR", orjson.dumps(status))
 
@@ -110,6 +115,9 @@ class JsonEncoder(_JsonForm):
         self._item_opening = resource.head if resource.is_custom else b'{"metadata":'
         self._list_metadata = custom_list_metadata if resource.is_custom else list_metadata
 
+    def work(self, obj: StoredObject) -> SizeClass:
+        return SizeClass.SMALL if self._project is unchanged else super().work(obj)
+
     def object(self, obj: StoredObject) -> bytes:
         obj = self._project(obj)
         return obj.head + obj.tail + b"\n"
@@ -118,8 +126,12 @@ class JsonEncoder(_JsonForm):
         head = self._list_opening + orjson.dumps(self._list_metadata(result)) + b',"items":['
         if self._project is unchanged:
             return slices_of_tails(head, self._item_opening, [each.tail for each in result.objects])
-        items = (b",".join(self.items(segment)) for segment in segments(result.objects))
-        return slices_of_segments(head, items, b"]}\n", separator=b",")
+        return slices_of_segments(head, self._projected(result.objects), b"]}\n", separator=b",")
+
+    def _projected(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+        for segment in segments(objects):
+            yield from work_ahead(segment)
+            yield b",".join(self.items(segment))
 
     def frame(self, result: ObjectList) -> tuple[Document, str]:
         resource = self._resource

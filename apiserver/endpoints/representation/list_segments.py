@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from apiserver.endpoints.representation.form_cache import FormCache
-from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES
+from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES, work_ahead
 from apiserver.registry.stored_object import StoredObject
 
 # Returns the items of some objects, joined, and the moment from which they may no longer be right.
@@ -58,6 +58,8 @@ def cached_segments(
 ) -> Iterator[bytes]:
     """Encodes a list segment by segment, and reuses the segments that are still valid.
 
+    Yields empty slices, too, where there is `lists.WorkAhead`.
+
     key: identifies the form. objects_max: the length of a segment; always the same for a key.
     """
     start = 0
@@ -65,7 +67,9 @@ def cached_segments(
         first = objects[start]
         segment: _Segment | None = first.forms.get(key) if first.forms is not None else None
         if segment is None or not segment.is_valid(now, objects[start + 1 : start + 1 + len(segment.rest)]):
-            outdated, segment = segment, _encoded(_segment_at(start, objects, objects_max), encode, now)
+            following = _segment_at(start, objects, objects_max)
+            yield from work_ahead(following)
+            outdated, segment = segment, _encoded(following, encode, now)
             # The last one may have ended early: in a longer list it would still be valid, but too short.
             if segment.until > now and start + 1 + len(segment.rest) < len(objects):
                 if outdated is not None and first.forms is not None and segment.size > outdated.size:

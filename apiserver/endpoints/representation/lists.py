@@ -11,12 +11,36 @@ from apiserver.brand import Brand
 from apiserver.errors import NotAcceptable
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 
 # How much of a list is encoded at a time: large enough that joining is all it costs, small enough that
 # other requests do not wait for it.
 SLICE_BYTES: Final = 128 * 1024
 BATCH_OBJECTS: Final = 64
+
+
+class WorkAhead(bytes):
+    """An empty slice, which tells how much work it is to make the next one."""
+
+    size: SizeClass
+
+    @classmethod
+    def of(cls, size: SizeClass) -> WorkAhead:
+        ahead = cls()
+        ahead.size = size
+        return ahead
+
+
+_AHEAD: Final = {size: WorkAhead.of(size) for size in SizeClass}
+
+
+def work_ahead(objects: Sequence[StoredObject]) -> Iterator[bytes]:
+    """Yields what tells that objects are not small, and are encoded next."""
+    size = size_class(max([len(each.tail) for each in objects], default=0))
+    if size is not SizeClass.SMALL:
+        yield _AHEAD[size]
 
 
 def list_opening(kind: str, api_version: str) -> bytes:
@@ -68,11 +92,15 @@ def slices_of_segments(
 ) -> Iterator[bytes]:
     """Returns a list that is encoded while it is sent.
 
-    segments: the items, one or several at a time. After each others may have their turn.
+    segments: the items, one or several at a time, and empty slices where there is `WorkAhead`. After each
+        others may have their turn.
     """
     pieces: list[bytes] = [head]
     size, lead = 0, b""
     for items in segments:
+        if not items:
+            yield items
+            continue
         pieces += (lead, items)
         lead = separator
         size += len(items)

@@ -17,10 +17,12 @@ from apiserver.endpoints.representation.lists import (
     require_list_kind,
     require_object_kind,
     slices_of_segments,
+    work_ahead,
 )
 from apiserver.errors import NotAcceptable
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
@@ -113,9 +115,15 @@ class ProtobufEncoder:
             self._kind, self._list_kind = resource.kind, resource.list_kind
             self._api_version = resource.api_version
 
+    def work(self, obj: StoredObject) -> SizeClass:
+        forms = obj.forms
+        return SizeClass.SMALL if forms is not None and self._item_key in forms else size_class(len(obj.tail))
+
     def object(self, obj: StoredObject) -> bytes:
         require_object_kind(self._requested_kind, self._resource)
-        return self._enveloped(obj)
+        if size_class(len(obj.tail)) is SizeClass.SMALL:
+            return self._enveloped(obj)  # To encode it again takes no longer than to keep it.
+        return seal(self._api_version, self._kind, undelimited(self._item(obj)))
 
     def list(self, result: ObjectList) -> Iterator[bytes]:
         require_list_kind(self._requested_kind, self._resource)
@@ -149,6 +157,9 @@ class ProtobufEncoder:
         metadata = delimited(_FIRST, self._meta.list_meta(list_metadata(result)))
         size = len(metadata)
         for items in self._segments(result):
+            if not items:
+                yield items
+                continue
             size += len(items)
             if buffered is not None:
                 buffered.append(items)
@@ -161,7 +172,10 @@ class ProtobufEncoder:
         )
 
     def _segments(self, result: ObjectList) -> Iterator[bytes]:
-        return (b"".join([self._item(each) for each in segment]) for segment in segments(result.objects))
+        """Yields the items of each segment, and empty slices where there is `lists.WorkAhead`."""
+        for segment in segments(result.objects):
+            yield from work_ahead([each for each in segment if self.work(each)])
+            yield b"".join([self._item(each) for each in segment])
 
     def _item(self, obj: StoredObject) -> bytes:
         """Returns an object as an item of a list."""

@@ -1,28 +1,33 @@
-"""Encoders for YAML and CBOR: they transcode what the encoders for JSON make."""
+"""Encoders for YAML, CBOR and indented JSON: they transcode what the encoders for JSON make."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import orjson
 
 from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.representation.json_forms import ItemizedEncoder
-from apiserver.endpoints.representation.lists import slices_of_segments
+from apiserver.endpoints.representation.lists import slices_of_segments, work_ahead
 from apiserver.registry.results import ObjectList
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
-from apiserver.wire.media_types import CBOR, CBOR_SEQUENCE, YAML
+from apiserver.wire.media_types import CBOR, CBOR_SEQUENCE, JSON, YAML
 
 
 class SerializationFormat(Protocol):
-    """A serialization format other than JSON."""
+    """A serialization format other than compact JSON.
+
+    is_cheap: to encode an item again takes no longer than to keep it.
+    """
 
     media_type: str
     stream_type: str
     is_text: bool
+    is_cheap: bool
 
     def document(self, document: Document) -> bytes: ...
 
@@ -31,7 +36,10 @@ class SerializationFormat(Protocol):
         ...
 
     def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
-        """Returns a list, in slices. frame: the list without its items; name: the field that holds them."""
+        """Returns a list, in slices. frame: the list without its items; name: the field that holds them.
+
+        items: encoded by `item`, and empty slices where there is `lists.WorkAhead`; count: without these.
+        """
         ...
 
 
@@ -39,6 +47,7 @@ class YamlFormat:
     media_type = YAML
     stream_type = YAML  # unused: negotiation offers no watches in YAML
     is_text = True
+    is_cheap = False
 
     def document(self, document: Document) -> bytes:
         return yaml.dump(document)
@@ -63,6 +72,7 @@ class CborFormat:
     media_type = CBOR
     stream_type = CBOR_SEQUENCE
     is_text = False
+    is_cheap = False
 
     def document(self, document: Document) -> bytes:
         return cbor.dump(document)
@@ -80,6 +90,34 @@ class CborFormat:
             items,
             b"".join(key + value for key, value in encoded if key > list_key),
         )
+
+
+class IndentedJsonFormat:
+    """JSON for people to read. Its events would not be lines, so that watches have no such form."""
+
+    media_type = JSON
+    stream_type = JSON
+    is_text = True
+    is_cheap = True
+
+    def document(self, document: Document) -> bytes:
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2)
+
+    def item(self, document: Document) -> bytes:
+        # Line feeds in strings are escaped: all others begin a line.
+        return self.document(document).replace(b"\n", _ITEM_LINE)
+
+    def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
+        empty = self.document({**frame, name: []})
+        if not count:
+            return iter([empty])
+        return slices_of_segments(
+            empty.removesuffix(b"]\n}") + _ITEM_LINE, items, b"\n  ]\n}", separator=b"," + _ITEM_LINE
+        )
+
+
+# Items are within a list, which is within an object.
+_ITEM_LINE: Final = b"\n    "
 
 
 class TranscodingEncoder:
@@ -101,6 +139,9 @@ class TranscodingEncoder:
         self._cache = cache
         self._item_key = (format_.media_type, key, encoder.key)
 
+    def work(self, obj: StoredObject) -> SizeClass:
+        return size_class(len(obj.tail))
+
     def object(self, obj: StoredObject) -> bytes:
         return self._transcode(self._json.object(obj))
 
@@ -118,18 +159,18 @@ class TranscodingEncoder:
         return self._transcode(self._json.error(status))
 
     def _items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
-        if not self._json.has_stable_items:
-            return (self._format.item(orjson.loads(each)) for each in self._json.items(objects))
-        return map(self._item, objects)
-
-    def _item(self, obj: StoredObject) -> bytes:
-        forms = obj.forms
-        item: bytes | None = forms.get(self._item_key) if forms is not None else None
-        if item is None:
-            (encoded,) = self._json.items([obj])
-            item = self._format.item(orjson.loads(encoded))
-            self._cache.put(obj, self._item_key, item, len(item))
-        return item
+        """Yields the item of each object, and empty slices where there is `lists.WorkAhead`."""
+        is_kept = self._json.has_stable_items and not self._format.is_cheap
+        for obj in objects:
+            forms = obj.forms
+            item: bytes | None = forms.get(self._item_key) if forms is not None else None
+            if item is None:
+                yield from work_ahead([obj])
+                (encoded,) = self._json.items([obj])
+                item = self._format.item(orjson.loads(encoded))
+                if is_kept:
+                    self._cache.put(obj, self._item_key, item, len(item))
+            yield item
 
     def _transcode(self, encoded: bytes) -> bytes:
         return self._format.document(orjson.loads(encoded))

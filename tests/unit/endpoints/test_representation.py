@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 from weakref import ref
 
+import orjson
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from apiserver.endpoints.representation import (
     FormCaches,
     MetaV1Encoders,
     StatusEncoder,
+    WorkAhead,
     encoder_for,
 )
 from apiserver.endpoints.representation.form_cache import ENTRY_OVERHEAD_BYTES
@@ -33,6 +35,7 @@ from apiserver.errors import BadRequest, NotAcceptable, NotFound
 from apiserver.meta.table import AGE, Column, columns, duration
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema
@@ -98,10 +101,11 @@ def encoder(
     now: float = NOW,
     caches: FormCaches | None = None,
     brand: Brand = BRAND,
+    is_indented: bool = False,
 ) -> Encoder:
     return encoder_for(
         resource,
-        Form(media_type, kind, version, drops_managed_fields),
+        Form(media_type, kind, version, drops_managed_fields, is_indented),
         brand,
         include_object=include_object,
         now=lambda: now,
@@ -358,6 +362,57 @@ def test_yaml_and_cbor_equal_json(form: str, media_type: str) -> None:
     ):
         body = b"".join(other.list(found))
         assert read(media_type, body) == json.loads(b"".join(one.list(found)))
+
+
+@pytest.mark.parametrize("form", WRITTEN_FORMS)
+def test_indented_json_is_the_whole_answer_indented(form: str) -> None:
+    """Also where strings contain what looks like structure."""
+    strange = stored("c", data='a\nb", {\n  "x": [1,\u2028 2]}', items=[], rows={})
+    one, other = encoder(form), encoder(form, is_indented=True)
+    assert other.object(strange) == indented(one.object(strange))
+    listed_as = "PartialObjectMetadataList" if form == "PartialObjectMetadata" else form
+    for include in ("Object", "None") if form == "Table" else ("",):
+        one, other = encoder(listed_as, include), encoder(listed_as, include, is_indented=True)
+        for found in (
+            ObjectList([], 9),
+            ObjectList([A], 9),
+            ObjectList([A, strange, stored("b", 8)], 9, continue_token="t", remaining=3),
+            ObjectList([stored(f"n{n}", data="x" * 3_000) for n in range(120)], 9),
+        ):
+            assert b"".join(other.list(found)) == indented(b"".join(one.list(found)))
+
+
+def indented(body: bytes) -> bytes:
+    return orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
+
+
+LARGE: Final = stored("large", data="x" * 20_000)
+HUGE: Final = stored("huge", data="x" * 200_000)
+# Each form with whether an object is parsed to be put into it.
+FORMS: Final[dict[str, tuple[dict[str, Any], bool]]] = {
+    "JSON": ({}, False),
+    "indented JSON": ({"is_indented": True}, True),
+    "JSON without managedFields": ({"drops_managed_fields": True}, True),
+    "metadata": ({"kind": "PartialObjectMetadataList"}, True),
+    "table": ({"kind": "Table"}, True),
+    "YAML": ({"media_type": YAML}, True),
+    "CBOR": ({"media_type": CBOR}, True),
+    "protobuf": ({"kind": "PartialObjectMetadataList", "media_type": PROTOBUF}, True),
+}
+
+
+@pytest.mark.parametrize(("form", "is_parsed"), FORMS.values(), ids=FORMS)
+def test_a_list_announces_the_work_with_large_objects(form: dict[str, Any], is_parsed: bool) -> None:
+    """So that it is done in a thread, and only what is large is done there."""
+    one = encoder(**form)
+    works = [one.work(each) for each in (A, LARGE, HUGE)]
+    assert works == (
+        [SizeClass.SMALL, SizeClass.LARGE, SizeClass.HUGE] if is_parsed else [SizeClass.SMALL] * 3
+    )
+    slices = list(one.list(ObjectList([A, LARGE, A, HUGE, A], 9)))
+    announced = [each.size for each in slices if isinstance(each, WorkAhead)]
+    # Small ones before and after a large one may be encoded together with it.
+    assert announced == [SizeClass.LARGE, SizeClass.HUGE] * is_parsed
 
 
 def test_events_in_cbor_follow_each_other() -> None:

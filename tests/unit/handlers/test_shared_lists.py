@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
@@ -12,12 +13,15 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.endpoints.compression import BodySlices
 from apiserver.endpoints.negotiation import Form
-from apiserver.endpoints.representation import FormCaches, MetaV1Encoders, encoder_for
+from apiserver.endpoints.representation import FormCaches, MetaV1Encoders, WorkAhead, encoder_for
+from apiserver.endpoints.response_bodies import ResponseBody
 from apiserver.errors import Expired, NotAcceptable
 from apiserver.handlers.shared_lists import ALL_SHARED_BYTES_MAX, SHARED_BYTES_MAX, SharedBody, SharedLists
 from apiserver.meta.table import AGE, columns
+from apiserver.registry.offload import Offload
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema
@@ -67,6 +71,20 @@ class Work:
             yield part
 
 
+@pytest.fixture
+def offload() -> Iterator[Offload]:
+    offload = Offload()
+    yield offload
+    offload.close()
+
+
+async def whole(body: ResponseBody, offload: Offload) -> bytes:
+    reader, pieces = body.reader(offload), []
+    while (piece := await reader.next()) is not None:
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
 async def until(is_so: Callable[[], bool]) -> None:
     """Let tasks run until the condition holds."""
     for _ in range(100):
@@ -76,26 +94,26 @@ async def until(is_so: Callable[[], bool]) -> None:
     raise AssertionError("the condition does not hold")
 
 
-async def test_concurrent_calls_share_one_read_and_one_body() -> None:
+async def test_concurrent_calls_share_one_read_and_one_body(offload: Offload) -> None:
     shared, work = SharedLists(), Work()
     crowd = [asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(100)]
     await asyncio.sleep(0)
     work.gate.set()
     bodies = await asyncio.gather(*crowd)
     # Slower readers get the slices that faster ones have encoded.
-    readers = [iter(body) for body in bodies]
-    for part in (b"a", b"b", b"c"):
-        assert {next(reader) for reader in readers} == {part}
+    readers = [body.reader(offload) for body in bodies]
+    for part in (b"a", b"b", b"c", None):
+        assert {await reader.next() for reader in readers} == {part}
     assert (work.reads, work.encoded) == (1, 3)
     late = await shared.body("key", work.find, work.encode)
-    assert b"".join(late) == b"abc"
+    assert await whole(late, offload) == b"abc"
     assert work.reads == 1, "the body lives as long as somebody holds it"
 
 
 async def test_a_body_is_dropped_when_nobody_sends_it() -> None:
     shared, work = SharedLists(), Work()
     work.gate.set()
-    body: Iterable[bytes] | None = await shared.body("key", work.find, work.encode)
+    body: ResponseBody | None = await shared.body("key", work.find, work.encode)
     assert isinstance(body, SharedBody)
     del body
     gc.collect()
@@ -131,7 +149,9 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-async def test_an_error_of_the_first_call_is_raised_to_all_that_wait(failure: Exception) -> None:
+async def test_an_error_of_the_first_call_is_raised_to_all_that_wait(
+    failure: Exception, offload: Offload
+) -> None:
     """They want the same at the same revision: a thousand would get the same error one after another."""
     shared, work = SharedLists(), Work()
     work.fails = failure
@@ -141,7 +161,7 @@ async def test_an_error_of_the_first_call_is_raised_to_all_that_wait(failure: Ex
     assert set(await asyncio.gather(*crowd, return_exceptions=True)) == {failure}
     assert work.reads == 1
     # Later calls read anew.
-    assert b"".join(await shared.body("key", work.find, work.encode)) == b"abc"
+    assert await whole(await shared.body("key", work.find, work.encode), offload) == b"abc"
 
 
 async def test_an_error_that_nobody_waits_for_is_raised_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -179,16 +199,16 @@ async def test_a_form_that_lists_do_not_have_is_refused_before_anything_is_sent(
     assert [type(each) for each in answers] == [NotAcceptable, NotAcceptable]
 
 
-async def test_when_a_waiting_call_is_cancelled_the_first_goes_on() -> None:
+async def test_when_a_waiting_call_is_cancelled_the_first_goes_on(offload: Offload) -> None:
     shared, work = SharedLists(), Work()
     first, second = (asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(2))
     await asyncio.sleep(0)
     second.cancel()
     work.gate.set()
-    assert b"".join(await first) == b"abc"
+    assert await whole(await first, offload) == b"abc"
 
 
-async def test_an_error_of_encoding_is_raised_to_every_reader() -> None:
+async def test_an_error_of_encoding_is_raised_to_every_reader(offload: Offload) -> None:
     """Were it raised to the first one alone, the others would take a truncated body for a whole one."""
     shared, work = SharedLists(), Work()
     work.gate.set()
@@ -198,21 +218,47 @@ async def test_an_error_of_encoding_is_raised_to_every_reader() -> None:
         raise LookupError("no more")
 
     body = await shared.body("key", work.find, lambda _: BodySlices(parts()))
-    for reader in (iter(body), iter(body), iter(body)):
-        assert next(reader) == b"a"
+    for reader in (body.reader(offload), body.reader(offload), body.reader(offload)):
+        assert await reader.next() == b"a"
         with pytest.raises(LookupError):
-            next(reader)
+            await reader.next()
 
 
-async def test_large_bodies_are_not_shared() -> None:
+async def test_a_large_slice_is_made_once_in_a_thread_though_its_first_reader_goes(
+    offload: Offload,
+) -> None:
+    shared, work = SharedLists(), Work()
+    work.gate.set()
+    began, release, made_in = threading.Event(), threading.Event(), []
+
+    def parts() -> Iterator[bytes]:
+        yield WorkAhead.of(SizeClass.HUGE)
+        began.set()
+        release.wait()
+        made_in.append(threading.current_thread())
+        yield b"a"
+
+    body = await shared.body("key", work.find, lambda _: BodySlices(parts()))
+    first, second = (asyncio.create_task(whole(body, offload)) for _ in range(2))
+    await asyncio.to_thread(began.wait)
+    first.cancel()
+    await asyncio.sleep(0)
+    release.set()
+    assert await second == b"a"
+    assert await whole(body, offload) == b"a"
+    assert len(made_in) == 1
+    assert made_in[0] is not threading.main_thread()
+
+
+async def test_large_bodies_are_not_shared(offload: Offload) -> None:
     shared, work = SharedLists(), Work(SHARED_BYTES_MAX + 1)
     work.gate.set()
     body = await shared.body("key", work.find, work.encode)
     assert not isinstance(body, SharedBody)
-    assert b"".join(body) == b"abc"
+    assert await whole(body, offload) == b"abc"
 
 
-async def test_calls_that_wait_for_a_body_that_is_too_large_wait_once() -> None:
+async def test_calls_that_wait_for_a_body_that_is_too_large_wait_once(offload: Offload) -> None:
     """All of them read at the same time, not one after another."""
     shared, work = SharedLists(), Work(SHARED_BYTES_MAX + 1)
     crowd = [asyncio.create_task(shared.body("key", work.find, work.encode)) for _ in range(100)]
@@ -223,7 +269,7 @@ async def test_calls_that_wait_for_a_body_that_is_too_large_wait_once() -> None:
     work.gate.clear()
     await until(lambda: work.reads == 100)
     work.gate.set()
-    assert {b"".join(body) for body in await asyncio.gather(*crowd)} == {b"abc"}
+    assert {await whole(body, offload) for body in await asyncio.gather(*crowd)} == {b"abc"}
     assert work.reads == 100
 
 
