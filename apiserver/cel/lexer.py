@@ -52,12 +52,14 @@ _ESCAPE: Final = r"\\(?:[abfnrtv\"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-
 _HALF_ESCAPE: Final = r"(?:\\(?:[0-3][0-7]?|[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?)?"
 
 
+# Groups are repeated greedily, not possessively: `(?:...)*+` may fail to match up to Python 3.11.4.
+# Each character is matched in one way alone, so that there is nothing to try again.
 def _inside(quote: str) -> str:
-    return rf"[^\\{quote}\n\r]*+(?:{_ESCAPE}[^\\{quote}\n\r]*+)*+"
+    return rf"[^\\{quote}\n\r]*+(?:{_ESCAPE}[^\\{quote}\n\r]*+)*"
 
 
 def _inside_three(quote: str) -> str:
-    return rf"(?:[^\\{quote}]|{_ESCAPE}|{quote}(?!{quote}{quote}))*+"
+    return rf"[^\\{quote}]*+(?:(?:{_ESCAPE}|{quote}(?!{quote}{quote}))[^\\{quote}]*+)*"
 
 
 _QUOTED_TEXT: Final = "|".join(
@@ -71,7 +73,7 @@ _QUOTED_TEXT: Final = "|".join(
 _EXPONENT: Final = r"[eE][+-]?[0-9]++"
 # Tried in this order. An unterminated token is invalid up to and with the character that shows it.
 _TOKEN: Final = re.compile(
-    r"(?>[ \t\r\n\f]++|//[^\n]*+)*+(?:"
+    r"(?:[ \t\r\n\f]++|//[^\n]*+)*(?:"
     rf"({_QUOTED_TEXT})"
     rf"|([bB](?:{_QUOTED_TEXT}))"
     r"|([A-Za-z_][A-Za-z0-9_]*+)"

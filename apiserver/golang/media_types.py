@@ -10,8 +10,9 @@ from typing import Final
 
 _WORD: Final = r"[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+"
 # A backslash escapes only what cannot be in a word; before anything else it stands for itself.
-_ESCAPED: Final = r'\\([()<>@,;:\\"/\[\]?=])'
-_QUOTED: Final = rf'"(?:{_ESCAPED}|[^"\r\n])*+"'
+_ESCAPABLE: Final = r'[()<>@,;:\\"/\[\]?=]'
+_ESCAPED: Final = rf"\\({_ESCAPABLE})"
+_QUOTED: Final = rf'"[^"\\\r\n]*+(?:\\(?:{_ESCAPABLE}|(?!{_ESCAPABLE}))[^"\\\r\n]*+)*"'
 # Possessive, so that what follows many spaces is not looked for once for each of them.
 _SPACE: Final = r"[ \t\n\v\f\r\x85\xa0]*+"
 

@@ -35,7 +35,7 @@ _INVALID_IN_ZONE: Final = re.compile(
 # Accepts most valid URLs at once: paths from the root, and URLs with a scheme, an optional user and a host.
 _COMMON: Final = re.compile(
     r"(?:(?=/)|[a-zA-Z][a-zA-Z0-9+.-]*+://(?:[A-Za-z0-9._:~!$&'()*+,;=-]*+@)?[A-Za-z0-9.-]*+(?::[0-9]*+)?(?=[/?]|\Z))"
-    r"[^%\x00-\x1f\x7f]*+(?:%[0-9a-fA-F]{2}[^%\x00-\x1f\x7f]*+)*+"
+    r"[^%\x00-\x1f\x7f]*+(?:%[0-9a-fA-F]{2}[^%\x00-\x1f\x7f]*+)*"
 )
 
 

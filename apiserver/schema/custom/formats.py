@@ -128,7 +128,7 @@ _DOT_ATOM: Final = rf"{_ATOM}(?:\.{_ATOM})*"
 _QUOTED: Final = r'"(?:[^"\\\x00-\x08\x0a-\x1f\x7f]|\\[^\x00-\x08\x0a-\x1f\x7f])*"'
 _ADDRESS: Final = rf"(?:{_DOT_ATOM}|{_QUOTED})@(?:{_DOT_ATOM}|\[[!-Z^-~]*\])"
 _is_address = re.compile(_ADDRESS).fullmatch
-_is_phrase = re.compile(rf"(?:(?:{_ATOM}|{_QUOTED}|\.)[ \t]*+)*+").fullmatch
+_is_phrase = re.compile(rf"(?:(?:{_ATOM}|{_QUOTED}|\.)[ \t]*+)*").fullmatch
 
 
 def _email(text: str) -> bool:
