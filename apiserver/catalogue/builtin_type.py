@@ -11,7 +11,8 @@ from typing import Any, Final
 from apiserver.field_errors import Errors
 from apiserver.meta import table
 from apiserver.meta.table import Columns
-from apiserver.registry.served_resource import ALL_VERBS, FieldGetter, Subresource
+from apiserver.registry.served_resource import ALL_VERBS, Subresource
+from apiserver.registry.stored_object import FieldGetter
 from apiserver.registry.strategy import (
     DEFAULT_STRATEGY,
     STATUS,
@@ -111,20 +112,26 @@ def clear_status(document: Document) -> None:
     document["status"] = {}
 
 
-def field_text(*path: str, default: str = "") -> FieldGetter:
-    """Returns a getter of the text of the field at a path, for a field selector."""
+@dataclass(frozen=True, slots=True)
+class FieldText:
+    """Reads the text of the field at a path, for a field selector. default: of a field that is absent."""
 
-    def get(document: Document) -> str:
-        # As `documents.at`, inlined: with a call of it, field selectors of watches take half as long again.
+    path: tuple[str, ...]
+    default: str = ""
+
+    def __call__(self, document: Document) -> str:
         value: Any = document
-        for step in path:
+        for step in self.path:
             value = value.get(step) if isinstance(value, dict) else None
-        return default if value is None else _as_text(value)
-
-    return get
+        return self.default if value is None else _as_text(value)
 
 
-def field_texts(*names: str) -> Mapping[str, Callable[[Document], str]]:
+def field_text(*path: str, default: str = "") -> FieldText:
+    """Returns a getter of the text of the field at a path, for a field selector."""
+    return FieldText(path, default)
+
+
+def field_texts(*names: str) -> Mapping[str, FieldText]:
     """Returns getters for field selectors whose names are paths, as `spec.nodeName`."""
     return MappingProxyType({name: field_text(*name.split(".")) for name in names})
 

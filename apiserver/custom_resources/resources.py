@@ -29,13 +29,12 @@ from apiserver.custom_resources.version_codec import (
     ViewCache,
 )
 from apiserver.registry.served_resource import (
-    FieldGetter,
     Preparation,
     ScaleFields,
     ServedResource,
     Subresource,
 )
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.stored_object import FieldGetter, StoredObject
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Deprecation, Document, GroupResource, GroupVersion
 

@@ -3,6 +3,7 @@
     served_resource   describes one resource of one version; `ResourceTable` holds all that are served now
     strategy          has the hooks in which resources differ: defaults, rules, names, deletion
     stored_object     the bytes in which objects are stored, cached and sent
+    json_slices       parts of large objects that are found without decoding the rest
     object_keys       the keys of objects in the store
     own_writes        values that this server has written, until the cache sees them
     store             `Registry`: reads from the watch cache, and the entrance to writes

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from apiserver.meta import table
 from apiserver.meta.selectors import CustomFields
 from apiserver.meta.table import Columns
-from apiserver.registry.stored_object import head_of
+from apiserver.registry.stored_object import FieldGetter, head_of
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy
 from apiserver.registry.version_codec import IdentityCodec, VersionCodec
 from apiserver.schema.compile import SchemaCompiler
@@ -21,7 +21,6 @@ from apiserver.wire.protobuf import MessageDecoder, MessageEncoder
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
-FieldGetter = Callable[[Document], str]
 # Checks, prunes and completes a document in place; returns the paths of the unknown fields it has removed.
 SchemaCheck = Callable[[Document], list[str]]
 

@@ -19,20 +19,28 @@ has written (`own_writes`) is taken as it comes.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
+from weakref import ref
 
 import orjson
 
 from apiserver.errors import StorageReadError
+from apiserver.registry import json_slices
 from apiserver.registry.own_writes import OwnWrites
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.vocabulary import Document
 from storage.interface import Stored
 
 log = logging.getLogger(__name__)
 
 _METADATA: Final = b'"metadata":'
-_NO_LABELS: Final[dict[str, str]] = {}
+_NO_LABELS: Final[Mapping[str, str]] = {}
+# Decoded, labels take ten times their length in memory. Where an object has many, they are kept of the last
+# few objects that were asked for them; others decode them again.
+MANY_LABELS: Final = 1_000
+MANY_LABELS_KEPT_MAX: Final = 100_000
 
 
 class CorruptObject(StorageReadError):
@@ -53,6 +61,15 @@ class CorruptObject(StorageReadError):
         )
 
 
+class FieldGetter(Protocol):
+    """Reads a field of a document as text. path: its place; what stands elsewhere does not matter."""
+
+    @property
+    def path(self) -> tuple[str, ...]: ...
+
+    def __call__(self, document: Document, /) -> str: ...
+
+
 class TooDeep(ValueError):
     """A document has more levels than can be stored."""
 
@@ -61,7 +78,7 @@ class StoredObject:
     """One version of one object, ready to be sent. Whatever else is asked of it is derived once and cached.
 
     A damaged value, a `DamagedObject`, has an empty head; whoever reads it is told by `CorruptObject`.
-    metadata_end: the length of the metadata in the tail; 0 if it is not known yet, or only decoding tells.
+    metadata_end: the length of the metadata in the tail; 0 if it is not known yet.
     forms: other encodings and versions of it, by keys of their caches, which may evict them at any time.
     conforms_to: the number of the schema that it is known to conform to; 0 if it was not checked.
     """
@@ -82,7 +99,7 @@ class StoredObject:
         self.key = key
         self.head = head
         self.tail = tail
-        self._labels: dict[str, str] | None = None
+        self._labels: Mapping[str, str] | None = None
         self._fields: dict[str, str] | None = None
         self.metadata_end = 0
         self.forms: dict[object, Any] | None = None
@@ -92,19 +109,18 @@ class StoredObject:
     def of(cls, stored: Stored) -> StoredObject:
         """Returns the object in a stored value, a DamagedObject if it is none."""
         value = stored.value
-        try:
-            document = orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            return DamagedObject(stored.key, stored.mod_revision, str(error))
         start = value.find(_METADATA) + len(_METADATA)
         # The metadata that is found first is the object's own if it stands in the outermost braces.
-        if (
-            not isinstance(document, dict)
-            or not isinstance(document.get("metadata"), dict)
-            or value[start : start + 1] != b"{"
-            or value.count(b"{", 0, start) != 1
-        ):
-            return DamagedObject(stored.key, stored.mod_revision, "no object that begins with its metadata")
+        is_object = value[start : start + 1] == b"{" and value.count(b"{", 0, start) == 1
+        if size_class(len(value)) is SizeClass.SMALL or not is_object or not json_slices.is_value(value):
+            try:
+                document = orjson.loads(value)
+            except orjson.JSONDecodeError as error:
+                return DamagedObject(stored.key, stored.mod_revision, str(error))
+            if not is_object or not isinstance(document, dict) or not isinstance(document["metadata"], dict):
+                return DamagedObject(
+                    stored.key, stored.mod_revision, "no object that begins with its metadata"
+                )
         return cls(stored.key, value[:start], with_revision(value[start:], stored.mod_revision))
 
     @classmethod
@@ -132,29 +148,45 @@ class StoredObject:
 
     def metadata(self) -> bytes:
         """The metadata alone, as JSON. Raises CorruptObject."""
-        if self.metadata_end:
-            return self.tail[: self.metadata_end]
-        encoded = orjson.dumps(self.document()["metadata"])
-        # The tail begins with it, byte by byte, unless somebody else's encoder wrote it.
-        if self.tail.startswith(encoded):
-            self.metadata_end = len(encoded)
-        return encoded
+        if not self.metadata_end:
+            self.require_sound()
+            end = json_slices.value_end(self.tail)
+            if end is None:
+                return orjson.dumps(self.document()["metadata"])
+            self.metadata_end = end
+        return self.tail[: self.metadata_end]
 
     def labels(self) -> Mapping[str, str]:
         if self._labels is None:
-            labels = self.document()["metadata"].get("labels") if b'"labels":{' in self.tail else None
-            self._labels = labels or _NO_LABELS
+            self._labels = self._decoded_labels() if b'"labels":{' in self.tail else _NO_LABELS
         return self._labels
 
-    def fields(self, getters: Mapping[str, Any]) -> Mapping[str, str]:
-        """The values of the fields that objects of its type can be selected by.
+    def _decoded_labels(self) -> Mapping[str, str]:
+        metadata = self.metadata()
+        if size_class(len(metadata)) is SizeClass.SMALL:
+            return _texts(orjson.loads(metadata).get("labels"))
+        labels = _texts(json_slices.find(metadata, "labels"))
+        if len(labels) > MANY_LABELS:
+            _recent_labels.add(self, len(labels))
+        return labels
 
-        getters: for each field a function of the document.
-        """
+    def fields(self, getters: Mapping[str, FieldGetter]) -> Mapping[str, str]:
+        """The values of the fields that objects of its type can be selected by."""
         if self._fields is None or not getters.keys() <= self._fields.keys():
-            document = self.document()  # Versions of a type may have fields of their own.
-            self._fields = {**(self._fields or {}), **{f: get(document) for f, get in getters.items()}}
+            if size_class(len(self.tail)) is SizeClass.SMALL:
+                document = self.document()
+            else:
+                text = self.json
+                parts = {get.path[0] for get in getters.values()}
+                document = {part: json_slices.find(text, part) for part in parts}
+            found = {field: get(document) for field, get in getters.items()}
+            # Versions of a type may have fields of their own.
+            self._fields = {**(self._fields or {}), **found}
         return self._fields
+
+    def forget_labels(self) -> None:
+        """Decode the labels again when they are asked for."""
+        self._labels = None
 
     def require_sound(self) -> None:
         """Raises CorruptObject if it is damaged."""
@@ -163,6 +195,36 @@ class StoredObject:
         """The tail with another revision: a deleted object is shown as it was, at its deletion's."""
         end = self.tail.index(b'"', len(_REVISION_OPENING)) + 1
         return b'{"resourceVersion":"%d"%b' % (revision, self.tail[end:])
+
+
+def _texts(labels: object) -> Mapping[str, str]:
+    """Returns labels as they should be: whatever wrote others into the store, selectors compare texts."""
+    if not isinstance(labels, dict) or not labels:
+        return _NO_LABELS
+    if set(map(type, labels.values())) == {str}:
+        return labels
+    return {key: value for key, value in labels.items() if isinstance(value, str)}
+
+
+class _RecentLabels:
+    """The labels that are kept decoded of objects with many: those that were asked for last."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[ref[StoredObject], int]] = deque()
+        self._total = 0
+
+    def add(self, found: StoredObject, count: int) -> None:
+        """count: of its labels."""
+        self._kept.append((ref(found), count))
+        self._total += count
+        while self._total > MANY_LABELS_KEPT_MAX and len(self._kept) > 1:
+            oldest, count = self._kept.popleft()
+            self._total -= count
+            if (forgotten := oldest()) is not None:
+                forgotten.forget_labels()
+
+
+_recent_labels: Final = _RecentLabels()
 
 
 class DamagedObject(StoredObject):

@@ -16,7 +16,7 @@ from apiserver.catalogue.core.events import validate_event
 from apiserver.catalogue.events import events
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta.table import Columns
-from apiserver.registry.served_resource import FieldGetter
+from apiserver.registry.stored_object import FieldGetter
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.validation.checks import immutable
 from apiserver.vocabulary import Document

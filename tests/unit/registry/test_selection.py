@@ -6,13 +6,14 @@ from typing import Any, Final, cast
 
 import pytest
 
+from apiserver.catalogue.builtin_type import field_texts
 from apiserver.meta.selectors import parse_field_selector, parse_label_selector
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.registry.version_codec import VersionCodec
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.vocabulary import GroupVersion
 from storage.interface import Stored
 
 PREFIX: Final = "/registry/example.com/widgets/"
@@ -29,10 +30,6 @@ class _Codec:
         return self.views.get(found) if found.document()["apiVersion"].endswith("v2") else found
 
 
-def _size(document: Document) -> str:
-    return str(document.get("spec", {}).get("size", ""))
-
-
 def _resource(codec: _Codec | None) -> ServedResource:
     return ServedResource(
         GroupVersion("example.com", "v1"),
@@ -40,7 +37,7 @@ def _resource(codec: _Codec | None) -> ServedResource:
         "Widget",
         is_namespaced=True,
         schema=lambda: cast(Schema, None),
-        selectable_fields={"spec.size": _size},
+        selectable_fields=field_texts("spec.size"),
         version_codec=cast(VersionCodec, codec) if codec is not None else None,
         is_custom=codec is not None,
     )

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.catalogue.builtin_type import field_texts
 from apiserver.registry.own_writes import OwnWrites
+from apiserver.registry.size_class import LARGE_BYTES
 from apiserver.registry.stored_object import (
+    MANY_LABELS_KEPT_MAX,
     CorruptObject,
     DamagedObject,
     ObjectDecoder,
@@ -141,17 +144,86 @@ def test_labels(document: dict[str, Any], labels: dict[str, str]) -> None:
     assert of(**document).labels() == labels
 
 
-def test_fields_are_worked_out_once() -> None:
-    found = of(metadata={"name": "a"}, type="Opaque")
-    asked = []
+class TypeGetter:
+    """Reads the type, and keeps the documents that it is asked about."""
 
-    def get(document: dict[str, Any]) -> str:
-        asked.append(document)
+    path = ("type",)
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def __call__(self, document: dict[str, Any]) -> str:
+        self.asked.append(document)
         return str(document["type"])
 
+
+def test_fields_are_worked_out_once() -> None:
+    found = of(metadata={"name": "a"}, type="Opaque")
+    get = TypeGetter()
     assert found.fields({"type": get}) == {"type": "Opaque"}
     assert found.fields({"type": get}) == {"type": "Opaque"}
-    assert len(asked) == 1
+    assert len(get.asked) == 1
+
+
+# ---- large objects
+
+FILLER: Final[dict[str, Any]] = {f"k{n}": {} for n in range(LARGE_BYTES // 4)}
+LARGE: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
+    "large elsewhere": ({"labels": {"a": "b"}}, {"spec": FILLER, "type": "x"}),
+    "before the labels": ({"annotations": FILLER, "labels": {"a": "b"}}, {"type": "x"}),
+    "behind the labels": ({"labels": {"a": "b"}, "managedFields": [FILLER]}, {"type": "x"}),
+    "no labels": ({"name": "a"}, {"type": "x", "spec": {"labels": {"a": "b"}, "type": FILLER}}),
+    "labels and types elsewhere first": (
+        {"a": [{"labels": {"c": "d"}, "type": "y"}, FILLER], "labels": {"a": "b"}},
+        {"spec": {"type": "y", "metadata": {"labels": {}}}, "type": "x"},
+    ),
+    "many that look like them": (
+        {"a": [{"labels": {"c": "d"}}] * 9, "b": FILLER, "labels": {"a": "b"}},
+        {"spec": [{"type": "y"}] * 9, "type": "x"},
+    ),
+    "text that looks like them": (
+        {"a": '"labels":{"c":"d"}', "b": FILLER, "labels": {"a": '"é'}},
+        {"spec": ',"type":"y"', "type": "x"},
+    ),
+    "text of all planes": (
+        {"a": "é€😀", "b": FILLER, "labels": {"é€😀": "b"}},
+        {"a": "é€😀", "type": "é€😀"},
+    ),
+    "labels of other types": ({"labels": {"a": 1, "b": "c", "d": {}, "e": None}}, {"a": FILLER, "type": 5}),
+    "labels that are none": ({"labels": ["a"]}, {"a": FILLER, "type": None}),
+}
+
+
+@pytest.mark.parametrize(("metadata", "rest"), LARGE.values(), ids=LARGE)
+def test_of_large_objects_only_parts_are_decoded(metadata: dict[str, Any], rest: dict[str, Any]) -> None:
+    found = of(metadata=metadata, **rest)
+    assert orjson.loads(found.metadata()) == {"resourceVersion": "42", **metadata}
+    labels = metadata.get("labels")
+    expected = labels if isinstance(labels, dict) else {}
+    assert found.labels() == {key: value for key, value in expected.items() if isinstance(value, str)}
+    assert found.fields(field_texts("type", "metadata.a")) == {
+        "type": "" if rest["type"] is None else str(rest["type"]),
+        "metadata.a": str(metadata.get("a", "")),
+    }
+
+
+def test_many_labels_are_decoded_again_when_those_of_other_objects_were_asked_for() -> None:
+    labels = {f"k{n}": "v" for n in range(MANY_LABELS_KEPT_MAX // 10)}
+    objects = [of(metadata={"name": str(n), "labels": labels}) for n in range(12)]
+    decoded = [each.labels() for each in objects]
+    assert all(each == labels for each in decoded)
+    assert objects[-1].labels() is decoded[-1]
+    assert objects[0].labels() is not decoded[0]
+    assert objects[0].labels() == labels
+
+
+@pytest.mark.parametrize(
+    "value",
+    [BARE + b'{"name":"a"},"spec":%b', BARE + b'{"name":"a"},"spec":%b}}', BARE + b'{"a":"\xff"},"spec":%b}'],
+    ids=["cut off", "something behind", "bytes that are no UTF-8"],
+)
+def test_large_values_that_are_damaged(value: bytes) -> None:
+    assert isinstance(stored(value % orjson.dumps(FILLER)), DamagedObject)
 
 
 # ---- damage
