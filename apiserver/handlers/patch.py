@@ -70,7 +70,8 @@ def patch_handler(
             require_namespace(document, info.namespace)
             return draft_of(document, warnings)
 
-        updated = await registry.update(requests.update(call, options, body.size), transform)
+        size = max(body.size, parsed.size)
+        updated = await registry.update(requests.update(call, options, size), transform)
         call.warnings += updated.warnings
         await send_object(call, encoder, updated.found)
 

@@ -21,6 +21,7 @@ from apiserver.handlers.decoding import Decoded, check_schema, require_custom_ki
 from apiserver.patch import field_validation as problems_of
 from apiserver.patch import json_patch, merge_patch, strategic_merge
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.from_unstructured import mismatch_text
 from apiserver.vocabulary import Document, GroupKind
@@ -39,6 +40,8 @@ class Patch(NamedTuple):
         UnmergeablePatch.
     problems: what field validation finds in the text of the patch. problems_in_object: what it finds in the
         values of a JSON patch, in the patched object.
+    size: how much work there may be with the patched document, if the sizes of patch and document do not
+        tell.
     quoted: how an error quotes a new document that the schema does not allow. mismatch: what it says about
         that; empty if it has the words of a decoder of JSON.
     """
@@ -46,6 +49,7 @@ class Patch(NamedTuple):
     apply: Callable[[Document], Any]
     problems: Sequence[str] = ()
     problems_in_object: Sequence[str] = ()
+    size: SizeClass = SizeClass.SMALL
     quoted: Callable[[Any], str] = _as_json
     mismatch: Callable[[Document], str] = lambda _: ""
 
@@ -93,7 +97,10 @@ def _json_patch(body: bytes, patch: Any, *, is_checked: bool) -> Patch:
         except json_patch.CannotApply:
             raise UnprocessablePatch from None
 
-    return Patch(apply, *problems_of.json_patch_problems(body, patch)) if is_checked else Patch(apply)
+    size = SizeClass.HUGE if json_patch.may_multiply(patch) else SizeClass.SMALL
+    if not is_checked:
+        return Patch(apply, size=size)
+    return Patch(apply, *problems_of.json_patch_problems(body, patch), size=size)
 
 
 def _strategic_merge_patch(body: bytes, resource: ServedResource, problems: Sequence[str]) -> Patch:

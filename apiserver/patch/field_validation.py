@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-import jsonpointer
-
+from apiserver.patch.json_patch import CannotApply, pointer_steps
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 
@@ -67,8 +66,8 @@ def _in_object(path: str, patch: list[Document]) -> str:
     if below == rest or not below or operation.get("op") not in ("add", "replace"):
         return ""
     try:
-        steps = jsonpointer.JsonPointer(operation.get("path", "")).parts
-    except jsonpointer.JsonPointerException:
+        steps = pointer_steps(operation.get("path", ""))
+    except CannotApply:
         return ""
     parent = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in steps)
     return f"{parent}{below}".removeprefix(".")

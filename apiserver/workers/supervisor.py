@@ -66,7 +66,6 @@ _LIBRARIES: Final = (
     "cryptography.x509",
     "google.protobuf.descriptor_pool",
     "grpc.aio",
-    "jsonpatch",
     "orjson",
     "sortedcontainers",
     "ssl",

@@ -82,7 +82,7 @@ def scale_handlers(
             require_namespace(patched.document, call.info.namespace)
             return patched
 
-        await write(call, patched_scale, options, body.size)
+        await write(call, patched_scale, options, max(body.size, parsed.size))
 
     async def apply(call: ApiCall) -> None:
         resource, fields = _resource(call)

@@ -118,6 +118,10 @@ REFUSED: Final[dict[str, tuple[Any, list[Operation]]]] = {
     "4.4 move into itself": ({"a": {"b": {}}}, [moved("/a", "/a/b/c")]),
     "4.5 copy from where nothing is": ({}, [copied("/a", "/b")]),
     "an operation there is none of": ({"a": 1}, [op("spam", "/a")]),
+    "an operation of a library": ({"a": "b"}, [op("append", "/a", value="c")]),
+    "remove the whole document": ({"a": 1}, [op("remove", "")]),
+    "4.4 move the whole document into itself": ({"a": 1}, [moved("", "/b")]),
+    "4.4 move behind the last item of a shorter list": ({"a": [1, 2]}, [moved("/a/0", "/a/2")]),
     "no operation": ({"a": 1}, [{"path": "/a"}]),
     "no path": ({"a": 1}, [{"op": "remove"}]),
     "no value": ({"a": 1}, [op("add", "/b")]),
@@ -185,6 +189,10 @@ def test_the_number_of_operations_is_bounded() -> None:
 AMPLIFIED: Final = {
     "one text over and over": ({"a": ["x" * 100_000]}, [copied("/a/0", "/a/-")] * 40),
     "a list into itself": ({"a": ["x" * 1_000]}, [copied("/a", "/a/-")] * 13),
+    # 800 kB, but 262,144 values.
+    "empty lists": ({"a": [[]]}, [copied("/a", "/a/-")] * 18),
+    "empty objects, a few at a time": ({"a": [{}] * 10}, [copied("/a", "/a/0")] * 10_000),
+    "members of an object": ({"a": {}}, [copied("/a", f"/a/{n}") for n in range(18)]),
 }
 
 
@@ -192,6 +200,27 @@ AMPLIFIED: Final = {
 def test_the_total_size_of_copies_is_bounded(document: Any, operations: list[Operation]) -> None:
     with pytest.raises(ValueError, match=r"(?i)copy|copies|copied"):
         patched(document, *operations)
+
+
+def test_copies_within_the_bound_are_made() -> None:
+    """A Deployment that copies a template of a thousand values ninety times is no attack."""
+    template = {"containers": [{"name": "a", "env": [{"name": "A", "value": "b"}] * 300}]}
+    result = patched({"a": [template]}, *[copied("/a/0", "/a/-")] * 90)
+    assert result == {"a": [template] * 91}
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [
+        ([], False),
+        ([op("add", "/a", value=1), op("test", "/a", value=1)], False),
+        ([copied("/a", "/b")], False),
+        ([copied("/a", "/b"), copied("/a", "/c")], True),
+    ],
+    ids=["nothing", "values of the patch", "one copy", "two copies"],
+)
+def test_which_patches_may_multiply_a_document(operations: list[Operation], expected: bool) -> None:
+    assert json_patch.may_multiply(operations) is expected
 
 
 @pytest.mark.parametrize("operation", ["add", "remove", "move"])
