@@ -12,7 +12,7 @@ from tests.hostile import report
 from tests.hostile.attack import NotPrepared
 from tests.hostile.attacks import ATTACKS
 from tests.hostile.targets import Target, kube_apiserver, this_server
-from tests.hostile.trial import SECONDS, SETTLE_S, run_trial
+from tests.hostile.trial import SECONDS, SETTLE_S, ProcessEnded, run_trial
 
 
 async def run(names: list[str], targets: dict[str, Target], arguments: argparse.Namespace) -> bool:
@@ -31,8 +31,9 @@ async def run(names: list[str], targets: dict[str, Target], arguments: argparse.
                         seconds=arguments.seconds,
                         settle_s=arguments.settle,
                     )
-                except NotPrepared as error:
+                except (NotPrepared, ProcessEnded) as error:
                     print(f"{name} on {target_name}: {error}", file=sys.stderr)
+                    is_kept = False
                     continue
             print(report.line(trial), flush=True)
             print(report.details(trial), file=sys.stderr, flush=True)

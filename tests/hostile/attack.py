@@ -178,7 +178,8 @@ class Attack:
     """An attack.
 
     finding: what it is aimed at. processes: how many attack at once. prepare: called before anything is
-    measured. run: what each process does until it is cancelled; it may end earlier.
+    measured. run: what each process does until it is cancelled; it may end earlier. seconds_min: how long it
+    needs to be in full force.
     """
 
     name: str
@@ -186,6 +187,7 @@ class Attack:
     run: Run
     prepare: Prepare | None = None
     processes: int = 1
+    seconds_min: float = 0.0
 
     @property
     def description(self) -> str:
@@ -195,13 +197,15 @@ class Attack:
 ATTACKS: dict[str, Attack] = {}
 
 
-def attack(finding: str, *, prepare: Prepare | None = None, processes: int = 1) -> Callable[[Run], Run]:
+def attack(
+    finding: str, *, prepare: Prepare | None = None, processes: int = 1, seconds_min: float = 0.0
+) -> Callable[[Run], Run]:
     """Registers a function as an attack, under its name."""
 
     def register(run: Run) -> Run:
         name = run.__name__.replace("_", " ")
         assert name not in ATTACKS
-        ATTACKS[name] = Attack(name, finding, run, prepare, processes)
+        ATTACKS[name] = Attack(name, finding, run, prepare, processes, seconds_min)
         return run
 
     return register

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 import os
 import resource
 import sys
@@ -39,6 +40,8 @@ def main() -> None:
     os.nice(NICENESS)
     _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
+    # uvloop logs each connection that the server closes while it is not read.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
     attacker = Attacker(site, number)
     print("ready", flush=True)
     sys.stdin.readline()

@@ -75,8 +75,19 @@ class Connection:
         return cls(reader, writer)
 
     def stop_reading(self) -> None:
-        # Every transport of a socket can do this; those of uvloop are registered as no such class.
-        cast(asyncio.Transport, self._writer.transport).pause_reading()
+        self._transport.pause_reading()
+
+    async def read_a_little(self) -> bytes:
+        """Read what comes next, which a small window makes a few KB. Nothing if the server has closed."""
+        self._transport.resume_reading()
+        data = await self.reader.read(HEAD_BYTES_MAX)
+        self._transport.pause_reading()
+        return data
+
+    @property
+    def _transport(self) -> asyncio.Transport:
+        # Those of uvloop are transports of sockets, too, but registered as no such class.
+        return cast(asyncio.Transport, self._writer.transport)
 
     async def send(self, data: bytes) -> None:
         """Send as fast as the server reads."""

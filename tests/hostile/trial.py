@@ -96,6 +96,10 @@ class Trial:
         return found
 
 
+class ProcessEnded(Exception):
+    """One of our processes ended early: the attack, or the measurement, has a mistake."""
+
+
 class _Process:
     """One of our processes: begins to work at `begin`, and prints what it found after `end`."""
 
@@ -138,7 +142,7 @@ class _Process:
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self._module} ended early; its error is above")
+            raise ProcessEnded(f"{self._module} ended early; its error is above")
         return line
 
 
@@ -182,7 +186,10 @@ async def run_trial(
     seconds: float = SECONDS,
     settle_s: float = SETTLE_S,
 ) -> Trial:
-    """Start a server, attack it for some seconds, and tell what others noticed. Raises NotPrepared."""
+    """Start a server, attack it for some seconds, and tell what others noticed.
+
+    Raises NotPrepared, ProcessEnded.
+    """
     with ExitStack() as processes:
         site = replace(await asyncio.to_thread(target, directory, processes), scale=scale)
         trial = Trial(attack.name, attack.finding, scale, tells_turns=site.tells_turns)
@@ -209,7 +216,7 @@ async def _attack(attack: Attack, stage: Stage, trial: Trial, seconds: float) ->
         sampling = asyncio.create_task(_sample(site.pid, trial.memory))
         for process in (victim, probe, *attackers):
             await process.begin()
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(max(seconds, attack.seconds_min))
         for attacker in attackers:
             trial.answers.update(await attacker.end())
         # What the attackers left behind still belongs to the attack.

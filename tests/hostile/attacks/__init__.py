@@ -1,6 +1,6 @@
 """The attacks, by what they are aimed at. Importing this package registers all of them in `ATTACKS`."""
 
 from tests.hostile.attack import ATTACKS
-from tests.hostile.attacks import answers, bodies, connections, forms, selectors
+from tests.hostile.attacks import answers, bodies, connections, definitions, floods, forms, selectors
 
-__all__ = ["ATTACKS", "answers", "bodies", "connections", "forms", "selectors"]
+__all__ = ["ATTACKS", "answers", "bodies", "connections", "definitions", "floods", "forms", "selectors"]
