@@ -20,6 +20,7 @@ On the way out:
     negotiation      Accept and Content-Type to a form
     representation   objects, lists and events in that form
     compression      whether a response is compressed
+    response_bodies  bodies that are made slice by slice, on the event loop or in a thread
     responses        writes a response, whole or in slices
     watch_stream     writes a watch: events, bookmarks, its end
     websocket        writes it as messages of a WebSocket, if the client asks for one

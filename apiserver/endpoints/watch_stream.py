@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import Final, Protocol
 from weakref import WeakSet
@@ -18,10 +19,12 @@ from apiserver.endpoints.responses import TURN_S, Stream
 from apiserver.endpoints.websocket import asks_for_websocket, open_websocket
 from apiserver.errors import ApiError, InternalError
 from apiserver.metrics.requests import RequestMetrics
+from apiserver.registry.offload import SERVER
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import EventType, KeyVersion, Watcher
-from storage.watch_cache.events import Delivery
+from storage.watch_cache.events import CacheEvent, Delivery
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +105,44 @@ class FlushQueue:
             self._loop.call_soon(self._flush_some)
 
 
+class EventEncodings:
+    """The encodings of large objects' events that threads are making, each for all streams of its form."""
+
+    def __init__(self) -> None:
+        self._making: dict[object, asyncio.Task[bytes]] = {}
+
+    async def encoded(
+        self, event: CacheEvent[StoredObject], form: object, make: Callable[[], Awaitable[bytes]]
+    ) -> bytes:
+        """Returns an event in one form: what `make` returns, which is called unless another stream has.
+
+        Cancelled, the encoding goes on: other streams may wait for it.
+        """
+        made = event.encodings.get(form)
+        if made is not None:
+            return made
+        key = (event.version.key, event.revision, form)
+        making = self._making.get(key)
+        if making is None:
+
+            async def run() -> bytes:
+                try:
+                    encoded = event.encodings[form] = await make()
+                    return encoded
+                finally:
+                    del self._making[key]
+
+            making = self._making[key] = asyncio.ensure_future(run())
+            making.add_done_callback(_mark_retrieved)
+        return await asyncio.shield(making)
+
+
+def _mark_retrieved(done: asyncio.Task[bytes]) -> None:
+    """Whoever waits gets the error; if nobody does any more, nothing is lost."""
+    if not done.cancelled():
+        done.exception()
+
+
 class WatchStream:
     """One watch, from its first byte to its last.
 
@@ -138,6 +179,12 @@ class WatchStream:
         # Taken from the watcher; they are written when their objects have been converted.
         self._unconverted: Sequence[Delivery[StoredObject]] = ()
         self._conversion: asyncio.Task[None] | None = None
+        # Taken from the watcher; they are written when the first of them has been encoded, in a thread.
+        self._unencoded: Sequence[Delivery[StoredObject]] = ()
+        self._unencoded_objects: Sequence[StoredObject] = ()
+        self._encoding: asyncio.Task[None] | None = None
+        self._encoded_first: bytes | None = None
+        self._event_encodings = streams.event_encodings
         # Their objects' views, which the cache of views may not have room for.
         self._views: dict[StoredObject, StoredObject] = {}
         self._is_live = False  # the initial events are out: changes are written as they come
@@ -204,8 +251,9 @@ class WatchStream:
             await self._wait_for_end(progress if sends_bookmarks else None)
         finally:
             self._is_live = False
-            if self._conversion is not None:
-                self._conversion.cancel()
+            for preparing in (self._conversion, self._encoding):
+                if preparing is not None:
+                    preparing.cancel()
         await stream.close()
 
     async def _send_initial(self, initial: Sequence[KeyVersion[StoredObject]]) -> None:
@@ -225,7 +273,11 @@ class WatchStream:
         for obj in objects:
             obj.require_sound()
             obj = codec.cached_view(obj) or obj
-            piece = self._frame(self._event("ADDED", obj, obj.tail))
+            size_class = self._encoder.work(obj)
+            if size_class is SizeClass.SMALL:
+                piece = self._frame(self._event("ADDED", obj, obj.tail))
+            else:
+                piece = await self._call.offload.run_begun(size_class, self._framed_initial, obj)
             pieces.append(piece)
             size += len(piece)
             if size >= SLICE_BYTES or monotonic() > turn_ends:
@@ -239,6 +291,9 @@ class WatchStream:
         if pieces:
             self._stream.write_frames(b"".join(pieces))
         self._metrics.count_watch_events(self.resource, len(objects))
+
+    def _framed_initial(self, obj: StoredObject) -> bytes:
+        return self._frame(self._event("ADDED", obj, obj.tail))
 
     def _event(self, kind: str, obj: StoredObject, tail: bytes) -> bytes:
         event = self._encoder.event(kind, obj, tail, is_first=not self._has_sent_event)
@@ -256,14 +311,14 @@ class WatchStream:
             self._call.closes_connection = True
             stream.abort()
             self.end()
-        elif self._conversion is not None:
-            return  # When the conversion is done the stream is flushed.
+        elif self._is_preparing:
+            return  # When that is done the stream is flushed.
         elif not stream.can_write:
             self._call.connection.on_writable = self.on_event
         else:
             try:
                 self._write_some(watcher, stream)
-                if len(watcher) and self._conversion is None:
+                if self._has_more(watcher) and not self._is_preparing:
                     self.on_event()  # the rest after other streams have been flushed
             except ApiError as error:
                 # Without this event the stream would have a hole: it must not go on.
@@ -273,20 +328,31 @@ class WatchStream:
                 log.exception("an event of %s cannot be sent", self.resource.resource)
                 stream.write(self._encoder.error(InternalError("Internal error occurred").status()))
                 self.end()
-            if watcher.is_ended and not len(watcher) and self._conversion is None:
+            if watcher.is_ended and not self._has_more(watcher):
                 self.end()
+
+    def _has_more(self, watcher: Watcher[StoredObject]) -> bool:
+        """Whether there are events that have not been written."""
+        return bool(len(watcher) or self._unconverted or self._unencoded)
+
+    @property
+    def _is_preparing(self) -> bool:
+        """Whether the next event is being converted or encoded beside the event loop."""
+        return self._conversion is not None or self._encoding is not None
 
     def _write_some(self, watcher: Watcher[StoredObject], stream: EventTransport) -> None:
         """Write events in one piece, bounded in size and time."""
-        encoded = self._encoded
-        pieces = [encoded(delivery) for delivery in self._take(watcher)]
-        if len(watcher) and not self._unconverted:
+        if self._unencoded:
+            pieces = self._encoded(self._unencoded, self._unencoded_objects)
+        else:
+            pieces = self._encoded(self._take(watcher))
+        if len(watcher) and not self._is_preparing:
             size = sum(map(len, pieces))
             turn_ends = monotonic() + TURN_S
             while (
-                len(watcher) and not self._unconverted and size < FLUSH_BYTES_MAX and monotonic() < turn_ends
+                len(watcher) and not self._is_preparing and size < FLUSH_BYTES_MAX and monotonic() < turn_ends
             ):
-                more = [encoded(delivery) for delivery in self._take(watcher)]
+                more = self._encoded(self._take(watcher))
                 size += sum(map(len, more))
                 pieces += more
         if pieces:
@@ -367,6 +433,10 @@ class WatchStream:
             log.exception("an event of %s cannot be sent", self.resource.resource)
             failure = InternalError("Internal error occurred")
         self._conversion = None
+        self._on_prepared(failure)
+
+    def _on_prepared(self, failure: ApiError | None) -> None:
+        """Called when events have been converted or encoded, or cannot be."""
         if failure is None:
             self.on_event()
             return
@@ -375,37 +445,66 @@ class WatchStream:
             self._stream.write(self._encoder.error(failure.status()))
         self.end()
 
-    def _encoded(self, delivery: Delivery[StoredObject]) -> bytes:
-        """Returns the event in its frame, which all streams of the same form and framing share."""
-        kind, change = delivery
-        if not self._has_sent_event:
-            # The first event of a table has the column definitions, and is not shared.
-            return self._frame(self._encode(delivery))
-        # A custom resource of the same version may have another schema from one moment to the next.
-        served: object = self.resource.api_version
-        if self.resource.is_custom:
-            served = self.resource.cache_key
-        key = (kind, served, self._form)
-        encoded = change.encodings.get(key)
-        if encoded is None:
-            encoded = change.encodings[key] = self._frame(self._encode(delivery))
-        return encoded
+    def _encoded(
+        self, deliveries: Sequence[Delivery[StoredObject]], objects: Sequence[StoredObject] = ()
+    ) -> list[bytes]:
+        """Returns events in their frames, up to the first that a thread has to encode, which begins.
 
-    def _encode(self, delivery: Delivery[StoredObject]) -> bytes:
+        All streams of the same form and framing share them. objects: to be sent with each, if that is known.
+        """
+        pieces: list[bytes] = []
+        first, self._encoded_first, self._unencoded, self._unencoded_objects = (
+            self._encoded_first,
+            None,
+            (),
+            (),
+        )
+        # A custom resource of the same version may have another schema from one moment to the next.
+        served: object = self.resource.cache_key if self.resource.is_custom else self.resource.api_version
+        for index, delivery in enumerate(deliveries):
+            kind, change = delivery
+            is_first = not self._has_sent_event
+            form = (kind, served, self._form, is_first and self._encoder.first_event_differs)
+            piece = change.encodings.get(form) if first is None else first
+            if piece is None:
+                obj = objects[index] if objects else self._view_of(_object_of(delivery))
+                if self._encoder.work(obj) is not SizeClass.SMALL:
+                    self._unencoded = deliveries[index:]
+                    self._unencoded_objects = objects[index:] or [
+                        self._view_of(_object_of(each)) for each in self._unencoded
+                    ]
+                    self._encoding = self._loop.create_task(self._encode_first(delivery, obj, form))
+                    break
+                piece = change.encodings[form] = self._framed(delivery, obj, is_first=is_first)
+            pieces.append(piece)
+            first, self._has_sent_event = None, True
+        return pieces
+
+    async def _encode_first(self, delivery: Delivery[StoredObject], obj: StoredObject, form: object) -> None:
+        """Have an event encoded in a thread: the first of those that wait for that."""
+        # It is for all streams of the form, and nobody's in particular.
+        offload = self._call.offload.for_user(SERVER)
+        framed = partial(self._framed, delivery, obj, is_first=not self._has_sent_event)
+
+        def make() -> Awaitable[bytes]:
+            return offload.run_begun(self._encoder.work(obj), framed)
+
+        failure: ApiError | None = None
+        try:
+            self._encoded_first = await self._event_encodings.encoded(delivery.event, form, make)
+        except ApiError as error:
+            failure = error
+        except Exception:
+            log.exception("an event of %s cannot be sent", self.resource.resource)
+            failure = InternalError("Internal error occurred")
+        self._encoding = None
+        self._on_prepared(failure)
+
+    def _framed(self, delivery: Delivery[StoredObject], obj: StoredObject, *, is_first: bool) -> bytes:
         kind, change = delivery
-        if kind is EventType.DELETED:
-            # The last state, at the revision of the deletion (rows M03, M06).
-            assert change.previous is not None
-            obj = change.previous.value
-            assert obj is not None
-            obj.require_sound()
-            obj = self._view_of(obj)
-            return self._event(kind.value, obj, obj.at_revision(change.revision))
-        obj = change.version.value
-        assert obj is not None
-        obj.require_sound()
-        obj = self._view_of(obj)
-        return self._event(kind.value, obj, obj.tail)
+        # A deletion has a revision of its own (rows M03, M06).
+        tail = obj.at_revision(change.revision) if kind is EventType.DELETED else obj.tail
+        return self._frame(self._encoder.event(kind.value, obj, tail, is_first=is_first))
 
     async def _wait_for_end(self, progress: Callable[[], int] | None) -> None:
         """Wait until the stream has to end; send a bookmark now and then, if `progress` is given."""
@@ -430,7 +529,7 @@ class WatchStream:
         watcher, stream = self._watcher, self._stream
         if watcher is None or stream is None or not stream.can_write:
             return
-        if len(watcher) or self._unconverted:
+        if self._has_more(watcher):
             return
         if revision > watcher.after:
             stream.write(self._encoder.bookmark(revision, ends_initial_events=False))
@@ -459,6 +558,7 @@ class WatchStreams:
         self.metrics = metrics
         self.clock = clock
         self.flush_queue = FlushQueue()
+        self.event_encodings = EventEncodings()
         self._open: set[WatchStream] = set()
         self._is_closing = False
         self._withdrawn: WeakSet[ServedResource] = WeakSet()

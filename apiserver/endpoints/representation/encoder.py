@@ -17,6 +17,7 @@ class Encoder(Protocol):
     media_type: of objects and lists. stream_type: of watches.
     is_text: whether what it encodes is text.
     event_head_bytes: how many bytes at the head of an event mark it off from others in a stream.
+    first_event_differs: whether the first event of a stream has more in it than it would have later.
     key: identifies the form; encoders with equal keys encode an event to equal bytes.
     """
 
@@ -24,6 +25,7 @@ class Encoder(Protocol):
     stream_type: str
     is_text: bool
     event_head_bytes: int
+    first_event_differs: bool
     key: object
 
     def work(self, obj: StoredObject) -> SizeClass:

@@ -93,6 +93,7 @@ class _JsonForm:
     stream_type = JSON
     is_text = True
     event_head_bytes = 0
+    first_event_differs = False
     has_stable_items = True
 
     def work(self, obj: StoredObject) -> SizeClass:
@@ -235,6 +236,7 @@ class TableEncoder(_JsonForm):
     include_object: what rows hold of their objects: None, Metadata or Object.
     """
 
+    first_event_differs = True  # it has the column definitions
     has_stable_items = False
 
     def __init__(

@@ -98,6 +98,7 @@ class ProtobufEncoder:
         self.stream_type = f"{brand.protobuf_media_type};stream=watch"
         self.is_text = False
         self.event_head_bytes = EVENT_LENGTH_BYTES
+        self.first_event_differs = False
         self.key: object = ("protobuf", bool(kind), version, project)
         self._resource = resource
         self._brand = brand

@@ -133,6 +133,7 @@ class TranscodingEncoder:
     ) -> None:
         self.media_type, self.stream_type = format_.media_type, format_.stream_type
         self.is_text = format_.is_text
+        self.first_event_differs = encoder.first_event_differs
         self.key: object = (format_.media_type, encoder.key)
         self._json = encoder
         self._format = format_

@@ -1,13 +1,15 @@
-"""Watch streams of objects that a webhook has to convert first. Row S02."""
+"""Watch streams of objects that a webhook has to convert first (row S02), or a thread to encode."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, cast
 
 import orjson
+import pytest
 from aiohttp import web
 
 from apiserver.brand import Brand
@@ -19,11 +21,12 @@ from apiserver.custom_resources.version_codec import (
 )
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.connection import Server
-from apiserver.endpoints.representation import FormCaches
-from apiserver.endpoints.representation.json_forms import JsonEncoder
+from apiserver.endpoints.representation import Encoder, FormCaches
+from apiserver.endpoints.representation.json_forms import JsonEncoder, PartialEncoder
 from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.endpoints.responses import sent
 from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
+from apiserver.errors import NotAcceptable
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
@@ -74,35 +77,56 @@ def _stored(name: str, old: str) -> StoredObject:
     return StoredObject(f"/{name}", V1, encode(document, V1)[len(V1) :])
 
 
+RESOURCE: Final = _resource()
+
+
 @asynccontextmanager
-async def watching(*created: StoredObject) -> AsyncIterator[AsyncIterator[Any]]:
+async def watching(
+    *created: StoredObject, encoder: Encoder | None = None
+) -> AsyncIterator[AsyncIterator[Any]]:
     """The events that a client gets when these objects are created."""
-    loop = asyncio.get_running_loop()
-    resource = _resource()
+    async with watching_all(*created, encoder=encoder, count=1) as [events]:
+        yield events
+
+
+@asynccontextmanager
+async def watching_all(
+    *created: StoredObject, encoder: Encoder | None = None, count: int
+) -> AsyncIterator[Sequence[AsyncIterator[Any]]]:
+    """The events that each of some clients gets."""
+    loop, resource, offload = asyncio.get_running_loop(), RESOURCE, Offload()
     streams = WatchStreams(RequestMetrics(), loop.time)
+    chosen = JsonEncoder(resource, Brand()) if encoder is None else encoder
+    happened = [
+        CacheEvent(KeyVersion(obj.key, obj, revision=revision, create_revision=revision))
+        for revision, obj in enumerate(created, 1)
+    ]
 
     async def watch(request: web.BaseRequest) -> web.StreamResponse:
         info, query = parse_target("GET", PATH, True), parse_query("watch=1")
-        call = ApiCall(request, info, query, "audit", loop.time(), Offload(), resource=resource)
-        encoder = JsonEncoder(resource, Brand())
-        stream = WatchStream(call, encoder, resource, streams, lifetime_s=2 * WITHIN_S)
+        call = ApiCall(request, info, query, "audit", loop.time(), offload, resource=resource)
+        stream = WatchStream(call, chosen, resource, streams, lifetime_s=2 * WITHIN_S)
         watcher = Watcher[StoredObject](after=0, predicate=None, on_ready=stream.on_event)
-        for revision, obj in enumerate(created, 1):
-            event = CacheEvent(KeyVersion(obj.key, obj, revision=revision, create_revision=revision))
+        for event in happened:
             watcher.offer(Delivery(event.type, event))
         with streams.open(stream):
             await stream.run(watcher, [], initial_bookmark=None, progress=lambda: 0, sends_bookmarks=False)
         return sent(call)
 
-    async with connected(Server(watch)) as (reader, writer):
-        writer.write(f"GET {PATH}?watch=1 HTTP/1.0\r\n\r\n".encode())
-        await reader.readuntil(b"\r\n\r\n")
+    async def events(reader: asyncio.StreamReader) -> AsyncIterator[Any]:
+        while line := await reader.readline():
+            yield orjson.loads(line)
 
-        async def events() -> AsyncIterator[Any]:
-            while line := await reader.readline():
-                yield orjson.loads(line)
-
-        yield events()
+    async with AsyncExitStack() as stack:
+        stack.callback(offload.close)
+        readers = []
+        for _ in range(count):
+            reader, writer = await stack.enter_async_context(connected(Server(watch)))
+            writer.write(f"GET {PATH}?watch=1 HTTP/1.0\r\n\r\n".encode())
+            readers.append(reader)
+        for reader in readers:
+            await reader.readuntil(b"\r\n\r\n")
+        yield [events(reader) for reader in readers]
         streams.end_all()
 
 
@@ -118,3 +142,63 @@ async def test_a_damaged_value_behind_one_to_be_converted_ends_the_stream() -> N
     async with watching(_stored("a", "1"), DAMAGED) as events:
         [event] = [each async for each in events]
         assert (event["type"], event["object"]["code"]) == ("ERROR", 500)
+
+
+# ---- large objects
+
+
+LARGE: Final = "x" * 20_000
+HUGE: Final = "x" * 200_000
+
+
+async def test_events_of_large_objects_keep_their_place() -> None:
+    """Among small ones, and behind a webhook that converts them all."""
+    objects = [_stored(f"o{n}", old) for n, old in enumerate(("1", HUGE, "2", LARGE, LARGE, "3", HUGE))]
+    async with watching(*objects, encoder=_Encoder()) as events:
+        for n in range(len(objects)):
+            event = await anext(events)
+            assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", f"o{n}")
+
+
+class _Encoder(PartialEncoder):
+    """Tells what it has encoded, and where."""
+
+    def __init__(self, fails: Callable[[str], Exception | None] = lambda name: None) -> None:
+        super().__init__(RESOURCE, Brand(), "PartialObjectMetadata", "v1", caches=FormCaches())
+        self.encoded: list[tuple[str, bool]] = []
+        self._fails = fails
+
+    def event(self, kind: str, obj: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
+        name = obj.key.removeprefix("/")
+        self.encoded.append((name, threading.current_thread() is threading.main_thread()))
+        if failure := self._fails(name):
+            raise failure
+        return super().event(kind, obj, tail, is_first=is_first)
+
+
+async def test_a_large_event_is_encoded_once_for_all_streams_and_in_a_thread() -> None:
+    encoder = _Encoder()
+    objects = [_stored("a", "1"), _stored("b", HUGE), _stored("c", "2")]
+    async with watching_all(*objects, encoder=encoder, count=5) as clients:
+        for events in clients:
+            for name in ("a", "b", "c"):
+                assert (await anext(events))["object"]["metadata"]["name"] == name
+    assert encoder.encoded == [("a", True), ("b", False), ("c", True)]
+
+
+FAILURES: Final = {
+    "that clients are told": (NotAcceptable("no such form"), 406),
+    "that is a bug": (ZeroDivisionError(), 500),
+}
+
+
+@pytest.mark.parametrize(("failure", "code"), FAILURES.values(), ids=FAILURES)
+async def test_a_large_event_that_cannot_be_encoded_ends_the_stream(failure: Exception, code: int) -> None:
+    """Without it the stream would have a hole."""
+    encoder = _Encoder(lambda name: failure if name == "b" else None)
+    objects = [_stored("a", "1"), _stored("b", HUGE), _stored("c", "2")]
+    async with watching_all(*objects, encoder=encoder, count=2) as clients:
+        for events in clients:
+            first, *rest = [each async for each in events]
+            assert first["type"] == "ADDED"
+            assert [(each["type"], each["object"]["code"]) for each in rest] == [("ERROR", code)]
