@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 from apiserver.app.access import Access
 from apiserver.app.core import Core
@@ -29,9 +29,9 @@ def build_routes(
     handlers: ResourceHandlers,
     health: Health,
     openid: OpenId | None,
-    metrics: Callable[[], Awaitable[bytes]],
+    metrics: Callable[[], Awaitable[Iterator[bytes]]],
 ) -> Routes:
-    """metrics: returns the text of /metrics."""
+    """metrics: returns the text of /metrics in slices."""
     config, brand, served = core.config, core.brand, core.served
     endpoints = NonResourceEndpoints(
         discovery=Discovery(brand, served, core.meta_encoders, has_cbor=config.cbor),

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import random
 import ssl
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -54,13 +54,14 @@ from apiserver.endpoints.running_call import running_operation
 from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.build_info import BuildInfo
-from apiserver.metrics.collector import MetricsCollector
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.exposition import Exposition
 from apiserver.metrics.offload import OffloadMetrics
 from apiserver.metrics.requests import RequestMetrics
+from apiserver.metrics.resource_series import ServedNames, Standing
 from apiserver.metrics.storage import ObservedStorage, StorageMetrics, resources_of_keys
 from apiserver.metrics.storage_size import StorageSizeMetric
+from apiserver.metrics.watch_cache import CacheMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
@@ -136,12 +137,13 @@ class App:
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._offload = Offload()
-        self._request_metrics = RequestMetrics()
+        self._served_names = ServedNames()
+        self._request_metrics = RequestMetrics(self._served_names)
         self._admission_metrics = AdmissionMetrics()
         self._loop_monitor = EventLoopMonitor(self._loop, running_operation)
         self._work_queue_metrics = WorkQueueMetrics()
         self._resource_of = resources_of_keys(config.etcd_prefix)
-        self._storage_metrics = StorageMetrics(self._resource_of)
+        self._storage_metrics = StorageMetrics(self._resource_of, self._served_names)
         self._origins = AllowedOrigins(config.cors_allowed_origins)
         self._streams = WatchStreams(self._request_metrics, self._loop.time, self._origins)
         self.port = 0
@@ -301,7 +303,7 @@ class App:
             definitions=DefinitionController(
                 registry,
                 table,
-                partial(self._replace_served, core.served),
+                partial(self._replace_served, core),
                 CustomResourceFactory(
                     brand=brand,
                     meta=partial(core.schemas.get, _OBJECT_META),
@@ -340,11 +342,12 @@ class App:
             prefix=config.etcd_prefix,
             offload=self._offload,
         )
+        self._served_names.table = served = ServedTable(table)
         return Core(
             config=config,
             store=store,
             registry=registry,
-            served=ServedTable(table),
+            served=served,
             schemas=schemas,
             meta_encoders=MetaV1Encoders(schemas.get),
             offload=self._offload,
@@ -354,41 +357,49 @@ class App:
             loop=self._loop,
         )
 
-    def _replace_served(
-        self, served: ServedTable, table: ResourceTable, gone: Collection[ServedResource]
-    ) -> None:
+    def _replace_served(self, core: Core, table: ResourceTable, gone: Collection[ServedResource]) -> None:
         """Replace the table of served resources. gone: those removed or changed, whose watches end."""
-        served.current = table
+        core.served.current = table
         if gone:
             self._streams.end_all_of(frozenset(gone))
+            self._forget_gone(gone, core.registry)
+
+    def _forget_gone(self, gone: Collection[ServedResource], registry: Registry) -> None:
+        """Drop series and cache of what is served no more under the same name."""
+        names = self._served_names
+        for each in gone:
+            name = (each.group_version, each.resource)
+            if names.of_version(name) is Standing.GONE:
+                self._request_metrics.forget(name)
+            if names.of_resource(each.stored_group_resource) is Standing.GONE:
+                self._storage_metrics.forget(each.stored_group_resource)
+                registry.cache.retire(registry.prefix_of(each))
 
     def _exposition(
         self, registry: Registry, storage_size: StorageSizeMetric
-    ) -> Callable[[], Awaitable[bytes]]:
-        """Returns a function that returns the text of /metrics, of all workers if there are several."""
+    ) -> Callable[[], Awaitable[Iterator[bytes]]]:
+        """Returns what makes the text of /metrics in slices, of all workers if there are several."""
         exposition = Exposition(
-            MetricsCollector(
+            (
                 self._request_metrics,
-                registry.cache,
-                self._resource_of,
-                (
-                    self._storage_metrics,
-                    storage_size,
-                    self._admission_metrics,
-                    self._work_queue_metrics,
-                    OffloadMetrics(self._offload),
-                    self._loop_monitor,
-                    BuildInfo(version_document()),
-                ),
+                self._served_names,
+                CacheMetrics(registry.cache, self._resource_of),
+                self._storage_metrics,
+                storage_size,
+                self._admission_metrics,
+                self._work_queue_metrics,
+                OffloadMetrics(self._offload),
+                self._loop_monitor,
+                BuildInfo(version_document()),
             )
         )
         worker = self._worker
         if worker is not None:
-            worker.report_metrics(exposition.text)
+            worker.report_metrics(exposition.slices)
             return worker.all_metrics
 
-        async def own() -> bytes:
-            return exposition.text()
+        async def own() -> Iterator[bytes]:
+            return exposition.slices()
 
         return own
 

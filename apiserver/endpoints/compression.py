@@ -51,13 +51,15 @@ _GZIP_SLICE_BYTES: Final = 64 * 1024
 class BodySlices:
     """The slices of a response body, which can be sent once.
 
-    gzip: whether to compress them, if there is enough of them. Empty slices stay as they are.
+    gzip: whether to compress them, if there are more than `bytes_min` of them. Empty slices stay empty.
     is_gzipped: whether they are compressed; known once the first slice that is not empty has been made.
     """
 
-    def __init__(self, slices: Iterable[bytes], *, gzip: bool = False) -> None:
+    def __init__(
+        self, slices: Iterable[bytes], *, gzip: bool = False, bytes_min: int = GZIP_BODY_BYTES_MIN
+    ) -> None:
         self.is_gzipped = False
-        self._gzip = gzip
+        self._gzip, self._bytes_min = gzip, bytes_min
         self._slices = slices
 
     def __iter__(self) -> Iterator[bytes]:
@@ -73,7 +75,7 @@ class BodySlices:
                 continue
             pieces.append(piece)
             size += len(piece)
-            if size > GZIP_BODY_BYTES_MIN:
+            if size > self._bytes_min:
                 self.is_gzipped = True
                 return (yield from _compressed(itertools.chain(pieces, remaining)))
             yield b""

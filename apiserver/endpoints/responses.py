@@ -129,6 +129,14 @@ async def send_body(call: ApiCall, status: int, body: bytes, content_type: str) 
         await send(call, status, body, content_type)
 
 
+async def send_text(call: ApiCall, pieces: Iterable[bytes], content_type: str) -> None:
+    """Send text of any length that is made while it is sent, compressed if the client takes that."""
+    if call.request.method == hdrs.METH_HEAD:
+        pieces = ()
+    gzip = accepts_gzip(call.request.headers.get(hdrs.ACCEPT_ENCODING))
+    await send_slices(call, UnsharedBody(BodySlices(pieces, gzip=gzip, bytes_min=0)), content_type)
+
+
 async def send_object(call: ApiCall, encoder: Encoder, found: StoredObject, status: int = 200) -> None:
     """Send an object as the whole answer."""
     size = encoder.work(found)

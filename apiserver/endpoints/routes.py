@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -18,7 +18,7 @@ from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import CONFIGURATION_PATH, JWKS_PATH, OpenId
-from apiserver.endpoints.responses import TEXT, send, send_document
+from apiserver.endpoints.responses import TEXT, send, send_document, send_text
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound
 from apiserver.metrics.exposition import CONTENT_TYPE
 from apiserver.registry.served_resource import ServedResource, ServedTable, Subresource
@@ -64,14 +64,15 @@ class ResourceHandlers:
 class NonResourceEndpoints:
     """The endpoints of paths that lead to no resource.
 
-    openid: None if the issuer of tokens cannot be discovered. metrics: returns the text of /metrics.
+    openid: None if the issuer of tokens cannot be discovered.
+    metrics: returns the text of /metrics in slices.
     """
 
     discovery: Discovery
     openid: OpenId | None
     openapi: OpenApi
     health: Health
-    metrics: Callable[[], Awaitable[bytes]]
+    metrics: Callable[[], Awaitable[Iterator[bytes]]]
 
 
 class Routes:
@@ -238,7 +239,7 @@ class Routes:
         await send_document(call, version_document())
 
     async def _metrics_text(self, call: ApiCall) -> None:
-        await send(call, 200, await self._metrics(), CONTENT_TYPE)
+        await send_text(call, await self._metrics(), CONTENT_TYPE)
 
     def _require_get(self, call: ApiCall) -> None:
         if call.info.method not in ("GET", "HEAD"):

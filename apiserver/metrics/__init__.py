@@ -2,8 +2,14 @@
 
 Requests, calls to the store, admission and the items of work queues are counted as they happen, in plain
 numbers (`requests`, `storage`, `admission`, `work_queues`, `histograms`); the store is asked for its size at
-intervals (`storage_size`); the state of the watch cache is read when /metrics is requested (`collector`), and
-`build_info` never changes. A timer and a thread measure the turns of the event loop (`event_loop`).
-prometheus-client makes the text of all of it (`exposition`). Nothing here knows HTTP: `endpoints` answers the
-request for /metrics, and `workers.metrics` adds up the texts of several workers.
+intervals (`storage_size`); the state of the watch cache is read when /metrics is requested (`watch_cache`),
+and `build_info` never changes. A timer and a thread measure the turns of the event loop (`event_loop`).
+
+`exposition` writes the text of all of it in slices, between which others have their turn: families with many
+series are written by `series`, others by prometheus-client. Whoever may create definitions could make any
+number of series: they go with their definition, and have a bound, beyond which all are one
+(`resource_series`).
+
+Nothing here knows HTTP: `endpoints` answers the request for /metrics, and `workers.metrics` adds up the texts
+of several workers.
 """

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from prometheus_client.core import Metric
-
-from apiserver.metrics.histograms import Histogram, histogram_family
+from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.series import Family, histogram_family
 
 ADMIT: Final = "admit"
 VALIDATE: Final = "validate"
@@ -39,7 +38,7 @@ class AdmissionMetrics:
     def of_step(self, step: str, operation: str) -> AdmissionDurations:
         return self._steps.setdefault((step, operation), _durations())
 
-    def families(self) -> Iterable[Metric]:
+    def families(self) -> Iterable[Family]:
         yield histogram_family(
             "apiserver_admission_controller_admission_duration_seconds",
             "How long admission plugins took, by plugin, operation and step (admit or validate).",
@@ -60,11 +59,11 @@ def _durations() -> AdmissionDurations:
 
 def _by_outcome(
     durations: dict[tuple[str, str, str], AdmissionDurations] | dict[tuple[str, str], AdmissionDurations],
-) -> dict[tuple[str, ...], list[Histogram]]:
+) -> Iterable[tuple[tuple[str, ...], Histogram]]:
     """Returns the histograms that have counted something."""
-    return {
-        (*labels, rejected): [histogram]
+    return [
+        ((*labels, rejected), histogram)
         for labels, both in durations.items()
         for rejected, histogram in (("false", both.accepted), ("true", both.rejected))
         if histogram.count
-    }
+    ]

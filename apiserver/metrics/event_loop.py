@@ -21,9 +21,8 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
-from prometheus_client.core import Metric
-
-from apiserver.metrics.histograms import Histogram, histogram_family
+from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.series import Family, histogram_family
 
 log = logging.getLogger(__name__)
 
@@ -110,13 +109,13 @@ class EventLoopMonitor:
             self._quiet = 0
             self._begin(Clocks.read(), INTERVAL_S)
 
-    def families(self) -> Iterable[Metric]:
+    def families(self) -> Iterable[Family]:
         yield histogram_family(
             "apiserver_event_loop_stall_seconds",
             "Turns of the event loop of 10 ms and more, by clock: elapsed time (wall), processor time of the "
             "loop's thread (thread_cpu), and of all the server's threads (process_cpu).",
             ("clock",),
-            {(clock,): [histogram] for clock, histogram in self._histograms.items()},
+            [((clock,), histogram) for clock, histogram in self._histograms.items()],
         )
 
     def _begin(self, now: Clocks, interval_s: float) -> None:

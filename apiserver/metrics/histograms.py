@@ -5,18 +5,14 @@ prometheus-client's own histograms lock and loop: 3 µs for each observation, an
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
-
-from prometheus_client.core import HistogramMetricFamily
 
 # The buckets of durations of requests are kube-apiserver's, so that rules written for it fit. Seconds.
 BUCKETS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
 )
-_INFINITE: Final = "+Inf"
 
 
 class Histogram:
@@ -42,22 +38,3 @@ class Histogram:
     @property
     def count(self) -> int:
         return sum(self.buckets)
-
-
-def histogram_family(
-    name: str,
-    text: str,
-    labels: Sequence[str],
-    by_labels: Mapping[tuple[str, ...], Iterable[Histogram]],
-) -> HistogramMetricFamily:
-    """Returns the values as one metric with cumulative buckets; those of the same labels are added up.
-
-    Each of `by_labels` has at least one member, and all members of it have the same bounds.
-    """
-    metric = HistogramMetricFamily(name, text, labels=labels)
-    for values, group in by_labels.items():
-        members = list(group)
-        counts = itertools.accumulate(map(sum, zip(*(each.buckets for each in members), strict=True)))
-        bounds = (*(str(float(bound)) for bound in members[0].bounds), _INFINITE)
-        metric.add_metric(values, list(zip(bounds, counts, strict=True)), sum(each.sum for each in members))
-    return metric

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from functools import partial
+from typing import Final, Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-
-from apiserver.metrics.histograms import Histogram, histogram_family
+from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.resource_series import (
+    OTHER,
+    OTHER_VERSIONED,
+    ResourceSeries,
+    ServedNames,
+    VersionedResource,
+)
+from apiserver.metrics.series import Family, histogram_family, histograms, label_text, values
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import GroupVersion, Query
 
@@ -23,6 +30,10 @@ _VERBS: Final = {
     "delete": "DELETE",
     "deletecollection": "DELETECOLLECTION",
 }
+_RESOURCE_LABELS: Final = ("group", "version", "resource")
+_SIZE_LABELS: Final = tuple(label for label in _LABELS if label != "dry_run")
+# Paths that lead to none, and resources that are not served.
+_NO_RESOURCE: Final[VersionedResource] = (GroupVersion("", ""), "")
 # Whose responses' sizes are counted.
 _READS: Final = frozenset({"GET", "LIST"})
 # As in kube-apiserver: from a kilobyte to a gigabyte.
@@ -31,12 +42,6 @@ _WATCH_LIST_BUCKETS: Final = (
     *(0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60),  # seconds
 )
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
-
-# A resource by its name, not the ServedResource: that is replaced when a definition changes.
-_ResourceName: TypeAlias = tuple[GroupVersion, str]
-# verb, dry_run, resource, subresource, scope, code
-_Key: TypeAlias = tuple[str, str, _ResourceName | None, str, str, int]
 
 
 class RequestTarget(Protocol):
@@ -83,15 +88,22 @@ class InFlight:
 
 
 @dataclass(slots=True)
-class _Requests:
-    """The requests of one set of labels and one status code."""
+class _Sizes:
+    """The sizes of the responses' bodies, as they were sent, under one set of labels."""
 
-    labels: tuple[str, ...]
-    code: str
-    count: int = 0
+    labels: str
+    histogram: Histogram = field(default_factory=partial(Histogram, _SIZE_BUCKETS))
+
+
+@dataclass(slots=True)
+class _Requests:
+    """The requests of one set of labels. counts: by status code. sizes: None where they are not counted."""
+
+    labels: str
+    is_watch: bool
+    sizes: _Sizes | None
+    counts: dict[int, int] = field(default_factory=dict)
     durations: Histogram = field(default_factory=Histogram)
-    # Of the responses' bodies, as they were sent; None where they are not counted.
-    sizes: Histogram | None = None
 
 
 def _scope(info: RequestTarget) -> str:
@@ -104,109 +116,151 @@ def _scope(info: RequestTarget) -> str:
 class RequestMetrics:
     """Counts requests and the events of watches. watches: how many are open now."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: ServedNames | None = None) -> None:
         self.in_flight = InFlight()
         self.watches = 0
-        self._requests: dict[_Key, _Requests] = {}
-        self._watch_events: dict[_ResourceName, int] = {}
-        # By the labels group, version, resource and scope.
-        self._watch_lists: dict[tuple[str, ...], Histogram] = {}
+        names = names or ServedNames()
+        series = partial(ResourceSeries, names, names.of_version, OTHER_VERSIONED)
+        # By resource, verb, dry_run, subresource and scope. What is not served is _NO_RESOURCE.
+        self._requests: ResourceSeries[VersionedResource, _Requests] = series(self._new_requests)
+        # Without dry_run.
+        self._sizes: ResourceSeries[VersionedResource, _Sizes] = series(_new_sizes)
+        # By resource alone.
+        self._watch_events: ResourceSeries[VersionedResource, Count] = series(lambda _resource: Count())
+        # By resource and scope.
+        self._watch_lists: ResourceSeries[VersionedResource, Histogram] = series(
+            lambda _resource, _scope: Histogram(_WATCH_LIST_BUCKETS)
+        )
         # Row S07: the release that will remove a resource or subresource, of those asked for.
-        self._removed_in: dict[tuple[_ResourceName, str], str] = {}
+        self._removed_in: dict[tuple[VersionedResource, str], str] = {}
 
     def observe(self, call: AnsweredCall, seconds: float) -> None:
         """Count a request that has been answered and took `seconds`."""
         info, resource = call.info, call.resource
         dry_run = "All" if "dryRun" in call.query else ""
-        verb = _VERBS.get(info.verb) or (info.method if info.method in _METHODS else "OTHER")
+        verb = _VERBS.get(info.verb) or (info.method if info.method in _METHODS else OTHER)
         # What is not served has no labels: strangers could make up any number of them.
         scope = subresource = ""
+        name = _NO_RESOURCE
         if resource is not None:
             scope = _scope(info)
             if info.subresource in resource.subresources:
                 subresource = info.subresource
-        name = (resource.group_version, resource.resource) if resource is not None else None
-        key = (verb, dry_run, name, subresource, scope, call.status)
-        requests = self._requests.get(key)
+            name = (resource.group_version, resource.resource)
+        requests = self._requests.by_key.get((name, verb, dry_run, subresource, scope))
         if requests is None:
-            (group, version), plural = name or (GroupVersion("", ""), "")
-            if name is not None and resource is not None and resource.deprecation is not None:
+            requests = self._requests.begin(name, verb, dry_run, subresource, scope)
+            if resource is not None and resource.deprecation is not None:
                 self._removed_in[name, subresource] = resource.deprecation.removed_in
-            labels = (verb, dry_run, group, version, plural, subresource, scope, "apiserver")
-            requests = self._requests[key] = _Requests(labels, str(call.status))
-            if verb in _READS:
-                requests.sizes = Histogram(_SIZE_BUCKETS)
-        requests.count += 1
-        if info.verb != "watch":
+        status = call.status
+        requests.counts[status] = requests.counts.get(status, 0) + 1
+        if not requests.is_watch:
             requests.durations.observe(seconds)
         if requests.sizes is not None:
-            requests.sizes.observe(call.body_bytes)
+            requests.sizes.histogram.observe(call.body_bytes)
 
     def observe_watch_list(self, call: AnsweredCall, seconds: float) -> None:
         """Count a watch whose initial events have been sent, `seconds` after the request came."""
         assert call.resource is not None
-        resource = call.resource
-        labels = (*resource.group_version, resource.resource, _scope(call.info))
-        durations = self._watch_lists.get(labels)
-        if durations is None:
-            durations = self._watch_lists[labels] = Histogram(_WATCH_LIST_BUCKETS)
+        name = (call.resource.group_version, call.resource.resource)
+        scope = _scope(call.info)
+        durations = self._watch_lists.by_key.get((name, scope)) or self._watch_lists.begin(name, scope)
         durations.observe(seconds)
 
     def count_watch_events(self, resource: ServedResource, count: int) -> None:
         name = (resource.group_version, resource.resource)
-        self._watch_events[name] = self._watch_events.get(name, 0) + count
+        events = self._watch_events.by_key.get((name,)) or self._watch_events.begin(name)
+        events.value += count
 
-    def families(self) -> Iterable[Metric]:
-        total = CounterMetricFamily(
-            "apiserver_request_total", "Requests by verb, resource and code.", labels=(*_LABELS, "code")
+    def forget(self, name: VersionedResource) -> None:
+        """Drop the series of a custom resource that is served no more."""
+        for series in (self._requests, self._sizes, self._watch_events, self._watch_lists):
+            series.forget(name)
+        for known in [each for each in self._removed_in if each[0] == name]:
+            del self._removed_in[known]
+
+    def families(self) -> Iterable[Family]:
+        in_flight = self.in_flight
+        yield values(
+            "apiserver_current_inflight_requests",
+            "gauge",
+            "Requests that are being answered now, without watches.",
+            ("request_kind",),
+            [(("mutating",), in_flight.mutating.value), (("readOnly",), in_flight.read_only.value)],
         )
-        durations: dict[tuple[str, ...], list[Histogram]] = {}
-        sizes: dict[tuple[str, ...], list[Histogram]] = {}
-        for requests in self._requests.values():
-            total.add_metric((*requests.labels, requests.code), requests.count)
-            if requests.labels[0] != "WATCH":
-                durations.setdefault(requests.labels, []).append(requests.durations)
-            if requests.sizes is not None:
-                verb, _, *rest = requests.labels  # without dry_run
-                sizes.setdefault((verb, *rest), []).append(requests.sizes)
-        yield total
-        yield histogram_family(
+        yield values(
+            "apiserver_longrunning_requests", "gauge", "Watches that are open.", (), [((), self.watches)]
+        )
+        requests = list(self._requests.by_key.values())
+        total = "apiserver_request_total"
+        yield Family(
+            total,
+            "counter",
+            "Requests by verb, resource and code.",
+            (
+                f'{total}{{{each.labels},code="{code}"}} {count}\n'
+                for each in requests
+                for code, count in each.counts.items()
+            ),
+        )
+        yield histograms(
             "apiserver_request_duration_seconds",
             "How long requests took, without watches.",
-            _LABELS,
-            durations,
+            ((each.labels, each.durations) for each in requests if not each.is_watch),
         )
-        yield histogram_family(
+        yield histograms(
             "apiserver_response_sizes",
             "Bytes of the responses' bodies to reads, as they were sent.",
-            tuple(label for label in _LABELS if label != "dry_run"),
-            sizes,
+            ((each.labels, each.histogram) for each in list(self._sizes.by_key.values())),
         )
         yield histogram_family(
             "apiserver_watch_list_duration_seconds",
             "How long it took until all initial events of a watch were sent.",
-            ("group", "version", "resource", "scope"),
-            {labels: [durations] for labels, durations in self._watch_lists.items()},
+            (*_RESOURCE_LABELS, "scope"),
+            (
+                ((*group_version, plural, scope), durations)
+                for ((group_version, plural), scope), durations in list(self._watch_lists.by_key.items())
+            ),
         )
         yield self._deprecated()
-        events = CounterMetricFamily(
-            "apiserver_watch_events_total", "Events sent to watches.", labels=("group", "version", "resource")
+        yield values(
+            "apiserver_watch_events_total",
+            "counter",
+            "Events sent to watches.",
+            _RESOURCE_LABELS,
+            (
+                ((*group_version, plural), events.value)
+                for ((group_version, plural),), events in list(self._watch_events.by_key.items())
+            ),
         )
-        for (group_version, plural), count in self._watch_events.items():
-            events.add_metric((*group_version, plural), count)
-        yield events
 
-    def _deprecated(self) -> Metric:
+    def _new_requests(
+        self, name: VersionedResource, verb: str, dry_run: str, subresource: str, scope: str
+    ) -> _Requests:
+        group_version, plural = name
+        labels = (verb, dry_run, *group_version, plural, subresource, scope, "apiserver")
+        sizes = None
+        if verb in _READS:
+            rest = (verb, subresource, scope)
+            sizes = self._sizes.by_key.get((name, *rest)) or self._sizes.begin(name, *rest)
+        return _Requests(label_text(_LABELS, labels), verb == _VERBS["watch"], sizes)
+
+    def _deprecated(self) -> Family:
         """Row S07: each deprecated API that was asked for is 1; its labels join with the requests'."""
         asked = {
             (*group_version, plural, subresource, removed_in)
             for ((group_version, plural), subresource), removed_in in self._removed_in.items()
         }
-        metric = GaugeMetricFamily(
+        return values(
             "apiserver_requested_deprecated_apis",
+            "gauge",
             "Deprecated APIs that have been asked for.",
-            labels=("group", "version", "resource", "subresource", "removed_release"),
+            (*_RESOURCE_LABELS, "subresource", "removed_release"),
+            [(labels, 1) for labels in sorted(asked)],
         )
-        for labels in sorted(asked):
-            metric.add_metric(labels, 1)
-        return metric
+
+
+def _new_sizes(name: VersionedResource, verb: str, subresource: str, scope: str) -> _Sizes:
+    group_version, plural = name
+    labels = (verb, *group_version, plural, subresource, scope, "apiserver")
+    return _Sizes(label_text(_SIZE_LABELS, labels))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
-from prometheus_client.core import Metric
-
-from apiserver.metrics.histograms import Histogram, histogram_family
+from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.resource_series import OTHER_RESOURCE, ResourceSeries, ServedNames
+from apiserver.metrics.series import Family, histogram_family
+from apiserver.vocabulary import GroupResource
 from storage.interface import (
     MOST_RECENT,
     NO_LEASE,
@@ -23,44 +25,55 @@ from storage.interface import (
 )
 from storage.keys import CORE_GROUP, resource_of
 
+# Prefixes of resources that are remembered with their labels. Whoever creates definitions makes any number.
+_PREFIXES_MAX: Final = 4_096
 
-def resources_of_keys(prefix: str) -> Callable[[str], tuple[str, str]]:
-    """Returns what maps keys to labels: `/registry/apps/deployments/ns/name` -> `("apps", "deployments")`."""
-    labels_by_prefix: dict[str | None, tuple[str, str]] = {None: ("", "")}
 
-    def labels_of(key: str) -> tuple[str, str]:
+def resources_of_keys(prefix: str) -> Callable[[str], GroupResource]:
+    """Returns what maps keys to resources: `/registry/apps/deployments/ns/name` -> `deployments.apps`."""
+    by_prefix: dict[str | None, GroupResource] = {}
+
+    def resource(key: str) -> GroupResource:
         key_prefix = resource_of(prefix, key)
-        labels = labels_by_prefix.get(key_prefix)
-        if labels is None:
-            assert key_prefix is not None
-            *_, group, plural, _ = key_prefix.split("/")
-            labels = labels_by_prefix[key_prefix] = ("" if group == CORE_GROUP else group, plural)
-        return labels
+        found = by_prefix.get(key_prefix)
+        if found is None:
+            if len(by_prefix) >= _PREFIXES_MAX:
+                by_prefix.clear()
+            *_, group, plural, _ = (key_prefix or f"/{CORE_GROUP}//").split("/")
+            found = by_prefix[key_prefix] = GroupResource("" if group == CORE_GROUP else group, plural)
+        return found
 
-    return labels_of
+    return resource
 
 
 class StorageMetrics:
-    """Counts calls. resource_of: returns the group and the name of the resource that a key belongs to."""
+    """Counts calls. resource_of: returns the resource that a key belongs to."""
 
-    def __init__(self, resource_of: Callable[[str], tuple[str, str]]) -> None:
+    def __init__(self, resource_of: Callable[[str], GroupResource], names: ServedNames) -> None:
         self._resource_of = resource_of
-        self._durations: dict[tuple[str, ...], Histogram] = {}
+        # By resource and operation.
+        self._series: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
+            names, names.of_resource, OTHER_RESOURCE, lambda _resource, _operation: Histogram()
+        )
 
     def observe(self, operation: str, key: str, began: float) -> None:
         """Count a call that began at `began`, in seconds of perf_counter, and has ended now."""
-        labels = (operation, *self._resource_of(key))
-        durations = self._durations.get(labels)
-        if durations is None:
-            durations = self._durations[labels] = Histogram()
+        resource = self._resource_of(key)
+        durations = self._series.by_key.get((resource, operation)) or self._series.begin(resource, operation)
         durations.observe(time.perf_counter() - began)
 
-    def families(self) -> Iterable[Metric]:
+    def forget(self, resource: GroupResource) -> None:
+        self._series.forget(resource)
+
+    def families(self) -> Iterable[Family]:
         yield histogram_family(
             "etcd_request_duration_seconds",
             "How long calls to the store took, whichever store it is.",
             ("operation", "group", "resource"),
-            {labels: [durations] for labels, durations in self._durations.items()},
+            (
+                ((operation, *resource), durations)
+                for (resource, operation), durations in list(self._series.by_key.items())
+            ),
         )
 
 

@@ -11,7 +11,8 @@ from typing import Final, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from apiserver.metrics.histograms import Histogram, histogram_family
+from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.series import Family, histogram_family
 
 # Kubernetes' own, from 10 ns to 1000 s.
 BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
@@ -59,7 +60,7 @@ class WorkQueueMetrics:
     def add(self, queue: MeasuredQueue) -> None:
         self._queues.append(queue)
 
-    def families(self) -> Iterable[Metric]:
+    def families(self) -> Iterable[Metric | Family]:
         depth = GaugeMetricFamily("workqueue_depth", "Keys that are ready to be processed.", labels=_LABELS)
         adds = CounterMetricFamily("workqueue_adds", "Keys that were added.", labels=_LABELS)
         retries = CounterMetricFamily(
@@ -93,11 +94,11 @@ class WorkQueueMetrics:
             "workqueue_queue_duration_seconds",
             "For how long keys were in the queue before they were processed.",
             _LABELS,
-            {(queue.name,): [queue.counters.queue_durations] for queue in self._queues},
+            [((queue.name,), queue.counters.queue_durations) for queue in self._queues],
         )
         yield histogram_family(
             "workqueue_work_duration_seconds",
             "For how long keys were processed.",
             _LABELS,
-            {(queue.name,): [queue.counters.work_durations] for queue in self._queues},
+            [((queue.name,), queue.counters.work_durations) for queue in self._queues],
         )

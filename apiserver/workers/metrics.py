@@ -8,6 +8,7 @@ each worker has a part (requests under way, memory); where all see the same, one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,6 +25,9 @@ _SHARED_GAUGES: Final[Mapping[str, Callable[[float, float], float]]] = {
     "workqueue_longest_running_processor_seconds": max,
 }
 _CUMULATIVE: Final = ("counter", "histogram")
+# The metric that names every resource that a worker knows, and where a sample names one.
+_OBJECTS: Final = "apiserver_storage_objects"
+_PLURAL: Final = re.compile(r'[{,]resource="([^".]*)')
 
 
 @dataclass(slots=True)
@@ -55,6 +59,33 @@ def parse_exposition(text: bytes) -> dict[str, MetricFamily]:
 def cumulative(families: Mapping[str, MetricFamily]) -> dict[str, MetricFamily]:
     """Returns counters and histograms: what they count stays true when the process is gone."""
     return {name: family for name, family in families.items() if family.kind in _CUMULATIVE}
+
+
+def without_gone(
+    departed: Mapping[str, MetricFamily], live: Iterable[Mapping[str, MetricFamily]]
+) -> dict[str, MetricFamily]:
+    """Returns the counters of processes that are gone without those of resources that no worker has any more.
+
+    Otherwise whoever defines and deletes resources would fill memory.
+    """
+    served = {
+        plural
+        for families in live
+        if _OBJECTS in families
+        for key in families[_OBJECTS].samples
+        for plural in _PLURAL.findall(key)
+    }
+    if not served:
+        return dict(departed)  # None has been asked yet.
+    served |= {"", "other"}
+    return {
+        name: MetricFamily(
+            family.head,
+            family.kind,
+            {key: value for key, value in family.samples.items() if served.issuperset(_PLURAL.findall(key))},
+        )
+        for name, family in departed.items()
+    }
 
 
 def merge(sources: Iterable[Mapping[str, MetricFamily]]) -> dict[str, MetricFamily]:

@@ -82,7 +82,9 @@ class ScrapeRounds:
             self._end()
 
     def _end(self) -> None:
-        sources = [self._departed, *(slot.metrics for slot in self._slots), self._own_metrics()]
+        live = [slot.metrics for slot in self._slots]
+        self._departed = metrics.without_gone(self._departed, live)
+        sources = [self._departed, *live, self._own_metrics()]
         text = metrics.render_exposition(metrics.merge(sources))
         waiting, self._waiting = self._waiting, []
         for slot in waiting:

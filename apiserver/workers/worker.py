@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from apiserver.errors import ServiceUnavailable
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 # Longer than the supervisor waits for the workers (`apiserver.workers.scrapes.SCRAPE_TIMEOUT_S`).
 METRICS_TIMEOUT_S: Final = 4.0
 _READ_BYTES: Final = 65_536
+_SLICE_BYTES: Final = 65_536
 
 
 class SupervisorClient:
@@ -40,7 +41,8 @@ class SupervisorClient:
         self._socket = connected
         self._writer: asyncio.StreamWriter | None = None
         self._waiting: deque[asyncio.Future[bytes]] = deque()
-        self._own_metrics: Callable[[], bytes] = bytes
+        self._own_metrics: Callable[[], Iterable[bytes]] = tuple
+        self._reporting: asyncio.Task[None] | None = None
 
     async def connect(self) -> asyncio.StreamReader:
         """Open the connection; to be called before anything is sent. Returns what `receive` reads."""
@@ -68,7 +70,7 @@ class SupervisorClient:
                     case MessageKind.STOP:
                         stop()
                     case MessageKind.GET_OWN_METRICS:
-                        self.send(MessageKind.OWN_METRICS, self._own_metrics())
+                        self._reporting = asyncio.create_task(self._report_own_metrics(), name="metrics")
                     case MessageKind.ALL_METRICS:
                         waiting = self._waiting.popleft()
                         if not waiting.done():
@@ -76,12 +78,20 @@ class SupervisorClient:
         log.error("the supervisor has died; this worker exits")
         os._exit(exit_codes.ORPHANED)
 
-    def report_metrics(self, own_metrics: Callable[[], bytes]) -> None:
-        """Report these metrics to the supervisor from now on."""
+    def report_metrics(self, own_metrics: Callable[[], Iterable[bytes]]) -> None:
+        """Report these metrics to the supervisor from now on. own_metrics: makes their text in slices."""
         self._own_metrics = own_metrics
 
-    async def all_metrics(self) -> bytes:
-        """Returns the exposition of all workers together.
+    async def _report_own_metrics(self) -> None:
+        """Send the metrics. Others have their turn between slices of the text."""
+        text = bytearray()
+        for piece in self._own_metrics():
+            text += piece
+            await asyncio.sleep(0)
+        self.send(MessageKind.OWN_METRICS, bytes(text))
+
+    async def all_metrics(self) -> Iterator[bytes]:
+        """Returns the exposition of all workers together, in slices.
 
         Raises ServiceUnavailable: this worker's numbers alone would look like counters that fell.
         """
@@ -90,6 +100,7 @@ class SupervisorClient:
         self.send(MessageKind.GET_ALL_METRICS)
         try:
             async with asyncio.timeout(METRICS_TIMEOUT_S):
-                return await response
+                text = await response
         except TimeoutError:
             raise ServiceUnavailable("the supervisor of the workers does not answer") from None
+        return (text[at : at + _SLICE_BYTES] for at in range(0, len(text), _SLICE_BYTES))

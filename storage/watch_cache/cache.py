@@ -51,6 +51,8 @@ HISTORY_BYTES_MAX: Final = 256 * 1024 * 1024
 CHECK_INTERVAL_S: Final = 300.0
 # How often the total is computed while the histories grow by the whole budget.
 BUDGET_CHECKS: Final = 16
+# What a comparison of the cache with the store has found, by whether they differ.
+CHECK_OUTCOMES: Final[Mapping[bool | None, str]] = {None: "error", True: "failure", False: "success"}
 # Keys read from the store at a time when a selective list has to go there.
 STORE_PAGE_KEYS: Final = 500
 
@@ -100,7 +102,9 @@ class WatchCache(Generic[T]):
         self._future_revision_wait_s = future_revision_wait_s
         self._serve_snapshots = serve_snapshots
         self._progress = Progress()
-        self._floor = 0  # the floor of a resource that has no cache yet: the revision of the last list
+        # The floor of a resource that has no cache yet: the revision of the last list, or of a dropped cache.
+        self._floor = 0
+        self._retired: set[str] = set()
         self._compaction_key = compaction_key(prefix)
         self._compacted = 0  # the store no longer has, or is about to drop, what is before this revision
         same_limits = limits or HistoryLimits()
@@ -276,7 +280,31 @@ class WatchCache(Generic[T]):
         return watcher
 
     def unwatch(self, resource_prefix: str, watcher: Watcher[T], scope: Scope) -> None:
-        self._resource(resource_prefix).fanout.remove(watcher, scope)
+        if (resource := self._resources.get(resource_prefix)) is not None:
+            resource.fanout.remove(watcher, scope)
+
+    # ---- resources that come and go
+
+    def retire(self, resource_prefix: str) -> None:
+        """Drop all that is kept of a resource that is not served any more, once nobody watches it.
+
+        If it comes back, its watches start with what comes then: what was before is not known any more.
+        """
+        self._retired.add(resource_prefix)
+
+    def drop_retired(self) -> None:
+        """Drop the retired resources that nobody watches any more. Called at intervals."""
+        for prefix in list(self._retired):
+            resource = self._resources.get(prefix)
+            if resource is not None and len(resource.fanout):
+                continue  # They are about to be told.
+            self._retired.discard(prefix)
+            if resource is None or len(resource.snapshots):
+                continue  # It has come back.
+            self._floor = max(self._floor, resource.history.newest)
+            del self._resources[prefix]
+            for outcome in CHECK_OUTCOMES.values():
+                self.checks_total.pop((prefix, outcome), None)
 
     # ---- internals
 
@@ -422,6 +450,7 @@ class WatchCache(Generic[T]):
                 while resource.evict():  # noqa: ASYNC110  yields, does not poll
                     await asyncio.sleep(0)
                 resource.drop_late_watchers()
+            self.drop_retired()
 
     async def _check_periodically(self) -> None:
         while True:
@@ -446,7 +475,7 @@ class WatchCache(Generic[T]):
             is_different = None
         if self.fills_total != fills:
             is_different = None  # The cache was filled again meanwhile, so this compared nothing.
-        outcome = {None: "error", True: "failure", False: "success"}[is_different]
+        outcome = CHECK_OUTCOMES[is_different]
         self.checks_total[prefix, outcome] += 1
         if is_different:
             message = "the watch cache of %s differs from the store at revision %d; it is filled again"

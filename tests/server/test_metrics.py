@@ -7,6 +7,7 @@ emulated (1.34).
 
 from __future__ import annotations
 
+import gzip
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.api import MERGE_PATCH, Api
+from tests.support.definitions import define, definition, new_group
 from tests.support.eventually import eventually, until
 
 REQUEST: Final = {"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}
@@ -326,6 +328,46 @@ def test_no_series_is_told_twice(api: Api, namespace: str) -> None:
     ask_for_what_is_not_there(api, namespace, 2)
     series = Counter((sample.name, *sorted(sample.labels.items())) for sample in Scrape(api).samples)
     assert [each for each, count in series.items() if count > 1] == []
+
+
+def of_resource(api: Api, plural: str, group: str) -> list[str]:
+    """The lines that name a resource."""
+    names = (f'resource="{plural}"', f'resource="{plural}.{group}"')
+    return [line for line in Scrape(api).text.splitlines() if any(name in line for name in names)]
+
+
+def test_series_of_a_custom_resource_go_with_its_definition(api: Api, namespace: str) -> None:
+    """What is still answered then, as a watch that ends, is counted as that of any other resource."""
+    group = new_group()
+    defined = define(api, definition(group, plural="passing", kind="Passing"))
+    path = defined.objects(namespace)
+    defined.create("a", namespace).ok()
+    for below in ("/a", "", "/z"):
+        api.get(path + below)
+    counted = "cardinality_enforcement_unexpected_categorizations_total"
+    assert len(of_resource(api, "passing", group)) > 50
+    before = Scrape(api).value(counted)
+    with api.watch(f"{path}?watch=1") as events:
+        events.next()
+        api.delete(defined.path).ok()
+        events.body()
+    until(lambda: of_resource(api, "passing", group), lambda lines: not lines, "no series are left")
+    after = Scrape(api)
+    assert after.value(counted) > before
+    assert after.value("apiserver_request_total", resource="other", verb="WATCH") >= 1
+
+
+def test_a_scrape_is_compressed_when_asked_for(api: Api) -> None:
+    answer = api.get("/metrics", headers={"Accept-Encoding": "gzip"})
+    assert answer.headers["content-encoding"] == "gzip"
+    assert b"apiserver_request_total" in gzip.decompress(answer.body)
+    assert "content-encoding" not in api.get("/metrics").headers
+
+
+def test_the_head_of_a_scrape(api: Api) -> None:
+    answer = api.send("HEAD", "/metrics")
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
 
 
 SIZES: Final[dict[str, tuple[str, dict[str, str], str]]] = {

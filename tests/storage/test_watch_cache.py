@@ -899,6 +899,42 @@ async def test_the_version_stamp_changes_with_every_event(tmp_path: Path) -> Non
     await cached.close()
 
 
+async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path / "data", durable=False)
+    cached = CacheAsStorage(store)
+    await cached.start()
+    cache = cached.cache
+    watcher = cache.watch(P, after=cache.revision, scope=Scope(), on_ready=lambda: None)
+    revision = await store.create(P + "a", b"")
+    await cached.list(ALL)
+    await cache.check(P)
+    cache.retire(P)
+    cache.drop_retired()
+    assert P in cache.resources  # It has a watcher,
+    cache.unwatch(P, watcher, Scope())
+    cache.drop_retired()
+    assert P in cache.resources  # and then an object: somebody made it again.
+    deleted = await store.compare_and_delete(P + "a", expected=revision)
+    await cached.list(ALL)
+    cache.drop_retired()
+    assert P in cache.resources  # It is not retired any more.
+    cache.retire(P)
+    cache.drop_retired()
+    assert P not in cache.resources
+    assert not cache.checks_total
+    cache.unwatch(P, watcher, Scope())
+    assert P not in cache.resources
+    # If it comes back, nobody misses the events that have been dropped.
+    with pytest.raises(RevisionCompacted):
+        cache.watch(P, after=deleted - 1, scope=Scope(), on_ready=lambda: None)
+    assert (await cached.list(ALL)).items == []
+    watcher = cache.watch(P, after=deleted, scope=Scope(), on_ready=lambda: None)
+    await store.create(P + "b", b"")
+    await cached.list(ALL)
+    assert [each.event.version.key for each in watcher.take()] == [P + "b"]
+    await cached.close()
+
+
 # ---- single parts
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -26,16 +27,11 @@ LONG_S: Final = 0.4
 def counts(monitor: EventLoopMonitor) -> dict[str, float]:
     """How many stalls over 150 ms each clock has seen."""
     (family,) = monitor.families()
-    found: dict[str, float] = {}
-    for sample in family.samples:
-        if sample.name.endswith("_bucket"):
-            bound = float(sample.labels["le"])
-            clock = sample.labels["clock"]
-            if bound == 0.15:
-                found[clock] = found.get(clock, 0) - sample.value
-            elif bound == math.inf:
-                found[clock] = found.get(clock, 0) + sample.value
-    return found
+    counted = {
+        (clock, float(bound)): int(count)
+        for clock, bound, count in re.findall(r'clock="(\w+)",le="([^"]+)"} (\d+)', "".join(family.series))
+    }
+    return {clock: counted[clock, math.inf] - counted[clock, 0.15] for clock, _ in counted}
 
 
 def work(seconds: float, clock: Callable[[], float] = time.thread_time) -> None:

@@ -6,7 +6,13 @@ from typing import Final
 
 import pytest
 
-from apiserver.workers.metrics import cumulative, merge, parse_exposition, render_exposition
+from apiserver.workers.metrics import (
+    cumulative,
+    merge,
+    parse_exposition,
+    render_exposition,
+    without_gone,
+)
 
 
 def text(name: str, kind: str, *samples: str) -> bytes:
@@ -69,6 +75,17 @@ def test_counters_and_histograms_outlive_their_worker() -> None:
     """What it did, not what it had."""
     kept = text("a_total", "counter", "a_total 1") + text("h", "histogram", "h_count 1")
     assert render_exposition(cumulative(parse_exposition(kept + text("g", "gauge", "g 1")))) == kept
+
+
+def test_what_is_kept_of_departed_workers_goes_with_its_resource() -> None:
+    kept = (*(f'a_total{{group="g",resource="{name}"}} 1' for name in ("", "other", "pods")), "a_total 1")
+    departed = text("a_total", "counter", *kept, 'a_total{group="g",resource="gone"} 1')
+    live = text(name := "apiserver_storage_objects", "gauge", f'{name}{{resource="pods.g"}} 0')
+    families = parse_exposition(departed)
+    assert render_exposition(without_gone(families, [parse_exposition(live)])) == text(
+        "a_total", "counter", *kept
+    )
+    assert without_gone(families, [{}]) == families
 
 
 def test_sources_are_not_changed() -> None:

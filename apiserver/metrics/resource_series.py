@@ -1,0 +1,119 @@
+"""Series by resource, of which whoever may create definitions could make any number.
+
+A custom resource has series of its own while it is served, and while its metric has room. All others are
+counted together, as `other`; how often that happens is counted, too, under Kubernetes' name for it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from apiserver.metrics.series import Family, values
+from apiserver.registry.served_resource import ServedTable
+from apiserver.vocabulary import GroupResource, GroupVersion
+
+# A resource by its name, not the ServedResource: that is replaced when a definition changes.
+VersionedResource: TypeAlias = tuple[GroupVersion, str]
+
+OTHER: Final = "other"
+OTHER_VERSIONED: Final[VersionedResource] = (GroupVersion(OTHER, OTHER), OTHER)
+OTHER_RESOURCE: Final = GroupResource(OTHER, OTHER)
+# Those of custom resources in one metric. Those of a thousand definitions fit, each used with all verbs.
+CUSTOM_SERIES_MAX: Final = 10_000
+
+_R = TypeVar("_R")
+_S = TypeVar("_S")
+
+
+class Standing(enum.Enum):
+    """What a resource is to metrics. GONE: nobody serves it, or nobody does any more."""
+
+    BUILT_IN = enum.auto()
+    CUSTOM = enum.auto()
+    GONE = enum.auto()
+
+
+class ServedNames:
+    """Knows the names of what is served, and counts what was about anything else.
+
+    table: what is served; without it all names are those of built-in resources.
+    """
+
+    def __init__(self) -> None:
+        self.table: ServedTable | None = None
+        self.others_total = 0
+
+    def of_version(self, name: VersionedResource) -> Standing:
+        group_version, plural = name
+        return self._standing(group_version.group, (group_version,), plural)
+
+    def of_resource(self, resource: GroupResource) -> Standing:
+        """As `of_version`; a resource is served if any of its versions is."""
+        if self.table is None:
+            return Standing.BUILT_IN
+        return self._standing(
+            resource.group, self.table.current.groups.get(resource.group, ()), resource.resource
+        )
+
+    def _standing(self, group: str, versions: Iterable[GroupVersion], plural: str) -> Standing:
+        if self.table is None or not self.table.current.is_custom(group):
+            return Standing.BUILT_IN
+        is_served = any(self.table.find(*version, plural) is not None for version in versions)
+        return Standing.CUSTOM if is_served else Standing.GONE
+
+    def families(self) -> Iterable[Family]:
+        yield values(
+            "cardinality_enforcement_unexpected_categorizations_total",
+            "counter",
+            "How often something was counted as `other`, which has no series of its own.",
+            (),
+            [((), self.others_total)],
+        )
+
+
+class ResourceSeries(Generic[_R, _S]):
+    """The series of one metric, by keys whose first item is a resource.
+
+    by_key: the series that there are; `begin` makes others.
+    standing: what a resource is. other: under which those are counted that have no series of their own.
+    new: makes the series of a key.
+    """
+
+    def __init__(
+        self,
+        names: ServedNames,
+        standing: Callable[[_R], Standing],
+        other: _R,
+        new: Callable[..., _S],
+        *,
+        custom_max: int = CUSTOM_SERIES_MAX,
+    ) -> None:
+        self.by_key: dict[tuple[Any, ...], _S] = {}
+        self._names, self._standing, self._other, self._new = names, standing, other, new
+        self._custom_max = custom_max
+        self._custom: dict[_R, list[tuple[Any, ...]]] = {}
+        self._custom_count = 0
+
+    def begin(self, resource: _R, *labels: Any) -> _S:
+        """Returns a new series for what `by_key` does not have, or that of all others."""
+        key = (resource, *labels)
+        standing = self._standing(resource)
+        if standing is Standing.CUSTOM and self._custom_count < self._custom_max:
+            self._custom.setdefault(resource, []).append(key)
+            self._custom_count += 1
+        elif standing is not Standing.BUILT_IN:
+            self._names.others_total += 1
+            key = (self._other, *labels)
+            if (known := self.by_key.get(key)) is not None:
+                return known
+        series = self.by_key[key] = self._new(*key)
+        return series
+
+    def forget(self, resource: _R) -> None:
+        """Drop the series of a custom resource that is served no more."""
+        keys = self._custom.pop(resource, [])
+        self._custom_count -= len(keys)
+        for key in keys:
+            del self.by_key[key]

@@ -1,0 +1,104 @@
+"""The state of the watch cache, read when /metrics is requested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from apiserver.metrics.resource_series import CUSTOM_SERIES_MAX, OTHER_RESOURCE
+from apiserver.metrics.series import Family, values
+from apiserver.registry.stored_object import StoredObject
+from apiserver.vocabulary import GroupResource
+from storage.watch_cache import WatchCache
+from storage.watch_cache.resource import ResourceCache
+
+_RESOURCE: Final = ("group", "resource")
+
+
+class CacheMetrics:
+    """Shows the state of a watch cache. resource_of: returns the resource whose keys have a given prefix."""
+
+    def __init__(self, cache: WatchCache[StoredObject], resource_of: Callable[[str], GroupResource]) -> None:
+        self._cache, self._resource_of = cache, resource_of
+
+    def families(self) -> Iterable[Family]:
+        cache = self._cache
+        yield values(
+            "apiserver_storage_objects",
+            "gauge",
+            "Objects that are stored.",
+            ("resource",),
+            (
+                ((str(resource),), count)
+                for resource, count in self._by_resource(lambda each: len(each.snapshots))
+            ),
+        )
+        yield values(
+            "watch_cache_capacity",
+            "gauge",
+            "Events that the watch cache keeps at most.",
+            _RESOURCE,
+            self._by_resource(lambda each: each.history.limits.events_max),
+        )
+        yield values(
+            "apiserver_watch_cache_history_bytes",
+            "gauge",
+            "Bytes of the obsolete object versions that the watch cache keeps.",
+            _RESOURCE,
+            self._by_resource(lambda each: each.history.bytes),
+        )
+        yield values(
+            "apiserver_watch_cache_events_received_total",
+            "counter",
+            "Events that the watch cache received.",
+            _RESOURCE,
+            self._by_resource(lambda each: each.events_total),
+        )
+        yield values(
+            "apiserver_watch_cache_initializations_total",
+            "counter",
+            "How often the watch cache listed everything: at the start, and when its watch could not resume.",
+            _RESOURCE,
+            self._by_resource(lambda _: cache.fills_total),
+        )
+        yield values(
+            "apiserver_terminated_watchers_total",
+            "counter",
+            "Watches that were ended because their clients did not keep up.",
+            _RESOURCE,
+            self._by_resource(lambda each: each.fanout.dropped_total),
+        )
+        yield values(
+            "apiserver_storage_consistency_checks_total",
+            "counter",
+            "How often a resource's cache was compared with the store: success, failure, or error.",
+            (*_RESOURCE, "status"),
+            (
+                ((*self._resource_of(prefix), outcome), count)
+                for (prefix, outcome), count in list(cache.checks_total.items())
+            ),
+        )
+        yield values(
+            "apiserver_watch_cache_history_bytes_max",
+            "gauge",
+            "The most bytes that the obsolete object versions of all resources may take together.",
+            (),
+            [((), cache.history_bytes_max)],
+        )
+        yield values(
+            "apiserver_watch_cache_resource_version",
+            "gauge",
+            "The revision that the watch cache has reached.",
+            (),
+            [((), cache.revision)],
+        )
+
+    def _by_resource(
+        self, value_of: Callable[[ResourceCache[StoredObject]], int]
+    ) -> Iterator[tuple[GroupResource, int]]:
+        """Yields a value for each resource, those beyond the bound added up."""
+        resources = list(self._cache.resources.items())
+        for prefix, each in resources[:CUSTOM_SERIES_MAX]:
+            yield self._resource_of(prefix), value_of(each)
+        if more := resources[CUSTOM_SERIES_MAX:]:
+            yield OTHER_RESOURCE, sum(value_of(each) for _, each in more)

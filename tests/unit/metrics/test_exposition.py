@@ -1,0 +1,93 @@
+"""The text of /metrics is made in small slices, however much of it there is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+import pytest
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from apiserver.metrics.exposition import SLICE_BYTES, Exposition
+from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.series import Family, histogram_family, number_text, values
+
+# As many as custom resources may have in one metric.
+MANY: Final = 10_000
+# One series: the lines of a histogram.
+SERIES_BYTES_MAX: Final = 8 * 1024
+
+
+class Source:
+    def __init__(self, *families: Metric | Family) -> None:
+        self._families = families
+
+    def families(self) -> Iterable[Metric | Family]:
+        return self._families
+
+
+def histogram(*observed: float) -> Histogram:
+    made = Histogram((0.1, 1))
+    for value in observed:
+        made.observe(value)
+    return made
+
+
+def text(*families: Metric | Family) -> str:
+    """The text without what is told of every process."""
+    made = b"".join(Exposition([Source(*families)]).slices()).decode()
+    return made[made.index("# HELP mine") :]
+
+
+def test_a_histogram_is_cumulative() -> None:
+    family = histogram_family("mine", "Words.", ("a", "b"), [(("x", "y"), histogram(0.05, 0.5, 0.5, 7))])
+    assert text(family).splitlines() == [
+        "# HELP mine Words.",
+        "# TYPE mine histogram",
+        'mine_bucket{a="x",b="y",le="0.1"} 1',
+        'mine_bucket{a="x",b="y",le="1.0"} 3',
+        'mine_bucket{a="x",b="y",le="+Inf"} 4',
+        'mine_count{a="x",b="y"} 4',
+        'mine_sum{a="x",b="y"} 8.05',
+    ]
+
+
+@pytest.mark.parametrize("value", ["plain", 'a"b', "a\\b", "a\nb", "100 %d", "{}", "\\n"])
+def test_labels_are_escaped(value: str) -> None:
+    families = [
+        values("mine_total", "counter", "Words.", ("a",), [((value,), 1)]),
+        histogram_family("mine_s", "Words.", ("a",), [((value,), histogram(1))]),
+    ]
+    parsed = list(text_string_to_metric_families(text(*families)))
+    assert {sample.labels["a"] for family in parsed for sample in family.samples} == {value}
+
+
+def test_metrics_of_prometheus_client_are_shown_too() -> None:
+    metric = CounterMetricFamily("mine", "Words.", labels=["a"])
+    metric.add_metric(["x"], 3)
+    lines = text(metric).splitlines()
+    assert lines == ["# HELP mine_total Words.", "# TYPE mine_total counter", 'mine_total{a="x"} 3']
+
+
+NUMBERS: Final[dict[str, float]] = {"3": 3, "4": 4.0, "0.25": 0.25, "1e+30": 1e30, "-2": -2.0}
+
+
+@pytest.mark.parametrize(("expected", "number"), NUMBERS.items(), ids=NUMBERS)
+def test_numbers(expected: str, number: float) -> None:
+    assert number_text(number) == expected
+
+
+def test_no_slice_is_long() -> None:
+    """10,000 histograms: 26 lines of each."""
+    named = [((f"resource-{number}", "x" * 100), Histogram()) for number in range(MANY)]
+    slices = Exposition([Source(histogram_family("mine", "Words.", ("a", "b"), named))]).slices()
+    lines, longest_s, began = 0, 0.0, time.thread_time()
+    for piece in slices:
+        longest_s = max(longest_s, time.thread_time() - began)
+        assert len(piece) <= SLICE_BYTES + SERIES_BYTES_MAX
+        lines += piece.count(b"\n")
+        began = time.thread_time()
+    assert lines > MANY * 26
+    assert longest_s < 0.02
