@@ -51,5 +51,6 @@ def details(trial: Trial) -> str:
         f"  all threads while /livez waited: {trial.turns.longest_process_ms:.0f} ms; "
         f"longest wait {trial.turns.longest_wait_ms:.0f} ms"
     )
+    found.extend(f"  {stall}" for stall in trial.stalls)
     found.extend(f"  MISSED: {problem}" for problem in trial.problems())
     return "\n".join(found)

@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -20,8 +21,17 @@ from tests.support.server_process import ServerProcess
 
 READY_WITHIN_S: Final = 60.0
 
+
+@dataclass(frozen=True)
+class Attackable:
+    """A server that runs. log: what it has logged so far."""
+
+    site: Site
+    log: Callable[[], str]
+
+
 # Starts a server in a directory.
-Target = Callable[[Path, ExitStack], Site]
+Target = Callable[[Path, ExitStack], Attackable]
 
 
 def _etcd(directory: Path, stack: ExitStack) -> EtcdProcess:
@@ -39,7 +49,7 @@ def _etcd(directory: Path, stack: ExitStack) -> EtcdProcess:
 def this_server(*flags: str, on_etcd: bool = False) -> Target:
     """This server with its defaults and `flags`, on the embedded store or on etcd."""
 
-    def start(directory: Path, stack: ExitStack) -> Site:
+    def start(directory: Path, stack: ExitStack) -> Attackable:
         tokens = directory / "attack-tokens.csv"
         tokens.write_text(token_file())
         tokens.chmod(0o600)
@@ -50,7 +60,8 @@ def this_server(*flags: str, on_etcd: bool = False) -> Target:
         assert where.hostname is not None
         assert where.port is not None
         has_workers = any(flag.startswith("--workers") for flag in flags)
-        return Site(where.hostname, where.port, server.pid, tells_turns=not has_workers)
+        site = Site(where.hostname, where.port, server.pid, tells_turns=not has_workers)
+        return Attackable(site, lambda: server.stderr)
 
     return start
 
@@ -58,7 +69,7 @@ def this_server(*flags: str, on_etcd: bool = False) -> Target:
 def kube_apiserver(binary: Path) -> Target:
     """A kube-apiserver with its defaults on an etcd of its own; RBAC decides, as here."""
 
-    def start(directory: Path, stack: ExitStack) -> Site:
+    def start(directory: Path, stack: ExitStack) -> Attackable:
         etcd, port = _etcd(directory, stack), free_port()
         tokens, key_file = directory / "attack-tokens.csv", directory / "service-accounts.key"
         tokens.write_text(token_file())
@@ -87,7 +98,7 @@ def kube_apiserver(binary: Path) -> Target:
         stack.callback(process.kill)
         site = Site("127.0.0.1", port, process.pid, tells_turns=False)
         _await_ready(site, process)
-        return site
+        return Attackable(site, (directory / "kube-apiserver.log").read_text)
 
     return start
 

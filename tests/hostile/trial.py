@@ -24,6 +24,8 @@ from tests.hostile.targets import Target
 from tests.hostile.victim import Experience
 
 SECONDS: Final = 8.0
+# What this server logs of a long turn of its event loop.
+STALLED: Final = "the event loop was held up"
 # How long memory has time to come back.
 SETTLE_S: Final = 20.0
 SAMPLE_S: Final = 0.02
@@ -50,7 +52,10 @@ class Memory:
 
 @dataclass
 class Trial:
-    """The outcome of an attack. answers: what the attackers got. victim: by what it does."""
+    """The outcome of an attack.
+
+    victim: by what it does. answers: what the attackers got. stalls: what the server says that held it up.
+    """
 
     attack: str
     finding: str
@@ -59,6 +64,7 @@ class Trial:
     turns: Turns = field(default_factory=Turns)
     memory: Memory = field(default_factory=Memory)
     answers: Counter[str] = field(default_factory=Counter)
+    stalls: list[str] = field(default_factory=list)
     is_alive: bool = True
     tells_turns: bool = True
 
@@ -191,12 +197,14 @@ async def run_trial(
     Raises NotPrepared, ProcessEnded.
     """
     with ExitStack() as processes:
-        site = replace(await asyncio.to_thread(target, directory, processes), scale=scale)
+        server = await asyncio.to_thread(target, directory, processes)
+        site = replace(server.site, scale=scale)
         trial = Trial(attack.name, attack.finding, scale, tells_turns=site.tells_turns)
         async with AsyncExitStack() as stack:
             await _attack(attack, Stage(site, stack), trial, seconds)
             await _settle(site.pid, trial.memory, settle_s)
         trial.is_alive = resident_bytes(site.pid) > 0
+        trial.stalls = [line for line in server.log().splitlines() if STALLED in line]
         return trial
 
 
