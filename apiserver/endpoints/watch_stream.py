@@ -268,7 +268,7 @@ class WatchStream:
                 obj.require_sound()
             objects = await codec.views(objects)
         if self._view_predicate is not None:
-            objects = list(filter(self._view_predicate, objects))
+            objects = await _select(objects, self._view_predicate)
         turn_ends = monotonic() + TURN_S  # The loop's own clock stands still until the turn is over.
         for obj in objects:
             obj.require_sound()
@@ -533,6 +533,21 @@ class WatchStream:
             return
         if revision > watcher.after:
             stream.write(self._encoder.bookmark(revision, ends_initial_events=False))
+
+
+async def _select(
+    objects: Sequence[StoredObject], predicate: Callable[[StoredObject], bool]
+) -> list[StoredObject]:
+    """Returns the objects that a predicate selects; other tasks have their turns meanwhile."""
+    selected = []
+    turn_ends = monotonic() + TURN_S
+    for obj in objects:
+        if predicate(obj):
+            selected.append(obj)
+        if monotonic() > turn_ends:
+            await asyncio.sleep(0)
+            turn_ends = monotonic() + TURN_S
+    return selected
 
 
 def _object_of(delivery: Delivery[StoredObject]) -> StoredObject:

@@ -59,6 +59,7 @@ def watch_handler(
                 scope=selection.scope,
                 predicate=selection.predicate,
                 trigger=selection.trigger,
+                tests_late=selection.is_long,
                 on_ready=stream.on_event,
             )
         except RevisionCompacted as error:

@@ -39,7 +39,7 @@ class TooManyTerms(SelectorSyntaxError):
 REQUIREMENTS_MAX: Final = 1_000
 VALUES_MAX: Final = 2_500
 # Each label that is asked for costs a look-up for every object, where values cost nothing.
-LABEL_KEYS_MAX: Final = 250
+LABEL_KEYS_MAX: Final = 100
 
 
 # ---- label selectors
@@ -178,9 +178,13 @@ class LabelConditions:
             frozenset(absent),
         )
 
+    def __len__(self) -> int:
+        """The number of conditions, of which there is about one for each label."""
+        return sum(map(len, (self.equal, self.one_of, self.exist, self.ranges, self.forbidden, self.absent)))
+
     @property
     def selects_everything(self) -> bool:
-        return self == _NO_CONDITIONS
+        return not self.is_never and not len(self)
 
     def test(self) -> Callable[[Mapping[str, str]], bool]:
         """Returns a function that tests labels."""
@@ -221,9 +225,6 @@ class LabelConditions:
             return True
 
         return matches
-
-
-_NO_CONDITIONS: Final = LabelConditions()
 
 
 def parse_label_selector(text: str) -> LabelSelector:
@@ -371,6 +372,8 @@ def _bad_requirement(why: str) -> SelectorSyntaxError:
 
 def _integer(text: str) -> int | None:
     """Parse an integer of 64 bits; None if the text is none."""
+    if text.isdecimal() and text.isascii() and len(text) < len(str(_INT64_MAX)):
+        return int(text)  # what most are, without a pattern
     if not re.fullmatch(r"[+-]?[0-9]{1,100}", text):
         return None
     number = int(text)

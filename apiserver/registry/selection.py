@@ -19,6 +19,9 @@ from storage.watch_cache.fanout import Scope
 
 NAME: Final = "metadata.name"
 NAMESPACE: Final = "metadata.namespace"
+# Labels that a selector may be about, and an event still be tested for all watchers when it happens: so a
+# thousand watchers with different selectors take some milliseconds.
+SHORT_MAX: Final = 8
 
 _Test = Callable[[StoredObject], bool]
 
@@ -28,16 +31,24 @@ class ObjectPredicate:
 
     So the watch cache asks once for all watchers with such selectors.
     key: equal for equal predicates. test: what `__call__` calls, which lists call for themselves.
-    trigger: a value that all selected objects have.
+    trigger: a value that all selected objects have. is_long: one test may take tens of microseconds.
     """
 
-    __slots__ = ("_hash", "_key", "test", "trigger")
+    __slots__ = ("_hash", "_key", "is_long", "test", "trigger")
 
-    def __init__(self, key: Hashable, test: _Test, trigger: Trigger[StoredObject] | None = None) -> None:
+    def __init__(
+        self,
+        key: Hashable,
+        test: _Test,
+        trigger: Trigger[StoredObject] | None = None,
+        *,
+        is_long: bool = False,
+    ) -> None:
         self._key = key
         self._hash = hash(key)
         self.test = test
         self.trigger = trigger
+        self.is_long = is_long
 
     def __call__(self, found: StoredObject) -> bool:
         return self.test(found)
@@ -66,6 +77,10 @@ class Selection:
     @property
     def trigger(self) -> Trigger[StoredObject] | None:
         return self.predicate.trigger if self.predicate is not None else None
+
+    @property
+    def is_long(self) -> bool:
+        return self.predicate is not None and self.predicate.is_long
 
 
 def select(
@@ -110,7 +125,7 @@ def _of_views(codec: VersionCodec, selects: ObjectPredicate) -> ObjectPredicate:
             return True
         return view is None or selects.test(view)
 
-    return ObjectPredicate(("views", selects), test)
+    return ObjectPredicate(("views", selects), test, is_long=selects.is_long)
 
 
 def _predicate(
@@ -118,15 +133,18 @@ def _predicate(
 ) -> ObjectPredicate:
     if labels.is_never or fields.is_never:
         return ObjectPredicate("nothing", lambda found: False)
+    is_long = len(labels) > SHORT_MAX
     if fields == _NO_FIELDS:
-        return ObjectPredicate(labels, _label_test(labels), _label_trigger(labels))
+        return ObjectPredicate(labels, _label_test(labels), _label_trigger(labels), is_long=is_long)
     field_test = _field_test(resource, prefix, fields)
     trigger = _field_trigger(resource, prefix, fields) or _label_trigger(labels)
     key = (resource, labels, fields)  # The same field may be another one of another resource.
     if labels.selects_everything:
         return ObjectPredicate(key, field_test, trigger)
     label_test = _label_test(labels)
-    return ObjectPredicate(key, lambda found: field_test(found) and label_test(found), trigger)
+    return ObjectPredicate(
+        key, lambda found: field_test(found) and label_test(found), trigger, is_long=is_long
+    )
 
 
 _NO_FIELDS: Final = FieldConditions()

@@ -19,7 +19,7 @@ from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.results import Deleted, ObjectList, Written
-from apiserver.registry.selection import ObjectPredicate, Selection, select
+from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import Transactions
@@ -29,6 +29,7 @@ from storage.errors import RevisionCompacted
 from storage.interface import ANY, MOST_RECENT, KeyRange, ReadAt, Storage
 from storage.keys import after
 from storage.watch_cache import KeyVersion, Listing, WatchCache
+from storage.watch_cache.cache import TURN_S
 
 # A list of more objects lets others have their turn before anything is done with all of them.
 LIST_TURN_OBJECTS: Final = 10_000
@@ -79,16 +80,16 @@ class Registry:
     async def list(self, resource: ServedResource, namespace: str, options: ListOptions) -> ObjectList:
         """Raises BadRequest (a bad token), Expired, CorruptObject, and the storage's errors."""
         selection = self.selection(resource, namespace, options)
+        selects = selection.predicate.test if selection.predicate is not None else None
         keys, at = selection.keys, options.at
         folder, meta_version = keys.start, self._brand.meta_version
         if options.continue_token:
             keys, at = chunks.decode_position(keys, options.continue_token, meta_version)
         try:
-            if selection.predicate is not None and selection.is_of_views:
-                selects = selection.predicate
+            if selects is not None and selection.is_of_views:
                 found = await _list_views(self.cache, resource, selects, keys, at, options.limit)
             else:
-                found = await self.cache.list(keys, at, limit=options.limit, predicate=selection.predicate)
+                found = await self.cache.list(keys, at, limit=options.limit, predicate=selects)
         except RevisionCompacted:
             is_continued = bool(options.continue_token)
             raise chunks.expired_error(keys.start, folder, meta_version, is_continued=is_continued) from None
@@ -146,7 +147,7 @@ def _require_sound(resource: ServedResource, objects: list[StoredObject]) -> Non
 async def _list_views(
     cache: WatchCache[StoredObject],
     resource: ServedResource,
-    selects: ObjectPredicate,
+    selects: Callable[[StoredObject], bool],
     keys: KeyRange,
     at: ReadAt,
     limit: int,
@@ -156,16 +157,21 @@ async def _list_views(
     Raises CorruptObject, ApiError where an object cannot be shown, and what the cache raises.
     """
     selected: list[KeyVersion[StoredObject]] = []
+    turn_ends = time.monotonic() + TURN_S
     while True:
         page = await cache.list(keys, at, limit=VIEWS_AT_ONCE if limit else 0)
         found = [(each, each.value) for each in page.versions if each.value is not None]
         _require_sound(resource, [value for _, value in found])
         views = await resource.codec.views([value for _, value in found])
-        selected += [
-            KeyVersion(each.key, view, revision=each.revision, create_revision=each.create_revision)
-            for (each, _), view in zip(found, views, strict=True)
-            if selects(view)
-        ]
+        for (each, _), view in zip(found, views, strict=True):
+            if selects(view):
+                version = KeyVersion(
+                    each.key, view, revision=each.revision, create_revision=each.create_revision
+                )
+                selected.append(version)
+            if time.monotonic() > turn_ends:
+                await asyncio.sleep(0)
+                turn_ends = time.monotonic() + TURN_S
         if limit and len(selected) > limit:
             del selected[limit:]
             return Listing(selected, page.revision, after(selected[-1].key), None)

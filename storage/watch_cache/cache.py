@@ -41,9 +41,14 @@ FUTURE_REVISION_WAIT_S: Final = 3.0
 # How long a consistent read waits for the cache to catch up before it asks the store itself.
 CATCH_UP_WAIT_S: Final = 3.0
 EVICTION_INTERVAL_S: Final = 5.0
-# Keys that a list looks at before it yields to the event loop: less than a millisecond, or a few where a
-# selector sees objects for the first time.
+# Keys that a list looks at before it yields to the event loop: less than a millisecond.
 LIST_BATCH_KEYS: Final = 1_000
+# How long a selector may test objects before the list yields. It may be a long one, or see them for the first
+# time.
+TURN_S: Final = 0.002
+# Objects tested before the clock is looked at. A test of one that is large, and not decoded yet, takes some
+# milliseconds.
+TESTS_AT_ONCE: Final = 4
 # The bytes that obsolete versions of all resources may take together. Beyond that the largest history gets
 # shorter.
 HISTORY_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -267,15 +272,18 @@ class WatchCache(Generic[T]):
         on_ready: Callable[[], None],
         predicate: Predicate[T] | None = None,
         trigger: Trigger[T] | None = None,
+        tests_late: bool = False,
     ) -> Watcher[T]:
         """Returns a watcher of one resource that gets every event above `after`, past and to come.
 
-        trigger: of the predicate, if it has one.
+        trigger, tests_late: see `Watcher`.
 
         Past events can be taken at once; `on_ready` announces those to come. Pass the watcher to `unwatch`
         when done. Raises RevisionCompacted.
         """
-        watcher = Watcher(after=after, predicate=predicate, trigger=trigger, on_ready=on_ready)
+        watcher = Watcher(
+            after=after, predicate=predicate, trigger=trigger, tests_late=tests_late, on_ready=on_ready
+        )
         self._resource(resource_prefix).watch(watcher, scope)
         return watcher
 
@@ -355,7 +363,10 @@ class WatchCache(Generic[T]):
         batch_keys = min(limit + 1, LIST_BATCH_KEYS) if limit and predicate is None else LIST_BATCH_KEYS
         while True:
             versions, last_key = resource.scan(rest, revision, count=batch_keys)
-            found += versions if predicate is None else [v for v in versions if _is_selected(v, predicate)]
+            if predicate is None:
+                found += versions
+            else:
+                await _add_selected(found, versions, predicate)
             if limit and len(found) > limit:
                 break
             if last_key is None:
@@ -377,7 +388,10 @@ class WatchCache(Generic[T]):
             page = await self._store.list(keys, at, limit=page_keys)
             at = ReadAt.exactly(page.revision)
             decoded = [_version(item, self._decode) for item in page.items]
-            versions += [v for v in decoded if predicate is None or _is_selected(v, predicate)]
+            if predicate is None:
+                versions += decoded
+            else:
+                await _add_selected(versions, decoded, predicate)
             if not page.more or (limit and len(versions) > limit):
                 break
             keys = KeyRange(after_key(page.items[-1].key), keys.end)
@@ -505,8 +519,20 @@ class WatchCache(Generic[T]):
             largest.evict(bytes_max=max(0, largest.history.bytes - over))
 
 
-def _is_selected(version: KeyVersion[T], predicate: Predicate[T]) -> bool:
-    return version.value is not None and predicate(version.value)
+async def _add_selected(
+    found: list[KeyVersion[T]], versions: Sequence[KeyVersion[T]], predicate: Predicate[T]
+) -> None:
+    """Add the versions that a predicate selects; other tasks have their turns meanwhile."""
+    turn_ends = time.monotonic() + TURN_S
+    for start in range(0, len(versions), TESTS_AT_ONCE):
+        found += [
+            version
+            for version in versions[start : start + TESTS_AT_ONCE]
+            if version.value is not None and predicate(version.value)
+        ]
+        if time.monotonic() > turn_ends:
+            await asyncio.sleep(0)
+            turn_ends = time.monotonic() + TURN_S
 
 
 def _version(stored: Stored, decode: Callable[[Stored], T]) -> KeyVersion[T]:

@@ -37,19 +37,22 @@ class _Watchers(Generic[T]):
     """The watchers of one scope.
 
     everything: those without predicate. selective: those whose predicates every event is tested by.
-    indexed: those with a trigger, by its index and value. What has no watchers has no entry.
+    indexed: those with a trigger, by its index and value. late: those that test events when they take them.
+    What has no watchers has no entry.
     """
 
     def __init__(self) -> None:
         self.everything: dict[Watcher[T], None] = {}
         self.selective: _ByPredicate[T] = {}
         self.indexed: dict[Callable[[T], object], dict[object, _ByPredicate[T]]] = {}
+        self.late: dict[Watcher[T], None] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.everything or self.selective or self.indexed)
+        return bool(self.everything or self.selective or self.indexed or self.late)
 
     def __iter__(self) -> Iterator[Watcher[T]]:
         yield from self.everything
+        yield from self.late
         for watchers in self.selective.values():
             yield from watchers
         for by_value in self.indexed.values():
@@ -61,6 +64,8 @@ class _Watchers(Generic[T]):
         predicate, trigger = watcher.predicate, watcher.trigger
         if predicate is None:
             self.everything[watcher] = None
+        elif watcher.tests_late:
+            self.late[watcher] = None
         elif trigger is None:
             self.selective.setdefault(predicate, {})[watcher] = None
         else:
@@ -72,6 +77,8 @@ class _Watchers(Generic[T]):
         predicate, trigger = watcher.predicate, watcher.trigger
         if predicate is None:
             self.everything.pop(watcher, None)
+        elif watcher.tests_late:
+            self.late.pop(watcher, None)
         elif trigger is None:
             _remove(self.selective, predicate, watcher)
         else:
@@ -173,6 +180,7 @@ class Fanout(Generic[T]):
                             newly_ready.append(watcher)
                         elif watcher.is_overrun:
                             overrun.append((watcher, scope))
+                newly_ready += [watcher for watcher in in_scope.late if watcher.note_event(event)]
             for watcher, scope in overrun[first_overrun:]:
                 self.remove(watcher, scope)
         for watcher in newly_ready:

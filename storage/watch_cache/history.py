@@ -44,7 +44,7 @@ class History(Generic[T]):
     """A bounded list of events.
 
     floor: every event above this revision is here. Watches may start, and snapshots be read, at it or later.
-    size_of: returns the bytes that a value keeps in memory.
+    size_of: returns the bytes that a value keeps in memory. clock: seconds.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class History(Generic[T]):
         self.floor = floor
         self.limits = limits
         self._size_of = size_of
-        self._clock = clock
+        self.clock = clock
         self._events: list[CacheEvent[T]] = []
         self._seen_at: list[float] = []
         self._start = 0  # the first event that is not evicted
@@ -82,7 +82,7 @@ class History(Generic[T]):
     def append(self, event: CacheEvent[T]) -> None:
         """Add an event; its revision is not below the last one's."""
         self._events.append(event)
-        self._seen_at.append(self._clock())
+        self._seen_at.append(self.clock())
         self.bytes += self._previous_bytes(event)
         self._encoded_bytes += self._event_bytes(event)
         while (
@@ -109,7 +109,7 @@ class History(Generic[T]):
         Drops EVICTION_BATCH_MAX events at most, but for the rest of a revision; a next call drops more.
         bytes_max: a tighter bound than the history's own.
         """
-        oldest_allowed = self._clock() - self.limits.window_s
+        oldest_allowed = self.clock() - self.limits.window_s
         if bytes_max is None:
             bytes_max = self.limits.bytes_max
         first = end = self._start

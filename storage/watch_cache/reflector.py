@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import Final
 
@@ -24,6 +24,8 @@ BACKOFF_FIRST_S: Final = 0.1
 BACKOFF_MAX_S: Final = 5.0
 # How long events that have arrived already may keep the event loop to themselves.
 YIELD_INTERVAL_S: Final = 0.002
+# Events that are applied before the clock is looked at. With thousands of watchers one takes a millisecond.
+EVENTS_AT_ONCE: Final = 8
 
 
 class Reflector:
@@ -120,12 +122,14 @@ class Reflector:
                     is_established = self._has_watched = True
                     await self._require_not_restored()
                 self.failure = None
-                self._on_events(batch.events)
+                for events in _by_revision(batch.events):
+                    self._on_events(events)
+                    # With many events there may be no wait at all: let watchers write in between.
+                    if monotonic() > yields_at:
+                        self._progress.advance(events[-1].mod_revision)
+                        await asyncio.sleep(0)
+                        yields_at = monotonic() + YIELD_INTERVAL_S
                 self._progress.advance(batch.revision)
-                # With many events there may be no wait at all: let watchers write in between.
-                if monotonic() > yields_at:
-                    await asyncio.sleep(0)
-                    yields_at = monotonic() + YIELD_INTERVAL_S
         finally:
             self._watch = None
             await watch.close()
@@ -151,3 +155,14 @@ class Reflector:
                     await self._watch.request_progress()
                 except StorageError as error:
                     log.debug("progress of the watch could not be requested: %s", error)
+
+
+def _by_revision(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    """Yields a few events at a time, and those of one revision together: nobody sees half a transaction."""
+    start = 0
+    while start < len(events):
+        end = min(start + EVENTS_AT_ONCE, len(events))
+        while end < len(events) and events[end].mod_revision == events[end - 1].mod_revision:
+            end += 1
+        yield events[start:end]
+        start = end

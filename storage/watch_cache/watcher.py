@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
@@ -16,8 +17,9 @@ T = TypeVar("T")
 # holds some 100 KB of its own; a client that is further behind has stopped reading.
 QUEUED_EVENTS_MAX: Final = 8_192
 
-# Events of the history that one `take` looks at.
+# Events of the history that one `take` looks at, and for how long: the predicate may take long.
 CATCH_UP_EVENTS_MAX: Final = 1_000
+CATCH_UP_TURN_S: Final = 0.002
 
 
 class Watcher(Generic[T]):
@@ -25,6 +27,8 @@ class Watcher(Generic[T]):
 
     after: events up to this revision are left out; it may lie ahead of the cache.
     trigger: what all that the predicate selects has in common, if there is something.
+    tests_late: the predicate takes so long that many like it must not test an event when it happens: events
+        stay in the history, and are tested as they are taken.
     on_ready: called, in the loop, when there is something to take and was nothing before: events, or the end.
     """
 
@@ -35,15 +39,18 @@ class Watcher(Generic[T]):
         predicate: Predicate[T] | None,
         on_ready: Callable[[], None],
         trigger: Trigger[T] | None = None,
+        tests_late: bool = False,
         queued_events_max: int = QUEUED_EVENTS_MAX,
     ) -> None:
         self.after = after
         self.predicate = predicate
         self.trigger = trigger
+        self.tests_late = tests_late
         self._on_ready = on_ready
         self._queued_max = queued_events_max
         # While it is behind: the history to read, which keys concern it, and the revision read up to.
         self._history: History[T] | None = None
+        self._source: History[T] | None = None
         self._is_in_scope: Callable[[str], bool] | None = None
         self._reached = after
         self._queue: deque[Delivery[T]] = deque()
@@ -65,8 +72,9 @@ class Watcher(Generic[T]):
         Raises RevisionCompacted.
         """
         history.require(self.after)
+        self._source, self._is_in_scope = history, is_in_scope
         if history.newest > self.after:
-            self._history, self._is_in_scope = history, is_in_scope
+            self._history = history
 
     def offer(self, delivery: Delivery[T]) -> bool:
         """Queue an event that the predicate selects; True if there was nothing to take before.
@@ -81,6 +89,15 @@ class Watcher(Generic[T]):
             return False
         queue.append(delivery)
         return len(queue) == 1
+
+    def note_event(self, event: CacheEvent[T]) -> bool:
+        """Note that the history has an event to be tested; True if there was nothing to take before."""
+        if self._history is not None or event.revision <= self.after:
+            return False
+        # Events between the last one that was read and this one are not in scope. The history may have lost
+        # them meanwhile.
+        self._history, self._reached = self._source, event.revision - 1
+        return not self._queue
 
     def take(self, count: int | None = None) -> list[Delivery[T]]:
         """Returns the waiting events in order, or the first `count`; `len` tells whether there are more.
@@ -126,20 +143,24 @@ class Watcher(Generic[T]):
         except RevisionCompacted:
             self.overrun()
             return
-        if len(events) == CATCH_UP_EVENTS_MAX:
-            # The last revision may have more events behind the cut, and is left for the next part. It is not
-            # the only one: a transaction writes far less.
-            cut_off = events[-1].revision
-            events = [event for event in events if event.revision < cut_off]
-            self._reached = events[-1].revision
-        else:
-            self._history = None
+        is_last = len(events) < CATCH_UP_EVENTS_MAX
+        # Otherwise the last revision may have more events behind the cut, and is left for the next part. It
+        # is not the only one: a transaction writes far less.
+        end = math.inf if is_last else events[-1].revision
         assert self._is_in_scope is not None
-        self._queue.extend(
-            Delivery(kind, event)
-            for event in events
-            if self._is_in_scope(event.version.key) and (kind := self._type_for_watcher(event)) is not None
-        )
+        turn_ends = history.clock() + CATCH_UP_TURN_S
+        revision = self._reached
+        for event in events:
+            if event.revision > revision > self._reached:
+                self._reached = revision
+                if self.predicate is not None and history.clock() > turn_ends:
+                    return
+            revision = event.revision
+            if revision == end:
+                return
+            if self._is_in_scope(event.version.key) and (kind := self._type_for_watcher(event)) is not None:
+                self._queue.append(Delivery(kind, event))
+        self._reached, self._history = revision, None
 
     def _type_for_watcher(self, event: CacheEvent[T]) -> EventType | None:
         return event.type if self.predicate is None else event.type_for(self.predicate)

@@ -35,7 +35,7 @@ from storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTION
 from storage.watch_cache.reflector import PAGE_KEYS
 from storage.watch_cache.resource import ResourceCache
 from storage.watch_cache.snapshots import Snapshots
-from storage.watch_cache.watcher import CATCH_UP_EVENTS_MAX
+from storage.watch_cache.watcher import CATCH_UP_EVENTS_MAX, CATCH_UP_TURN_S
 from tests.support.cache_as_storage import CacheAsStorage
 from tests.support.eventually import eventually
 
@@ -78,6 +78,7 @@ class Harness:
         after: int = 0,
         predicate: Callable[[bytes], bool] | None = None,
         trigger: Trigger[bytes] | None = None,
+        tests_late: bool = False,
         queued_events_max: int = 100,
     ) -> tuple[Watcher[bytes], list[str]]:
         calls: list[str] = []
@@ -85,6 +86,7 @@ class Harness:
             after=after,
             predicate=predicate,
             trigger=trigger,
+            tests_late=tests_late,
             on_ready=lambda: calls.append("ready"),
             queued_events_max=queued_events_max,
         )
@@ -93,7 +95,15 @@ class Harness:
 
 
 def taken(watcher: Watcher[bytes]) -> list[tuple[str, str, int]]:
+    """What one call takes: a part, if a predicate has to look at past events."""
     return [(d.type.name, d.event.version.key.removeprefix(P), d.event.revision) for d in watcher.take()]
+
+
+def all_taken(watcher: Watcher[bytes]) -> list[tuple[str, str, int]]:
+    events = taken(watcher)
+    while len(watcher):
+        events += taken(watcher)
+    return events
 
 
 # ---- which watchers get which events
@@ -115,31 +125,6 @@ def test_a_watcher_gets_the_events_of_its_scope_only(scope: Scope, expected: lis
     assert calls == ["ready"] * bool(expected), "once for a batch, and only with something to take"
 
 
-TRANSITIONS = {
-    # M06: objects entering and leaving a selection
-    "enters": (b"no", b"yes", "ADDED"),
-    "stays": (b"yes 1", b"yes 2", "MODIFIED"),
-    "leaves": (b"yes", b"no", "DELETED"),
-    "is elsewhere": (b"no 1", b"no 2", None),
-    "is created inside": (None, b"yes", "ADDED"),
-    "is created outside": (None, b"no", None),
-    "is deleted inside": (b"yes", None, "DELETED"),
-    "is deleted outside": (b"no", None, None),
-}
-
-
-@pytest.mark.parametrize(("before", "after", "expected"), TRANSITIONS.values(), ids=TRANSITIONS)
-def test_the_type_of_an_event_for_a_selector(
-    before: bytes | None, after: bytes | None, expected: str | None
-) -> None:
-    harness = Harness()
-    if before is not None:
-        harness.cache.apply([put("x", before, 1)])
-    watcher, _ = harness.watcher(after=1, predicate=lambda value: value.startswith(b"yes"))
-    harness.cache.apply([put("x", after, 2) if after is not None else delete("x", 2)])
-    assert [kind for kind, _, _ in taken(watcher)] == ([expected] if expected else [])
-
-
 class Prefix:
     """Selects values that begin with a text, and counts how often it is asked."""
 
@@ -158,19 +143,102 @@ class Prefix:
         return hash(self.text)
 
 
+TRANSITIONS = {
+    # M06: objects entering and leaving a selection
+    "enters": (b"no", b"yes", "ADDED"),
+    "stays": (b"yes 1", b"yes 2", "MODIFIED"),
+    "leaves": (b"yes", b"no", "DELETED"),
+    "is elsewhere": (b"no 1", b"no 2", None),
+    "is created inside": (None, b"yes", "ADDED"),
+    "is created outside": (None, b"no", None),
+    "is deleted inside": (b"yes", None, "DELETED"),
+    "is deleted outside": (b"no", None, None),
+}
+
+
+@pytest.mark.parametrize("tests_late", [False, True])
+@pytest.mark.parametrize(("before", "after", "expected"), TRANSITIONS.values(), ids=TRANSITIONS)
+def test_the_type_of_an_event_for_a_selector(
+    before: bytes | None, after: bytes | None, expected: str | None, tests_late: bool
+) -> None:
+    harness = Harness()
+    if before is not None:
+        harness.cache.apply([put("x", before, 1)])
+    watcher, _ = harness.watcher(after=1, predicate=Prefix(b"yes"), tests_late=tests_late)
+    harness.cache.apply([put("x", after, 2) if after is not None else delete("x", 2)])
+    assert [kind for kind, _, _ in all_taken(watcher)] == ([expected] if expected else [])
+
+
 def test_watchers_with_equal_predicates_share_one_test_of_each_event() -> None:
     harness = Harness()
     predicates = [Prefix(b"yes") for _ in range(50)]
     watchers = [harness.watcher(predicate=each)[0] for each in predicates]
     other, _ = harness.watcher(predicate=Prefix(b"no"))
     harness.cache.apply([put("x", b"yes", 1), put("x", b"no", 2), put("x", b"no 2", 3)])
-    assert [taken(each) for each in watchers] == [[("ADDED", "x", 1), ("DELETED", "x", 2)]] * 50
-    assert taken(other) == [("ADDED", "x", 2), ("MODIFIED", "x", 3)]
+    assert [all_taken(each) for each in watchers] == [[("ADDED", "x", 1), ("DELETED", "x", 2)]] * 50
+    assert all_taken(other) == [("ADDED", "x", 2), ("MODIFIED", "x", 3)]
     # The object before and after each event, of which the first has only one.
     assert sum(each.calls for each in predicates) == 5
     for each in watchers:
         harness.cache.fanout.remove(each, Scope())
     assert list(harness.cache.fanout) == [other]
+
+
+def test_a_predicate_that_takes_long_is_asked_when_events_are_taken() -> None:
+    """Many such watchers would hold up everybody else if each tested an event as it happens."""
+    harness = Harness()
+    harness.cache.apply([put("a/x", b"yes", 1)])
+    predicate = Prefix(b"yes")
+    watcher, calls = harness.watcher(
+        Scope(key_prefix=P + "a/"), after=1, predicate=predicate, tests_late=True
+    )
+    harness.cache.apply([put("a/x", b"no", 2), put("b/x", b"yes", 3)])
+    assert (predicate.calls, calls, len(watcher)) == (0, ["ready"], 1)
+    harness.cache.apply([put("a/y", b"yes", 4)])
+    assert (predicate.calls, calls, len(watcher)) == (0, ["ready"], 1)
+    assert all_taken(watcher) == [("DELETED", "a/x", 2), ("ADDED", "a/y", 4)]
+    harness.cache.apply([put("a/y", b"yes 2", 5)])
+    assert calls == ["ready", "ready"]
+    assert all_taken(watcher) == [("MODIFIED", "a/y", 5)]
+    harness.cache.fanout.remove(watcher, Scope(key_prefix=P + "a/"))
+    assert not list(harness.cache.fanout)
+
+
+def test_a_watcher_that_tests_late_may_be_idle_for_longer_than_the_history_reaches_back() -> None:
+    harness = Harness(limits=HistoryLimits(events_max=3))
+    watcher, _ = harness.watcher(Scope(key_prefix=P + "a/"), predicate=Prefix(b"yes"), tests_late=True)
+    harness.cache.apply([put("b/x", b"yes", revision) for revision in range(1, 20)])
+    harness.cache.apply([put("a/x", b"yes", 20)])
+    assert all_taken(watcher) == [("ADDED", "a/x", 20)]
+    # One that does not take what waits for it is dropped, as any other.
+    harness.cache.apply([put("a/x", b"yes 2", 21)])
+    harness.cache.apply([put("b/x", b"yes", revision) for revision in range(22, 40)])
+    assert all_taken(watcher) == []
+    assert watcher.is_overrun
+
+
+def test_a_watcher_that_tests_late_begins_at_a_revision_that_is_still_to_come() -> None:
+    harness = Harness()
+    watcher, _ = harness.watcher(after=2, predicate=Prefix(b"yes"), tests_late=True)
+    harness.cache.apply([put("x", b"yes", 1), put("y", b"yes", 2), put("z", b"yes", 3)])
+    assert all_taken(watcher) == [("ADDED", "z", 3)]
+
+
+def test_catching_up_by_a_predicate_that_takes_long_leaves_room_for_others() -> None:
+    harness = Harness()
+    harness.cache.apply([put("x", b"yes", revision) for revision in range(1, 20)])
+
+    def predicate(value: bytes) -> bool:
+        harness.clock.now += CATCH_UP_TURN_S
+        return True
+
+    watcher, _ = harness.watcher(predicate=predicate)
+    revisions: list[int] = []
+    while len(watcher):
+        part = [delivery.event.revision for delivery in watcher.take()]
+        assert len(part) <= 2
+        revisions += part
+    assert revisions == list(range(1, 20))
 
 
 def first_byte(value: bytes) -> object:
@@ -201,7 +269,7 @@ def test_a_predicate_with_a_trigger_is_asked_only_about_objects_with_its_value(
     watcher, _ = harness.watcher(predicate=predicate, trigger=Trigger(first_byte, b"a"))
     for revision, value in enumerate(values, 1):
         harness.cache.apply([put("x", value, revision)])
-    assert [kind for kind, _, _ in taken(watcher)] == expected
+    assert [kind for kind, _, _ in all_taken(watcher)] == expected
     assert len(asked) == tests
     harness.cache.fanout.remove(watcher, Scope())
     harness.cache.fanout.remove(watcher, Scope())
@@ -213,9 +281,9 @@ def test_a_watcher_that_catches_up_gets_each_event_once_whatever_its_trigger() -
     harness.cache.apply([put("x", b"a1", 1), put("y", b"b", 2)])
     watcher, _ = harness.watcher(predicate=Prefix(b"a"), trigger=Trigger(first_byte, b"a"))
     harness.cache.apply([put("z", b"a2", 3)])
-    assert taken(watcher) == [("ADDED", "x", 1), ("ADDED", "z", 3)]
+    assert all_taken(watcher) == [("ADDED", "x", 1), ("ADDED", "z", 3)]
     harness.cache.apply([put("z", b"a3", 4)])
-    assert taken(watcher) == [("MODIFIED", "z", 4)]
+    assert all_taken(watcher) == [("MODIFIED", "z", 4)]
 
 
 def test_a_deletion_shows_the_last_state() -> None:
