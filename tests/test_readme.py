@@ -14,7 +14,7 @@ from apiserver.authz.rbac import rule_coverage
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.cli.flags import SECTIONS
-from apiserver.endpoints import connection
+from apiserver.endpoints import body_limits, connection
 from storage import interface
 
 ROOT: Final = Path(__file__).parent.parent
@@ -67,6 +67,11 @@ LIMITS: Final = {
     "requests in flight": (
         f"{Config().max_requests_inflight} reads, {Config().max_mutating_requests_inflight} writes"
     ),
+    "bodies on their way": (
+        f"{body_limits.LARGE_BODIES_BYTES_MAX // 2**20} MiB of large ones and "
+        f"{body_limits.SMALL_BODIES_BYTES_MAX // 2**20} MiB of others"
+    ),
+    "body that does not come": f"{body_limits.BYTES_PER_PERIOD_MIN // 2**10} KiB in 5 s",
     "old versions": f"{Config().etcd_compaction_interval_s / 60:.0f} minutes",
 }
 

@@ -8,6 +8,7 @@ from apiserver.app.access import Access
 from apiserver.app.core import Core
 from apiserver.endpoints import middleware
 from apiserver.endpoints.api_call import Handler
+from apiserver.endpoints.body_limits import BodyLimits
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.cors import AllowedOrigins, cors
 from apiserver.endpoints.discovery import Discovery
@@ -62,7 +63,12 @@ def slot_limits(core: Core) -> SlotLimits:
 
 
 def build_http_server(
-    core: Core, access: Access, routes: Routes, deadlines: middleware.Deadlines, origins: AllowedOrigins
+    core: Core,
+    access: Access,
+    routes: Routes,
+    deadlines: middleware.Deadlines,
+    body_limits: BodyLimits,
+    origins: AllowedOrigins,
 ) -> Server:
     config, authorize = core.config, access.authorizers.chain
     # The middleware that every request passes, outermost first.
@@ -74,7 +80,7 @@ def build_http_server(
         deadlines.middleware,
         impersonate(authorize, core.brand),
         middleware.authorize(authorize),
-        middleware.limit_in_flight(slot_limits(core)),
+        middleware.limit_in_flight(slot_limits(core), body_limits),
     )
     handle: Handler = routes
     for wrap in reversed(chain):

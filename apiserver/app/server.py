@@ -43,6 +43,7 @@ from apiserver.controllers.replicas import Replicas, ReplicasDisagree
 from apiserver.custom_resources.conversion_webhooks import ConversionWebhook, WebhookClient
 from apiserver.custom_resources.definition_controller import DefinitionController
 from apiserver.custom_resources.resources import CustomResourceFactory
+from apiserver.endpoints.body_limits import BodyLimits
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.health import Health, PostStartHook, cache_check
@@ -119,6 +120,7 @@ class _Parts:
     definitions_synced: Callable[[], None]
     lifecycle: NamespaceLifecycle
     deadlines: Deadlines
+    body_limits: BodyLimits
     storage_size: StorageSizeMetric
     http_server: Server
 
@@ -284,6 +286,7 @@ class App:
         replicas = build_replicas(core, access.accounts, certificates, self.port)
         handlers = build_handlers(core, access, lifecycle, self._streams)
         deadlines = Deadlines(config.request_timeout_s, self._loop)
+        body_limits = BodyLimits(self._loop)
         storage_size = StorageSizeMetric(
             "etcd-0" if config.etcd_servers else "embedded",
             core.store.size_bytes,
@@ -315,8 +318,9 @@ class App:
             definitions_synced=partial(setattr, definitions_hook, "is_done", True),
             lifecycle=lifecycle,
             deadlines=deadlines,
+            body_limits=body_limits,
             storage_size=storage_size,
-            http_server=build_http_server(core, access, routes, deadlines, self._origins),
+            http_server=build_http_server(core, access, routes, deadlines, body_limits, self._origins),
         )
 
     def _core(self, store: Storage) -> Core:
@@ -415,6 +419,7 @@ class App:
             tasks.create_task(_bootstrap(parts), name="bootstrap-hooks"),
             tasks.create_task(parts.definitions.run(parts.definitions_synced), name="definitions"),
             tasks.create_task(parts.deadlines.run(), name="deadlines"),
+            tasks.create_task(parts.body_limits.run(), name="body-limits"),
         ]
         for hook, kept in (parts.kubernetes_service, parts.authentication_info):
             running.append(tasks.create_task(kept.run(hook.done), name=hook.name))

@@ -8,6 +8,7 @@ from typing import TypeAlias, cast
 
 from aiohttp import web
 
+from apiserver.endpoints.body_limits import BodyLimits, BodyRoom
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_info import RequestInfo
@@ -31,6 +32,8 @@ class ApiCall:
     has_read_body: the client has been asked for the body, which may be on its way.
     has_timed_out: the time for the request is up, and its task has been cancelled for that.
     cors_head: the lines of the response's head that tell a browser which pages may see it.
+    body_limits: those of the bodies of all requests, if its body may be read.
+    body_room: what its body has taken of them, until the request has been answered.
     slot: its slot among the requests in flight, if it needs one; see `take_slot`.
     status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
     """
@@ -51,6 +54,8 @@ class ApiCall:
     has_timed_out: bool = False
     cors_head: bytes = b""
     slot: Slot | None = None
+    body_limits: BodyLimits | None = None
+    body_room: BodyRoom | None = None
     status_encoder: StatusEncoder | None = None
 
     @property

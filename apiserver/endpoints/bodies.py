@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -9,10 +11,11 @@ import orjson
 from aiohttp import hdrs, web
 
 from apiserver.brand import Brand
-from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.api_call import ApiCall, Handler
+from apiserver.endpoints.body_limits import SMALL_BODY_BYTES, BodyRoom
 from apiserver.endpoints.connection import BODY_BYTES_MAX
 from apiserver.endpoints.negotiation import base_type
-from apiserver.errors import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
+from apiserver.errors import ApiError, BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 from apiserver.golang.media_types import parse_media_type
 from apiserver.registry.size_class import LARGE_BYTES, SizeClass, size_class
 from apiserver.schema.duplicates import duplicate_fields
@@ -25,6 +28,10 @@ from apiserver.wire.protobuf import InvalidProtobuf, open_envelope
 YAML_LARGE_BYTES: Final = 1024
 
 
+# How much of a body is read at a time, once it has room.
+_READ_BYTES: Final = 256 * 1024
+
+
 class Body(NamedTuple):
     """A request's body, unparsed. size: how much work there may be to parse it and with the document."""
 
@@ -33,11 +40,20 @@ class Body(NamedTuple):
     size: SizeClass
 
 
+class BodyTooSlow(ApiError):
+    """The body of a request comes too slowly, or not at all."""
+
+    code, reason = 408, "Timeout"
+
+    def __init__(self) -> None:
+        super().__init__("Timeout: the body of the request did not arrive in time")
+
+
 async def read_body(call: ApiCall) -> Body:
     """Reads the whole body, and takes the slot of a request that has none yet.
 
     Raises RequestEntityTooLarge (row Q04), UnsupportedMediaType for a compressed body, BadRequest when it
-    ends too early, TooManyRequests.
+    ends too early, BodyTooSlow, TooManyRequests.
     """
     request = call.request
     if (request.content_length or 0) > BODY_BYTES_MAX:
@@ -48,21 +64,16 @@ async def read_body(call: ApiCall) -> Body:
         raise BadRequest("the only transfer coding that is supported is chunked")
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise UnsupportedMediaType("the body of the request is compressed, which is not supported")
-    call.has_read_body = True
-    # Clients of HTTP/1.0 do not know `Expect` (RFC 9110, 10.1.1).
-    if (
-        hdrs.EXPECT in request.headers
-        and request.headers[hdrs.EXPECT].lower() == "100-continue"
-        and request.version >= (1, 1)
-        and request.transport is not None
-    ):
-        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    content = request.content
     try:
-        # A body that came together with the head is there already; `read_nowait` takes a tenth of the time.
-        body = request.content.read_nowait() if request.content.is_eof() else await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        call.closes_connection = True
-        raise RequestEntityTooLarge(BODY_BYTES_MAX) from None
+        if content.is_eof():
+            # It came together with the head: `read_nowait` takes a tenth of the time.
+            call.has_read_body = True
+            body = content.read_nowait()
+            if len(body) > SMALL_BODY_BYTES:
+                await _room(call).take(len(body))
+        else:
+            body = await _receive(call)
     except web.RequestPayloadError as error:
         call.closes_connection = True
         raise BadRequest(f"the body of the request cannot be read: {error}") from None
@@ -71,6 +82,90 @@ async def read_body(call: ApiCall) -> Body:
     call.take_slot()
     content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
     return Body(body, content_type, size_class_of(body, content_type))
+
+
+def _room(call: ApiCall) -> BodyRoom:
+    """Returns the room for the body of a call, in which none is taken yet."""
+    assert call.body_limits is not None
+    assert call.user is not None
+    call.body_room = call.body_limits.room_for(call.user)
+    return call.body_room
+
+
+async def _receive(call: ApiCall) -> bytes:
+    """Returns the whole body, which is on its way.
+
+    Raises RequestEntityTooLarge, BodyTooSlow, TooManyRequests, web.RequestPayloadError.
+    """
+    content, limits, room = call.request.content, call.body_limits, _room(call)
+    assert limits is not None
+    length = call.request.content_length
+    if length is None:
+        bytes_max = room.take_some()
+    else:
+        await room.take(length)
+        bytes_max = BODY_BYTES_MAX
+        content.set_read_chunk_size(_READ_BYTES)
+    call.has_read_body = True
+    _send_continue(call.request)
+    # Not a list of the pieces: they may be of one byte each.
+    body = bytearray()
+    arrival = limits.begin(content)
+    try:
+        while piece := await content.readany():
+            if not body and content.at_eof() and len(piece) <= bytes_max:
+                return piece
+            body += piece
+            if len(body) > BODY_BYTES_MAX:
+                call.closes_connection = True
+                raise RequestEntityTooLarge(BODY_BYTES_MAX)
+            if len(body) > bytes_max:
+                limits.end(arrival)  # While it waits for room it need not come.
+                bytes_max = await room.take_most()
+                content.set_read_chunk_size(_READ_BYTES)
+                arrival = limits.begin(content)
+    except asyncio.CancelledError:
+        if not arrival.is_too_slow:
+            raise
+        asyncio.current_task().uncancel()  # type: ignore[union-attr]
+        call.closes_connection = True
+        raise BodyTooSlow from None
+    finally:
+        limits.end(arrival)
+    return bytes(body)
+
+
+def _send_continue(request: web.BaseRequest) -> None:
+    """Tell a client that waits for it that its body may come (RFC 9110, 10.1.1)."""
+    if (
+        hdrs.EXPECT in request.headers
+        and request.headers[hdrs.EXPECT].lower() == "100-continue"
+        and request.version >= (1, 1)  # Clients of HTTP/1.0 do not know `Expect`.
+        and request.transport is not None
+    ):
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+async def discard_body(call: ApiCall, handle: Handler) -> None:
+    """Respond to a request whose body nobody wants, and discard that meanwhile.
+
+    The connection keeps what is unread, and a watch would keep it for long.
+    """
+    content = call.request.content
+
+    async def discard() -> None:
+        # aiohttp raises a RuntimeError if the connection is closed.
+        with contextlib.suppress(web.RequestPayloadError, ConnectionError, RuntimeError):
+            while content.total_bytes <= BODY_BYTES_MAX and await content.readany():
+                pass
+
+    discarding = asyncio.get_running_loop().create_task(discard())
+    try:
+        await handle(call)
+    finally:
+        # aiohttp, which goes on with that, is the only one to read then.
+        discarding.cancel()
+        await asyncio.wait([discarding])
 
 
 def size_class_of(data: bytes, content_type: str) -> SizeClass:

@@ -25,6 +25,11 @@ HEADER_BYTES_MAX: Final = 65_536
 HEADERS_MAX: Final = 128
 # The limit of kube-apiserver (row Q04).
 BODY_BYTES_MAX: Final = 3 * 1024 * 1024
+# About so much of a body that is not being read is kept; up to twice as much, and what came in one piece.
+UNREAD_BYTES_MAX: Final = 64 * 1024
+# When so many requests wait for those before them on their connection, no more of them are read. Few clients
+# send one before the last is answered, and those who wait may have bodies.
+PIPELINED_REQUESTS_MAX: Final = 2
 # How long an unwanted body is read before the connection is closed.
 LINGER_S: Final = 2.0
 # A client that reads nothing of a response for so long is considered gone.
@@ -72,6 +77,8 @@ class Connection(web.RequestHandler):
 
     def __init__(self, manager: Server, **options: Any) -> None:
         super().__init__(manager, **options)
+        self._max_msg_queue_size = PIPELINED_REQUESTS_MAX
+        self._msg_queue_resume_size = PIPELINED_REQUESTS_MAX // 2
         self._stalled_s = manager.stalled_s
         self._loop_monitor = manager.loop_monitor
         self.user: UserInfo | None = None
@@ -137,6 +144,11 @@ class Connection(web.RequestHandler):
         if callback is not None:
             callback()
 
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """Log what went wrong here: not what aiohttp finds in a body that it only discards."""
+        if not isinstance(kw.get("exc_info"), web.RequestPayloadError):
+            super().log_exception(*args, **kw)
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -195,6 +207,7 @@ class Server(web.Server):
             access_log=None,
             keepalive_timeout=self._idle_timeout_s,
             lingering_time=LINGER_S,
+            read_bufsize=UNREAD_BYTES_MAX,
             max_line_size=HEADER_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,
             max_headers=HEADERS_MAX,

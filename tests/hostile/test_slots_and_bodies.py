@@ -1,0 +1,226 @@
+"""Nobody keeps others from slots, or their bodies from room, whatever it sends or does not send. Row Q05."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import pytest
+
+from apiserver.endpoints.body_limits import LARGE_BODIES_BYTES_MAX
+from apiserver.endpoints.connection import BODY_BYTES_MAX
+from tests.hostile.support import longest_turn
+from tests.support.api import Answer, Api
+from tests.support.eventually import until
+from tests.support.raw import raw_connection
+from tests.support.server_process import ServerProcess
+
+CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
+LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+BINDINGS: Final = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+RBAC: Final = "rbac.authorization.k8s.io"
+BOB: Final = {"Impersonate-User": "bob"}
+SCHEDULER: Final = {"Impersonate-User": "system:kube-scheduler"}
+# More than there are slots for writes, and twice that.
+SILENT: Final = (203, 406)
+UNFINISHED: Final = (200, pytest.param(400, marks=pytest.mark.slow))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("server")) as server, closing(Api(server)) as admin:
+        writers = [{"apiGroup": RBAC, "kind": "User", "name": name} for name in ("alice", "bob")]
+        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
+        admin.post(BINDINGS, {"metadata": {"name": "writers"}, "roleRef": role, "subjects": writers}).ok()
+        admin.post(LEASES, {"metadata": {"name": "kube-scheduler"}}).ok()
+        until(lambda: admin.get(CONFIG_MAPS, headers={"Impersonate-User": "alice"}).status == 200)
+        yield server
+
+
+@pytest.fixture
+def admin(server: ServerProcess) -> Iterator[Api]:
+    with closing(Api(server)) as api:
+        yield api
+
+
+def request_head(method: str, path: str, *lines: str, token: str = "alice-token") -> bytes:
+    fixed = [f"{method} {path} HTTP/1.1", "Host: x", f"Authorization: Bearer {token}"]
+    return "\r\n".join([*fixed, "Content-Type: application/json", *lines, "", ""]).encode()
+
+
+def answer(connection: ssl.SSLSocket) -> Answer:
+    response = HTTPResponse(connection)
+    response.begin()
+    pairs = tuple((name.lower(), value) for name, value in response.getheaders())
+    return Answer(response.status, dict(pairs), pairs, response.read())
+
+
+def writes_in_flight(api: Api) -> int:
+    prefix = 'apiserver_current_inflight_requests{request_kind="mutating"} '
+    lines = api.get("/metrics").body.decode().splitlines()
+    return next(int(float(line.removeprefix(prefix))) for line in lines if line.startswith(prefix))
+
+
+def assert_others_are_served(admin: Api) -> None:
+    """At the first try: another user, who may do anything, and a component that has to renew its lease."""
+    body = {"metadata": {"generateName": "a"}}
+    admin.post(CONFIG_MAPS, body, headers=BOB).ok()
+    admin.post(CONFIG_MAPS, body).ok()
+    admin.patch(f"{LEASES}/kube-scheduler", {"spec": {"leaseTransitions": 1}}, headers=SCHEDULER)
+    lease = admin.get(f"{LEASES}/kube-scheduler", headers=SCHEDULER).ok()
+    admin.put(f"{LEASES}/kube-scheduler", lease, headers=SCHEDULER).ok()
+    for path in ("/livez", "/readyz", "/version"):
+        assert admin.get(path).status == 200
+
+
+@pytest.mark.parametrize("path", [CONFIG_MAPS, REVIEWS])
+@pytest.mark.parametrize("count", SILENT)
+def test_silent_bodies(server: ServerProcess, admin: Api, path: str, count: int) -> None:
+    """Announced by who may send them, and never sent."""
+    with ExitStack() as stack, longest_turn(admin) as turn:
+        silent = [stack.enter_context(raw_connection(server)) for _ in range(count)]
+        for connection in silent:
+            connection.sendall(request_head("POST", path, "Content-Length: 100"))
+        until(lambda: writes_in_flight(admin), lambda found: found > 0, what="bodies are awaited")
+        assert_others_are_served(admin)
+        ended = answer(silent[-1])
+        assert (ended.status, ended.reason) == (408, "Timeout")
+        assert ended.headers["connection"] == "close"
+        assert_others_are_served(admin)
+    assert turn.thread_cpu_s <= 0.05
+
+
+@pytest.mark.parametrize("count", SILENT)
+def test_silent_bodies_that_nobody_wants(tmp_path: Path, count: int) -> None:
+    """Of a user who has no role: refused at once."""
+    with ExitStack() as stack:
+        server = stack.enter_context(ServerProcess(tmp_path))
+        admin = stack.enter_context(closing(Api(server)))
+        for _ in range(count):
+            connection = stack.enter_context(raw_connection(server))
+            connection.sendall(request_head("POST", CONFIG_MAPS, "Content-Length: 100"))
+            assert answer(connection).status == 403
+        assert writes_in_flight(admin) == 0
+        admin.post(CONFIG_MAPS, {"metadata": {"generateName": "a"}}).ok()
+
+
+def send_unfinished(connection: ssl.SSLSocket, head: bytes) -> None:
+    """Send a body but for its last byte, for as long as the server takes it."""
+    with contextlib.suppress(OSError):
+        connection.sendall(head)
+        connection.sendall(b" " * (BODY_BYTES_MAX - 1))
+
+
+FRAMINGS: Final = {
+    "of known length": f"Content-Length: {BODY_BYTES_MAX}",
+    "in one chunk": "Transfer-Encoding: chunked",
+}
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.parametrize("count", UNFINISHED)
+def test_unfinished_bodies(server: ServerProcess, admin: Api, framing: str, count: int) -> None:
+    process = psutil.Process(server.pid)
+    before = process.memory_info().rss
+    head = request_head("POST", CONFIG_MAPS, FRAMINGS[framing])
+    if framing == "in one chunk":
+        head += b"%x\r\n" % BODY_BYTES_MAX
+    with ExitStack() as stack, longest_turn(admin) as turn:
+        unfinished = [stack.enter_context(raw_connection(server)) for _ in range(count)]
+        senders = [threading.Thread(target=send_unfinished, args=(each, head)) for each in unfinished]
+        for sender in senders:
+            sender.start()
+        peak = 0
+        while any(sender.is_alive() for sender in senders):
+            assert_others_are_served(admin)
+            peak = max(peak, process.memory_info().rss)
+        statuses = {answer(connection).status for connection in unfinished}
+        assert statuses <= {408, 429}
+        for sender in senders:
+            sender.join()
+    # Beside those that have room, each connection has what its flow control lets through, and its TLS.
+    assert peak - before < LARGE_BODIES_BYTES_MAX + count * 600_000
+    # The requests of all come in the same turn.
+    assert turn.thread_cpu_s <= 0.05 * count / 200
+    until(lambda: writes_in_flight(admin), lambda found: found == 0, what="all have been answered")
+
+
+def test_a_body_waits_for_room_before_it_is_asked_for(server: ServerProcess, admin: Api) -> None:
+    """`Expect: 100-continue` is answered when the body may come; until then nobody has to send it."""
+    with ExitStack() as stack:
+        expecting = request_head(
+            "POST", CONFIG_MAPS, f"Content-Length: {BODY_BYTES_MAX}", "Expect: 100-continue"
+        )
+        got: list[Any] = []
+        for _ in range(LARGE_BODIES_BYTES_MAX // BODY_BYTES_MAX):
+            connection = stack.enter_context(raw_connection(server))
+            connection.sendall(expecting)
+            connection.settimeout(0.2)
+            try:
+                got.append(connection.recv(1000))
+            except TimeoutError:
+                got.append(b"")
+        asked = [each for each in got if each == b"HTTP/1.1 100 Continue\r\n\r\n"]
+        assert len(asked) == LARGE_BODIES_BYTES_MAX * 4 // 5 // BODY_BYTES_MAX
+        assert set(got) == {b"", b"HTTP/1.1 100 Continue\r\n\r\n"}
+        assert_others_are_served(admin)
+
+
+def test_a_body_that_comes_slowly_but_surely(server: ServerProcess) -> None:
+    """Chunk by chunk, each long after the last, but 1 KiB a second."""
+    body = b'{"metadata":{"generateName":"slow"}}'
+    with raw_connection(server) as connection:
+        connection.sendall(request_head("POST", CONFIG_MAPS, "Transfer-Encoding: chunked"))
+        for at in range(0, len(body), 12):
+            connection.sendall(b"%x\r\n%b\r\n" % (len(body[at : at + 12]), body[at : at + 12]))
+        connection.sendall(b"0\r\n\r\n")
+        assert answer(connection).status == 201
+
+
+PADDING: Final = b'{"metadata":{"generateName":"a"},"data":{"k":"%b"}}' % (b"x" * 100_000)
+POST: Final = request_head("POST", CONFIG_MAPS, f"Content-Length: {len(PADDING)}") + PADDING
+WATCH: Final = f"{CONFIG_MAPS}?watch=1"
+# What a client may send behind the head of a watch, which nobody will read before that ends.
+UNREAD: Final = {
+    "requests": request_head("GET", WATCH) + POST * 32,
+    "a body": request_head("GET", WATCH, f"Content-Length: {BODY_BYTES_MAX}") + b" " * (BODY_BYTES_MAX - 1),
+}
+
+
+@pytest.mark.parametrize("sent", UNREAD.values(), ids=UNREAD)
+def test_what_nobody_reads_does_not_pile_up(server: ServerProcess, admin: Api, sent: bytes) -> None:
+    """3 MB behind each of 50 watches: it is left with the client, or discarded."""
+    process = psutil.Process(server.pid)
+    before = process.memory_info().rss
+    with ExitStack() as stack:
+        watches = [stack.enter_context(raw_connection(server)) for _ in range(50)]
+        for connection in watches:
+            connection.sendall(sent[:1000])
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        for connection in watches:
+            connection.settimeout(0.1)
+            with contextlib.suppress(TimeoutError):
+                connection.sendall(sent[1000:])
+        assert_others_are_served(admin)
+        assert process.memory_info().rss - before < len(watches) * 600_000
+
+
+def test_an_unwanted_body_that_is_not_http_is_no_failure_of_the_server(server: ServerProcess) -> None:
+    """Its request has been answered: nothing is left to say, nor to log."""
+    with raw_connection(server) as connection:
+        connection.sendall(
+            request_head("POST", CONFIG_MAPS, "Transfer-Encoding: chunked", token="") + b"2\r\n{ \r\n"
+        )
+        assert answer(connection).status == 403
+        connection.sendall(b"ZZ\r\n")
+        with contextlib.suppress(OSError):
+            assert connection.recv(1000) == b""
+    assert "Traceback" not in server.stderr
