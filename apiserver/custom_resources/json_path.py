@@ -87,16 +87,20 @@ def _at(fields: Sequence[str], document: Any) -> Iterator[Any]:
 
 
 def _evaluate(steps: list[Step], document: Any, budget: _Budget) -> Iterator[Any]:
-    values = iter((document,))
-    for step in steps:
-        values = _through(step, values, budget)
-    return values
-
-
-def _through(step: Step, values: Iterator[Any], budget: _Budget) -> Iterator[Any]:
-    for value in values:
+    """Yields what is found, depth first. A path may have more steps than Python allows nested generators."""
+    # The values that the first step is for, those that it has found, and so on; the last are the results.
+    values = [iter((document,))]
+    while values:
+        try:
+            value = next(values[-1])
+        except StopIteration:
+            values.pop()
+            continue
+        if len(values) > len(steps):
+            yield value
+            continue
         budget.spend()
-        yield from step(value, budget)
+        values.append(steps[len(values) - 1](value, budget))
 
 
 def _steps(text: str, depth: int) -> tuple[list[Step], str]:

@@ -158,6 +158,8 @@ class Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         """Respond with a Status also to what is not HTTP, or failed outside of our own handler."""
         error: ApiError
+        if isinstance(exc, ConnectionError):
+            return SENT_LAST  # The client is gone: nobody is answered, and nothing has failed.
         if status == 500:
             self.log_exception("Error handling request", exc_info=exc)
             error = InternalError("Internal error occurred")

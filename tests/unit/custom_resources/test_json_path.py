@@ -34,6 +34,7 @@ FOUND = {
     "without the dot": ("spec.name", ["x"]),
     "from the root": ("$.spec.name", ["x"]),
     "the document": (".", [DOCUMENT]),
+    "more steps than Python nests generators": ("$" + "[*]" * 1300, []),
     "an absent field": (".spec.none.deeper", []),
     "a field of what is no object": (".spec.name.deeper", []),
     "null is found": (".status.nothing", [None]),

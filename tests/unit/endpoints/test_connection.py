@@ -54,6 +54,18 @@ async def test_an_idle_connection_is_closed(sent: bytes, answered: bytes) -> Non
         assert asyncio.get_running_loop().time() - began >= IDLE_TIMEOUT_S * 0.9
 
 
+async def test_a_client_that_is_gone_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever breaks off answers would fill the log."""
+
+    async def answer_nobody(request: web.BaseRequest) -> web.StreamResponse:
+        raise ConnectionResetError("the client is gone")
+
+    async with connected(Server(answer_nobody)) as (reader, writer):
+        writer.write(GET)
+        assert await reader.read() == b""
+    assert caplog.records == []
+
+
 async def read_until_closed(reader: asyncio.StreamReader) -> bytes:
     """What comes before the connection is closed; with a reset if the server has not read all that came."""
     with contextlib.suppress(ConnectionResetError):
