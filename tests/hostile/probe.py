@@ -1,11 +1,10 @@
-"""`python -m tests.hostile.probe SITE`: asks /livez all the time, and how much the server worked meanwhile.
+"""`python -m tests.hostile.probe SITE`: asks for /livez all the time, as an orchestrator does, and tells how
+it waits.
 
-What the thread of the event loop computed between a request and its answer is at most the rest of one turn of
-the loop and the turn that answers: the longest is the loop's longest turn, whatever else the machine did
-meanwhile. What the whole process computed contains threads beside the loop, which keep the interpreter's lock
-from it.
+While a request waits, other processes may have the processors; so it also tells for how long the server
+computed meanwhile. That is no single turn of the event loop: a request passes through three of them.
 
-It measures from the first line of its input to the end of its input, and then prints `Turns`.
+It measures from the first line of its input to the end of its input, and then prints `Waits`.
 """
 
 from __future__ import annotations
@@ -26,13 +25,15 @@ PERIOD_S: Final = 0.005
 
 
 @dataclass
-class Turns:
-    """longest_ms: of the loop's thread. longest_process_ms: of all threads. health: as the victim's
-    delays."""
+class Waits:
+    """The longest wait for an answer, and how much the server computed during a wait, at most.
 
-    longest_ms: float = 0.0
-    longest_process_ms: float = 0.0
-    longest_wait_ms: float = 0.0
+    loop_ms: of the loop's thread. process_ms: of all threads. refusals: how requests ended that failed.
+    """
+
+    wait_ms: float = 0.0
+    loop_ms: float = 0.0
+    process_ms: float = 0.0
     refusals: list[str] = field(default_factory=list)
 
 
@@ -62,18 +63,18 @@ def main() -> None:
     gc.disable()
     ended = threading.Event()
     threading.Thread(target=_await_end, args=(ended,), daemon=True).start()
-    turns = Turns()
+    waits = Waits()
     while not ended.wait(PERIOD_S):
         began, process_ms = time.perf_counter(), process_cpu_ms(site.pid)
-        loop_ms = thread_cpu_ms(site.pid) if site.tells_turns else 0.0
+        loop_ms = thread_cpu_ms(site.pid) if site.has_loop else 0.0
         problem = client.ask("GET", "/livez")
-        if site.tells_turns:
-            turns.longest_ms = max(turns.longest_ms, thread_cpu_ms(site.pid) - loop_ms)
-        turns.longest_process_ms = max(turns.longest_process_ms, process_cpu_ms(site.pid) - process_ms)
-        turns.longest_wait_ms = max(turns.longest_wait_ms, (time.perf_counter() - began) * 1_000)
+        if site.has_loop:
+            waits.loop_ms = max(waits.loop_ms, thread_cpu_ms(site.pid) - loop_ms)
+        waits.process_ms = max(waits.process_ms, process_cpu_ms(site.pid) - process_ms)
+        waits.wait_ms = max(waits.wait_ms, (time.perf_counter() - began) * 1_000)
         if problem:
-            turns.refusals.append(problem)
-    print(json.dumps(asdict(turns)), flush=True)
+            waits.refusals.append(problem)
+    print(json.dumps(asdict(waits)), flush=True)
 
 
 if __name__ == "__main__":

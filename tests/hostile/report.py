@@ -27,6 +27,11 @@ def counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in sorted(found.items()))
 
 
+def _turn(trial: Trial) -> str:
+    """The upper bound of the longest turn; turns under 10 ms are not told apart."""
+    return "" if trial.turn is None else f"≤ {max(10, trial.turn.thread_cpu_s * 1e3):.0f}"
+
+
 def line(trial: Trial) -> str:
     """One row: what the victims noticed."""
     memory = trial.memory
@@ -38,7 +43,7 @@ def line(trial: Trial) -> str:
             for what in ("get", "write", "lease")
         ),
         counts(trial.refused) or "none",
-        f"{trial.turns.longest_ms:.0f}" if trial.tells_turns else "",
+        _turn(trial),
         " · ".join(f"{each / 1e6:.0f}" for each in (memory.before, memory.peak, memory.after)),
     )
     return f"| {' | '.join(cells)} |"
@@ -47,9 +52,10 @@ def line(trial: Trial) -> str:
 def details(trial: Trial) -> str:
     """What a row leaves out: what the attackers got, and which bounds were not kept."""
     found = [f"  attackers: {counts(trial.answers) or 'no answer'}"]
+    waits = trial.waits
     found.append(
-        f"  all threads while /livez waited: {trial.turns.longest_process_ms:.0f} ms; "
-        f"longest wait {trial.turns.longest_wait_ms:.0f} ms"
+        f"  /livez waited for up to {waits.wait_ms:.0f} ms; meanwhile the loop worked for up to "
+        f"{waits.loop_ms:.0f} ms, all threads {waits.process_ms:.0f} ms"
     )
     found.extend(f"  {stall}" for stall in trial.stalls)
     found.extend(f"  MISSED: {problem}" for problem in trial.problems())

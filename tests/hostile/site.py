@@ -58,14 +58,14 @@ def tls_context() -> ssl.SSLContext:
 class Site:
     """Where the server is; handed to the other processes as an argument.
 
-    pid: the process that serves. tells_turns: whether the longest turn of its event loop can be measured.
+    pid: the process that serves. has_loop: whether its first thread runs an event loop.
     scale: attacks multiply their numbers by it.
     """
 
     host: str
     port: int
     pid: int
-    tells_turns: bool = True
+    has_loop: bool = True
     scale: int = 1
 
     def to_argument(self) -> str:

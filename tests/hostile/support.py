@@ -37,6 +37,10 @@ _BUCKET: Final = re.compile(
 )
 
 
+# The cumulative counts of long turns by clock, and by the bounds of the histogram in seconds.
+Stalls = dict[str, dict[float, int]]
+
+
 @dataclass
 class LongestTurn:
     """The longest turn of the loop, by each clock; known when the measurement has ended. Seconds."""
@@ -51,23 +55,30 @@ def longest_turn(api: Api) -> Iterator[LongestTurn]:
     """Measure what happens inside. api: a client that may read /metrics, and is answered."""
     before, turn = _stalls(api), LongestTurn()
     yield turn
-    after = _stalls(api)
-    turn.thread_cpu_s, turn.process_cpu_s, turn.wall_s = (
-        _longest(before[clock], after[clock]) for clock in ("thread_cpu", "process_cpu", "wall")
-    )
+    found = longest_between(before, _stalls(api))
+    turn.thread_cpu_s, turn.process_cpu_s, turn.wall_s = found.thread_cpu_s, found.process_cpu_s, found.wall_s
 
 
-def _stalls(api: Api) -> dict[str, dict[float, int]]:
-    """Returns the cumulative counts by clock and bound.
-
-    The one who asks is told of the turn that is under way only by the next answer.
-    """
+def _stalls(api: Api) -> Stalls:
+    # The one who asks is told of the turn that is under way only by the next answer.
     api.get("/version")
     answer = until(lambda: api.get("/metrics"), lambda each: each.status == 200, "an answer to a scrape")
-    stalls: dict[str, dict[float, int]] = {}
-    for clock, bound, count in _BUCKET.findall(answer.body.decode()):
+    return stalls_of(answer.body.decode())
+
+
+def stalls_of(metrics: str) -> Stalls:
+    """Returns what a scrape tells of stalls."""
+    stalls: Stalls = {}
+    for clock, bound, count in _BUCKET.findall(metrics):
         stalls.setdefault(clock, {})[float(bound)] = int(count)
     return stalls
+
+
+def longest_between(before: Stalls, after: Stalls) -> LongestTurn:
+    """Returns the longest turn between two scrapes."""
+    return LongestTurn(
+        *(_longest(before[clock], after[clock]) for clock in ("thread_cpu", "process_cpu", "wall"))
+    )
 
 
 def _longest(before: dict[float, int], after: dict[float, int]) -> float:

@@ -60,7 +60,7 @@ def this_server(*flags: str, on_etcd: bool = False) -> Target:
         assert where.hostname is not None
         assert where.port is not None
         has_workers = any(flag.startswith("--workers") for flag in flags)
-        site = Site(where.hostname, where.port, server.pid, tells_turns=not has_workers)
+        site = Site(where.hostname, where.port, server.pid, has_loop=not has_workers)
         return Attackable(site, lambda: server.stderr)
 
     return start
@@ -96,7 +96,7 @@ def kube_apiserver(binary: Path) -> Target:
         )
         stack.callback(process.wait)
         stack.callback(process.kill)
-        site = Site("127.0.0.1", port, process.pid, tells_turns=False)
+        site = Site("127.0.0.1", port, process.pid, has_loop=False)
         _await_ready(site, process)
         return Attackable(site, (directory / "kube-apiserver.log").read_text)
 
