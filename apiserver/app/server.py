@@ -7,10 +7,11 @@ import gc
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from contextlib import AsyncExitStack, nullcontext, suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from apiserver import EMULATED_VERSION
@@ -311,7 +312,8 @@ class App:
                     brand=brand,
                     meta=partial(core.schemas.get, _OBJECT_META),
                     definitions=cache,
-                    view_cache=FormCache(CONVERTED_BYTES_MAX, nullcontext()),
+                    view_cache=FormCache(CONVERTED_BYTES_MAX, Lock()),
+                    offload=self._offload,
                     webhook=partial(ConversionWebhook, webhooks, definitions.group_of(brand)),
                 ),
             ),

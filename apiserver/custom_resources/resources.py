@@ -28,6 +28,7 @@ from apiserver.custom_resources.version_codec import (
     DefinitionVersions,
     ViewCache,
 )
+from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import (
     Preparation,
     ScaleFields,
@@ -61,6 +62,7 @@ class CustomResourceFactory:
 
     meta: gets the schema of ObjectMeta. definitions: reads definitions by their keys.
     view_cache: holds the views of objects that differ from what is stored.
+    offload: decides where large objects are worked on.
     webhook: makes a converter, given `spec.conversion.webhook`.
     """
 
@@ -68,6 +70,7 @@ class CustomResourceFactory:
     meta: Callable[[], Schema]
     definitions: DefinitionReader
     view_cache: ViewCache
+    offload: Offload
     webhook: Callable[[Document], Converter]
 
     def create(self, stored: StoredObject, definition: Document) -> DefinedResources:
@@ -91,6 +94,7 @@ class CustomResourceFactory:
             storage_version=definitions.storage_version(spec),
             webhook=self.webhook(conversion.get("webhook") or {}) if converts else None,
             view_cache=self.view_cache,
+            offload=self.offload,
             guards=CreationGuards(group_resource, stored.key, self.definitions),
         )
         is_large = len(stored.tail) > LARGE_DEFINITION_BYTES

@@ -24,6 +24,8 @@ import orjson
 
 from apiserver.errors import Forbidden, NoSuchEndpoint, ServiceUnavailable
 from apiserver.registry.guard import Guard
+from apiserver.registry.offload import Offload
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head_of, with_revision
 from apiserver.registry.version_codec import VersionCodec, view
 from apiserver.schema.compile import TypeMismatch
@@ -35,7 +37,6 @@ from storage.watch_cache import KeyVersion
 TURN_S: Final = 0.002
 
 _codec_ids: Final = itertools.count(1)
-_In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 
@@ -109,6 +110,7 @@ class DefinitionVersions:
     schemas: prune and default documents of each version, by its name.
     storage_version: the name of the version that is stored now.
     webhook: converts; without it versions differ in their name alone.
+    offload: decides where large objects are pruned, defaulted and converted.
     api_versions: by version, as `example.com/v1`. heads: what encoded objects of each version begin with.
     """
 
@@ -118,6 +120,7 @@ class DefinitionVersions:
     storage_version: str
     webhook: Converter | None
     view_cache: ViewCache
+    offload: Offload
     guards: CreationGuards
     api_versions: Mapping[str, str] = field(init=False)
     heads: Mapping[str, bytes] = field(init=False)
@@ -178,10 +181,17 @@ class CustomResourceCodec:
         if stored.forms is not None and (cached := stored.forms.get(self._cache_key)) is not None:
             view: StoredObject = cached
             return view
+        if self._needs_webhook(stored) or _size(stored) is not SizeClass.SMALL:
+            return None
+        return self._view(stored)
+
+    def _needs_webhook(self, stored: StoredObject) -> bool:
+        return self._versions.webhook is not None and stored.head != self._head
+
+    def _view(self, stored: StoredObject) -> StoredObject:
+        """Returns the view of an object that needs no webhook."""
         if stored.head == self._head:
             return self._view_of_same_version(stored)
-        if self._versions.webhook is not None:
-            return None
         document = self._versions.with_type(self._version, self._decode(stored))
         return self._view_of_converted(stored, document)
 
@@ -230,7 +240,7 @@ class CustomResourceCodec:
         self._versions.view_cache.put(stored, self._cache_key, view, len(view.tail))
         return view
 
-    # ---- conversion by the webhook
+    # ---- by the webhook, or in a thread
 
     async def _converted(self, objects: Sequence[StoredObject]) -> Mapping[StoredObject, StoredObject]:
         """Returns the views of objects. Requests for the same object at the same time share a conversion."""
@@ -252,14 +262,28 @@ class CustomResourceCodec:
             done.exception()  # Retrieved, in case no request waits for it any more.
 
     async def _convert(self, objects: Sequence[StoredObject]) -> Mapping[StoredObject, StoredObject]:
+        offload = self._versions.offload
+        views: dict[StoredObject, StoredObject] = {}
+        for stored in objects:
+            if not self._needs_webhook(stored):
+                views[stored] = await offload.run_begun(_size(stored), self._view, stored)
+        others = [each for each in objects if each not in views]
+        return views | await self._convert_by_webhook(others) if others else views
+
+    async def _convert_by_webhook(self, objects: Sequence[StoredObject]) -> dict[StoredObject, StoredObject]:
         assert self._versions.webhook is not None
-        documents = await _in_turns(self._decode, objects)
+        offload = self._versions.offload
+        documents = await _in_turns(self._decode, objects, offload)
         converted = await self._versions.webhook.convert(
             documents, self._versions.api_versions[self._version]
         )
-        pairs = list(zip(objects, converted, strict=True))
+        documents_of = dict(zip(objects, converted, strict=True))
+
+        def view_of(stored: StoredObject) -> StoredObject:
+            return self._view_of_converted(stored, documents_of[stored])
+
         try:
-            views = await _in_turns(lambda pair: self._view_of_converted(*pair), pairs)
+            views = await _in_turns(view_of, objects, offload)
         except TooDeep:
             raise ServiceUnavailable(
                 f"conversion webhook for {self._versions.kind} returned an object that is nested too deeply"
@@ -300,30 +324,41 @@ class CustomResourceCodec:
             return document
         # Conversion works on a copy: the document given is also the answer to the client.
         try:
-            stored: Document = orjson.loads(orjson.dumps(document))
+            text = orjson.dumps(document)
         except orjson.JSONEncodeError as error:
             raise TooDeep(str(error)) from error
+        size = size_class(len(text))
+        stored: Document = await versions.offload.run_begun(size, orjson.loads, text)
         if versions.webhook is None:
             stored = versions.with_type(versions.storage_version, stored)
         else:
             desired = versions.api_versions[versions.storage_version]
             [stored] = await versions.webhook.convert([stored], desired)
-        versions.prune_and_default(versions.storage_version, stored)
+        await versions.offload.run_begun(size, versions.prune_and_default, versions.storage_version, stored)
         return stored
 
     async def create_guard(self, name: str) -> Guard:
         return await self._versions.guards.create(name)
 
 
-async def _in_turns(work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
-    """Returns the result of `work` for each item.
+def _size(stored: StoredObject) -> SizeClass:
+    return size_class(len(stored.tail))
 
-    Other tasks of the event loop have their turns meanwhile, but not within one item, however large.
+
+async def _in_turns(
+    work: Callable[[StoredObject], _Out], objects: Sequence[StoredObject], offload: Offload | None = None
+) -> list[_Out]:
+    """Returns the result of `work` for each object. Other tasks of the event loop have turns meanwhile.
+
+    offload: where the work with large objects is done; None if there is none with them.
     """
     results: list[_Out] = []
     turn_ends = monotonic() + TURN_S
-    for item in items:
-        results.append(work(item))
+    for each in objects:
+        if offload is None:
+            results.append(work(each))
+        else:
+            results.append(await offload.run_begun(_size(each), work, each))
         if monotonic() > turn_ends:
             await asyncio.sleep(0)
             turn_ends = monotonic() + TURN_S

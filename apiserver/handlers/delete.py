@@ -51,8 +51,9 @@ def delete_handler(
         if resource.strategy.delete_warning and not options.propagation:
             call.warnings.append(resource.strategy.delete_warning)
         admission = requests.admission(call, Operation.DELETE, info.name, is_dry_run=options.dry_run)
+        assert call.user is not None
         deleted = await registry.delete(
-            DeleteRequest(resource, info.namespace, info.name, options, admission)
+            DeleteRequest(resource, info.namespace, info.name, options, admission, call.user.name)
         )
         call.warnings += deleted.warnings
         if not deleted.is_removed or resource.strategy.returns_deleted:
@@ -85,6 +86,8 @@ def delete_collection_handler(
         )
         options = await options_reader.read(call)
         found = await registry.list(resource, namespace, listed)
+        assert call.user is not None
+        user = call.user.name
         names = iter([each.key.rpartition("/")[2] for each in found.objects])
 
         async def delete_remaining() -> None:
@@ -92,7 +95,7 @@ def delete_collection_handler(
                 admission = requests.admission(call, Operation.DELETE, name, is_dry_run=options.dry_run)
                 try:
                     deleted = await registry.delete(
-                        DeleteRequest(resource, namespace, name, options, admission)
+                        DeleteRequest(resource, namespace, name, options, admission, user)
                     )
                 except NotFound:
                     continue  # Another client has deleted it.

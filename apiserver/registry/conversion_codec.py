@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final
 
 from apiserver.registry.guard import Guard
@@ -15,8 +16,8 @@ from apiserver.registry.stored_object import StoredObject, encode, head_of, with
 from apiserver.registry.version_codec import VersionCodec
 from apiserver.vocabulary import Document, GroupResource
 
-# Objects that are converted before other requests have their turn of the event loop.
-CONVERTED_AT_ONCE: Final = 50
+# How long objects are converted before other requests have their turn of the event loop.
+TURN_S: Final = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,12 @@ class ConversionCodec:
 
     async def views(self, objects: list[StoredObject]) -> list[StoredObject]:
         views: list[StoredObject] = []
-        for start in range(0, len(objects), CONVERTED_AT_ONCE):
-            views += [self.cached_view(each) for each in objects[start : start + CONVERTED_AT_ONCE]]
-            await asyncio.sleep(0)
+        turn_ends = monotonic() + TURN_S
+        for each in objects:
+            views.append(self.cached_view(each))
+            if monotonic() > turn_ends:
+                await asyncio.sleep(0)
+                turn_ends = monotonic() + TURN_S
         return views
 
     async def hub(self, stored: StoredObject) -> StoredObject:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.errors import Conflict, Forbidden, NotFound
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry import deletion, version_codec
 from apiserver.registry.object_keys import ObjectKeys
+from apiserver.registry.offload import SERVER, Offload
 from apiserver.registry.results import Deleted
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import size_class
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.write_path import encoded
@@ -32,6 +34,7 @@ class DeleteRequest:
     """Everything about a deletion of one object. Built once for each object.
 
     admission: the plugins that have a say; None if there are none.
+    user: the name of who deletes; SERVER for the server itself.
     """
 
     resource: ServedResource
@@ -39,6 +42,15 @@ class DeleteRequest:
     name: str
     options: DeleteOptions = _DEFAULTS
     admission: Admission | None = None
+    user: str = SERVER
+
+
+class _Marked(NamedTuple):
+    """An object as a deletion leaves it. is_changed: it has been marked. is_removed: nothing holds it."""
+
+    document: Document
+    is_changed: bool
+    is_removed: bool
 
 
 class DeletePath:
@@ -49,12 +61,14 @@ class DeletePath:
         cache: WatchCache[StoredObject],
         transactions: Transactions,
         keys: ObjectKeys,
+        offload: Offload,
         clock: Callable[[], float],
     ) -> None:
         """clock: seconds since 1970."""
         self._cache = cache
         self._transactions = transactions
         self._keys = keys
+        self._offload = offload
         self._clock = clock
 
     async def delete(self, request: DeleteRequest) -> Deleted:
@@ -85,13 +99,16 @@ class DeletePath:
         resource, options = request.resource, request.options
         found, revision = current.value, current.revision
         assert found is not None
-        document = (await resource.codec.hub(found)).document()
+        hub, offload = await resource.codec.hub(found), self._offload.for_user(request.user)
+        size = size_class(len(hub.tail))
+        document = await offload.run_begun(size, hub.document)
         deletion.check_preconditions(resource, document, options)
         warnings = await request.admission.validate(None, document) if request.admission is not None else ()
         uid = document["metadata"].get("uid", "")
-        marked = deletion.mark(resource, copy.deepcopy(document), options, self._clock())
-        is_removed = deletion.may_be_removed(resource, marked)
-        if marked != document:
+        marked, is_changed, is_removed = await offload.run_begun(
+            size, _marked, resource, document, options, self._clock()
+        )
+        if is_changed:
             value = await encoded(resource, marked)
             if not options.dry_run:
                 revision = await self._transactions.mark(key, value, expected=revision)
@@ -127,3 +144,14 @@ class DeletePath:
                 revision = current.revision
             else:
                 return
+
+
+def _marked(resource: ServedResource, document: Document, options: DeleteOptions, now: float) -> _Marked:
+    """Returns an object as a deletion leaves it; `document` stays as it is. now: seconds since 1970."""
+    if resource.strategy.mark_deleted is None:
+        # Only metadata changes, and nothing in there but by being replaced.
+        copied = {**document, "metadata": {**document["metadata"]}}
+    else:
+        copied = copy.deepcopy(document)
+    marked = deletion.mark(resource, copied, options, now)
+    return _Marked(marked, marked != document, deletion.may_be_removed(resource, marked))

@@ -55,7 +55,8 @@ def may_be_removed(resource: ServedResource, document: Document) -> bool:
 def mark(resource: ServedResource, document: Document, options: DeleteOptions, now: float) -> Document:
     """Returns the object as this deletion leaves it if it cannot be removed at once, else unchanged.
 
-    document: taken over. now: seconds since 1970.
+    document: taken over, with its metadata; what these hold is replaced, not changed, unless the strategy has
+        a `mark_deleted`. now: seconds since 1970.
     """
     strategy, meta = resource.strategy, document["metadata"]
     finalizers = object_meta.finalizers(document)

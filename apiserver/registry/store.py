@@ -60,7 +60,7 @@ class Registry:
         self._keys = ObjectKeys(prefix)
         transactions = Transactions(store, own_writes, prefix=prefix)
         self._write_path = WritePath(cache, transactions, self._keys, offload, clock)
-        self._delete_path = DeletePath(cache, transactions, self._keys, clock)
+        self._delete_path = DeletePath(cache, transactions, self._keys, offload, clock)
 
     # ---- reads
 

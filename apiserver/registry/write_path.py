@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+import orjson
+
 from apiserver.errors import AlreadyExists, ApiError, BadRequest, NotFound
 from apiserver.meta import names, object_meta, timestamps
 from apiserver.registry import deletion, version_codec, write_stages
@@ -138,7 +140,7 @@ class WritePath:
             return await self._put_new(request, key, document, NO_EXTRA_WRITES)
         try:
             while True:
-                filled = copy.deepcopy(document)
+                filled = await self._offload_of(request).run_begun(_size(request), copy.deepcopy, document)
                 extra = await allocations.allocate(filled, None, is_dry_run=request.options.dry_run)
                 try:
                     return await self._put_new(request, key, filled, extra)
@@ -239,9 +241,8 @@ class WritePath:
     ) -> _Attempt:
         """All stages before the commit. hub: the stored object in the hub version."""
         resource, admission, offload = request.resource, request.admission, self._offload_of(request)
-        old = hub.document()
         size = max(_size(request), size_class(len(stored.tail)))
-        draft = await offload.run_begun(size, _drafted, request, transform, hub, old)
+        old, draft = await offload.run_begun(size, _drafted, request, transform, hub)
         new, warnings, extra = draft.document, [*draft.warnings], NO_EXTRA_WRITES
         try:
             if admission is not None:
@@ -307,12 +308,9 @@ def _size(request: WriteRequest) -> SizeClass:
     return max(SizeClass.LARGE, request.size) if request.resource.strategy.is_costly else request.size
 
 
-def _drafted(request: WriteRequest, transform: Transform, hub: StoredObject, old: Document) -> Draft:
-    """What is to be stored in place of an object, with its owners, both in the hub version.
-
-    old: the document of `hub`.
-    """
-    codec = request.resource.codec
+def _drafted(request: WriteRequest, transform: Transform, hub: StoredObject) -> tuple[Document, Draft]:
+    """Returns an object, and what is to be stored in its place, with its owners, both in the hub version."""
+    codec, old = request.resource.codec, hub.document()
     draft = transform(codec.view_of_hub(hub))
     if codec.converts_hub:
         draft = draft._replace(document=codec.to_hub(draft.document))
@@ -321,7 +319,7 @@ def _drafted(request: WriteRequest, transform: Transform, hub: StoredObject, old
     except ApiError as refused:
         refused.add_warnings(draft.warnings)
         raise
-    return draft
+    return old, draft
 
 
 async def _mutated(admission: Admission, new: Document, old: Document | None) -> Sequence[str]:
@@ -363,4 +361,4 @@ def _random_suffix() -> str:
 def _is_terminating(version: KeyVersion[StoredObject] | None) -> bool:
     if version is None or version.value is None:
         return False
-    return "deletionTimestamp" in version.value.document()["metadata"]
+    return "deletionTimestamp" in orjson.loads(version.value.metadata())

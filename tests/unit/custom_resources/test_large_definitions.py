@@ -18,6 +18,7 @@ from apiserver.custom_resources.schemas import DefinitionSource
 from apiserver.custom_resources.version_codec import DefinitionReader
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.json_forms import SEGMENT_CELLS_MAX, TableEncoder
+from apiserver.registry.offload import Offload
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema
@@ -42,6 +43,7 @@ def _with_columns(count: int) -> DefinedResources:
         meta=lambda: cast(Schema, None),
         definitions=cast(DefinitionReader, None),
         view_cache=FormCaches().objects,
+        offload=Offload(),
         webhook=lambda described: pytest.fail("there is none"),
     )
     return factory.create(_stored(document), document)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from apiserver.custom_resources.version_codec import CreationGuards, CustomResourceCodec, DefinitionVersions
 from apiserver.errors import Forbidden, NoSuchEndpoint
+from apiserver.registry.offload import Offload
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource
@@ -78,6 +81,9 @@ class _Cache:
         return self._stored
 
 
+OFFLOAD: Final = Offload()
+
+
 def _versions(
     *,
     stored: str = "v1",
@@ -92,6 +98,7 @@ def _versions(
         storage_version=stored,
         webhook=webhook,
         view_cache=view_cache or _ViewCache(),
+        offload=OFFLOAD,
         guards=_guards(_Cache(None, None)),
     )
 
@@ -166,6 +173,36 @@ async def test_a_webhook_converts_all_objects_at_once_and_each_once() -> None:
     assert [each.json for each in await codec.views(objects)] == [each.json for each in views]
     assert _cached_view(codec, objects[0]) is views[0]
     assert webhook.requested == [2]
+
+
+LARGE: Final = "x" * 20_000
+
+
+async def test_large_objects_are_pruned_in_a_thread_once_for_all_who_wait() -> None:
+    made_in = []
+
+    def prune(document: Document) -> bool:
+        made_in.append(threading.current_thread())
+        return document["spec"].pop("old", None) is not None
+
+    codec = CustomResourceCodec(_versions(v1=prune), "v1")
+    conforming, other = _found("v1", a=LARGE), _found("v1", a=LARGE, old=1)
+    assert codec.cached_view(conforming) is codec.cached_view(other) is None
+    first, second = await asyncio.gather(*(codec.views([conforming, other]) for _ in range(2)))
+    assert first == second
+    assert [each.document()["spec"] for each in first] == [{"a": LARGE}] * 2
+    assert first[0] is conforming
+    assert len(made_in) == 2
+    assert threading.main_thread() not in made_in
+    assert [codec.cached_view(conforming), codec.cached_view(other)] == first
+
+
+async def test_large_objects_are_converted_beside_small_ones_and_in_their_order() -> None:
+    webhook = _Webhook()
+    codec = CustomResourceCodec(_versions(webhook=webhook), "v2")
+    found = [_found("v1", a="1"), _found("v2", b=LARGE), _found("v1", a=LARGE), _found("v2", b="2")]
+    views = await codec.views(found)
+    assert [each.document()["spec"]["b"] for each in views] == ["1", LARGE, LARGE, "2"]
 
 
 async def test_objects_are_encoded_in_the_storage_version() -> None:

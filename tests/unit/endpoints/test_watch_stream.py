@@ -43,6 +43,9 @@ V1: Final = head_of("example.com/v1", "Widget")
 DAMAGED: Final = StoredObject("/damaged", b"", b"")
 
 
+OFFLOAD: Final = Offload()
+
+
 class _Webhook:
     """Moves `spec.old` to `spec.new`."""
 
@@ -59,6 +62,7 @@ def _resource() -> ServedResource:
         storage_version="v1",
         webhook=_Webhook(),
         view_cache=FormCaches().objects,
+        offload=OFFLOAD,
         guards=CreationGuards(group_resource, "/definition", cast(DefinitionReader, None)),
     )
     return ServedResource(
@@ -94,7 +98,7 @@ async def watching_all(
     *created: StoredObject, encoder: Encoder | None = None, count: int
 ) -> AsyncIterator[Sequence[AsyncIterator[Any]]]:
     """The events that each of some clients gets."""
-    loop, resource, offload = asyncio.get_running_loop(), RESOURCE, Offload()
+    loop, resource = asyncio.get_running_loop(), RESOURCE
     streams = WatchStreams(RequestMetrics(), loop.time)
     chosen = JsonEncoder(resource, Brand()) if encoder is None else encoder
     happened = [
@@ -104,7 +108,7 @@ async def watching_all(
 
     async def watch(request: web.BaseRequest) -> web.StreamResponse:
         info, query = parse_target("GET", PATH, True), parse_query("watch=1")
-        call = ApiCall(request, info, query, "audit", loop.time(), offload, resource=resource)
+        call = ApiCall(request, info, query, "audit", loop.time(), OFFLOAD, resource=resource)
         stream = WatchStream(call, chosen, resource, streams, lifetime_s=2 * WITHIN_S)
         watcher = Watcher[StoredObject](after=0, predicate=None, on_ready=stream.on_event)
         for event in happened:
@@ -118,7 +122,6 @@ async def watching_all(
             yield orjson.loads(line)
 
     async with AsyncExitStack() as stack:
-        stack.callback(offload.close)
         readers = []
         for _ in range(count):
             reader, writer = await stack.enter_async_context(connected(Server(watch)))
