@@ -24,9 +24,10 @@ from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import APPLY_YAML, CBOR, JSON, YAML, supported_media_types
 from apiserver.wire.protobuf import InvalidProtobuf, open_envelope
 
-# With aliases a short text stands for a long document, and to parse a value takes far longer than in JSON.
+# To parse a value takes far longer than in JSON.
 YAML_LARGE_BYTES: Final = 1024
-
+# Where there are anchors there may be aliases, with which the shortest text stands for a long document.
+_YAML_ANCHOR: Final = b"&"
 
 # How much of a body is read at a time, once it has room.
 _READ_BYTES: Final = 256 * 1024
@@ -172,6 +173,8 @@ def size_class_of(data: bytes, content_type: str) -> SizeClass:
     """Returns how much work there may be with a body."""
     media_type = base_type(content_type)
     is_yaml = media_type == YAML or (media_type == APPLY_YAML and not looks_like_json(data))
+    if is_yaml and _YAML_ANCHOR in data:
+        return SizeClass.LARGE
     return size_class(len(data) * (LARGE_BYTES // YAML_LARGE_BYTES if is_yaml else 1))
 
 
