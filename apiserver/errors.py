@@ -205,6 +205,13 @@ class RequestEntityTooLarge(ApiError):
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(f"Request entity too large: limit is {limit_bytes}")
 
+    @classmethod
+    def because(cls, reason: str) -> RequestEntityTooLarge:
+        """The error about another bound than that of bytes."""
+        error = cls(0)
+        error.message = f"Request entity too large: {reason}"
+        return error
+
 
 class UnsupportedMediaType(ApiError):
     code, reason = 415, "UnsupportedMediaType"

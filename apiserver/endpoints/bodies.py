@@ -20,7 +20,7 @@ from apiserver.golang.media_types import parse_media_type
 from apiserver.registry.size_class import LARGE_BYTES, SizeClass, size_class
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
-from apiserver.wire import cbor, yaml
+from apiserver.wire import cbor, json_text, yaml
 from apiserver.wire.media_types import APPLY_YAML, CBOR, JSON, YAML, supported_media_types
 from apiserver.wire.protobuf import InvalidProtobuf, open_envelope
 
@@ -215,12 +215,12 @@ class BodyParser:
     def parse(self, body: bytes, content_type: str, from_protobuf: Callable[[bytes], Document]) -> Parsed:
         """from_protobuf: decodes a message; raises LookupError if the kind has no form in protobuf.
 
-        Raises MalformedBody, UnsupportedMediaType.
+        Raises MalformedBody, UnsupportedMediaType, RequestEntityTooLarge.
         """
         media_type = self._media_type(content_type)
         try:
             if media_type == JSON:
-                document = orjson.loads(body)
+                document = load_json(body)
                 return Parsed(document, lambda _: _duplicates_in_json(body, document), is_json=True)
             if media_type == YAML:
                 document, lines = yaml.load(body)
@@ -275,12 +275,12 @@ def _duplicates_in_yaml(lines: list[str], field_validation: str) -> list[str]:
     return [yaml.strict_error(lines)] if lines and field_validation == "Strict" else lines
 
 
-def decode_json(body: bytes) -> Any:
-    """Raises BadRequest with the message of Go's decoder."""
+def load_json(body: bytes) -> Any:
+    """Raises orjson.JSONDecodeError; RequestEntityTooLarge for more values than are parsed."""
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest(describe_syntax_error(error, body)) from None
+        return json_text.load(body)
+    except json_text.TooManyValues as error:
+        raise RequestEntityTooLarge.because(str(error)) from None
 
 
 def describe_syntax_error(error: orjson.JSONDecodeError, body: bytes) -> str:

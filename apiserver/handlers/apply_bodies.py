@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from apiserver.endpoints.bodies import looks_like_json
+from apiserver.endpoints.bodies import load_json, looks_like_json
 from apiserver.errors import BadRequest
 from apiserver.golang.formatting import json_type
 from apiserver.handlers.decoding import Decoded, require_name
@@ -21,7 +21,7 @@ from apiserver.wire.media_types import APPLY_CBOR
 def parse(body: bytes, content_type: str, *, is_checked: bool) -> Decoded:
     """Returns the document in a body, not checked against a schema, and a warning about each duplicate field.
 
-    is_checked: duplicate fields are looked for. Raises BadRequest.
+    is_checked: duplicate fields are looked for. Raises BadRequest, RequestEntityTooLarge.
     """
     duplicates: list[str] = []
     try:
@@ -53,7 +53,7 @@ def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
     """
     if looks_like_json(body):
         try:
-            document = orjson.loads(body)
+            document = load_json(body)
         except orjson.JSONDecodeError:
             pass
         else:

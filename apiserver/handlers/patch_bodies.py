@@ -62,7 +62,7 @@ def parse_patch(body: bytes, content_type: str, resource: ServedResource, field_
     # kube-apiserver has this prefix for all formats but one.
     prefix = "" if content_type == STRATEGIC_MERGE_PATCH else "error decoding patch: "
     try:
-        patch = orjson.loads(body)
+        patch = bodies.load_json(body)
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"{prefix}{bodies.describe_syntax_error(error, body)}") from None
     is_checked = field_validation != "Ignore"
@@ -85,9 +85,7 @@ def _json_patch(body: bytes, patch: Any, *, is_checked: bool) -> Patch:
     try:
         json_patch.check(patch)
     except json_patch.TooManyOperations as error:
-        too_large = RequestEntityTooLarge(0)
-        too_large.message = str(error)
-        raise too_large from None
+        raise RequestEntityTooLarge.because(str(error)) from None
     except json_patch.MalformedJsonPatch as error:
         raise BadRequest(f"error decoding patch: {error}") from None
 

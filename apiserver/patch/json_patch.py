@@ -36,10 +36,7 @@ class MalformedJsonPatch(ValueError):
 
 class TooManyOperations(ValueError):
     def __init__(self, count: int) -> None:
-        super().__init__(
-            "Request entity too large: The allowed maximum operations in a JSON patch is "
-            f"{OPERATIONS_MAX}, got {count}"
-        )
+        super().__init__(f"The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}")
 
 
 class CannotApply(ValueError):

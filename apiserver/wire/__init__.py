@@ -1,1 +1,4 @@
-"""The encodings of documents other than JSON, and their media types."""
+"""The encodings of documents, and their media types.
+
+orjson parses JSON; that of clients within the bounds of `json_text`.
+"""

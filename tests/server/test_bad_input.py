@@ -51,7 +51,7 @@ def names_in(api: Api, namespace: str) -> list[str]:
         pytest.param(b'{"data":{"a":NaN}}', id="NaN"),
         pytest.param(b'{"metadata":{"name":"a","generation":1e999}}', id="number out of range"),
         pytest.param(b'{"a":' * 5_000 + b"1" + b"}" * 5_000, id="deep objects"),
-        pytest.param(b"[" * 1_000_000, id="deep lists"),
+        pytest.param(b"[" * 200_000, id="deep lists"),
         pytest.param(
             b'{"metadata":{"name":"a","annotations":' + b"[" * 200 + b"]" * 200 + b"}}", id="deep field"
         ),

@@ -13,6 +13,7 @@ import orjson
 from apiserver.schema.go_fields import GoField, go_struct
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
+from apiserver.wire import json_text
 from apiserver.wire.protobuf.wire_format import (
     BYTES,
     FIXED64,
@@ -360,6 +361,7 @@ def _raw_json(raw: bytes, progress: _Progress) -> Any:
     text = dict(known_fields(raw, _TEXT_MESSAGE)).get(1, b"")
     if not text:
         return None
+    progress.count(json_text.values_in(text))
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
