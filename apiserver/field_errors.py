@@ -15,6 +15,8 @@ from apiserver.golang.quoting import go_quote
 
 # Longer values are truncated, since messages go into logs and terminals.
 VALUE_LENGTH_MAX: Final = 8_192
+# A member's name may fill a body, and a thousand errors below it would each repeat it: gigabytes.
+PATH_LENGTH_MAX: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,39 @@ _HTML: Final = str.maketrans(
 def truncated(text: str) -> str:
     """A text that a client sent, in at most VALUE_LENGTH_MAX characters and an ellipsis."""
     return text if len(text) <= VALUE_LENGTH_MAX else f"{text[:VALUE_LENGTH_MAX]}..."
+
+
+# ---- paths
+
+
+def field_below(path: str, name: str) -> str:
+    """The path of a field of the object at `path`, which is empty for the root: `spec` and `a` -> `spec.a`.
+
+    Of a path that is too long, the beginning.
+    """
+    return _below(path, f".{name[:PATH_LENGTH_MAX]}") if path else truncated_path(name)
+
+
+def item_below(path: str, index: int) -> str:
+    """The path of an item of the list at `path`. Of a path that is too long, the beginning."""
+    return _below(path, f"[{index}]")
+
+
+def key_below(path: str, key: str) -> str:
+    """The path of a value of the map at `path`. Of a path that is too long, the beginning."""
+    return _below(path, f"[{key[:PATH_LENGTH_MAX]}]")
+
+
+def _below(path: str, step: str) -> str:
+    return path if len(path) > PATH_LENGTH_MAX else truncated_path(path + step)
+
+
+def truncated_path(path: str) -> str:
+    """A path in at most PATH_LENGTH_MAX characters and an ellipsis."""
+    return path if len(path) <= PATH_LENGTH_MAX else f"{path[:PATH_LENGTH_MAX]}..."
+
+
+# ---- several errors
 
 
 def summary(errors: Iterable[FieldError]) -> str:

@@ -23,6 +23,8 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from apiserver.field_errors import truncated_path
+
 FieldSet: TypeAlias = dict[str, Any]
 
 # An element with nothing below it, and the set without elements.
@@ -111,18 +113,20 @@ def _node(is_in: bool, below: FieldSet) -> FieldSet:
 
 
 def paths(fields: FieldSet) -> Iterator[str]:
-    """Every path of a set as messages show it: `.spec.ports[port=80,protocol="TCP"].name`."""
+    """Every path of a set as messages show it: `.spec.ports[port=80,protocol="TCP"].name`.
+
+    Of a path that is too long, the beginning.
+    """
     for element, below in ordered(fields).items():
         if element == ITSELF:
             continue
-        text = element_text(element)
+        text = truncated_path(element_text(element))
         if has_itself(below):
             yield text
         for path in paths(below):
-            yield text + path
+            yield truncated_path(text + path)
 
 
-@lru_cache(maxsize=4096)
 def element_text(element: str) -> str:
     """A path element as messages show it: `.data`, `[port=80]`."""
     prefix, text = element[:2], element[2:]
@@ -178,10 +182,13 @@ def sorted_elements(elements: Iterable[str]) -> list[str]:
     """Path elements in the order in which Kubernetes writes them."""
     by_text = sorted(elements)
     if by_text and by_text[-1] > _AFTER_FIELDS:  # Items are not ordered by their text, as fields are.
-        by_text.sort(key=_rank)
+        are_short = max(map(len, by_text)) <= CACHED_LENGTH_MAX
+        by_text.sort(key=_rank if are_short else _rank.__wrapped__)
     return by_text
 
 
+# Longer path elements, as of a key of a megabyte, would stay in memory when nobody has them any more.
+CACHED_LENGTH_MAX: Final = 512
 _AFTER_FIELDS: Final = "g"
 
 
@@ -240,7 +247,8 @@ def _parse(fields: Any, depth: int) -> FieldSet:
             if depth:
                 parsed[ITSELF] = LEAF
             continue
-        element = canonical_element(text)
+        is_short = len(text) <= CACHED_LENGTH_MAX
+        element = canonical_element(text) if is_short else canonical_element.__wrapped__(text)
         if not element:
             continue
         node = _parse(below, depth + 1)

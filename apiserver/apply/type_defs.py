@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, key_element, value_element
+from apiserver.apply.field_set import CACHED_LENGTH_MAX, ITSELF, LEAF, FieldSet, key_element, value_element
 from apiserver.schema.structural import Kind, Schema
 
 # Objects without a schema are owned by their parts down to this level, then as a whole.
@@ -270,12 +270,13 @@ def path_element(item: Any, type_def: TypeDef) -> str:
     if len(type_def.keys) == 1 and type(item) is dict:
         name, default = type_def.keys[0]
         value = item.get(name, default)
-        if type(value) is str:
+        if type(value) is str and len(value) <= CACHED_LENGTH_MAX:
             return text_key_element(name, value)
     if type_def.kind == "set_list":
         if item is None or isinstance(item, dict):
             raise NoPathElement("associative list without keys has an element that's not a scalar")
-        return _text_value(item) if type(item) is str else value_element(item)
+        is_short_text = type(item) is str and len(item) <= CACHED_LENGTH_MAX
+        return _text_value(item) if is_short_text else value_element(item)
     if not isinstance(item, dict):
         if item is None:
             raise NoPathElement("associative list with keys may not have a null element")

@@ -8,8 +8,17 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, Ordered, element_text, sorted_elements
+from apiserver.apply.field_set import (
+    CACHED_LENGTH_MAX,
+    ITSELF,
+    LEAF,
+    FieldSet,
+    Ordered,
+    element_text,
+    sorted_elements,
+)
 from apiserver.apply.type_defs import NoPathElement, TypeDef, path_element, text_key_element
+from apiserver.field_errors import field_below, item_below, truncated_path
 from apiserver.schema.compile import UNKNOWN_FIELDS_MAX
 from apiserver.vocabulary import Document
 
@@ -196,14 +205,15 @@ class _Place(NamedTuple):
     plain: str
 
     def field(self, name: str) -> _Place:
-        return _Place(f"{self.path}.{name}", f"{self.plain}.{name}" if self.plain else name)
+        path = field_below(self.path, name) if self.path else truncated_path(f".{name}")
+        return _Place(path, field_below(self.plain, name))
 
     def item(self, index: int, item: Any, type_def: TypeDef) -> _Place:
         text = f"[{index}]"
         if type_def.kind not in ("list", "untyped"):
             with suppress(NoPathElement, TypeError):  # An item without its keys is refused later.
                 text = element_text(path_element(item, type_def))
-        return _Place(self.path + text, f"{self.plain}[{index}]")
+        return _Place(truncated_path(self.path + text), item_below(self.plain, index))
 
 
 def _prune_unknown(value: Any, type_def: TypeDef, place: _Place, unknown: list[UnknownField]) -> None:
@@ -421,10 +431,10 @@ def _items_parts(items: list[Any], type_def: TypeDef) -> FieldSet:
         except (KeyError, TypeError):
             texts = []  # An item has no key, or one that is no string.
         if len(texts) == len(items) and type(texts[0]) is str:
+            are_short = max(map(len, texts)) <= CACHED_LENGTH_MAX
+            element_of = text_key_element if are_short else text_key_element.__wrapped__
             for text in texts:
-                fields[text_key_element(name, text)] = (
-                    LEAF if child.is_atomic else _parts(by_text[text], child)
-                )
+                fields[element_of(name, text)] = LEAF if child.is_atomic else _parts(by_text[text], child)
             return fields
     keyed = _keyed(items, type_def)
     for element in sorted_elements(keyed) if len(keyed) > 1 else keyed:

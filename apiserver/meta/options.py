@@ -318,7 +318,8 @@ def _dry_run(
 def _validate_manager(manager: str) -> list[FieldError]:
     errors = []
     if len(manager.encode()) > FIELD_MANAGER_MAX:
-        errors.append(too_long("fieldManager", FIELD_MANAGER_MAX))
+        # Each error about a character would quote all of them.
+        return [too_long("fieldManager", FIELD_MANAGER_MAX)]
     position = 0  # in bytes
     for character in manager:
         if unicodedata.category(character)[0] in "CZ" and character != " ":

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from apiserver import field_errors
 from apiserver.patch.json_patch import CannotApply, pointer_steps
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
@@ -66,7 +67,8 @@ def _in_object(path: str, patch: list[Document]) -> str:
     if below == rest or not below or operation.get("op") not in ("add", "replace"):
         return ""
     try:
-        steps = pointer_steps(operation.get("path", ""))
+        # The beginning of a path of a megabyte, not all of it for each duplicate.
+        steps = pointer_steps(operation.get("path", "")[: field_errors.PATH_LENGTH_MAX])
     except CannotApply:
         return ""
     parent = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in steps)

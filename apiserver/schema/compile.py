@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from apiserver.field_errors import field_below, item_below
 from apiserver.golang.formatting import json_type
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
 from apiserver.schema.go_fields import GoField, fields_of
@@ -573,5 +574,5 @@ def _path_text(steps: _Steps) -> str:
     """A path as messages show it: `spec.containers[0].name`."""
     text = ""
     for step in reversed(steps):
-        text += f"[{step}]" if type(step) is int else f".{step}" if text else f"{step}"
+        text = item_below(text, step) if isinstance(step, int) else field_below(text, step)
     return text

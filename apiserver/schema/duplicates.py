@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.field_errors import field_below, item_below
 from apiserver.schema.structural import Kind, Schema
 
 DUPLICATES_MAX: Final = 1_000
@@ -67,7 +68,7 @@ def _problems(value: Any, schema: Schema, path: str) -> Iterator[str]:
             return
         seen: set[str] = set()
         for name, member in value:
-            member_path = f"{path}.{name}" if path else name
+            member_path = field_below(path, name)
             below = schema.fields.get(name) if is_struct else schema.element
             if below is None:
                 yield f'unknown field "{member_path}"'
@@ -78,7 +79,7 @@ def _problems(value: Any, schema: Schema, path: str) -> Iterator[str]:
             yield from _problems(member, below, member_path)
     elif isinstance(value, list) and schema.kind is Kind.LIST and schema.element is not None:
         for index, item in enumerate(value):
-            yield from _problems(item, schema.element, f"{path}[{index}]")
+            yield from _problems(item, schema.element, item_below(path, index))
 
 
 def _has_no_duplicates(body: bytes, document: Any) -> bool:
@@ -105,11 +106,11 @@ def _duplicates(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, _Members):
         seen: set[str] = set()
         for name, member in value:
-            member_path = f"{path}.{name}" if path else name
+            member_path = field_below(path, name)
             if name in seen:
                 yield member_path
             seen.add(name)
             yield from _duplicates(member, member_path)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _duplicates(item, f"{path}[{index}]")
+            yield from _duplicates(item, item_below(path, index))

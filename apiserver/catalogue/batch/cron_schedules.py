@@ -128,12 +128,18 @@ def _number(text: str, names: Mapping[str, int] = MappingProxyType({})) -> int:
 
 # ---- time zones
 
+# The longest are of 32 characters. Others are not looked for, nor kept in the cache.
+_ZONE_LENGTH_MAX: Final = 64
 _is_zone_part = re.compile(r"(?!-)[A-Za-z.\-_0-9+]{1,14}").fullmatch
 
 
-@lru_cache(maxsize=1024)
 def is_zone(name: str) -> bool:
     """Tells whether this machine, or the package tzdata, knows this IANA time zone."""
+    return len(name) <= _ZONE_LENGTH_MAX and _is_zone(name)
+
+
+@lru_cache(maxsize=1024)
+def _is_zone(name: str) -> bool:
     if any(part in (".", "..") or not _is_zone_part(part) for part in name.split("/")):
         return False
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from apiserver.field_errors import field_below, item_below, key_below
+
 
 class Key(str):
     """The step to a map's value; the step to a field is a plain str."""
@@ -33,8 +35,10 @@ def _text(path: Path | None, *, keys_in_brackets: bool) -> str:
         steps.append(step)
     text = ""
     for step in reversed(steps):
-        if isinstance(step, int) or (keys_in_brackets and isinstance(step, Key)):
-            text += f"[{step}]"
+        if isinstance(step, int):
+            text = item_below(text, step)
+        elif keys_in_brackets and isinstance(step, Key):
+            text = key_below(text, step)
         else:
-            text += f".{step}" if text else step
+            text = field_below(text, step)
     return text

@@ -15,7 +15,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from apiserver.field_errors import FieldError, invalid, not_supported, quote, required, too_long, too_many
+from apiserver.field_errors import (
+    FieldError,
+    field_below,
+    invalid,
+    item_below,
+    not_supported,
+    quote,
+    required,
+    too_long,
+    too_many,
+    truncated_path,
+)
 from apiserver.golang.quoting import go_quote
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.schema.custom import numbers
@@ -226,7 +237,7 @@ class SchemaValidator:
         if kind is list and self._items:
             for index, child in enumerate(value):
                 below = correlation.item(index) if correlation else None
-                self._items._explain_child(child, f"{path}[{index}]", below, errors)
+                self._items._explain_child(child, item_below(path, index), below, errors)
                 if len(errors) >= ERRORS_MAX:
                     break
         broken = [rule for rule in self._rules(kind) if not rule.is_valid(value)]
@@ -262,17 +273,18 @@ class SchemaValidator:
             others = [
                 (name, child, additional) for name, child in value.items() if name not in self._properties
             ]
-        for children, prefix in ((others, f"{path}."), (known, f"{path}." if path else "")):
+        for children, prefix in ((others, "."), (known, "")):
             for name, child, validator in children:
                 # Both objects are converted to the requested version, so a change of it cannot be seen.
                 is_type = not path and name in ("apiVersion", "kind")
                 below = correlation.field(name) if correlation and not is_type else None
-                validator._explain_child(child, f"{prefix}{name}", below, errors)
+                at = field_below(path, name) if path else truncated_path(prefix + name)
+                validator._explain_child(child, at, below, errors)
                 if len(errors) >= ERRORS_MAX:
                     return
         for name in self._schema.get("required") or ():
             if name not in value:
-                at = f"{path}.{name}"
+                at = field_below(path, name) if path else f".{name}"
                 _add(errors, (f"{at} in body is required", required(_field(at))))
 
     def _explain_logic(

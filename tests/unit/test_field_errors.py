@@ -1,0 +1,29 @@
+"""Paths in errors have a bound, at which they end; what is below is not told."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from apiserver.field_errors import PATH_LENGTH_MAX, field_below, item_below, key_below
+
+LONG: Final = "k" * (PATH_LENGTH_MAX + 1)
+ENDED: Final = f"{LONG[:PATH_LENGTH_MAX]}..."
+PATHS: Final = {
+    "a field of the root": (field_below("", "a"), "a"),
+    "a field": (field_below("a", "b"), "a.b"),
+    "an item": (item_below("a", 3), "a[3]"),
+    "a key": (key_below("a", "b.c"), "a[b.c]"),
+    "a long name": (field_below("", LONG), ENDED),
+    "the longest path": (field_below("a", LONG[: PATH_LENGTH_MAX - 2]), f"a.{LONG[: PATH_LENGTH_MAX - 2]}"),
+    "one that is longer": (field_below("a", LONG), f"a.{LONG[: PATH_LENGTH_MAX - 2]}..."),
+    "a field below a long path": (field_below(ENDED, "a"), ENDED),
+    "an item below a long path": (item_below(ENDED, 1), ENDED),
+    "a key below a long path": (key_below(ENDED, "a"), ENDED),
+}
+
+
+@pytest.mark.parametrize(("found", "expected"), PATHS.values(), ids=PATHS)
+def test_paths(found: str, expected: str) -> None:
+    assert found == expected
