@@ -72,8 +72,8 @@ from apiserver.registry.store import Registry
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving import pki
 from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
+from apiserver.serving.listener import ConnectionLimits, Listener
 from apiserver.serving.listening import (
-    BACKLOG,
     CannotStart,
     Sockets,
     bind,
@@ -136,7 +136,7 @@ class App:
         self._config = config
         self._worker = worker
         self._sockets: Sockets = ()
-        self._listeners: list[asyncio.Server] = []
+        self._listener: Listener | None = None
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._offload = Offload()
@@ -167,7 +167,7 @@ class App:
             stack.callback(self._loop_monitor.close)
             store = await open_store(config)
             stack.push_async_callback(store.close)
-            stack.callback(self._close_listeners)
+            stack.callback(self._stop_listening)
             self._bind()
             core = self._core(ObservedStorage(store, self._storage_metrics))
             health = Health(
@@ -188,7 +188,7 @@ class App:
                 return
             context = tls_context(config, certificates)
             if not self._listens_when_ready:
-                await self._listen(parts.http_server, context)
+                self._listen(parts.http_server, context)
             write_kubeconfig(config, self.port, certificates)
             async with asyncio.TaskGroup() as tasks:
                 running = self._start(tasks, parts, certificates)
@@ -443,18 +443,19 @@ class App:
             running.append(tasks.create_task(controller.run(), name=name))
         return running
 
-    async def _listen(self, server: Server, context: ssl.SSLContext) -> None:
+    def _listen(self, server: Server, context: ssl.SSLContext) -> None:
         """Raises CannotStart."""
-        serve = self._loop.create_server
+        config = self._config
+        limits = ConnectionLimits(config.max_connections, config.max_connections_per_client)
+        self._listener = Listener(context, server, limits.within_open_files())
         try:
-            for bound in self._sockets:
-                self._listeners.append(await serve(server, sock=bound, ssl=context, backlog=BACKLOG))
+            self._listener.listen(self._sockets)
         except OSError as error:
             raise listen_error(self._config, error) from None
 
-    def _close_listeners(self) -> None:
-        for listener in self._listeners:
-            listener.close()
+    def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
         for bound in self._sockets:
             bound.close()
 
@@ -466,8 +467,8 @@ class App:
         # Objects that exist by now stay: Python's garbage collector need not visit them again.
         gc.collect()
         gc.freeze()
-        if not self._listeners:
-            await self._listen(parts.http_server, context)
+        if self._listener is None:
+            self._listen(parts.http_server, context)
         on_ready(url(self._config, self.port), kubeconfig_path(self._config))
 
     async def _leave(self, parts: _Parts) -> None:
@@ -483,7 +484,7 @@ class App:
         """Fail /readyz, serve on for the delay, then accept no connections and finish requests under way."""
         parts.health.is_shutting_down = True
         await asyncio.sleep(self._config.shutdown_delay_s)
-        self._close_listeners()
+        self._stop_listening()
         self._streams.end_all()
         await parts.http_server.drain(self._config.request_timeout_s)
 

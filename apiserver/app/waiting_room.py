@@ -19,7 +19,8 @@ from apiserver.endpoints.health import Health
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
 from apiserver.errors import ServiceUnavailable
-from apiserver.serving.listening import BACKLOG, Sockets
+from apiserver.serving.listener import ConnectionLimits, Listener
+from apiserver.serving.listening import Sockets
 
 DRAIN_S: Final = 1.0
 _ENDPOINTS: Final = ("livez", "readyz", "healthz")
@@ -40,15 +41,13 @@ async def waiting_room(
             follows_item_watch=config.deviations.item_watch,
         )
     )
-    listeners = [
-        await core.loop.create_server(server, sock=each.dup(), ssl=context, backlog=BACKLOG)
-        for each in sockets
-    ]
+    limits = ConnectionLimits(config.max_connections, config.max_connections_per_client)
+    listener = Listener(context, server, limits.within_open_files())
+    listener.listen([each.dup() for each in sockets])
     try:
         yield
     finally:
-        for listener in listeners:
-            listener.close()
+        listener.close()
         await server.drain(DRAIN_S)
 
 

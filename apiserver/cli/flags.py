@@ -127,6 +127,22 @@ _SERVING: Final = (
         repeats=True,
     ),
     Flag(
+        "--max-connections",
+        "int",
+        flag_values.count,
+        "The maximum number of connections open at a given time. Beyond it a new one takes the place of that "
+        "which has been idle for longest; if none is idle, it is refused. Each worker has this limit for "
+        "itself. 0 for no limit but that of open files.",
+    ),
+    Flag(
+        "--max-connections-per-client",
+        "int",
+        flag_values.count,
+        "The maximum number of connections open at a given time from one address, or from one IPv6 network "
+        "of 64 bits, like --max-connections. A watch is a connection, and all clients behind a proxy or load "
+        "balancer have one address. 0 for no limit.",
+    ),
+    Flag(
         "--max-requests-inflight",
         "int",
         flag_values.count,

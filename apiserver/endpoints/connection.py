@@ -92,6 +92,13 @@ class Connection(web.RequestHandler):
         """Whether a request is in flight on it."""
         return self._current_request is not None
 
+    @property
+    def idle_since(self) -> float | None:
+        """When it began to wait for a request, by the loop's clock; None while it does not only wait."""
+        if self._waiter is None or self.writing_paused:
+            return None
+        return self._next_keepalive_close_time - self._keepalive_timeout
+
     def data_received(self, data: bytes) -> None:
         if self._loop_monitor.is_resting:
             self._loop_monitor.wake()
@@ -221,6 +228,10 @@ class Server(web.Server):
         if self._is_draining:
             # Its TLS handshake was in progress when draining began.
             handler.force_close()
+
+    def idle_since(self, protocol: asyncio.BaseProtocol) -> float | None:
+        """Returns when a connection began to wait for a request, by the loop's clock; None if it has one."""
+        return protocol.idle_since if isinstance(protocol, Connection) else None
 
     async def drain(self, timeout_s: float) -> None:
         """Accept no new requests, finish those in flight, then close what is left after `timeout_s`."""

@@ -5,5 +5,7 @@ cluster_identity         the CA and the service account key of servers that shar
                          as Secrets do in Kubernetes, so who can read it can act as anybody
 service_account_tokens   the issuer and the authenticator of tokens
 listening                sockets, TLS, addresses, the kubeconfig
+listener                 accepts connections, within limits, and does their TLS handshakes
+tls_transport            TLS on an open connection, without buffers
 logs, exit_codes         what a process tells about itself
 """

@@ -67,6 +67,8 @@ def tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
     """Raises CannotStart."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # To negotiate again costs clients little and servers much, and no client needs it.
+    context.options |= ssl.OP_NO_RENEGOTIATION
     # Client certificates are optional. One that no CA here has signed ends the handshake.
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])

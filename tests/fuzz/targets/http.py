@@ -39,7 +39,7 @@ class _PlainApp(App):
 
     http: Server | None = None
 
-    async def _listen(self, server: Server, context: ssl.SSLContext) -> None:
+    def _listen(self, server: Server, context: ssl.SSLContext) -> None:
         self.http = server
 
 

@@ -1,0 +1,339 @@
+"""Accepts connections: within limits, and with TLS.
+
+A connection that is refused costs no more than to accept and to close it; one on which nothing comes costs no
+memory for TLS. Where there is no room for another, the one that has been idle for longest makes room: whoever
+opens thousands and leaves them idle displaces his own before those of others, who use theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import itertools
+import logging
+import resource
+import socket
+import ssl
+import sys
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final, Protocol
+
+from apiserver.serving.listening import BACKLOG, Sockets
+from apiserver.serving.tls_transport import TlsTransport
+
+log = logging.getLogger(__name__)
+
+# A client on a slow line needs a few round trips, and a machine that is busy some time for the signature.
+HANDSHAKE_TIMEOUT_S: Final = 10.0
+# Beyond so many the oldest is dropped: that of a client who goes on is soon not among them.
+HANDSHAKES_MAX: Final = 1_000
+_HANDSHAKE_POLL_S: Final = 1.0
+# A handshake that takes longer makes room before connections that are idle.
+HANDSHAKE_LATE_S: Final = 1.0
+# How long the loop works on handshakes before others have their turn: each takes most of a millisecond.
+HANDSHAKE_TURN_S: Final = 0.004
+# Connections that are accepted before what is connected has its turn.
+ACCEPTED_PER_TURN: Final = 16
+# How long nobody is accepted when there are no files, or no memory, for a connection.
+ACCEPT_RETRY_S: Final = 0.1
+_SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+# Files that the process opens beside connections: the store's, those of webhooks and of workers.
+RESERVED_FILES: Final = 256
+# At the limit one in so many connections makes room at a time: finding the oldest takes a while.
+_ROOM_PART: Final = 100
+# What waits in the kernel for a client, beyond what is on its way to it.
+UNSENT_KERNEL_BYTES: Final = 128 * 1024
+# Of Linux; Python has a name for it since 3.12.
+_TCP_NOTSENT_LOWAT: Final = 25
+# Refusals are logged so often.
+_LOG_EVERY_S: Final = 30.0
+
+
+class ConnectionServer(Protocol):
+    """What serves connections."""
+
+    def __call__(self) -> asyncio.Protocol:
+        """Returns the protocol of a new connection."""
+        ...
+
+    def idle_since(self, protocol: asyncio.BaseProtocol) -> float | None:
+        """Returns when a connection began to wait for a request, by the loop's clock.
+
+        None while it has a request, or an answer that has not been taken.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How many connections are open at once. 0 means no limit.
+
+    total: of all clients. per_client: of one address, or of one network of IPv6 as hosts are given them.
+    """
+
+    total: int = 0
+    per_client: int = 0
+
+    def within_open_files(self) -> ConnectionLimits:
+        """Returns the limits for which this process may open files."""
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if files == resource.RLIM_INFINITY:
+            return self
+        room = max(1, files - RESERVED_FILES)
+        return ConnectionLimits(min(self.total or room, room), self.per_client)
+
+
+class Listener:
+    """Accepts connections on listening sockets, and serves them until it is closed.
+
+    context: of TLS. server: makes the protocols of connections, which outlive the listener.
+    """
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        server: ConnectionServer,
+        limits: ConnectionLimits,
+        *,
+        handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
+        handshakes_max: int = HANDSHAKES_MAX,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._context, self._server, self._limits = context, server, limits
+        self._handshake_timeout_s, self._handshakes_max = handshake_timeout_s, handshakes_max
+        self._poll_s = min(_HANDSHAKE_POLL_S, handshake_timeout_s / 10)
+        self._sockets: list[socket.socket] = []
+        self._open: dict[TlsTransport, str] = {}  # by whom
+        self._handshakes: dict[_Handshake, None] = {}  # oldest first
+        self._advancing: deque[_Handshake] = deque()  # those of which something has come
+        self._by_client: Counter[str] = Counter()
+        self._timer: asyncio.TimerHandle | None = None
+        self._refused = 0
+        self._logged_at = -_LOG_EVERY_S
+
+    def listen(self, sockets: Sockets) -> None:
+        """Accept connections on sockets, which are closed with it. Raises OSError."""
+        for bound in sockets:
+            bound.setblocking(False)
+            bound.listen(BACKLOG)
+            self._sockets.append(bound)
+            self._loop.add_reader(bound.fileno(), self._accept_some, bound)
+
+    def close(self) -> None:
+        """Accept no more, and drop handshakes under way."""
+        for bound in self._sockets:
+            if bound.fileno() >= 0:
+                self._loop.remove_reader(bound.fileno())
+                bound.close()
+        self._sockets.clear()
+        for handshake in list(self._handshakes):
+            handshake.drop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # ---- accepting
+
+    def _accept_some(self, bound: socket.socket) -> None:
+        for _ in range(ACCEPTED_PER_TURN):
+            try:
+                connection, peer = bound.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionError:
+                continue  # It is gone already.
+            except OSError as error:
+                if error.errno not in _SHORTAGES:
+                    raise
+                self._wait_for_room(bound, error)
+                return
+            self._admit(connection, peer)
+
+    def _wait_for_room(self, bound: socket.socket, error: OSError) -> None:
+        """Have others give back what is short, and accept none for a moment."""
+        self._log_refusal(f"connections wait to be accepted: {error.strerror}")
+        self._make_room(ACCEPTED_PER_TURN)
+        self._loop.remove_reader(bound.fileno())
+        self._loop.call_later(ACCEPT_RETRY_S, self._accept_again, bound)
+
+    def _accept_again(self, bound: socket.socket) -> None:
+        if bound in self._sockets:
+            self._loop.add_reader(bound.fileno(), self._accept_some, bound)
+
+    def _admit(self, connection: socket.socket, peer: object) -> None:
+        client = client_of(peer)
+        if not self._has_room_for(client):
+            self._refused += 1
+            self._log_refusal(
+                f"{self._refused} connections refused: there are too many, the last of {client}"
+            )
+            connection.close()
+            return
+        connection.setblocking(False)
+        with suppress(OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if sys.platform == "linux":
+                connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, UNSENT_KERNEL_BYTES)
+        self._by_client[client] += 1
+        self._handshakes[_Handshake(self, connection, peer, client)] = None
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._poll_s, self._drop_late_handshakes)
+
+    def _has_room_for(self, client: str) -> bool:
+        """Whether a client may have another connection, once those that are idle have made room."""
+        total, per_client = self._limits.total, self._limits.per_client
+        if per_client and self._by_client[client] >= per_client:
+            of_client = [transport for transport, whose in self._open.items() if whose == client]
+            if not self._close_idle(of_client, 1 + per_client // _ROOM_PART):
+                return False
+        if len(self._handshakes) >= self._handshakes_max:
+            self._drop_oldest(1)
+        if total and len(self._open) + len(self._handshakes) >= total:
+            return self._make_room(1 + total // _ROOM_PART)
+        return True
+
+    def _make_room(self, count: int) -> bool:
+        """Close some that are of the least use. Returns False if all are used."""
+        oldest = next(iter(self._handshakes), None)
+        if oldest is not None and oldest.began_at < self._loop.time() - HANDSHAKE_LATE_S:
+            return self._drop_oldest(count)
+        return self._close_idle(self._open, count) or self._drop_oldest(count)
+
+    def _close_idle(self, transports: Iterable[TlsTransport], count: int) -> bool:
+        """Close those that have been idle for longest. Returns False if none is idle."""
+        idle = sorted(self._idle(transports), key=lambda found: found[0])
+        for _, transport in idle[:count]:
+            transport.retire()
+        return bool(idle)
+
+    def _drop_oldest(self, count: int) -> bool:
+        """Drop the oldest handshakes. Returns False if there are none."""
+        oldest = list(itertools.islice(self._handshakes, count))
+        for handshake in oldest:
+            handshake.drop()
+        return bool(oldest)
+
+    def _idle(self, transports: Iterable[TlsTransport]) -> Iterator[tuple[float, TlsTransport]]:
+        for transport in transports:
+            since = self._server.idle_since(transport.get_protocol())
+            if since is not None:
+                yield since, transport
+
+    def _log_refusal(self, text: str) -> None:
+        now = self._loop.time()
+        if now - self._logged_at >= _LOG_EVERY_S:
+            self._logged_at = now
+            log.warning("%s", text)
+
+    # ---- handshakes
+
+    def _drop_late_handshakes(self) -> None:
+        began_before = self._loop.time() - self._handshake_timeout_s
+        for handshake in list(self._handshakes):
+            if handshake.began_at > began_before:
+                break
+            handshake.drop()
+        self._timer = None
+        if self._handshakes:
+            self._timer = self._loop.call_later(self._poll_s, self._drop_late_handshakes)
+
+    def advance(self, handshake: _Handshake) -> None:
+        """Have a handshake go on when its turn comes."""
+        if not self._advancing:
+            self._loop.call_soon(self._advance_some)
+        self._advancing.append(handshake)
+
+    def _advance_some(self) -> None:
+        turn_ends = monotonic() + HANDSHAKE_TURN_S
+        while self._advancing and monotonic() < turn_ends:
+            # It stays in the queue meanwhile, so that `advance` does not schedule another call.
+            self._advancing[0].go_on()
+            self._advancing.popleft()
+        if self._advancing:
+            self._loop.call_soon(self._advance_some)
+
+    def secured(self, plain: socket.socket) -> ssl.SSLSocket:
+        return self._context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+
+    def forget(self, handshake: _Handshake) -> None:
+        del self._handshakes[handshake]
+        self._leave(handshake.client)
+
+    def serve(self, handshake: _Handshake, tls: ssl.SSLSocket) -> None:
+        """Serve the connection whose handshake is done."""
+        del self._handshakes[handshake]
+        transport = TlsTransport(self._loop, tls, self._server(), handshake.peer, self._closed)
+        self._open[transport] = handshake.client
+        transport.start()
+
+    def _closed(self, transport: TlsTransport) -> None:
+        self._leave(self._open.pop(transport))
+
+    def _leave(self, client: str) -> None:
+        self._by_client[client] -= 1
+        if not self._by_client[client]:
+            del self._by_client[client]
+
+
+class _Handshake:
+    """A connection that is accepted, until its TLS handshake is done.
+
+    Nothing of TLS is made before the client has sent something.
+    """
+
+    __slots__ = ("_listener", "_loop", "_socket", "_tls", "began_at", "client", "peer")
+
+    def __init__(self, listener: Listener, plain: socket.socket, peer: object, client: str) -> None:
+        self._listener, self._socket, self.peer, self.client = listener, plain, peer, client
+        self._loop = asyncio.get_running_loop()
+        self._tls: ssl.SSLSocket | None = None
+        self.began_at = self._loop.time()
+        self._loop.add_reader(plain.fileno(), self._on_ready)
+
+    def _on_ready(self) -> None:
+        self._stop_waiting()
+        self._listener.advance(self)
+
+    def go_on(self) -> None:
+        """Take the next step, which may be the last."""
+        if self._socket.fileno() < 0:
+            return  # It has been dropped.
+        try:
+            if self._tls is None:
+                self._tls = self._socket = self._listener.secured(self._socket)
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._loop.add_reader(self._socket.fileno(), self._on_ready)
+        except ssl.SSLWantWriteError:
+            self._loop.add_writer(self._socket.fileno(), self._on_ready)
+        except (OSError, ValueError):  # also of a certificate that no CA has signed, or a wrong protocol
+            self.drop()
+        else:
+            self._listener.serve(self, self._tls)
+
+    def drop(self) -> None:
+        self._stop_waiting()
+        self._socket.close()
+        self._listener.forget(self)
+
+    def _stop_waiting(self) -> None:
+        self._loop.remove_reader(self._socket.fileno())
+        self._loop.remove_writer(self._socket.fileno())
+
+
+def client_of(peer: object) -> str:
+    """Returns what stands for a client in the limits: its address, or of IPv6 the network of 64 bits.
+
+    peer: as `socket.accept` returns it. A host of IPv6 has as many addresses of its network as it likes.
+    """
+    match peer:
+        case (str(host), int(), int(), int()) if not host.startswith("::ffff:"):
+            return str(ipaddress.ip_network((host.partition("%")[0], 64), strict=False))
+        case (str(host), int(), *_):
+            return host.removeprefix("::ffff:")
+    return ""

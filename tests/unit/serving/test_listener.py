@@ -1,0 +1,330 @@
+"""Connections within limits, and what TLS does with bytes that the client does not take."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import psutil
+import pytest
+
+from apiserver.serving import pki
+from apiserver.serving.listener import ConnectionLimits, Listener, client_of
+from apiserver.serving.tls_transport import TURN_BYTES
+from tests.support.eventually import WITHIN_S, eventually
+
+UNLIMITED: Final = ConnectionLimits()
+Client: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Served(asyncio.Protocol):
+    """A connection, as the server sees it. It is idle unless it is `busy`."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.peer: object = None
+        self.received = b""
+        self.has_ended = self.is_lost = self.is_busy = self.is_paused = False
+        self.used_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport, self.peer = transport, transport.get_extra_info("peername")
+
+    def data_received(self, data: bytes) -> None:
+        if data == b"fail":
+            raise RuntimeError("as asked")
+        self.received += data
+        self.used_at = asyncio.get_running_loop().time()
+
+    def eof_received(self) -> None:
+        self.has_ended = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+
+    def pause_writing(self) -> None:
+        assert not self.is_paused
+        self.is_paused = True
+
+    def resume_writing(self) -> None:
+        assert self.is_paused
+        self.is_paused = False
+
+
+class Site:
+    """A listener, its connections, and clients of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.certificates = pki.ensure(directory, ["127.0.0.1"])
+        self.served: list[Served] = []
+        self.port = 0
+        self._writers: list[asyncio.StreamWriter] = []
+
+    def __call__(self) -> Served:
+        self.served.append(Served())
+        return self.served[-1]
+
+    def idle_since(self, protocol: asyncio.BaseProtocol) -> float | None:
+        assert isinstance(protocol, Served)
+        return None if protocol.is_busy else protocol.used_at
+
+    @asynccontextmanager
+    async def listening(self, limits: ConnectionLimits = UNLIMITED, **options: float) -> AsyncIterator[None]:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificates.serving_cert, self.certificates.serving_key)
+        bound = socket.create_server(("127.0.0.1", 0))
+        self.port = bound.getsockname()[1]
+        listener = Listener(context, self, limits, **options)  # type: ignore[arg-type]
+        listener.listen([bound])
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                yield
+        finally:
+            for writer in self._writers:
+                writer.transport.abort()
+            listener.close()
+            for each in self.served:
+                if each.transport is not None:
+                    each.transport.abort()
+
+    async def connect(self) -> Client:
+        """Connect, and wait until the server serves the connection."""
+        context = ssl.create_default_context(cafile=self.certificates.ca_cert)
+        reader, writer = await self.connect_plain(context)
+        own = writer.get_extra_info("sockname")
+        await eventually(lambda: any(each.peer == own for each in self.served))
+        return reader, writer
+
+    async def connect_plain(self, context: ssl.SSLContext | None = None) -> Client:
+        client = await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
+        self._writers.append(client[1])
+        return client
+
+    async def use(self, client: Client, text: bytes) -> None:
+        """Send something, and wait until it has arrived."""
+        client[1].write(text)
+        await eventually(lambda: any(each.received.endswith(text) for each in self.served))
+
+    @property
+    def open(self) -> list[Served]:
+        return [each for each in self.served if not each.is_lost]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+LIMITS: Final = {"of all": ConnectionLimits(total=3), "of one client": ConnectionLimits(per_client=3)}
+
+
+@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
+async def test_the_connection_that_is_idle_for_longest_makes_room(
+    site: Site, limits: ConnectionLimits
+) -> None:
+    async with site.listening(limits):
+        clients = [await site.connect() for _ in range(3)]
+        for number in (1, 0, 2):
+            await site.use(clients[number], b"<%d>" % number)
+        site.served[1].is_busy = True
+        clients.append(await site.connect())
+        assert await clients[0][0].read() == b""
+        assert [each.received for each in site.open] == [b"<1>", b"<2>", b""]
+
+
+@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
+async def test_where_none_is_idle_a_connection_is_refused_before_tls(
+    site: Site, limits: ConnectionLimits
+) -> None:
+    async with site.listening(limits):
+        clients = [await site.connect() for _ in range(3)]
+        for each in site.served:
+            each.is_busy = True
+        reader, _ = await site.connect_plain()
+        assert await reader.read() == b""
+        # One that ends leaves its place to another.
+        clients[0][1].close()
+        await eventually(lambda: len(site.open) == 2)
+        await site.connect()
+        assert len(site.open) == 3
+
+
+async def test_a_handshake_has_a_time(site: Site) -> None:
+    async with site.listening(handshake_timeout_s=0.2):
+        silent, _ = await site.connect_plain()
+        slow, writer = await site.connect_plain()
+        writer.write(b"\x16\x03\x01")
+        ended = asyncio.gather(silent.read(), slow.read(), return_exceptions=True)
+        assert all(each == b"" or isinstance(each, ConnectionError) for each in await ended)
+        assert not site.served
+
+
+async def test_the_oldest_handshake_makes_room(site: Site) -> None:
+    async with site.listening(handshakes_max=2):
+        readers = [(await site.connect_plain())[0] for _ in range(3)]
+        assert await readers[0].read() == b""
+        assert len(await asyncio.gather(site.connect(), site.connect())) == 2
+        assert len(site.served) == 2
+
+
+async def test_what_is_no_tls_is_dropped(site: Site) -> None:
+    async with site.listening():
+        reader, writer = await site.connect_plain()
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        assert not site.served
+        await site.connect()
+
+
+CLIENTS: Final = {
+    "IPv4": (("10.1.2.3", 4), "10.1.2.3"),
+    "IPv4 on a socket of IPv6": (("::ffff:10.1.2.3", 4, 0, 0), "10.1.2.3"),
+    "IPv6": (("2001:db8:1:2:3::4", 4, 0, 0), "2001:db8:1:2::/64"),
+    "IPv6 of a link": (("fe80::1%eth0", 4, 0, 2), "fe80::/64"),
+}
+
+
+@pytest.mark.parametrize(("peer", "client"), CLIENTS.values(), ids=CLIENTS)
+def test_who_is_one_client(peer: object, client: str) -> None:
+    assert client_of(peer) == client
+
+
+def test_limits_leave_files_for_others() -> None:
+    assert 0 < ConnectionLimits().within_open_files().total < 1 << 40
+    assert ConnectionLimits(total=3).within_open_files().total == 3
+
+
+# ---- the transport
+
+
+SIZES: Final[dict[str, Callable[[random.Random], int]]] = {
+    "small": lambda chosen: chosen.randrange(1, 400),
+    "around a record": lambda chosen: chosen.choice((16_383, 16_384, 16_385, 32_768)),
+    "large": lambda chosen: chosen.randrange(100_000, 3_000_000),
+    "all": lambda chosen: int(10 ** chosen.uniform(0, 6)),
+}
+
+
+@pytest.mark.parametrize("size_of", SIZES.values(), ids=SIZES)
+async def test_what_is_written_arrives_whole_and_in_order(
+    site: Site, size_of: Callable[[random.Random], int]
+) -> None:
+    """Also what waits for the client while more is written, and what waits when the connection is closed."""
+    chosen = random.Random(1)
+    async with site.listening():
+        reader, _ = await site.connect()
+        served = site.served[0]
+        assert served.transport is not None
+        written: list[bytes] = []
+        while sum(map(len, written)) < 8_000_000 and len(written) < 3_000:
+            written.append(chosen.randbytes(size_of(chosen)))
+            served.transport.write(written[-1])
+        assert served.is_paused == bool(served.transport.get_write_buffer_size())
+        served.transport.close()
+        assert await reader.read() == b"".join(written)
+        assert served.is_lost
+
+
+async def test_writing_is_paused_while_anything_waits(site: Site) -> None:
+    async with site.listening():
+        reader, _ = await site.connect()
+        served = site.served[0]
+        assert served.transport is not None
+        served.transport.write(b"x" * 64_000_000)
+        assert served.is_paused
+        waiting = served.transport.get_write_buffer_size()
+        assert 0 < waiting <= 64_000_000
+        assert len(await reader.readexactly(64_000_000)) == 64_000_000
+        await eventually(lambda: not served.is_paused)
+        assert not served.transport.get_write_buffer_size()
+
+
+async def test_bytes_that_wait_are_not_copied(site: Site) -> None:
+    """Thousands of clients that do not read the same document cost no more than one of them."""
+    document = bytes(50_000_000)
+    async with site.listening():
+        clients = [await site.connect() for _ in range(40)]
+        before = _resident_bytes()
+        for served in site.served:
+            assert served.transport is not None
+            served.transport.write(document)
+            assert served.transport.get_write_buffer_size() > len(document) / 2
+        assert _resident_bytes() - before < 50_000_000
+        assert len(clients) == 40
+
+
+def _resident_bytes() -> int:
+    return psutil.Process().memory_info().rss
+
+
+async def test_long_bodies_arrive_whole(site: Site) -> None:
+    body = random.Random(2).randbytes(3_000_000)
+    async with site.listening():
+        _, writer = await site.connect()
+        for at in range(0, len(body), 700_000):
+            writer.write(body[at : at + 700_000])
+        served = site.served[0]
+        await eventually(lambda: len(served.received) == len(body))
+        assert served.received == body
+        assert len(body) > TURN_BYTES
+        writer.close()
+        await eventually(lambda: served.is_lost)
+
+
+async def test_reading_pauses(site: Site) -> None:
+    async with site.listening():
+        client = await site.connect()
+        served = site.served[0]
+        assert served.transport is not None
+        served.transport.pause_reading()
+        client[1].write(b"later")
+        await client[1].drain()
+        await asyncio.sleep(0)
+        assert not served.received
+        served.transport.resume_reading()
+        await eventually(lambda: served.received == b"later")
+
+
+async def test_aborting_drops_what_waits(site: Site) -> None:
+    async with site.listening():
+        reader, _ = await site.connect()
+        served = site.served[0]
+        assert served.transport is not None
+        served.transport.write(b"x" * 64_000_000)
+        served.transport.abort()
+        await eventually(lambda: served.is_lost)
+        with contextlib.suppress(ConnectionError):
+            assert len(await reader.read()) < 64_000_000
+
+
+async def test_an_answer_arrives_although_its_client_still_sends(site: Site) -> None:
+    """A socket that is closed with unread data would be reset, and the answer lost."""
+    async with site.listening():
+        reader, writer = await site.connect()
+        served = site.served[0]
+        assert served.transport is not None
+        served.transport.pause_reading()
+        writer.write(b"x" * 100_000)
+        await writer.drain()
+        served.transport.write(b"too long")
+        served.transport.close()
+        assert await reader.read() == b"too long"
+
+
+async def test_a_protocol_that_fails_loses_its_connection(site: Site) -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    async with site.listening():
+        reader, writer = await site.connect()
+        writer.write(b"fail")
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        await eventually(lambda: site.served[0].is_lost)
