@@ -18,7 +18,7 @@ from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import OpenId
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
-from apiserver.endpoints.request_slots import SlotLimit, SlotLimits
+from apiserver.endpoints.request_slots import SlotLimits
 from apiserver.endpoints.routes import NonResourceEndpoints, ResourceHandlers, Routes
 from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.registry.delegated import DelegatedVersions
@@ -51,17 +51,6 @@ def build_routes(
     return Routes(served, handlers, endpoints, delegated.has)
 
 
-def slot_limits(core: Core) -> SlotLimits:
-    config, in_flight = core.config, core.request_metrics.in_flight
-    lease_group = core.brand.group("coordination")
-    return SlotLimits(
-        read_only=SlotLimit(config.max_requests_inflight, in_flight.read_only, lease_group=lease_group),
-        mutating=SlotLimit(
-            config.max_mutating_requests_inflight, in_flight.mutating, lease_group=lease_group
-        ),
-    )
-
-
 def build_http_server(
     core: Core,
     access: Access,
@@ -71,6 +60,12 @@ def build_http_server(
     origins: AllowedOrigins,
 ) -> Server:
     config, authorize = core.config, access.authorizers.chain
+    slots = SlotLimits(
+        core.request_metrics.in_flight,
+        read_only_max=config.max_requests_inflight,
+        mutating_max=config.max_mutating_requests_inflight,
+        lease_group=core.brand.group("coordination"),
+    )
     # The middleware that every request passes, outermost first.
     chain = (
         middleware.measure(core.request_metrics),
@@ -80,7 +75,7 @@ def build_http_server(
         deadlines.middleware,
         impersonate(authorize, core.brand),
         middleware.authorize(authorize),
-        middleware.limit_in_flight(slot_limits(core), body_limits),
+        middleware.limit_in_flight(slots, body_limits),
     )
     handle: Handler = routes
     for wrap in reversed(chain):

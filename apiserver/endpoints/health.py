@@ -30,6 +30,21 @@ class Unhealthy(Exception):
 HealthCheck = Callable[[], Awaitable[None]]
 
 
+class SharedCheck:
+    """A check that is run once for all who ask while it runs: many probes are no more work for the store."""
+
+    def __init__(self, check: HealthCheck) -> None:
+        self._check = check
+        self._running: asyncio.Task[str] | None = None
+
+    async def __call__(self) -> None:
+        """Raises Unhealthy."""
+        if self._running is None or self._running.done():
+            self._running = asyncio.get_running_loop().create_task(_reason(self._check))
+        if reason := await asyncio.shield(self._running):
+            raise Unhealthy(reason)
+
+
 @dataclass(slots=True)
 class PostStartHook:
     """Work that has to be done once after the start; a failing check until it is done."""
@@ -64,6 +79,7 @@ class Health:
 
     def __post_init__(self) -> None:
         self._started_at = self.clock()
+        self.storage = SharedCheck(self.storage)
 
     def add_post_start_hook(self, name: str) -> PostStartHook:
         """Register work that has to be done before the server is ready."""

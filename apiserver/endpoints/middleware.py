@@ -148,12 +148,13 @@ def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits) -> Middleware:
     Inside of authorization: who may not do what it asks for gets no slot, nor is its body read. A read takes
     its slot at once, a write when its body is there, in `bodies.read_body`.
     """
-    read_only, mutating = limits
 
     def middleware(handle: Handler) -> Handler:
         async def read(call: ApiCall) -> None:
             assert call.user is not None
-            slot = call.slot = Slot(read_only, call.user, call.info)
+            info = call.info
+            limit = limits.read_only if info.is_resource else limits.of_path(info.path)
+            slot = call.slot = Slot(limit, call.user, info)
             try:
                 slot.take()
                 await handle(call)
@@ -162,7 +163,7 @@ def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits) -> Middleware:
 
         async def write(call: ApiCall) -> None:
             assert call.user is not None
-            slot = call.slot = Slot(mutating, call.user, call.info)
+            slot = call.slot = Slot(limits.mutating, call.user, call.info)
             call.body_limits = body_limits
             try:
                 await handle(call)

@@ -8,12 +8,12 @@ reads slowly keeps no slot from others.
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.shared_pool import SharedPool
 from apiserver.errors import TooManyRequests
-from apiserver.metrics.requests import Count
+from apiserver.metrics.requests import Count, InFlight
 from apiserver.vocabulary import MASTERS, UserInfo
 
 # Renewals of leases that nobody else's requests can keep from a slot: several for each component that elects
@@ -23,6 +23,9 @@ LEASE_SLOTS: Final = 32
 # `system-node-high`.
 _LEASE_VERBS: Final = frozenset({"get", "create", "update", "patch"})
 _LEASE_USERS: Final = frozenset({"system:kube-controller-manager", "system:kube-scheduler"})
+# A scrape takes a while, and few ask for one.
+SCRAPES_MAX: Final = 8
+_PROBES: Final = frozenset({"livez", "readyz", "healthz", "version"})
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _LEASE_GROUPS: Final = frozenset({"system:serviceaccounts:kube-system", "system:nodes"})
 
@@ -76,11 +79,28 @@ class SlotLimit:
         )
 
 
-class SlotLimits(NamedTuple):
-    """The slots of reads, and those of writes."""
+class SlotLimits:
+    """The slots of reads, of writes, and of what an operator must be able to ask whatever the others do.
 
-    read_only: SlotLimit
-    mutating: SlotLimit
+    Probes, and the version, have no limit: their answers are small, and what is asked of the store for them
+    is asked once for all (`health.SharedCheck`). Metrics have a few slots of their own.
+    """
+
+    def __init__(
+        self, in_flight: InFlight, *, read_only_max: int, mutating_max: int, lease_group: str
+    ) -> None:
+        """lease_group: the API group of leases."""
+        self.read_only = SlotLimit(read_only_max, in_flight.read_only, lease_group=lease_group)
+        self.mutating = SlotLimit(mutating_max, in_flight.mutating, lease_group=lease_group)
+        self._scrapes = SlotLimit(SCRAPES_MAX, in_flight.read_only, lease_group=lease_group)
+        self._probes = SlotLimit(0, in_flight.read_only, lease_group=lease_group)
+
+    def of_path(self, path: str) -> SlotLimit:
+        """Returns the slots of reads of a path that leads to no resource."""
+        first = path.strip("/").partition("/")[0]
+        if first in _PROBES:
+            return self._probes
+        return self._scrapes if first == "metrics" else self.read_only
 
 
 class Slot:

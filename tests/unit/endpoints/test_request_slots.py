@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import pytest
 
 from apiserver.endpoints.request_info import RequestInfo, parse_target
-from apiserver.endpoints.request_slots import LEASE_SLOTS, Slot, SlotLimit
+from apiserver.endpoints.request_slots import LEASE_SLOTS, SCRAPES_MAX, Slot, SlotLimit, SlotLimits
 from apiserver.errors import TooManyRequests
-from apiserver.metrics.requests import Count
+from apiserver.metrics.requests import Count, InFlight
 from apiserver.vocabulary import MASTERS, UserInfo
 
 SLOTS_MAX: Final = 10
@@ -107,3 +108,24 @@ def test_a_request_that_waits_for_its_body_is_in_flight_without_a_slot() -> None
     with pytest.raises(TooManyRequests):
         waiting.take()
     waiting.release()
+
+
+PATHS: Final = {
+    "/livez": math.inf,
+    "/readyz/": math.inf,
+    "/healthz/ping": math.inf,
+    "/version": math.inf,
+    "/metrics": SCRAPES_MAX,
+    "/openapi/v2": SLOTS_MAX,
+    "/livezz": SLOTS_MAX,
+    "/": SLOTS_MAX,
+}
+
+
+@pytest.mark.parametrize(("path", "slots_max"), PATHS.items(), ids=PATHS)
+def test_slots_of_paths(path: str, slots_max: float) -> None:
+    """Probes and scrapes take no slots of others, nor others theirs."""
+    limits = SlotLimits(InFlight(), read_only_max=SLOTS_MAX, mutating_max=SLOTS_MAX, lease_group="")
+    users = [UserInfo(f"user-{number}") for number in range(100)]
+    granted = [user for user in users if taken(limits.of_path(path), user) is not None]
+    assert len(granted) == min(slots_max, len(users))
