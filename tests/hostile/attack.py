@@ -179,7 +179,7 @@ class Attack:
 
     finding: what it is aimed at. processes: how many attack at once. prepare: called before anything is
     measured. run: what each process does until it is cancelled; it may end earlier. seconds_min: how long it
-    needs to be in full force.
+    needs to be in full force. flags: what the server has to be started with.
     """
 
     name: str
@@ -188,6 +188,7 @@ class Attack:
     prepare: Prepare | None = None
     processes: int = 1
     seconds_min: float = 0.0
+    flags: tuple[str, ...] = ()
 
     @property
     def description(self) -> str:
@@ -197,15 +198,23 @@ class Attack:
 ATTACKS: dict[str, Attack] = {}
 
 
+WITH_CBOR: Final = ("--feature-gates=CBORServingAndStorage=true",)
+
+
 def attack(
-    finding: str, *, prepare: Prepare | None = None, processes: int = 1, seconds_min: float = 0.0
+    finding: str,
+    *,
+    prepare: Prepare | None = None,
+    processes: int = 1,
+    seconds_min: float = 0.0,
+    flags: tuple[str, ...] = (),
 ) -> Callable[[Run], Run]:
     """Registers a function as an attack, under its name."""
 
     def register(run: Run) -> Run:
         name = run.__name__.replace("_", " ")
         assert name not in ATTACKS
-        ATTACKS[name] = Attack(name, finding, run, prepare, processes, seconds_min)
+        ATTACKS[name] = Attack(name, finding, run, prepare, processes, seconds_min, flags)
         return run
 
     return register

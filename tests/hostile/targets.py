@@ -30,8 +30,8 @@ class Attackable:
     log: Callable[[], str]
 
 
-# Starts a server in a directory.
-Target = Callable[[Path, ExitStack], Attackable]
+# Starts a server in a directory, with these flags.
+Target = Callable[[Path, tuple[str, ...], ExitStack], Attackable]
 
 
 def _etcd(directory: Path, stack: ExitStack) -> EtcdProcess:
@@ -49,12 +49,12 @@ def _etcd(directory: Path, stack: ExitStack) -> EtcdProcess:
 def this_server(*flags: str, on_etcd: bool = False) -> Target:
     """This server with its defaults and `flags`, on the embedded store or on etcd."""
 
-    def start(directory: Path, stack: ExitStack) -> Attackable:
+    def start(directory: Path, more_flags: tuple[str, ...], stack: ExitStack) -> Attackable:
         tokens = directory / "attack-tokens.csv"
         tokens.write_text(token_file())
         tokens.chmod(0o600)
         store = (f"--etcd-servers={_etcd(directory, stack).url}",) if on_etcd else ()
-        server = ServerProcess(directory / "data", f"--token-auth-file={tokens}", *store, *flags)
+        server = ServerProcess(directory / "data", f"--token-auth-file={tokens}", *store, *flags, *more_flags)
         stack.enter_context(server)
         where = urlsplit(server.url)
         assert where.hostname is not None
@@ -69,7 +69,7 @@ def this_server(*flags: str, on_etcd: bool = False) -> Target:
 def kube_apiserver(binary: Path) -> Target:
     """A kube-apiserver with its defaults on an etcd of its own; RBAC decides, as here."""
 
-    def start(directory: Path, stack: ExitStack) -> Attackable:
+    def start(directory: Path, flags: tuple[str, ...], stack: ExitStack) -> Attackable:
         etcd, port = _etcd(directory, stack), free_port()
         tokens, key_file = directory / "attack-tokens.csv", directory / "service-accounts.key"
         tokens.write_text(token_file())
@@ -90,6 +90,7 @@ def kube_apiserver(binary: Path) -> Target:
                 f"--service-account-signing-key-file={key_file}",
                 "--service-cluster-ip-range=10.0.0.0/24",
                 "--disable-admission-plugins=ServiceAccount",
+                *flags,
             ],
             stdout=log,
             stderr=log,

@@ -202,7 +202,7 @@ async def run_trial(
     Raises NotPrepared, ProcessEnded.
     """
     with ExitStack() as processes:
-        server = await asyncio.to_thread(target, directory, processes)
+        server = await asyncio.to_thread(target, directory, attack.flags, processes)
         site = replace(server.site, scale=scale)
         trial = Trial(attack.name, attack.finding, scale)
         async with AsyncExitStack() as stack:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.hostile.attack import Attacker, Session, Stage, attack
+from tests.hostile.attack import WITH_CBOR, Attacker, Session, Stage, attack
 from tests.hostile.site import CONFIG_MAPS, READER, WRITER, config_map
 
 OBJECTS: Final = 24
@@ -55,7 +55,7 @@ async def four_protobuf_lists(attacker: Attacker) -> None:
     await _list_as(attacker, 4, PROTOBUF)
 
 
-@attack("5 turns of the loop", prepare=_large)
+@attack("5 turns of the loop", prepare=_large, flags=WITH_CBOR)
 async def four_cbor_lists(attacker: Attacker) -> None:
     """Four lists of 24 objects of 44,000 keys as CBOR at once, again and again."""
     await _list_as(attacker, 4, CBOR)
@@ -79,7 +79,7 @@ async def protobuf_watch_lists(attacker: Attacker) -> None:
     await _list_as(attacker, 4, PROTOBUF, WATCH_LIST)
 
 
-@attack("5 turns of the loop", prepare=_large)
+@attack("5 turns of the loop", prepare=_large, flags=WITH_CBOR)
 async def cbor_watch_lists(attacker: Attacker) -> None:
     """Four watch-lists of 24 objects of 44,000 keys as CBOR at once, again and again."""
     await _list_as(attacker, 4, "application/cbor-seq", WATCH_LIST)
