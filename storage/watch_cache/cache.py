@@ -387,7 +387,7 @@ class WatchCache(Generic[T]):
         while True:
             page = await self._store.list(keys, at, limit=page_keys)
             at = ReadAt.exactly(page.revision)
-            decoded = [_version(item, self._decode) for item in page.items]
+            decoded = await self._decoded(page.items)
             if predicate is None:
                 versions += decoded
             else:
@@ -401,6 +401,17 @@ class WatchCache(Generic[T]):
         next_key = after_key(versions[-1].key)
         remaining = None if predicate else await self._store.count(KeyRange(next_key, keys.end), at)
         return Listing(versions, page.revision, next_key, remaining)
+
+    async def _decoded(self, items: Sequence[Stored]) -> Sequence[KeyVersion[T]]:
+        """Returns the versions in a page; other tasks have their turns meanwhile."""
+        versions = []
+        turn_ends = time.monotonic() + TURN_S
+        for item in items:
+            versions.append(_version(item, self._decode))
+            if time.monotonic() > turn_ends:
+                await asyncio.sleep(0)
+                turn_ends = time.monotonic() + TURN_S
+        return versions
 
     def _add(self, items: Sequence[Stored]) -> None:
         for item in items:

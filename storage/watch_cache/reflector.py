@@ -24,6 +24,8 @@ BACKOFF_FIRST_S: Final = 0.1
 BACKOFF_MAX_S: Final = 5.0
 # How long events that have arrived already may keep the event loop to themselves.
 YIELD_INTERVAL_S: Final = 0.002
+# So much of a page is decoded before the time is looked at: a few milliseconds' worth.
+PART_BYTES: Final = 256 * 1024
 # Events that are applied before the clock is looked at. With thousands of watchers one takes a millisecond.
 EVENTS_AT_ONCE: Final = 8
 
@@ -33,7 +35,7 @@ class Reflector:
 
     on_list: called before a list, which is done first and whenever the watch cannot be resumed. Pages of an
         earlier list that was not finished are void.
-    on_page: called with one page after another, all of one revision.
+    on_page: called with one part of a page after another, all of one revision.
     on_listed: called with that revision after the last page: the pages replace what was there.
     on_events: called with each batch of events after that.
     """
@@ -99,10 +101,15 @@ class Reflector:
 
     async def _list(self) -> None:
         keys, at = self._keys, MOST_RECENT
+        yields_at = monotonic() + YIELD_INTERVAL_S
         self._on_list()
         while True:
             page = await self._store.list(keys, at, limit=PAGE_KEYS)
-            self._on_page(page.items)
+            for part in _parts(page.items):
+                self._on_page(part)
+                if monotonic() > yields_at:
+                    await asyncio.sleep(0)
+                    yields_at = monotonic() + YIELD_INTERVAL_S
             if not page.more:
                 break
             keys, at = KeyRange(after_key(page.items[-1].key), keys.end), ReadAt.exactly(page.revision)
@@ -166,3 +173,15 @@ def _by_revision(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
             end += 1
         yield events[start:end]
         start = end
+
+
+def _parts(items: Sequence[Stored]) -> Iterator[Sequence[Stored]]:
+    """Splits a page into parts of about PART_BYTES."""
+    start = size = 0
+    for end, item in enumerate(items, 1):
+        size += len(item.value)
+        if size >= PART_BYTES:
+            yield items[start:end]
+            start, size = end, 0
+    if start < len(items):
+        yield items[start:]

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -27,16 +28,16 @@ from storage.interface import (
     Watch,
 )
 from storage.keys import prefix_range
-from storage.watch_cache import CacheEvent, EventType, HistoryLimits, KeyVersion, Scope, Watcher
-from storage.watch_cache.cache import BUDGET_CHECKS
+from storage.watch_cache import CacheEvent, EventType, HistoryLimits, KeyVersion, Scope, WatchCache, Watcher
+from storage.watch_cache.cache import BUDGET_CHECKS, TURN_S
 from storage.watch_cache.events import ANY_VALUE, Trigger
 from storage.watch_cache.fanout import Fanout
 from storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTION_BATCH_MAX, History
-from storage.watch_cache.reflector import PAGE_KEYS
+from storage.watch_cache.reflector import PAGE_KEYS, PART_BYTES
 from storage.watch_cache.resource import ResourceCache
 from storage.watch_cache.snapshots import Snapshots
 from storage.watch_cache.watcher import CATCH_UP_EVENTS_MAX, CATCH_UP_TURN_S
-from tests.support.cache_as_storage import CacheAsStorage
+from tests.support.cache_as_storage import PREFIX, CacheAsStorage
 from tests.support.eventually import eventually
 
 P = "/registry/core/configmaps/"
@@ -905,6 +906,49 @@ async def test_exact_reads_of_evicted_revisions_go_to_the_store(tmp_path: Path) 
     assert [v.key[-1] for v in selected.versions] == ["b"]
     assert (selected.next_key is not None, selected.remaining) == (True, None)
     await cached.close()
+
+
+async def test_values_that_take_long_to_decode_leave_room_for_others(tmp_path: Path) -> None:
+    """When the cache fills, and when an old state is read from the store."""
+    turn = 0
+    decoded_in: list[int] = []
+
+    def decode(stored: Stored) -> Stored:
+        decoded_in.append(turn)
+        ends = monotonic() + TURN_S
+        while monotonic() <= ends:
+            pass
+        return stored
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    store = await EmbeddedStore.open(tmp_path / "data", durable=False)
+    values = 10
+    revisions = [await store.create(f"{P}{n}", b"x" * PART_BYTES) for n in range(values)]
+    cache: WatchCache[Stored] = WatchCache(
+        store,
+        prefix=PREFIX,
+        decode=decode,
+        size_of=lambda stored: len(stored.value),
+        limits=HistoryLimits(events_max=0),
+    )
+    counting, running = asyncio.create_task(count_turns()), asyncio.create_task(cache.run())
+    await cache.wait_until_filled()
+    assert len(set(decoded_in)) == values
+    decoded_in.clear()
+    await store.create(f"{P}later", b"")
+    await eventually(lambda: len(decoded_in) == 1)
+    decoded_in.clear()
+    listing = await cache.list(ALL, ReadAt.exactly(revisions[-1]))
+    assert len(listing.versions) == len(set(decoded_in)) == values
+    for task in (counting, running):
+        task.cancel()
+    await asyncio.gather(counting, running, return_exceptions=True)
+    await store.close()
 
 
 async def test_keys_that_are_not_of_objects_are_ignored(tmp_path: Path) -> None:
