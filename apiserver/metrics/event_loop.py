@@ -180,8 +180,8 @@ class EventLoopMonitor:
             self._operations.append(operation)
 
     def _operation_now(self) -> str:
-        frames = sys._current_frames()
-        frame = frames.get(self._loop_thread)
+        # No variable may hold all frames, its own among them: only the garbage collector would free those.
+        frame = sys._current_frames().get(self._loop_thread)
         if frame is None:
             return "nothing"
         task = asyncio.current_task(self._loop)

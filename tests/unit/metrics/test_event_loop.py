@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import math
 import re
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import FrameType
@@ -106,6 +108,34 @@ async def test_the_operation_is_what_the_stack_says(caplog: pytest.LogCaptureFix
         work(LONG_S)
         await eventually(lambda: counts(monitor)["wall"])
     assert "asked for work" in caplog.text
+
+
+class Held:
+    """What a function that is looked at has in a variable."""
+
+
+async def test_what_a_stack_holds_is_free_when_it_returns() -> None:
+    """And not only when the garbage collector comes."""
+    seen: list[str] = []
+
+    def operation_of(frame: FrameType) -> str:
+        seen.append(frame.f_code.co_name)
+        return ""
+
+    def compute() -> weakref.ref[Held]:
+        held = Held()
+        work(LONG_S)
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        async with monitored(operation_of):
+            await asyncio.sleep(0)
+            held = compute()
+            await eventually(lambda: seen)
+            await eventually(lambda: held() is None)
+    finally:
+        gc.enable()
 
 
 def test_nothing_is_left_when_it_ends() -> None:
