@@ -26,6 +26,9 @@ from apiserver.wire.protobuf import InvalidProtobuf, open_envelope
 
 # To parse a value takes far longer than in JSON.
 YAML_LARGE_BYTES: Final = 1024
+# Objects in a small body, each of which may get defaults that are a hundred times as long, and errors. A Pod
+# of 4 kB has fewer than a hundred.
+MANY_OBJECTS: Final = 500
 # Where there are anchors there may be aliases, with which the shortest text stands for a long document.
 _YAML_ANCHOR: Final = b"&"
 
@@ -174,6 +177,8 @@ def size_class_of(data: bytes, content_type: str) -> SizeClass:
     media_type = base_type(content_type)
     is_yaml = media_type == YAML or (media_type == APPLY_YAML and not looks_like_json(data))
     if is_yaml and _YAML_ANCHOR in data:
+        return SizeClass.LARGE
+    if len(data) <= LARGE_BYTES and data.count(b"{") > MANY_OBJECTS:
         return SizeClass.LARGE
     return size_class(len(data) * (LARGE_BYTES // YAML_LARGE_BYTES if is_yaml else 1))
 

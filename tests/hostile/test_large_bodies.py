@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
+import psutil
 import pytest
 
 from apiserver.endpoints.connection import BODY_BYTES_MAX
@@ -139,3 +142,28 @@ def test_a_json_patch_of_many_values_is_refused(api: Api, namespace: str) -> Non
         413,
         "Request entity too large: document has more than 250000 values",
     )
+
+
+@pytest.mark.slow
+def test_parsed_bodies_do_not_pile_up(api: Api, namespace: str, widgets: Defined) -> None:
+    """Of many bodies that one user sends, most wait before they are parsed."""
+    body = b'{"apiVersion":"%b/v1","kind":"Widget","metadata":{"name":"b"},"spec":%b}' % (
+        widgets.group.encode(),
+        full_of(b'{"a":{}}', 80_000),
+    )
+    url = f"{widgets.objects(namespace)}?dryRun=All"
+
+    def send() -> int:
+        with closing(Api(api.server)) as own:
+            return own.post(url, body).status
+
+    assert send() == 201
+    process = psutil.Process(api.server.pid)
+    before = peak = process.memory_info().rss
+    with ThreadPoolExecutor(30) as threads:
+        answers = [threads.submit(send) for _ in range(30)]
+        while wait(answers, timeout=0.02).not_done:
+            peak = max(peak, process.memory_info().rss)
+    assert {each.result() for each in answers} == {201}
+    # A parsed body takes 40 MB, and 30 would take 1.2 GB. The bodies themselves are 22 MB.
+    assert peak - before < 400_000_000

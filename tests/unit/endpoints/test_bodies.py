@@ -14,6 +14,8 @@ APPLY: Final = "application/apply-patch+yaml"
 SIZES: Final = {
     "little JSON": (b'{"a": "&b"}', "application/json", SizeClass.SMALL),
     "16 KB of JSON": (b'{"a": "%b"}' % (b"b" * 16_400), "application/json", SizeClass.LARGE),
+    "500 objects in 1.5 KB": (b"[%b]" % b",".join([b"{}"] * 500), "application/json", SizeClass.SMALL),
+    "501 objects in 1.5 KB": (b"[%b]" % b",".join([b"{}"] * 501), "application/json", SizeClass.LARGE),
     "little YAML": (b"a: b", YAML, SizeClass.SMALL),
     "1 KB of YAML": (b"a: %b" % (b"b" * 1_100), YAML, SizeClass.LARGE),
     "YAML that may have aliases, which stand for any number of values": (b"a: &b c", YAML, SizeClass.LARGE),

@@ -124,6 +124,46 @@ async def test_users_take_turns(offload: Offload) -> None:
     assert done == ["busy 0", "idle 0", "busy 1", "idle 1", "busy 2", "busy 3"]
 
 
+async def test_what_has_begun_goes_before_other_calls_of_its_user(offload: Offload) -> None:
+    done: list[str] = []
+    async with occupied(offload, SizeClass.HUGE) as release:
+        one, two = offload.for_user("one"), offload.for_user("two")
+        waiting = []
+        for run, what in (
+            (one.run, "a new call of one"),
+            (two.run, "a new call of two"),
+            (one.run_begun, "what one has begun"),
+            (one.run_begun, "what one has begun next"),
+        ):
+            waiting.append(asyncio.ensure_future(run(SizeClass.HUGE, done.append, what)))
+            await asyncio.sleep(0)
+        release.set()
+        await asyncio.gather(*waiting)
+    assert done == [
+        "what one has begun",
+        "a new call of two",
+        "what one has begun next",
+        "a new call of one",
+    ]
+
+
+async def test_calls_of_one_user_end_one_after_the_other(offload: Offload) -> None:
+    """Of calls of several pieces of work, most wait before their first piece, when they take no memory."""
+    busy, under_way, most = offload.for_user("busy"), 0, 0
+
+    async def call() -> None:
+        nonlocal under_way, most
+        await busy.run(SizeClass.HUGE, int)
+        under_way += 1
+        most = max(most, under_way)
+        for _ in range(4):
+            await busy.run_begun(SizeClass.HUGE, int)
+        under_way -= 1
+
+    await asyncio.gather(*(call() for _ in range(50)))
+    assert most <= 3
+
+
 async def test_how_much_may_wait_for_one_user(offload: Offload) -> None:
     most = WAITING_OF_USER_MAX[SizeClass.HUGE]
     lane = offload.lanes[SizeClass.HUGE]
