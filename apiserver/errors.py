@@ -228,13 +228,15 @@ class Invalid(ApiError):
     code, reason = 422, "Invalid"
 
     def __init__(self, kind: GroupKind, name: str, errors: Sequence[FieldError]) -> None:
+        """errors: the first of them are told, as many as a Status has room for."""
         details: Document = {"name": name} if name else {}
         if kind.group:
             details["group"] = kind.group
         if kind.kind:
             details["kind"] = kind.kind
-        details["causes"] = field_errors.causes(errors)
-        super().__init__(f'{kind} "{name}" is invalid: {field_errors.summary(errors)}', details=details)
+        told = field_errors.told(errors)
+        details["causes"] = field_errors.causes(told)
+        super().__init__(f'{kind} "{name}" is invalid: {field_errors.summary(told)}', details=details)
 
 
 class UnprocessablePatch(ApiError):

@@ -15,6 +15,8 @@ from apiserver.golang.quoting import go_quote
 
 # Longer values are truncated, since messages go into logs and terminals.
 VALUE_LENGTH_MAX: Final = 8_192
+# A thousand errors may each quote a long value, or tell all that is allowed. Clients read the first.
+TOLD_LENGTH_MAX: Final = 512 * 1024
 # A member's name may fill a body, and a thousand errors below it would each repeat it: gigabytes.
 PATH_LENGTH_MAX: Final = 1_024
 
@@ -131,6 +133,18 @@ def truncated_path(path: str) -> str:
 
 
 # ---- several errors
+
+
+def told(errors: Iterable[FieldError]) -> list[FieldError]:
+    """The first errors, as many as a Status tells."""
+    told: list[FieldError] = []
+    room = TOLD_LENGTH_MAX
+    for error in errors:
+        room -= len(error.field) + len(error.message)
+        if room < 0 and told:
+            break
+        told.append(error)
+    return told
 
 
 def summary(errors: Iterable[FieldError]) -> str:

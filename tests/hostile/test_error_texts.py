@@ -149,6 +149,26 @@ def test_errors_in_custom_resources(api: Api, namespace: str) -> None:
         assert turn.thread_cpu_s <= TURN_MAX_S
 
 
+LONG_VALUES: Final = {
+    "values to choose from": {"enum": [f"{n}-{NAME[:100]}" for n in range(3_000)]},
+    "a pattern": {"pattern": f"^{NAME[:200_000]}$"},
+}
+
+
+@pytest.mark.parametrize("rule", LONG_VALUES.values(), ids=LONG_VALUES)
+def test_errors_that_tell_what_is_allowed(api: Api, namespace: str, rule: dict[str, Any]) -> None:
+    items = {"type": "array", "items": {"type": "string", **rule}}
+    schema = {"type": "object", "properties": {"spec": items}}
+    defined = define(api, definition(new_group(), version(schema=schema)))
+    body = defined.body("a", spec=[f"x{n}" for n in range(ERRORS)])
+    defined.create("b", namespace, spec=[])  # compiles the schema
+    with longest_turn(api) as turn, bounded_memory(api):
+        answer = api.post(defined.objects(namespace), body)
+    assert answer.status == 422
+    assert len(answer.body) < ANSWER_MAX
+    assert turn.thread_cpu_s <= TURN_MAX_S
+
+
 def test_conflicts_below_a_long_name(api: Api, namespace: str) -> None:
     group = new_group()
     defined = define(api, definition(group, version(schema=SCHEMA)))

@@ -1,4 +1,4 @@
-"""Paths in errors have a bound, at which they end; what is below is not told."""
+"""Errors have a bound: paths end there, and of many errors the first are told."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from typing import Final
 
 import pytest
 
-from apiserver.field_errors import PATH_LENGTH_MAX, field_below, item_below, key_below
+from apiserver.field_errors import (
+    PATH_LENGTH_MAX,
+    TOLD_LENGTH_MAX,
+    FieldError,
+    field_below,
+    item_below,
+    key_below,
+    told,
+)
 
 LONG: Final = "k" * (PATH_LENGTH_MAX + 1)
 ENDED: Final = f"{LONG[:PATH_LENGTH_MAX]}..."
@@ -27,3 +35,19 @@ PATHS: Final = {
 @pytest.mark.parametrize(("found", "expected"), PATHS.values(), ids=PATHS)
 def test_paths(found: str, expected: str) -> None:
     assert found == expected
+
+
+LONG_ERROR: Final = FieldError("a", "FieldValueInvalid", "x" * (TOLD_LENGTH_MAX // 3))
+TOLD: Final = {
+    "none": ([], 0),
+    "as many as there is room for": ([LONG_ERROR] * 9, 2),
+    "the first, however long it is": (
+        [FieldError("a", "FieldValueInvalid", "x" * TOLD_LENGTH_MAX * 2)] * 2,
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("errors", "count"), TOLD.values(), ids=TOLD)
+def test_how_many_errors_are_told(errors: list[FieldError], count: int) -> None:
+    assert told(errors) == errors[:count]

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.field_errors import (
+    VALUE_LENGTH_MAX,
     FieldError,
     field_below,
     invalid,
@@ -25,6 +26,7 @@ from apiserver.field_errors import (
     required,
     too_long,
     too_many,
+    truncated,
     truncated_path,
 )
 from apiserver.golang.quoting import go_quote
@@ -520,11 +522,11 @@ def _text_rules(schema: JSONSchema) -> list[_Rule]:
 
 
 def _pattern_rule(pattern: str) -> _Rule:
-    description = pattern
+    description = truncated(pattern)
     try:
         search: Test = compile_pattern(pattern).search
     except InvalidPattern as error:
-        search, description = _refuse, f"{pattern}, but pattern is invalid: {error}"
+        search, description = _refuse, truncated(f"{pattern}, but pattern is invalid: {error}")
     return _Rule(
         search, lambda text, path: _invalid(path, text, f"{path} in body should match '{description}'")
     )
@@ -540,7 +542,7 @@ def _enum_rule(values: Sequence[Any]) -> _Rule:
         (type(each) is bool, each) for each in values if type(each) not in (dict, list, _NULL)
     )
     others = [each for each in values if type(each) in (dict, list)]
-    allowed = [each if type(each) is str else quote(each) for each in values]
+    allowed = _beginning(each if type(each) is str else quote(each) for each in values)
 
     def is_valid(value: Any) -> bool:
         if type(value) in (dict, list):
@@ -553,6 +555,18 @@ def _enum_rule(values: Sequence[Any]) -> _Rule:
         return f"{path} in body should be one of [{values}]", not_supported(_field(path), value, allowed)
 
     return _Rule(is_valid, finding)
+
+
+def _beginning(values: Iterable[str]) -> list[str]:
+    """Returns the first values, as many as an error shows; a thousand errors may show them."""
+    shown: list[str] = []
+    room = VALUE_LENGTH_MAX
+    for value in values:
+        room -= len(value)
+        if room < 0:
+            return [*shown, "..."]
+        shown.append(value)
+    return shown
 
 
 def _size_rules(schema: JSONSchema, name: str, noun: str) -> list[_Rule]:
