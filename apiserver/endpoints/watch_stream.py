@@ -192,6 +192,10 @@ class WatchStream:
         self._has_sent_event = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
 
+    @property
+    def call(self) -> ApiCall:
+        return self._call
+
     def on_event(self) -> None:
         """Called by the watcher when it has events: have the stream flushed."""
         if self._is_live and not self._is_flush_scheduled:
@@ -577,12 +581,15 @@ class WatchStreams:
         self._open: set[WatchStream] = set()
         self._is_closing = False
         self._withdrawn: WeakSet[ServedResource] = WeakSet()
+        # The last question of `end_unauthorized`, and when it was asked.
+        self._is_authorized: Callable[[ApiCall], bool] | None = None
+        self._asked_at = 0.0
 
     @contextmanager
     def open(self, stream: WatchStream) -> Iterator[None]:
         self._open.add(stream)
         self.metrics.watches += 1
-        if self._is_closing or stream.resource in self._withdrawn:
+        if self._is_closing or stream.resource in self._withdrawn or self._is_revoked(stream.call):
             stream.end()
         try:
             yield
@@ -599,6 +606,31 @@ class WatchStreams:
         for stream in list(self._open):
             if stream.resource in resources:
                 stream.end()
+
+    async def end_unauthorized(self, is_authorized: Callable[[ApiCall], bool]) -> int:
+        """End the watches whose users may not watch any more what they watch: their clients begin again.
+
+        is_authorized: asked once of each watch that is open, in turns of the event loop, and of those that
+            were authorized before now and are about to begin. To end those of a user it looks only at that.
+        Returns how many it has ended.
+        """
+        self._is_authorized, self._asked_at = is_authorized, self.clock()
+        ended = 0
+        turn_ends = monotonic() + TURN_S
+        for stream in list(self._open):
+            if not is_authorized(stream.call):
+                stream.end()
+                ended += 1
+            if monotonic() > turn_ends:
+                await asyncio.sleep(0)
+                turn_ends = monotonic() + TURN_S
+        return ended
+
+    def _is_revoked(self, call: ApiCall) -> bool:
+        """Whether the right to a watch that is about to begin was revoked since it was authorized."""
+        if self._is_authorized is None or call.received_at > self._asked_at:
+            return False
+        return not self._is_authorized(call)
 
     def end_all(self) -> None:
         """End every watch cleanly, and those that begin from now on at once."""
