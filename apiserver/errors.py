@@ -267,6 +267,11 @@ class TooManyRequests(ApiError):
 class InternalError(ApiError):
     code, reason = 500, "InternalError"
 
+    @classmethod
+    def of(cls, cause: str) -> InternalError:
+        """What is not the client's fault, told with its cause, as Kubernetes' NewInternalError does."""
+        return cls(f"Internal error occurred: {cause}", details={"causes": [{"message": cause}]})
+
 
 class StorageReadError(ApiError):
     """A stored object cannot be decoded or decrypted."""

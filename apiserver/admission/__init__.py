@@ -3,6 +3,8 @@
     chain                what a plugin is, and the chain that calls those that handle a write
     plugins              all plugins, and in `plugins.builtin_plugins` the order in which they are called
     plugin_names         the names that `--enable-admission-plugins` takes, implemented or not
+    webhooks             other servers that are asked
+    listers              how plugins get other objects
     namespace_lifecycle  objects are created only in namespaces that exist; cannot be disabled
 
 The chain is asked twice by the registry's write path (`registry.write_path`): `mutate` first, on what the
@@ -11,10 +13,13 @@ return warnings and raise ApiError to refuse. An update that is retried on a new
 
 Why this shape: which plugins handle a write is known from its resource, subresource and operation, so the
 chain looks that up in a table, and a write that none handles pays nothing. Plugins read other objects from
-the watch cache (`plugins.listers`), as Kubernetes' read from informers.
+the watch cache (`listers`), as Kubernetes' read from informers.
 
 `namespace_lifecycle` is not a plugin of the chain: what it has seen of the namespace becomes a condition of
 the transaction (`registry.guard`), so that no object is left behind in a namespace that is being emptied.
 
-Left out, so far: webhooks and policies. Their configurations are stored and validated, and not asked.
+Webhooks are two plugins more (`webhooks`): which writes they handle changes with their configurations, as a
+plugin's `stamp` tells. Where one has changed the object, all plugins have a second turn (`chain.Rounds`).
+
+Left out, so far: policies. They are stored and validated, and not evaluated.
 """

@@ -9,12 +9,15 @@ Source: k8s.io/apiserver, pkg/admission.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from time import perf_counter
 from typing import Final, NamedTuple
 
+import orjson
+
 from apiserver.errors import ApiError
+from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.metrics.admission import ADMIT, VALIDATE, AdmissionDurations, AdmissionMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document, GroupResource, UserInfo
@@ -30,11 +33,28 @@ class Operation(enum.Enum):
     CONNECT = "CONNECT"
 
 
+def _itself(document: Document) -> Document:
+    return document
+
+
+def _replace(document: Document, other: Document) -> None:
+    document.clear()
+    document.update(other)
+
+
+def _told_apart(document: Document) -> bytes:
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+
+
 class AdmissionAttributes(NamedTuple):
     """What a write is about, apart from its objects: k8s.io/apiserver's admission.Attributes.
 
     name: empty for a create whose name is not known yet.
     path_name: the name in the request's path; empty if a collection is deleted, or an object created by POST.
+    options: of the request; None for one that has none, as to connect.
+    view: of a subresource with a kind of its own.
+    deadline: when the client gives up, by the loop's clock; None: when the server does.
+    rounds: set while plugins may change the write.
     """
 
     operation: Operation
@@ -45,19 +65,78 @@ class AdmissionAttributes(NamedTuple):
     subresource: str = ""
     is_dry_run: bool = False
     path_name: str = ""
+    options: WriteOptions | DeleteOptions | None = None
+    view: SubresourceView | None = None
+    deadline: float | None = None
+    rounds: Rounds | None = None
+
+
+class SubresourceView(NamedTuple):
+    """What a subresource shows of the objects that plugins get.
+
+    kind: of what a client sends and sees. of: returns that for an object. put: puts a changed one back into
+    the object. Where plugins get what the client has sent (an Eviction), both do nothing.
+    """
+
+    kind: ServedResource
+    of: Callable[[Document], Document] = _itself
+    put: Callable[[Document, Document], None] = _replace
+
+
+class Rounds:
+    """The rounds in which plugins may change one write: a second one follows where a plugin asks for it.
+
+    A plugin that asks others about the write (webhooks) calls some of them again in the second round, if what
+    came after them has changed the object.
+    Source: k8s.io/apiserver, pkg/admission/plugin/webhook/mutating/reinvocationcontext.go.
+
+    is_second: whether the second round is on. is_wanted: whether it is to follow.
+    called: those that were called and want to be called again. due: those that have to be.
+    """
+
+    def __init__(self) -> None:
+        self.is_second = False
+        self.is_wanted = False
+        self.called: list[object] = []
+        self.due: list[object] = []
+        self._left: bytes | None = None
+
+    def on_change(self) -> None:
+        """One that was called has changed the object: those before it are called again."""
+        self.is_wanted = True
+        self.due += self.called
+        self.called = []
+
+    def enter(self, document: Document) -> None:
+        """The plugin has its turn. What has changed since it had the last one was done by others."""
+        if self._left is not None and self._left != _told_apart(document):
+            self.on_change()
+
+    def leave(self, document: Document) -> None:
+        if self.called:
+            self._left = _told_apart(document)
 
 
 class Plugin:
     """An admission plugin. Documents are of the hub version (see `registry.version_codec`).
 
     name: as `--enable-admission-plugins` has it.
+    has_rounds: whether it may want that all plugins have another turn (see `Rounds`).
     """
 
     name: str = ""
+    has_rounds: bool = False
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        """Returns whether the plugin is to be called for such writes. The answer is cached."""
+        """Returns whether the plugin is to be called for such writes.
+
+        The answer is cached, for as long as `stamp` stays the same.
+        """
         return True
+
+    def stamp(self) -> object:
+        """Returns a value that changes whenever `handles` may answer otherwise; None: it never does."""
+        return None
 
     async def mutate(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
@@ -81,12 +160,16 @@ class TimedPlugin(NamedTuple):
 
 
 class PluginSteps(NamedTuple):
-    """The plugins that handle some kind of write: those that may change it, and those that check it."""
+    """The plugins that handle some kind of write: those that may change it, and those that check it.
+
+    has_rounds: whether one of them may ask for a second round.
+    """
 
     mutating: tuple[TimedPlugin, ...]
     validating: tuple[TimedPlugin, ...]
     mutation: AdmissionDurations
     validation: AdmissionDurations
+    has_rounds: bool = False
 
 
 class ApplicablePlugins:
@@ -105,12 +188,29 @@ class ApplicablePlugins:
 
     async def mutate(self, new: Document, old: Document | None) -> list[str]:
         """See `registry.write_request.Admission`. A refusal carries the warnings of the plugins before it."""
+        if not self._steps.has_rounds:
+            return await self._mutate(self._attributes, new, old)
+        rounds = Rounds()
+        attributes = self._attributes._replace(rounds=rounds)
+        warnings = await self._mutate(attributes, new, old)
+        if rounds.is_wanted:
+            rounds.is_second = True
+            try:
+                warnings += await self._mutate(attributes, new, old)
+            except ApiError as refused:
+                refused.add_warnings(warnings)
+                raise
+        return warnings
+
+    async def _mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> list[str]:
         warnings: list[str] = []
         step = durations = self._steps.mutation
         began = plugin_began = perf_counter()
         try:
             for plugin, durations in self._steps.mutating:
-                warnings += await plugin.mutate(self._attributes, new, old) or ()
+                warnings += await plugin.mutate(attributes, new, old) or ()
                 now = perf_counter()
                 durations.accepted.observe(now - plugin_began)
                 plugin_began = now
@@ -157,9 +257,16 @@ class AdmissionChain:
         self._all = tuple(plugins)
         self._metrics = AdmissionMetrics() if metrics is None else metrics
         self._steps_for = lru_cache(maxsize=CACHED_MAX)(self._find)
+        # Of those whose `handles` does not always answer the same.
+        self._stamp_getters = [each.stamp for each in plugins if type(each).stamp is not Plugin.stamp]
+        self._stamps: list[object] = []
 
     def admission_for(self, attributes: AdmissionAttributes) -> ApplicablePlugins:
         """Returns the plugins that handle a write. There may be none: admission is counted nevertheless."""
+        stamps = [stamp() for stamp in self._stamp_getters]
+        if stamps != self._stamps:
+            self._stamps = stamps
+            self._steps_for.cache_clear()
         resource = attributes.resource.stored_group_resource
         steps = self._steps_for(resource, attributes.subresource, attributes.operation)
         return ApplicablePlugins(attributes, steps)
@@ -181,4 +288,5 @@ class AdmissionChain:
             ),
             mutation=of_step(ADMIT, name),
             validation=of_step(VALIDATE, name),
+            has_rounds=any(each.has_rounds for each in plugins),
         )

@@ -25,6 +25,8 @@ IMPLEMENTED: Final = frozenset(
         "CertificateSigning",
         "CertificateSubjectRestriction",
         "DefaultIngressClass",
+        "MutatingAdmissionWebhook",
+        "ValidatingAdmissionWebhook",
         "ResourceQuota",
     }
 )
@@ -36,9 +38,7 @@ NOT_IMPLEMENTED: Final = frozenset(
     {
         # On by default in kube-apiserver.
         "MutatingAdmissionPolicy",
-        "MutatingAdmissionWebhook",
         "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionWebhook",
         # Off by default, or newer than the release that is emulated.
         "AlwaysDeny",
         "AlwaysPullImages",

@@ -8,6 +8,7 @@ from typing import Final
 from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugins import builtin_plugins
+from apiserver.admission.webhooks.webhook import Caller
 from apiserver.app.access import Access
 from apiserver.app.core import Core
 from apiserver.authz.authorizer_modes import Authorizers
@@ -38,27 +39,30 @@ from apiserver.registry.field_managers import FieldManagers
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
-def build_admission(core: Core, authorizers: Authorizers) -> AdmissionChain:
+def build_admission(core: Core, authorizers: Authorizers, caller: Caller) -> AdmissionChain:
     plugins = builtin_plugins(
         core.registry,
         core.served,
         core.brand,
         authorizers,
         core.offload,
+        caller,
+        core.admission_metrics.webhooks,
         core.config.runs_admission_plugin,
     )
     return AdmissionChain(plugins, core.admission_metrics)
 
 
 def build_handlers(
-    core: Core, access: Access, lifecycle: NamespaceLifecycle, streams: WatchStreams
+    core: Core, access: Access, lifecycle: NamespaceLifecycle, streams: WatchStreams, caller: Caller
 ) -> ResourceHandlers:
+    """caller: calls admission webhooks."""
     config, brand, registry = core.config, core.brand, core.registry
     chain, deviations = access.authorizers.chain, config.deviations
     encoders = Encoders(brand, core.clock, core.meta_encoders, has_cbor=config.cbor)
     field_managers = FieldManagers(core.served, deviations, core.clock)
     decoder = Decoder(brand, has_cbor=config.cbor, before_schema=field_managers.before_schema)
-    admission = build_admission(core, access.authorizers)
+    admission = build_admission(core, access.authorizers, caller)
     requests = WriteRequests(brand, deviations, admission, field_managers)
     creator = Creator(registry, lifecycle, requests)
     applier = Applier(registry, requests, creator, chain, field_managers, has_cbor=config.cbor)
@@ -91,7 +95,7 @@ def build_handlers(
             **_subresources(core, access, lifecycle, virtual, applier),
             **review_handlers(virtual, reviews),
         },
-        connect=connect_handler(registry),
+        connect=connect_handler(registry, requests),
     )
 
 

@@ -85,6 +85,8 @@ from apiserver.serving.listening import (
     url,
     write_kubeconfig,
 )
+from apiserver.webhooks.cached_services import CachedServices
+from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.workers.worker import SupervisorClient
 from storage.auto_compaction import AutoCompactor
 from storage.interface import Storage
@@ -181,7 +183,7 @@ class App:
             if self._stopping.is_set():
                 return
             certificates = await asyncio.to_thread(make_certificates, config, identity)
-            webhooks = WebhookClient(self._offload)
+            webhooks = WebhookClient(self._offload, CachedServices(core.registry, core.served, core.brand))
             stack.push_async_callback(webhooks.close)
             parts = self._build(core, health, webhooks, certificates)
             if parts.replicas is not None and not await self._join(parts.replicas):
@@ -285,7 +287,8 @@ class App:
         assert namespaces is not None
         lifecycle = NamespaceLifecycle(registry, namespaces)
         replicas = build_replicas(core, access.accounts, certificates, self.port)
-        handlers = build_handlers(core, access, lifecycle, self._streams)
+        caller = AdmissionCaller(webhooks.session, core.offload)
+        handlers = build_handlers(core, access, lifecycle, self._streams, caller)
         deadlines = Deadlines(config.request_timeout_s, self._loop)
         body_limits = BodyLimits(self._loop)
         storage_size = StorageSizeMetric(

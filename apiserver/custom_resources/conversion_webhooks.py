@@ -20,6 +20,8 @@ from apiserver.errors import ServiceUnavailable
 from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import Document
+from apiserver.webhooks.caller import told
+from apiserver.webhooks.service_resolver import ServiceResolver, Services
 from apiserver.webhooks.tls import UnusableBundle, client_context
 
 TIMEOUT_S: Final = 30
@@ -29,6 +31,8 @@ REQUEST_BYTES_MAX: Final = 2 * 1024 * 1024
 RESPONSE_BYTES_MAX: Final = 16 * 1024 * 1024
 # To each host.
 CONNECTIONS_MAX: Final = 100
+# How long an address is taken to be right: endpoints of Services change.
+DNS_TTL_S: Final = 1
 # A longer message of a webhook's failure is cut before it is passed on, in characters.
 ERROR_LENGTH_MAX: Final = 8_192
 _READ_BYTES: Final = 64 * 1024
@@ -42,16 +46,22 @@ class ConversionFailed(ServiceUnavailable):
 
 
 class WebhookClient:
-    """The HTTP client whose connections all conversion webhooks share."""
+    """The HTTP client whose connections all webhooks share."""
 
-    def __init__(self, offload: Offload) -> None:
+    def __init__(self, offload: Offload, services: Services) -> None:
         self.offload = offload
+        self._services = services
         self._session: aiohttp.ClientSession | None = None
 
     def session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_MAX),
+                connector=aiohttp.TCPConnector(
+                    limit=0,
+                    limit_per_host=CONNECTIONS_MAX,
+                    resolver=ServiceResolver(self._services, aiohttp.ThreadedResolver()),
+                    ttl_dns_cache=DNS_TTL_S,
+                ),
                 timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
                 # No cookies, and nothing of the environment.
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -122,7 +132,7 @@ class ConversionWebhook:
         except TimeoutError:
             raise WebhookError(f'Post "{url}": context deadline exceeded') from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise WebhookError(f'Post "{url}": {error}') from None
+            raise WebhookError(f'Post "{url}": {told(error)}') from None
         try:
             return await self._http.offload.run_begun(size_class(len(body)), orjson.loads, body)
         except orjson.JSONDecodeError as error:

@@ -35,6 +35,7 @@ class ApiCall:
     body_limits: those of the bodies of all requests, if its body may be read.
     body_room: what its body has taken of them, until the request has been answered.
     slot: its slot among the requests in flight, if it needs one; see `take_slot`.
+    deadline: when the client gives up, by the event loop's clock, if it has said so.
     status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
     """
 
@@ -57,6 +58,7 @@ class ApiCall:
     body_limits: BodyLimits | None = None
     body_room: BodyRoom | None = None
     status_encoder: StatusEncoder | None = None
+    deadline: float | None = None
 
     @property
     def connection(self) -> Connection:

@@ -206,6 +206,7 @@ class Deadlines:
                 return
             if "timeout" in call.query and (timeout_s := _timeout_s(call)) < self._timeout_s:
                 # The client allows less time than the server.
+                call.deadline = loop.time() + timeout_s
                 async with asyncio.timeout(timeout_s):
                     await handle(call)
                 return

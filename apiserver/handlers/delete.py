@@ -50,7 +50,7 @@ def delete_handler(
         lifecycle.check_delete(resource, info.name)
         if resource.strategy.delete_warning and not options.propagation:
             call.warnings.append(resource.strategy.delete_warning)
-        admission = requests.admission(call, Operation.DELETE, info.name, is_dry_run=options.dry_run)
+        admission = requests.admission(call, Operation.DELETE, info.name, options)
         assert call.user is not None
         deleted = await registry.delete(
             DeleteRequest(resource, info.namespace, info.name, options, admission, call.user.name)
@@ -92,7 +92,7 @@ def delete_collection_handler(
 
         async def delete_remaining() -> None:
             for name in names:
-                admission = requests.admission(call, Operation.DELETE, name, is_dry_run=options.dry_run)
+                admission = requests.admission(call, Operation.DELETE, name, options)
                 try:
                     deleted = await registry.delete(
                         DeleteRequest(resource, namespace, name, options, admission, user)

@@ -43,7 +43,7 @@ def review_handlers(
             encoder = virtual.encoder(call, resource)
             options = virtual.requests.options(call, "CreateOptions")
             document = await virtual.read(call, resource, options)
-            await virtual.admit(call, document["metadata"].get("name", ""), document, options)
+            await virtual.admit(call, resource, document["metadata"].get("name", ""), document, options)
             answered = await review(call, document)
             await send_virtual(call, encoder, resource, answered, HTTPStatus.CREATED)
 

@@ -8,7 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from apiserver.admission.chain import Operation
+from apiserver.admission.chain import Operation, SubresourceView
 from apiserver.brand import Brand
 from apiserver.catalogue import subresources
 from apiserver.catalogue.authentication import token_requests
@@ -68,9 +68,12 @@ class VirtualKinds:
             decoded.document["metadata"]["namespace"] = namespace
         return decoded.document
 
-    async def admit(self, call: ApiCall, name: str, document: Document, options: WriteOptions) -> None:
+    async def admit(
+        self, call: ApiCall, kind: ServedResource, name: str, document: Document, options: WriteOptions
+    ) -> None:
         """Have admission plugins mutate and validate a document that was posted. Raises what they raise."""
-        admission = self.requests.admission(call, Operation.CREATE, name, is_dry_run=options.dry_run)
+        view = SubresourceView(kind)
+        admission = self.requests.admission(call, Operation.CREATE, name, options, view)
         call.warnings += await admission.mutate(document, None)
         call.warnings += await admission.validate(document, None)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from aiohttp import hdrs
 
-from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation
+from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation, SubresourceView
 from apiserver.apply.managed_fields import manager_or_user_agent
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
@@ -61,16 +61,25 @@ class WriteRequests:
             name=name,
             options=options,
             user=call.user,
-            admission=self.admission(call, Operation.CREATE, name, is_dry_run=options.dry_run),
+            admission=self.admission(call, Operation.CREATE, name, options),
             manage_fields=self._manage_fields(call, options),
             size=size,
             guard=guard,
         )
 
     def update(
-        self, call: ApiCall, options: WriteOptions, size: SizeClass, *, checks_uid: bool = False
+        self,
+        call: ApiCall,
+        options: WriteOptions,
+        size: SizeClass,
+        *,
+        checks_uid: bool = False,
+        view: SubresourceView | None = None,
     ) -> WriteRequest:
-        """Returns the request to update the object in a call's path, or a subresource of it."""
+        """Returns the request to update the object in a call's path, or a subresource of it.
+
+        view: what the subresource shows, if it has a kind of its own.
+        """
         resource, info = call.resource, call.info
         assert resource is not None
         return WriteRequest(
@@ -81,7 +90,7 @@ class WriteRequests:
             update=resource.subresources[info.subresource].update if info.subresource else None,
             checks_uid=checks_uid,
             user=call.user,
-            admission=self.admission(call, Operation.UPDATE, info.name, is_dry_run=options.dry_run),
+            admission=self.admission(call, Operation.UPDATE, info.name, options, view),
             manage_fields=self._manage_fields(call, options),
             size=size,
         )
@@ -92,8 +101,15 @@ class WriteRequests:
         name = manager_or_user_agent(options.field_manager, agent)
         return self._field_managers.updater(call.resource, call.info.subresource, name)
 
-    def admission(self, call: ApiCall, operation: Operation, name: str, *, is_dry_run: bool) -> Admission:
-        """Returns the admission of a write by a call."""
+    def admission(
+        self,
+        call: ApiCall,
+        operation: Operation,
+        name: str,
+        options: WriteOptions | DeleteOptions | None,
+        view: SubresourceView | None = None,
+    ) -> Admission:
+        """Returns the admission of a write by a call; options: None for one that has none."""
         assert call.resource is not None
         assert call.user is not None
         return self._admission.admission_for(
@@ -104,8 +120,11 @@ class WriteRequests:
                 name,
                 call.user,
                 call.info.subresource,
-                is_dry_run,
+                options is not None and options.dry_run,
                 call.info.name,
+                options,
+                view,
+                call.deadline,
             )
         )
 

@@ -255,13 +255,15 @@ def _validate_watch(query: Query) -> list[FieldError]:
 class WriteOptions:
     """The options of create, update and patch.
 
-    field_validation: Ignore, Warn or Strict.
+    field_validation: Ignore, Warn or Strict; sent_field_validation: the same, or empty if the client has not
+    said it.
     """
 
     dry_run: bool = False
     field_validation: str = "Warn"
     field_manager: str = ""
     force: bool | None = None
+    sent_field_validation: str = ""
     # Row J08: a `?dryRun` without a value is a dry run in which side effects are allowed, with a warning.
     warnings: tuple[str, ...] = ()
 
@@ -293,7 +295,19 @@ class WriteOptions:
         if force is not None and kind == "PatchOptions" and not is_apply:
             errors.append(forbidden("force", "may not be specified for non-apply patch"))
         _require_valid(kind, meta_group, errors)
-        return cls(dry_run, validation or "Warn", manager, force, warnings)
+        return cls(dry_run, validation or "Warn", manager, force, validation, warnings)
+
+    def document(self, operation: str, meta_group: str) -> Document:
+        """Returns them as webhooks and policies see them. operation: CREATE or UPDATE, for a patch too."""
+        kind = "CreateOptions" if operation == "CREATE" else "UpdateOptions"
+        document: Document = {"kind": kind, "apiVersion": f"{meta_group}/v1"}
+        if self.dry_run:
+            document["dryRun"] = ["All"]
+        if self.field_manager:
+            document["fieldManager"] = self.field_manager
+        if self.sent_field_validation:
+            document["fieldValidation"] = self.sent_field_validation
+        return document
 
 
 _NO_OPTIONS: Final = WriteOptions()
@@ -338,6 +352,7 @@ class DeleteOptions:
     """The options of delete and deletecollection.
 
     propagation: Orphan, Foreground, Background, or empty if the client sets none.
+    orphan_dependents: the older field with the same meaning, if the client has used that.
     """
 
     dry_run: bool = False
@@ -346,6 +361,7 @@ class DeleteOptions:
     resource_version: str | None = None
     propagation: str = ""
     warnings: tuple[str, ...] = ()
+    orphan_dependents: bool | None = None
 
     @classmethod
     def from_query(cls, query: Query, meta_group: str, *, allows_empty_dry_run: bool) -> DeleteOptions:
@@ -395,7 +411,24 @@ class DeleteOptions:
             resource_version=preconditions.get("resourceVersion"),
             propagation=propagation or "",
             warnings=warnings,
+            orphan_dependents=orphan_dependents,
         )
+
+    def document(self, operation: str, meta_group: str) -> Document:
+        """Returns them as webhooks and policies see them."""
+        document: Document = {"kind": "DeleteOptions", "apiVersion": f"{meta_group}/v1"}
+        if self.grace_period_s is not None:
+            document["gracePeriodSeconds"] = self.grace_period_s
+        preconditions = {"uid": self.uid, "resourceVersion": self.resource_version}
+        if expected := {field: value for field, value in preconditions.items() if value is not None}:
+            document["preconditions"] = expected
+        if self.orphan_dependents is not None:
+            document["orphanDependents"] = self.orphan_dependents
+        elif self.propagation:
+            document["propagationPolicy"] = self.propagation
+        if self.dry_run:
+            document["dryRun"] = ["All"]
+        return document
 
     def finalizers(self, document: Document, *, orphans_by_default: bool) -> list[str]:
         """The object's finalizers, with those of the garbage collector that this deletion requires."""

@@ -10,9 +10,12 @@ from typing import Final, NamedTuple
 
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.series import Family, histogram_family
+from apiserver.metrics.webhooks import WebhookMetrics
 
 ADMIT: Final = "admit"
 VALIDATE: Final = "validate"
+# Kubernetes calls the type of validating webhooks so.
+VALIDATING: Final = "validating"
 # Seconds.
 _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _STEP_LABELS: Final = ("type", "operation", "rejected")
@@ -31,6 +34,7 @@ class AdmissionMetrics:
     def __init__(self) -> None:
         self._plugins: dict[tuple[str, str, str], AdmissionDurations] = {}
         self._steps: dict[tuple[str, str], AdmissionDurations] = {}
+        self.webhooks = WebhookMetrics()
 
     def of_plugin(self, name: str, step: str, operation: str) -> AdmissionDurations:
         return self._plugins.setdefault((name, step, operation), _durations())
@@ -51,6 +55,7 @@ class AdmissionMetrics:
             _STEP_LABELS,
             _by_outcome(self._steps),
         )
+        yield from self.webhooks.families()
 
 
 def _durations() -> AdmissionDurations:

@@ -94,7 +94,7 @@ class WritePath:
                 _size(request), write_stages.place, request, draft, document
             )
             if request.admission is not None:
-                warnings += await _mutated(request.admission, document, None)
+                warnings += await _mutated(request, request.admission, document, None)
             meta = document["metadata"]
             if meta.get("name") or not meta.get("generateName"):
                 created = await self._create_once(request, document)
@@ -246,7 +246,7 @@ class WritePath:
         new, warnings, extra = draft.document, [*draft.warnings], NO_EXTRA_WRITES
         try:
             if admission is not None:
-                warnings += await _mutated(admission, new, old)
+                warnings += await _mutated(request, admission, new, old)
             now = timestamps.to_text(self._clock())
             is_unchanged = await offload.run_begun(size, write_stages.prepare_update, request, new, old, now)
             findings = await offload.run_bounded(
@@ -322,10 +322,14 @@ def _drafted(request: WriteRequest, transform: Transform, hub: StoredObject) -> 
     return old, draft
 
 
-async def _mutated(admission: Admission, new: Document, old: Document | None) -> Sequence[str]:
-    """Let admission change a document. Returns warnings."""
+async def _mutated(
+    request: WriteRequest, admission: Admission, new: Document, old: Document | None
+) -> Sequence[str]:
+    """Let admission change a document. Returns warnings. Raises what it raises, and BadRequest."""
     owners = new["metadata"].get("managedFields")
     warnings = await admission.mutate(new, old)
+    if admission.may_mutate:
+        write_stages.check_mutated(request, new, old)
     return [*warnings, *found] if (found := write_stages.check_owners(new, owners)) else warnings
 
 

@@ -14,7 +14,7 @@ import orjson
 
 from apiserver.apply import managed_fields
 from apiserver.apply.field_set import InvalidFieldSet
-from apiserver.errors import BadRequest, Conflict, Invalid
+from apiserver.errors import ApiError, BadRequest, Conflict, Invalid
 from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.golang.quoting import strconv_error
 from apiserver.meta import object_meta
@@ -24,6 +24,13 @@ from apiserver.registry.strategy import WriteContext
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document, GroupKind
 from storage.resource_version import InvalidResourceVersion, parse_resource_version
+
+
+class MutatedVersion(ApiError):
+    """Admission has given a new object a version, which is not its client's fault."""
+
+    code, reason = 500, ""
+
 
 GENERATION_MAX: Final = (1 << 63) - 1
 # Nobody reads more, and a body may have a million things wrong.
@@ -179,6 +186,20 @@ def own(request: WriteRequest, draft: Draft, new: Document, old: Document | None
         entries = None
     if entries:
         meta["managedFields"] = entries
+
+
+def check_mutated(request: WriteRequest, new: Document, old: Document | None) -> None:
+    """Require that admission has not moved an object. Raises BadRequest, MutatedVersion."""
+    meta = new["metadata"]
+    if request.resource.is_namespaced and meta.get("namespace", request.namespace) not in (
+        request.namespace,
+        "",
+    ):
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if old is None and meta.get("resourceVersion") and not request.options.dry_run:
+        raise MutatedVersion("resourceVersion should not be set on objects to be created")
 
 
 def _is_unchanged(new: Document, old: Document) -> bool:

@@ -1,6 +1,11 @@
 """What all webhooks have in common that this server calls: those of conversion, and those of admission.
 
-    tls     whether the certificate of a webhook is trusted
+    client_config     where a webhook is
+    caller            posts a review to an admission webhook
+    service_resolver  where a Service is that a webhook is behind; cached_services: as the watch cache has it
+    tls               whether the certificate of a webhook is trusted
+    errors            what can go wrong
 
-What a webhook is sent, and what it may answer, is the matter of those who call it (`custom_resources`).
+What a webhook is sent, and what it may answer, is the matter of those who call it (`admission.webhooks`,
+`custom_resources`).
 """

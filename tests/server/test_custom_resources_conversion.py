@@ -12,10 +12,11 @@ from typing import Any, Final
 import pytest
 
 from tests.support.api import Api
-from tests.support.conversion_webhook import ConversionWebhook, Review, answer_to, honest
+from tests.support.conversion_webhook import ConversionWebhook, answer_to, honest
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.eventually import WITHIN_S
 from tests.support.server_process import ServerProcess
+from tests.support.webhook_server import Review
 
 MANY: Final = 30
 # As long as the server waits.
@@ -50,7 +51,7 @@ def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConversionWebh
 @pytest.fixture
 def defined(api: Api, webhook: ConversionWebhook) -> Defined:
     """A definition with two versions, v1 stored, and a webhook that converts correctly at first."""
-    webhook.answering = honest
+    webhook.converting = honest
     webhook.asked.clear()
     return define(api, definition(new_group(), V1, V2, conversion=webhook.conversion()))
 
@@ -138,7 +139,7 @@ def test_watchers_of_a_converted_version_see_each_event_and_it_is_converted_once
 def test_fields_to_select_by_are_those_of_the_version(
     api: Api, webhook: ConversionWebhook, namespace: str
 ) -> None:
-    webhook.answering = honest
+    webhook.converting = honest
     v1 = {**V1, "selectableFields": [{"jsonPath": ".spec.size"}]}
     v2 = {**V2, "selectableFields": [{"jsonPath": ".spec.length"}]}
     defined = define(api, definition(new_group(), v1, v2, conversion=webhook.conversion()))
@@ -155,7 +156,7 @@ def test_a_watch_by_fields_is_of_the_form_that_it_shows(
     api: Api, webhook: ConversionWebhook, namespace: str
 ) -> None:
     """Rows I18, S02: not stored so, and nobody else converts them, neither before nor meanwhile."""
-    webhook.answering = honest
+    webhook.converting = honest
     v1 = {**V1, "selectableFields": [{"jsonPath": ".spec.size"}]}
     v2 = {**V2, "selectableFields": [{"jsonPath": ".spec.length"}]}
     defined = define(api, definition(new_group(), v1, v2, conversion=webhook.conversion()))
@@ -195,7 +196,7 @@ def test_pages_of_what_is_selected_by_fields_of_the_version(
     api: Api, webhook: ConversionWebhook, namespace: str
 ) -> None:
     """Row K34: whoever asks for few gets as many, and the rest by their tokens."""
-    webhook.answering = honest
+    webhook.converting = honest
     v2 = {**V2, "selectableFields": [{"jsonPath": ".spec.length"}]}
     defined = define(api, definition(new_group(), V1, v2, conversion=webhook.conversion()))
     for number in range(7):
@@ -287,7 +288,7 @@ def test_wrong_answers_of_a_webhook_are_reported_and_change_nothing(
 ) -> None:
     """503 where kube-apiserver answers 500: neither the client nor the server is to blame."""
     defined.create("a", namespace, spec={"size": 1}).ok()
-    webhook.answering = answering
+    webhook.converting = answering
     path = defined.objects(namespace, "v2")
     for answer in (api.get(f"{path}/a"), api.get(path), api.patch(f"{path}/a", {"spec": {"note": "x"}})):
         assert (answer.status, answer.reason) == (503, "ServiceUnavailable")
@@ -296,7 +297,7 @@ def test_wrong_answers_of_a_webhook_are_reported_and_change_nothing(
     assert defined.create("c", namespace, "v2", spec={"length": "1cm"}).status == 503
     # The stored version needs nobody.
     assert api.get(f"{defined.objects(namespace)}/a").ok()["spec"] == {"size": 1}
-    webhook.answering = honest
+    webhook.converting = honest
     assert api.get(f"{path}/a").ok()["spec"] == {"length": "1cm"}
 
 
@@ -310,7 +311,7 @@ def test_only_labels_and_annotations_of_the_metadata_are_taken_over(
         _each("finalizers", ["example.com/mine"])(review, answer)
         _each("creationTimestamp", "2001-01-01T00:00:00Z")(review, answer)
 
-    webhook.answering = _changed(change)
+    webhook.converting = _changed(change)
     found = api.get(f"{defined.objects(namespace, 'v2')}/a").ok()
     assert found["metadata"] == {**made["metadata"], "labels": {"converted": "yes"}}
 
@@ -319,7 +320,7 @@ def test_a_webhook_that_fails_ends_a_watch_with_an_error(
     defined: Defined, api: Api, webhook: ConversionWebhook, namespace: str
 ) -> None:
     with api.watch(f"{defined.objects(namespace, 'v2')}?watch=true") as stream:
-        webhook.answering = _not_json
+        webhook.converting = _not_json
         defined.create("a", namespace, spec={"size": 1}).ok()
         event = stream.next()
         assert (event["type"], event["object"]["code"]) == ("ERROR", 503)
@@ -337,7 +338,7 @@ def test_a_slow_webhook_keeps_only_those_waiting_who_need_it(
         assert await asyncio.to_thread(may_answer.wait, WITHIN_S)
         return answer_to(review)
 
-    webhook.answering = slow
+    webhook.converting = slow
     other = api.as_caller("admin-token")
     with api.watch(f"{defined.objects(namespace, 'v2')}?watch=true") as stream:
         assert other.get(f"{defined.objects(namespace)}/a").ok()["spec"] == {"size": 1}
@@ -377,7 +378,7 @@ def test_a_webhook_that_cannot_be_reached(
 def test_a_webhook_is_trusted_by_its_serving_certificate_alone(
     api: Api, webhook: ConversionWebhook, namespace: str
 ) -> None:
-    webhook.answering = honest
+    webhook.converting = honest
     bundle = base64.b64encode(b"text\r\n" + webhook.serving_certificate).decode()
     defined = define(api, definition(new_group(), V1, V2, conversion=webhook.conversion(caBundle=bundle)))
     defined.create("a", namespace, spec={"size": 5}).ok()

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from tests.support.api import Answer, Api
 from tests.support.bystander import Bystander
-from tests.support.conversion_webhook import ConversionWebhook, Review, answer_to, honest
+from tests.support.conversion_webhook import ConversionWebhook, answer_to, honest
 from tests.support.definitions import (
     DEFINITIONS,
     Defined,
@@ -35,6 +35,7 @@ from tests.support.definitions import (
 )
 from tests.support.eventually import WITHIN_S, until
 from tests.support.server_process import ServerProcess
+from tests.support.webhook_server import Review
 
 TABLE: Final = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
 KEEPS_UNKNOWN: Final = {"x-kubernetes-preserve-unknown-fields": True}
@@ -480,7 +481,7 @@ def test_a_webhook_that_answers_what_is_too_deep(
             each["spec"] = {}
         return orjson.dumps(answer).replace(b'"spec":{}', b'"spec":{"a":' + nested(500, b"[", b"]") + b"}")
 
-    webhook.answering = deep
+    webhook.converting = deep
     path = defined.objects(namespace, "v2")
     for answer in (
         api.get(f"{path}/a"),
@@ -490,7 +491,7 @@ def test_a_webhook_that_answers_what_is_too_deep(
     ):
         assert answer.status == 503, answer.body
         assert "nested too deeply" in answer.message
-    webhook.answering = honest
+    webhook.converting = honest
     assert api.get(f"{path}/a").ok()["spec"] == {"length": "1cm"}
 
 
@@ -503,7 +504,7 @@ def test_a_webhook_that_fails_at_the_beginning_of_a_watch_ends_it_with_an_error(
     async def nothing(review: Review) -> Review | bytes:
         return b""
 
-    webhook.answering = nothing
+    webhook.converting = nothing
     with api.watch(f"{defined.objects(namespace, 'v2')}?watch=true&resourceVersion=0") as stream:
         event = stream.next()
         assert (event["type"], event["object"]["code"]) == ("ERROR", 503)
@@ -524,7 +525,7 @@ def test_a_webhook_that_never_answers_takes_no_connections_from_others(
         await asyncio.to_thread(may_go_on.wait)
         return answer_to(review)
 
-    webhook.answering = waits
+    webhook.converting = waits
 
     def ask(index: int) -> int:
         with contextlib.closing(Api(server)) as own:

@@ -1,5 +1,5 @@
 """The admission plugins of this server, and their order: those that kube-apiserver has on by default, but for
-the callers of webhooks and policies; and last, with RBAC, the check for privilege escalation.
+the evaluators of policies; and last, with RBAC, the check for privilege escalation.
 
 One that concerns a resource which is not served lets everything pass. To add one, write its module, build it
 in `builtin_plugins`, and list it in `plugin_names.IMPLEMENTED`. `NamespaceLifecycle` is not among them: see
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from apiserver.admission.chain import Plugin
+from apiserver.admission.listers import Lister
 from apiserver.admission.plugins.certificates import (
     CertificateApproval,
     CertificateSigning,
@@ -20,7 +21,6 @@ from apiserver.admission.plugins.default_ingress_class import DefaultIngressClas
 from apiserver.admission.plugins.default_storage_class import DefaultStorageClass
 from apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from apiserver.admission.plugins.limit_ranger import LimitRanger
-from apiserver.admission.plugins.listers import Lister
 from apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from apiserver.admission.plugins.pod_security import PodSecurity
 from apiserver.admission.plugins.priority import Priority
@@ -30,8 +30,17 @@ from apiserver.admission.plugins.runtime_class import RuntimeClass
 from apiserver.admission.plugins.service_account import ServiceAccount
 from apiserver.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.admission.webhooks.configurations import WebhookConfigurations
+from apiserver.admission.webhooks.plugins import (
+    Collaborators,
+    MutatingAdmissionWebhook,
+    ValidatingAdmissionWebhook,
+)
+from apiserver.admission.webhooks.requests import EquivalentResources
+from apiserver.admission.webhooks.webhook import Caller
 from apiserver.authz.authorizer_modes import Authorizers
 from apiserver.brand import Brand
+from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
@@ -43,17 +52,31 @@ def builtin_plugins(
     brand: Brand,
     authorizers: Authorizers,
     offload: Offload,
+    caller: Caller,
+    metrics: WebhookMetrics,
     is_on: Callable[[str], bool],
 ) -> Sequence[Plugin]:
     """Returns the plugins in the order in which they are called, which is kube-apiserver's.
 
-    is_on: whether the plugin of a name is enabled.
+    caller, metrics: of webhooks. is_on: whether the plugin of a name is enabled.
     """
     authorize = authorizers.chain
 
     def lister(group: str, resource: str) -> Lister:
         return Lister(registry, served, group, resource)
 
+    def configurations(resource: str) -> WebhookConfigurations:
+        return WebhookConfigurations(lister(brand.group("admissionregistration"), resource), offload)
+
+    webhooks = Collaborators(
+        caller,
+        EquivalentResources(served),
+        lister("", "namespaces"),
+        authorize,
+        brand,
+        offload,
+        metrics,
+    )
     storage_classes = lister(brand.group("storage"), "storageclasses")
     plugins = (
         LimitRanger(lister("", "limitranges")),
@@ -70,6 +93,8 @@ def builtin_plugins(
         CertificateSigning(authorize, brand),
         CertificateSubjectRestriction(brand),
         DefaultIngressClass(lister(brand.group("networking"), "ingressclasses")),
+        MutatingAdmissionWebhook(configurations("mutatingwebhookconfigurations"), webhooks),
+        ValidatingAdmissionWebhook(configurations("validatingwebhookconfigurations"), webhooks),
         # The last one that validates: usage that it has charged is not given back if another plugin
         # refuses the write.
         ResourceQuota(registry, lister("", "resourcequotas"), brand),

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.plugins.listers import refused
+from apiserver.admission.listers import refused
 from apiserver.authz.attributes import Attributes, Authorizer, Decision
 from apiserver.brand import Brand
 from apiserver.field_errors import quote

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.plugins.listers import Lister, default_class
+from apiserver.admission.listers import Lister, default_class
 from apiserver.vocabulary import Document, GroupResource
 
 _CLASS: Final = "kubernetes.io/ingress.class"

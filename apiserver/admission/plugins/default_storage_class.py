@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.plugins.listers import Lister, default_class
+from apiserver.admission.listers import Lister, default_class
 from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
 from apiserver.vocabulary import Document, GroupResource
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.default_storage_class import CLAIMS
-from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers
 from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_pod
 from apiserver.meta.quantity import EXACT, Quantity

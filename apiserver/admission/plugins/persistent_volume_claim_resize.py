@@ -6,8 +6,8 @@ Source: kubernetes, plugin/pkg/admission/storage/persistentvolume/resize.
 from __future__ import annotations
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.default_storage_class import CLAIMS
-from apiserver.admission.plugins.listers import Lister, refused
 from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
 from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.vocabulary import Document, GroupResource

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.plugins.listers import Lister, refused
+from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_security_standards import (
     LATEST_MINOR,
     LEVELS,

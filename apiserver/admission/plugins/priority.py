@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.plugins.listers import Lister, refused
+from apiserver.admission.listers import Lister, refused
 from apiserver.vocabulary import Document, GroupResource
 
 _PODS: Final = GroupResource("", "pods")

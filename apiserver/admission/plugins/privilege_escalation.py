@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.plugins.listers import Lister
+from apiserver.admission.listers import Lister
 from apiserver.authz.attributes import Attributes, Authorizer, Decision
 from apiserver.authz.rbac import rule_coverage
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, ROLE, RbacPolicy, listed_problems

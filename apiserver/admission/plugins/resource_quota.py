@@ -15,7 +15,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.plugins.listers import Lister, refused
+from apiserver.admission.listers import Lister, refused
 from apiserver.brand import Brand
 from apiserver.catalogue.core.resource_quotas.usage import (
     CLAIMS,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.plugins.listers import Lister, refused
+from apiserver.admission.listers import Lister, refused
 from apiserver.meta.quantity import parse_quantity
 from apiserver.vocabulary import Document, GroupResource
 

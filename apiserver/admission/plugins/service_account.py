@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.plugins.listers import Lister, refused
+from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, MIRROR, PODS, containers
 from apiserver.errors import Forbidden
 from apiserver.meta import names

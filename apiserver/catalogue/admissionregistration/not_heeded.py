@@ -24,9 +24,6 @@ def warn_that(text: str) -> Callable[[Document, Document | None], list[str]]:
     return warn
 
 
-warn_webhooks: Final = warn_that(
-    "this server does not call admission webhooks: the configuration is stored, and has no effect"
-)
 warn_policies: Final = warn_that(
     "this server does not evaluate admission policies: the object is stored, and has no effect"
 )

@@ -22,7 +22,6 @@ from apiserver.catalogue.admissionregistration.match_rules import (
     validate_match_conditions,
     validate_operation_rule,
 )
-from apiserver.catalogue.admissionregistration.not_heeded import warn_webhooks
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.columns import list_length
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
@@ -51,7 +50,6 @@ def builtin_type(resource: str, kind: str) -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             validate_create=validate_webhook_configuration,
-            warn=warn_webhooks,
             update=UpdateStrategy(validate=validate_webhook_configuration),
             has_generation=True,
             is_costly=True,  # There may be many match conditions to compile.

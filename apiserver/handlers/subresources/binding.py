@@ -56,7 +56,7 @@ def binding_handlers(
             # kube-apiserver answers 500 here.
             raise Invalid(kind.group_kind, name, errors)
         await lifecycle.check_create(pods, info.namespace, name)
-        await virtual.admit(call, name, binding, options)
+        await virtual.admit(call, kind, name, binding, options)
 
         def assign(current: StoredObject) -> Draft:
             pod = current.document()

@@ -95,7 +95,7 @@ def eviction_handlers(
         deletion = virtual.requests.delete_options(eviction.get("deleteOptions") or {})
         deletion = replace(deletion, dry_run=deletion.dry_run or options.dry_run)
         await lifecycle.check_create(pods, info.namespace, info.name)
-        await virtual.admit(call, info.name, eviction, options)
+        await virtual.admit(call, kind, info.name, eviction, options)
         budgets = served.find(*_V1_BUDGETS)
         await evictions.evict(pods, budgets, info.namespace, info.name, deletion)
         await send_success(call)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from apiserver import field_errors
+from apiserver.admission.chain import SubresourceView
 from apiserver.catalogue.subresources import SCALE
 from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
@@ -116,11 +117,22 @@ def scale_handlers(
                 document["metadata"]["resourceVersion"] = version
             return Draft(document, warnings)
 
-        updated = await registry.update(requests.update(call, options, size), transform)
+        request = requests.update(call, options, size, view=_view(resource, fields, kind))
+        updated = await registry.update(request, transform)
         call.warnings += updated.warnings
         await send_virtual(call, encoder, kind, scale_of(updated.found.document(), resource, fields, kind))
 
     return {"get": get, "update": update, "patch": patch}
+
+
+def _view(resource: ServedResource, fields: ScaleFields, kind: ServedResource) -> SubresourceView:
+    """Returns how admission sees the scale of an object."""
+
+    def put(document: Document, scale: Document) -> None:
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
+        _put(document, fields.replicas, replicas)
+
+    return SubresourceView(kind, lambda document: scale_of(document, resource, fields, kind), put)
 
 
 def _unchanged(document: Document) -> None:

@@ -71,7 +71,7 @@ def token_handlers(
         if errors := validate_token_request(request):
             raise Invalid(kind.group_kind, "", errors)
         spec["audiences"] = spec.get("audiences") or list(tokens.audiences)
-        await virtual.admit(call, info.name, request, options)
+        await virtual.admit(call, kind, info.name, request, options)
         bound = await bound_objects.claims(spec.get("boundObjectRef"), info.namespace, info.name)
         max_s = tokens.expiration_max_s
         if max_s and spec["expirationSeconds"] > max_s:

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from tests.hostile.attack import Attacker, Session, Stage, attack
 from tests.hostile.site import ADMIN, ATTACKED, DEFINER, DEFINITIONS, GROUP, NOBODY
-from tests.support.conversion_webhook import ConversionWebhook, Review
+from tests.support.conversion_webhook import ConversionWebhook
 from tests.support.definitions import definition, version
+from tests.support.webhook_server import Review
 
 CHURNED: Final = 2_200
 LIVE: Final = 1_000
@@ -204,7 +205,7 @@ async def _converted(stage: Stage) -> None:
 
     directory = stage.stack.enter_context(tempfile.TemporaryDirectory())
     webhook = stage.stack.enter_context(ConversionWebhook(Path(directory)))
-    webhook.answering = too_much
+    webhook.converting = too_much
     document = definition(
         GROUP,
         version("v1"),

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation, Plugin, Rounds
 from apiserver.errors import Forbidden
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.exposition import Exposition
@@ -135,3 +135,71 @@ async def test_a_refusal_is_counted_with_the_plugin_and_the_step() -> None:
         ("refusing", "admit", "CREATE", "true", "1"),
         ("", "admit", "CREATE", "true", "1"),
     }
+
+
+# ---- second turns
+
+
+class Changer(Plugin):
+    """Asks for a second turn of all, as a webhook does that has changed the object."""
+
+    name = "changer"
+    has_rounds = True
+
+    def __init__(self, calls: list[str]) -> None:
+        self._calls = calls
+        self.is_concerned = True
+        self.version = 0
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return self.is_concerned
+
+    def stamp(self) -> object:
+        return self.version
+
+    async def mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str]:
+        assert attributes.rounds is not None
+        self._calls.append(f"changer {attributes.rounds.is_second}")
+        attributes.rounds.on_change()
+        return ["changed"]
+
+
+async def test_all_plugins_have_one_more_turn_where_one_asks_for_it() -> None:
+    calls: list[str] = []
+    plugins = [Recorder("first", calls, Operation.CREATE), Changer(calls)]
+    admission = AdmissionChain(plugins).admission_for(attributes())
+    warnings = await admission.mutate({}, None)
+    assert calls == ["first", "changer False", "first", "changer True"]
+    assert warnings == ["from first", "changed"] * 2
+
+
+async def test_whom_a_write_concerns_is_asked_again_when_the_answer_may_be_another() -> None:
+    calls: list[str] = []
+    changer = Changer(calls)
+    chain = AdmissionChain([changer])
+    assert chain.admission_for(attributes()).may_mutate
+    changer.is_concerned = False
+    assert chain.admission_for(attributes()).may_mutate, "its answer is cached"
+    changer.version += 1
+    assert not chain.admission_for(attributes()).may_mutate
+
+
+def test_those_that_were_called_before_a_change_are_called_again() -> None:
+    rounds = Rounds()
+    rounds.called.append("a")
+    rounds.on_change()
+    rounds.called.append("b")
+    assert (rounds.is_wanted, rounds.due) == (True, ["a"])
+
+
+def test_a_change_by_others_between_the_turns_counts_too() -> None:
+    rounds, document = Rounds(), {"a": 1, "b": 2}
+    rounds.enter(document)
+    rounds.called.append("a")
+    rounds.leave(document)
+    rounds.enter({"b": 2, "a": 1})
+    assert rounds.due == []
+    rounds.enter({"a": True, "b": 2})
+    assert rounds.due == ["a"]

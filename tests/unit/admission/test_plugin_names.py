@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -15,10 +15,18 @@ from apiserver.authz.authorizer_modes import RBAC, build_authorizers
 from apiserver.brand import Brand
 from apiserver.cli.command_line import parse
 from apiserver.cli.flags import UsageError
+from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
+from apiserver.webhooks.client_config import ClientConfig
+from apiserver.webhooks.errors import CallFailed
 from storage.embedded import EmbeddedStore
 from tests.support.in_process import TABLE, server
+
+
+class NobodyAnswers:
+    async def post(self, client: ClientConfig, body: bytes, timeout_s: int) -> Any:
+        raise CallFailed("nobody answers")
 
 
 async def test_those_listed_as_implemented_are_those_that_are_built(store: EmbeddedStore) -> None:
@@ -27,7 +35,14 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
         def built(*names: str, modes: Sequence[str] = ()) -> list[str]:
             authorizers = build_authorizers(modes, "rbac.authorization.k8s.io", lambda: True)
             plugins = builtin_plugins(
-                registry, ServedTable(TABLE), Brand(), authorizers, Offload(), names.__contains__
+                registry,
+                ServedTable(TABLE),
+                Brand(),
+                authorizers,
+                Offload(),
+                NobodyAnswers(),
+                WebhookMetrics(),
+                names.__contains__,
             )
             return [plugin.name for plugin in plugins]
 
@@ -82,8 +97,8 @@ WARNED: Final = {
         "NodeRestriction is not implemented by this server: enabling it has no effect yet",
     ),
     "one that kube-apiserver enables by default": (
-        "--enable-admission-plugins=ValidatingAdmissionWebhook,Priority,ValidatingAdmissionWebhook",
-        "ValidatingAdmissionWebhook is not implemented by this server: enabling it has no effect yet",
+        "--enable-admission-plugins=ValidatingAdmissionPolicy,Priority,ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicy is not implemented by this server: enabling it has no effect yet",
     ),
     "one that cannot be disabled": (
         "--disable-admission-plugins=NamespaceLifecycle",
@@ -100,7 +115,7 @@ def test_what_is_warned_about(flag: str, text: str) -> None:
 
 
 def test_to_disable_one_that_is_not_implemented_is_no_reason_to_warn() -> None:
-    assert parse(["--disable-admission-plugins=ValidatingAdmissionWebhook"]).warnings == ()
+    assert parse(["--disable-admission-plugins=ValidatingAdmissionPolicy"]).warnings == ()
 
 
 REFUSED: Final = {

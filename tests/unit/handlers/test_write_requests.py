@@ -100,6 +100,7 @@ async def test_what_a_request_has_of_its_call(line: tuple[str, str], expected: E
             expected.subresource,
             expected.is_dry_run,
             expected.path_name,
+            request.options,
         )
     ]
 

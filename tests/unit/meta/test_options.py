@@ -289,8 +289,14 @@ WRITES: Final = {
     "J09 what is not known": ("pretty=true", WriteOptions()),
     "J07 a dry run": ("dryRun=All", WriteOptions(dry_run=True)),
     "J07 said twice": ("dryRun=All&dryRun=All", WriteOptions(dry_run=True)),
-    "E06 unknown fields are ignored": ("fieldValidation=Ignore", WriteOptions(field_validation="Ignore")),
-    "E08 or refused": ("fieldValidation=Strict", WriteOptions(field_validation="Strict")),
+    "E06 unknown fields are ignored": (
+        "fieldValidation=Ignore",
+        WriteOptions(field_validation="Ignore", sent_field_validation="Ignore"),
+    ),
+    "E08 or refused": (
+        "fieldValidation=Strict",
+        WriteOptions(field_validation="Strict", sent_field_validation="Strict"),
+    ),
     "E07 a warning, if nothing is said": ("fieldValidation=", WriteOptions(field_validation="Warn")),
     "J09 the manager": ("fieldManager=a+b-é", WriteOptions(field_manager="a b-é")),
     "F06 a manager of 128 bytes": ("fieldManager=" + "é" * 64, WriteOptions(field_manager="é" * 64)),
@@ -380,12 +386,12 @@ DELETES: Final[dict[str, tuple[str, dict[str, Any], DeleteOptions]]] = {
     "G07 orphans, in the old words": (
         "orphanDependents=true",
         {"orphanDependents": True},
-        DeleteOptions(propagation="Orphan"),
+        DeleteOptions(propagation="Orphan", orphan_dependents=True),
     ),
     "G07 no orphans, in the old words": (
         "orphanDependents=false",
         {"orphanDependents": False},
-        DeleteOptions(propagation="Background"),
+        DeleteOptions(propagation="Background", orphan_dependents=False),
     ),
 }
 
@@ -528,3 +534,48 @@ def test_any_query_has_a_meaning_or_is_the_clients_mistake(parameters: dict[str,
     ):
         with contextlib.suppress(BadRequest, Invalid):
             understand()
+
+
+DOCUMENTS: Final[dict[str, tuple[WriteOptions | DeleteOptions, str, dict[str, Any]]]] = {
+    "nothing": (WriteOptions(), "CREATE", {"kind": "CreateOptions"}),
+    "all of a create": (
+        WriteOptions.from_query(
+            query("dryRun=All&fieldManager=m&fieldValidation=Strict"),
+            "CreateOptions",
+            META,
+            allows_empty_dry_run=True,
+        ),
+        "CREATE",
+        {"kind": "CreateOptions", "dryRun": ["All"], "fieldManager": "m", "fieldValidation": "Strict"},
+    ),
+    "an apply has no force": (
+        WriteOptions.from_query(
+            query("fieldManager=m&force=true"), "PatchOptions", META, allows_empty_dry_run=True, is_apply=True
+        ),
+        "UPDATE",
+        {"kind": "UpdateOptions", "fieldManager": "m"},
+    ),
+    "all of a delete": (
+        DeleteOptions(True, 0, "u", "7", "Foreground"),
+        "DELETE",
+        {
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": 0,
+            "preconditions": {"uid": "u", "resourceVersion": "7"},
+            "propagationPolicy": "Foreground",
+            "dryRun": ["All"],
+        },
+    ),
+    "a delete in the old words": (
+        DeleteOptions(propagation="Background", orphan_dependents=False),
+        "DELETE",
+        {"kind": "DeleteOptions", "orphanDependents": False},
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "operation", "document"), DOCUMENTS.values(), ids=DOCUMENTS)
+def test_options_as_webhooks_see_them(
+    options: WriteOptions | DeleteOptions, operation: str, document: dict[str, Any]
+) -> None:
+    assert options.document(operation, META) == {"apiVersion": f"{META}/v1", **document}

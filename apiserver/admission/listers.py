@@ -8,7 +8,7 @@ from apiserver.admission.chain import AdmissionAttributes
 from apiserver.errors import Forbidden, NotFound
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.vocabulary import Document, GroupResource
 from storage.interface import ANY, MOST_RECENT, ReadAt
 from storage.keys import prefix_range
@@ -67,6 +67,23 @@ class Lister:
         if kept is None or kept[0] != state:
             kept = self._kept = state, await self._list(prefix)
         return kept[1]
+
+    def stamp(self) -> object | None:
+        """Returns a value that changes whenever the objects do; None if the cache does not know yet."""
+        resource, prefix = self._place()
+        cache = self._registry.cache
+        if resource is not None and not cache.is_filled:
+            return None
+        return resource, cache.version_stamp(prefix)
+
+    async def list_undamaged(self) -> Sequence[StoredObject]:
+        """Returns all cached objects that can be read, by name. Raises the storage's errors."""
+        resource, prefix = self._place()
+        if resource is None:
+            return ()
+        listing = await self._registry.cache.list(prefix_range(prefix), ANY)
+        found = (version.value for version in listing.versions)
+        return [each for each in found if each is not None and not isinstance(each, DamagedObject)]
 
     async def list_live(self, namespace: str) -> Sequence[StoredObject]:
         """Returns all objects of a namespace, by name, as they are stored now.

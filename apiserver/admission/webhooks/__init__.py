@@ -1,0 +1,17 @@
+"""Admission webhooks: other servers that are asked about a write, and may change or refuse it.
+
+    rules              which requests the rules of a webhook or of a policy match. Pure
+    match_conditions   evaluates their expressions. Pure
+    admission_reviews  what a webhook is sent, and what its answer says. Pure
+    webhook            one webhook of a configuration, ready to be asked
+    configurations     all webhooks of one kind, as the watch cache has their configurations
+    requests           a write as webhooks see it: in which version, with which labels
+    plugins            the two plugins of the chain: mutating webhooks in turn, validating ones at once
+
+Who makes the HTTP calls is `apiserver.webhooks`; a plugin knows only `webhook.Caller`.
+
+What it guarantees: configurations are read from the watch cache at each write, so one that has arrived there
+counts for the next write. Types that no webhook names pay nothing: the chain leaves the plugins out.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/webhook.
+"""

@@ -1,0 +1,151 @@
+"""AdmissionReviews: what a webhook is sent, and what it may answer. Pure.
+
+Invalid answers are described in Kubernetes' words.
+Source: k8s.io/apiserver, pkg/admission/plugin/webhook/request/admissionreview.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from apiserver.validation.webhooks import REVIEW_VERSIONS
+from apiserver.vocabulary import Document
+
+_KIND: Final = "AdmissionReview"
+_JSON_PATCH: Final = "JSONPatch"
+# Of one answer. All warnings of a response share 4 KB.
+WARNINGS_MAX: Final = 100
+
+
+class InvalidAnswer(Exception):
+    """A webhook has answered what it must not. The message is for the client."""
+
+
+class Answer(NamedTuple):
+    """What a webhook has answered.
+
+    patch: the operations of a JSON patch, undecoded; empty if there is none.
+    patch_type: as the answer has it. result: the Status of a refusal.
+    """
+
+    is_allowed: bool
+    patch: bytes = b""
+    patch_type: str = ""
+    result: Document = {}
+    warnings: Sequence[str] = ()
+
+
+def review_version(accepted: Sequence[str]) -> str | None:
+    """Returns the first of the accepted versions that is known here."""
+    return next((each for each in accepted if each in REVIEW_VERSIONS), None)
+
+
+def encode(group: str, version: str, request: Document) -> bytes:
+    """Returns the body that a webhook is sent. request: may have parts that are encoded already.
+
+    Raises orjson.JSONEncodeError for objects that are nested too deeply.
+    """
+    return orjson.dumps({"kind": _KIND, "apiVersion": f"{group}/{version}", "request": request})
+
+
+def read(review: Any, group: str, version: str, uid: str, *, may_patch: bool) -> Answer:
+    """Returns what a review that has come back says.
+
+    version: of the review that was sent. uid: of its request. may_patch: the webhook is a mutating one.
+    Raises InvalidAnswer.
+    """
+    if not isinstance(review, dict):
+        raise InvalidAnswer("the answer is not an object")
+    response = review.get("response")
+    if response is None:
+        raise InvalidAnswer("webhook response was absent")
+    if not isinstance(response, dict):
+        raise InvalidAnswer("response is not an object")
+    if version == "v1" and _text(response, "uid") != uid:
+        raise InvalidAnswer(f'expected response.uid="{uid}", got "{_text(response, "uid")}"')
+    expected = f"{group}/{version}, Kind={_KIND}"
+    found = f"{review.get('apiVersion') or ''}, Kind={review.get('kind') or ''}"
+    if found != expected:
+        raise InvalidAnswer(f"expected webhook response of {expected}, got {found}")
+    patch, patch_type = _patch(response, version, may_patch=may_patch)
+    is_allowed = response.get("allowed") or False
+    if not isinstance(is_allowed, bool):
+        raise InvalidAnswer("response.allowed is not a boolean")
+    return Answer(
+        is_allowed,
+        patch,
+        patch_type,
+        _mapping(response, "status"),
+        _warnings(response),
+    )
+
+
+def _patch(response: Document, version: str, *, may_patch: bool) -> tuple[bytes, str]:
+    encoded, patch_type = _text(response, "patch"), response.get("patchType")
+    if patch_type is not None and not isinstance(patch_type, str):
+        raise InvalidAnswer("response.patchType is not a string")
+    try:
+        patch = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidAnswer(f"response.patch is not base64: {error}") from None
+    if version != "v1":
+        return (patch, _JSON_PATCH if patch else "") if may_patch else (b"", "")
+    if not may_patch:
+        if patch or patch_type is not None:
+            raise InvalidAnswer("validating webhook may not return response.patch or response.patchType")
+        return b"", ""
+    if patch and patch_type is None:
+        raise InvalidAnswer("webhook returned response.patch but not response.patchType")
+    if not patch and patch_type is not None:
+        raise InvalidAnswer("webhook returned response.patchType but not response.patch")
+    if patch_type == "":
+        raise InvalidAnswer('webhook returned invalid response.patchType of ""')
+    return patch, patch_type or ""
+
+
+def operations(answer: Answer) -> list[Any]:
+    """Returns the operations of an answer's patch. Raises InvalidAnswer."""
+    try:
+        decoded = orjson.loads(answer.patch)
+    except orjson.JSONDecodeError as error:
+        raise InvalidAnswer(f"received undecodable patch in webhook response: {error}") from None
+    if answer.patch_type != _JSON_PATCH:
+        raise InvalidAnswer(f'unsupported patch type "{answer.patch_type}"')
+    if decoded is not None and not isinstance(decoded, list):
+        raise InvalidAnswer(
+            "received undecodable patch in webhook response: json: cannot unmarshal into Go value of type "
+            "jsonpatch.Patch"
+        )
+    return decoded or []
+
+
+def _text(value: Document, field: str) -> str:
+    found = value.get(field)
+    if found is None:
+        return ""
+    if not isinstance(found, str):
+        raise InvalidAnswer(f"response.{field} is not a string")
+    return found
+
+
+def _mapping(value: Document, field: str) -> Document:
+    found = value.get(field)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise InvalidAnswer(f"response.{field} is not an object")
+    return found
+
+
+def _warnings(response: Document) -> Sequence[str]:
+    found = response.get("warnings")
+    if found is None:
+        return ()
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise InvalidAnswer("response.warnings is not a list of strings")
+    return [each for each in found[:WARNINGS_MAX] if each]

@@ -1,0 +1,102 @@
+"""Evaluates match conditions: whether a webhook or a policy is asked about a request. Pure.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/webhook/matchconditions/matcher.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from apiserver.authz.attributes import AuthorizationChain
+from apiserver.authz.expression_authorizer import UserAuthorizer
+from apiserver.cel.admission import (
+    AUTHORIZER_NAME,
+    NAMESPACE_OBJECT,
+    OBJECT,
+    OLD_OBJECT,
+    REQUEST,
+    REQUEST_RESOURCE,
+)
+from apiserver.cel.compiler import Program
+from apiserver.cel.costs import PER_CALL_LIMIT
+from apiserver.cel.library.authorizer import AuthorizerValue, CheckAttributes, ResourceCheck
+from apiserver.cel.values import CostExceeded, EvaluationError
+from apiserver.vocabulary import Document, UserInfo
+
+# Of all conditions of a webhook together, for one request.
+# kube-apiserver: RuntimeCELCostBudgetMatchConditions.
+COST_BUDGET: Final = 2_500_000
+
+
+class MatchCondition(Protocol):
+    @property
+    def text(self) -> str: ...
+    @property
+    def program(self) -> Program | None: ...
+    @property
+    def error(self) -> str: ...
+
+
+class ConditionsFailed(Exception):
+    """Conditions have errors, and none is false. The message is for the client."""
+
+
+def are_met(
+    conditions: Sequence[MatchCondition],
+    request: Document,
+    new: Document | None,
+    old: Document | None,
+    authorize: AuthorizationChain,
+    user: UserInfo,
+) -> bool:
+    """Returns whether all conditions are true; a false one counts more than errors of others.
+
+    request: of a review, without its objects. Raises ConditionsFailed.
+    """
+    variables = request_variables(request, new, old, UserAuthorizer(authorize, user))
+    budget = COST_BUDGET
+    errors: list[str] = []
+    for each in conditions:
+        if each.program is None:
+            errors.append(each.error)
+            continue
+        try:
+            met, cost = each.program(variables, min(budget, PER_CALL_LIMIT))
+        except EvaluationError as error:
+            budget -= error.cost
+            errors.append(f"expression '{each.text}' resulted in error: {error}")
+        except CostExceeded:
+            errors.append(
+                "validation failed due to running out of cost budget, no further validation rules will be run"
+            )
+            break
+        else:
+            budget -= cost
+            if met is False:
+                return False
+    if errors:
+        raise ConditionsFailed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+    return True
+
+
+def request_variables(
+    request: Document, new: Document | None, old: Document | None, authorizer: UserAuthorizer
+) -> dict[str, Any]:
+    """Returns the variables that all expressions of admission have."""
+    resource = request["requestResource"]
+    attributes = CheckAttributes(
+        group=resource["group"],
+        resource=resource["resource"],
+        subresource=request.get("requestSubResource", ""),
+        namespace=request.get("namespace", ""),
+        name=request.get("name", ""),
+    )
+    return {
+        OBJECT: new,
+        OLD_OBJECT: old,
+        REQUEST: request,
+        NAMESPACE_OBJECT: None,
+        AUTHORIZER_NAME: AuthorizerValue(authorizer),
+        REQUEST_RESOURCE: ResourceCheck(authorizer, attributes),
+    }

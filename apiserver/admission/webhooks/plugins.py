@@ -1,0 +1,424 @@
+"""The two plugins of the admission chain that ask webhooks: to change a write, and to check it.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/webhook/{generic,mutating,validating}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.listers import Lister
+from apiserver.admission.webhooks import admission_reviews
+from apiserver.admission.webhooks.admission_reviews import Answer, InvalidAnswer
+from apiserver.admission.webhooks.configurations import WebhookConfigurations
+from apiserver.admission.webhooks.match_conditions import ConditionsFailed, are_met
+from apiserver.admission.webhooks.requests import EquivalentResources, ReviewedWrite
+from apiserver.admission.webhooks.webhook import AdmissionWebhook, Caller
+from apiserver.authz.attributes import AuthorizationChain
+from apiserver.brand import Brand
+from apiserver.errors import ApiError, BadRequest, Forbidden, InternalError, NotFound, Timeout
+from apiserver.metrics.admission import ADMIT, VALIDATING
+from apiserver.metrics.webhooks import WebhookMetrics
+from apiserver.patch import json_patch
+from apiserver.registry.offload import Offload
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import size_class
+from apiserver.schema.compile import TypeMismatch
+from apiserver.vocabulary import Document, GroupResource
+from apiserver.webhooks.errors import CallFailed
+
+log = logging.getLogger(__name__)
+
+# How many validating webhooks of one write are asked at the same time.
+CONCURRENT_CALLS_MAX: Final = 100
+_NO_VERSION: Final = (
+    "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
+)
+_ADMISSION_GROUP: Final = "admission"
+_REGISTRATION_GROUP: Final = "admissionregistration"
+_EXEMPT: Final = frozenset(
+    {
+        "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+    }
+)
+
+
+class AdmissionDenied(ApiError):
+    """A webhook has refused a write. Its Status is the webhook's."""
+
+    def __init__(self, webhook: str, result: Document) -> None:
+        reason, message = _text(result, "reason"), _text(result, "message")
+        explanation = message or reason
+        denied = f'admission webhook "{webhook}" denied the request'
+        code, details = _number(result, "code"), result.get("details")
+        retry_after_s = _number(details, "retryAfterSeconds") if isinstance(details, dict) else 0
+        super().__init__(
+            f"{denied}: {explanation}" if explanation else f"{denied} without explanation",
+            details=details if isinstance(details, dict) else None,
+            retry_after_s=retry_after_s if retry_after_s > 0 else None,
+        )
+        self.code = code if 400 <= code <= 599 else 400
+        self.reason = reason
+
+
+def _text(value: Document, field: str) -> str:
+    found = value.get(field)
+    return found if isinstance(found, str) else ""
+
+
+def _number(value: Document, field: str) -> int:
+    found = value.get(field)
+    return found if isinstance(found, int) else 0
+
+
+class WebhookFailed(Exception):
+    """A webhook could not be asked, or has answered as it must not: its failurePolicy decides."""
+
+    def __init__(self, webhook: AdmissionWebhook, why: str) -> None:
+        super().__init__(f'failed calling webhook "{webhook.name}": {why}')
+
+
+@dataclass(frozen=True, slots=True)
+class Collaborators:
+    """What both plugins need.
+
+    namespaces: to select by the labels of a write's namespace.
+    """
+
+    caller: Caller
+    equivalents: EquivalentResources
+    namespaces: Lister
+    authorize: AuthorizationChain
+    brand: Brand
+    offload: Offload
+    metrics: WebhookMetrics
+
+
+class Invocation(NamedTuple):
+    """A webhook that has to be asked.
+
+    resource: in whose version. description: the request of its review, without objects.
+    """
+
+    webhook: AdmissionWebhook
+    resource: ServedResource
+    description: Document
+
+
+class WebhookPlugin(Plugin):
+    """What both plugins have in common. step: as metrics have it."""
+
+    step = ""
+
+    def __init__(self, configurations: WebhookConfigurations, collaborators: Collaborators) -> None:
+        self._configurations = configurations
+        self._with = collaborators
+        brand = collaborators.brand
+        self._review_group = brand.group(_ADMISSION_GROUP)
+        self._meta_group = brand.meta_group
+        self._exempt_group = brand.group(_REGISTRATION_GROUP)
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        if resource.group == self._exempt_group and resource.resource in _EXEMPT:
+            return False  # Else a webhook could prevent its own removal.
+        same = {resource, *(each.group_resource for each in self._with.equivalents.of(resource))}
+        return self._configurations.may_concern(same, subresource, operation.value)
+
+    def stamp(self) -> object:
+        return self._configurations.stamp()
+
+    # ---- which webhooks are asked
+
+    async def _invocation(self, webhook: AdmissionWebhook, write: ReviewedWrite) -> Invocation | None:
+        """Returns how a webhook has to be asked; None if it has not to be.
+
+        Raises ApiError if it has to be, and cannot be for another reason than its own.
+        """
+        resource = _matched_resource(webhook, write)
+        if resource is None:
+            return None
+        if not webhook.objects.is_empty and not any(map(webhook.objects.selects, write.labels())):
+            return None
+        if not await self._selects_namespace(webhook, write):
+            return None
+        description = write.description(resource, self._meta_group)
+        if webhook.conditions and not await self._meets_conditions(webhook, write, resource, description):
+            return None
+        if write.attributes.is_dry_run and webhook.has_side_effects:
+            raise BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
+        return Invocation(webhook, resource, description)
+
+    async def _selects_namespace(self, webhook: AdmissionWebhook, write: ReviewedWrite) -> bool:
+        """Whether the namespace of a write is selected; what belongs to the cluster always is.
+
+        Raises NotFound if the namespace does not exist, and the storage's errors.
+        """
+        if webhook.namespaces.is_empty:
+            return True
+        attributes = write.attributes
+        if write.is_namespace and write.new is not None and not attributes.subresource:
+            # It may be about to change.
+            return webhook.namespaces.selects(write.new["metadata"].get("labels") or {})
+        if not write.namespace:
+            return True
+        namespace = await self._with.namespaces.get(write.namespace)
+        if namespace is None:
+            raise NotFound(self._with.namespaces.group_resource, write.namespace)
+        return webhook.namespaces.selects(dict(namespace.labels()))
+
+    async def _meets_conditions(
+        self,
+        webhook: AdmissionWebhook,
+        write: ReviewedWrite,
+        resource: ServedResource,
+        description: Document,
+    ) -> bool:
+        """Raises Forbidden if that cannot be told, and the webhook is required."""
+        new, old = await write.documents(resource)
+        size = size_class(await write.size(resource))
+        offload = self._with.offload.for_user(write.attributes.user.name)
+        evaluate = partial(
+            are_met, webhook.conditions, description, new, old, self._with.authorize, write.attributes.user
+        )
+        try:
+            return await offload.run_begun(size, evaluate)
+        except ConditionsFailed as failed:
+            if not webhook.is_required:
+                log.warning("webhook %s is not asked: %s", webhook.name, failed)
+                return False
+            resource_name = write.attributes.resource.group_resource
+            raise Forbidden.to_resource(resource_name, write.attributes.name, str(failed)) from None
+
+    # ---- asking one
+
+    async def _ask(self, invocation: Invocation, write: ReviewedWrite, *, may_patch: bool) -> Answer:
+        """Raises WebhookFailed, and ApiError where an object cannot be converted."""
+        webhook = invocation.webhook
+        if webhook.version is None:
+            raise WebhookFailed(webhook, _NO_VERSION)
+        timeout_s = webhook.timeout_s
+        if (deadline := write.attributes.deadline) is not None:
+            remaining_s = deadline - asyncio.get_running_loop().time()
+            if remaining_s <= 0:
+                raise Timeout.of_request()
+            timeout_s = min(timeout_s, int(remaining_s) + 1)
+        try:
+            uid, request = await write.review_request(invocation.resource, invocation.description)
+            body = admission_reviews.encode(self._review_group, webhook.version, request)
+        except orjson.JSONEncodeError:
+            raise WebhookFailed(webhook, "the object is nested too deeply to be sent") from None
+        try:
+            document = await self._with.caller.post(webhook.client, body, timeout_s)
+        except CallFailed as failed:
+            raise WebhookFailed(webhook, f"failed to call webhook: {failed}") from None
+        try:
+            return admission_reviews.read(
+                document, self._review_group, webhook.version, uid, may_patch=may_patch
+            )
+        except InvalidAnswer as invalid:
+            raise WebhookFailed(webhook, f"received invalid webhook response: {invalid}") from None
+
+    def _failed(self, failure: WebhookFailed, webhook: AdmissionWebhook) -> ApiError | None:
+        """Returns the error that refuses a write because a webhook has failed; None if it may pass."""
+        if webhook.is_required:
+            return InternalError.of(str(failure))
+        log.warning("%s; the write passes, as its failurePolicy is Ignore", failure)
+        self._with.metrics.failed_open(webhook.name, self.step)
+        return None
+
+
+def _matched_resource(webhook: AdmissionWebhook, write: ReviewedWrite) -> ServedResource | None:
+    """Returns the resource as which a webhook sees a write; None if no rule matches."""
+    own = write.attributes.resource
+    target = write.target(own)
+    if any(rule.matches(target) for rule in webhook.rules):
+        return own
+    if webhook.matches_equivalents:
+        others = [(each, write.target(each)) for each in write.equivalents()]
+        for rule in webhook.rules:
+            for resource, other in others:
+                if rule.matches(other):
+                    return resource
+    return None
+
+
+# ---- the two plugins
+
+
+class MutatingAdmissionWebhook(WebhookPlugin):
+    """Asks webhooks one after the other; each sees what those before it have changed.
+
+    One that wants it is asked a second time, if a later one or another plugin has changed the object.
+    """
+
+    name = "MutatingAdmissionWebhook"
+    has_rounds = True
+    step = ADMIT
+
+    async def mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str] | None:
+        write = ReviewedWrite(attributes, self._with.equivalents, new, old)
+        rounds = attributes.rounds
+        assert rounds is not None
+        rounds.enter(new)
+        warnings: list[str] = []
+        try:
+            for webhook in await self._configurations.webhooks():
+                if rounds.is_second and webhook not in rounds.due:
+                    continue
+                invocation = await self._invocation(webhook, write)
+                if invocation is None:
+                    continue
+                if await self._call(invocation, write, warnings):
+                    rounds.on_change()
+                if webhook.is_called_again:
+                    rounds.called.append(webhook)
+        except ApiError as refused:
+            refused.add_warnings(warnings)
+            raise
+        rounds.leave(new)
+        return warnings
+
+    async def _call(self, invocation: Invocation, write: ReviewedWrite, warnings: list[str]) -> bool:
+        """Ask one webhook, and change the object as it says. Returns whether it has changed.
+
+        Raises ApiError to refuse the write.
+        """
+        webhook, operation = invocation.webhook, write.attributes.operation
+        began = perf_counter()
+        refusal: ApiError | None = None
+        has_changed = False
+        try:
+            answer = await self._ask(invocation, write, may_patch=True)
+            warnings += answer.warnings
+            if not answer.is_allowed:
+                refusal = AdmissionDenied(webhook.name, answer.result)
+            elif answer.patch:
+                has_changed = await self._patch(invocation, write, answer)
+        except WebhookFailed as failure:
+            refusal = self._failed(failure, webhook)
+        except ApiError as error:
+            refusal = error
+        took = perf_counter() - began
+        self._with.metrics.observe(webhook.name, self.step, operation.value, took, refusal)
+        if refusal is not None:
+            raise refusal
+        return has_changed
+
+    async def _patch(self, invocation: Invocation, write: ReviewedWrite, answer: Answer) -> bool:
+        """Raises WebhookFailed for what is no patch, InternalError for one that cannot be applied."""
+        try:
+            operations = admission_reviews.operations(answer)
+            json_patch.check(operations)
+        except InvalidAnswer as invalid:
+            raise WebhookFailed(invocation.webhook, str(invalid)) from None
+        except (json_patch.MalformedJsonPatch, json_patch.TooManyOperations) as error:
+            why = f"received undecodable patch in webhook response: {error}"
+            raise WebhookFailed(invocation.webhook, why) from None
+        if not operations:
+            return False
+        if write.new is None:
+            raise InternalError.of(
+                f'admission webhook "{invocation.webhook.name}" attempted to modify the object, which is not '
+                "supported for this operation"
+            )
+        encoded = await write.encoded(write.new, invocation.resource, is_old=False)
+        view = write.attributes.view
+        kind = invocation.resource if view is None else view.kind
+        kind.compile()
+        offload = self._with.offload.for_user(write.attributes.user.name)
+        patched = await offload.run_begun(size_class(len(encoded)), _patched, encoded, operations, kind)
+        return await write.replace(patched, invocation.resource)
+
+
+def _patched(encoded: bytes, operations: list[Any], kind: ServedResource) -> Document:
+    """Returns a document with a patch applied, checked, pruned and completed. Raises InternalError."""
+    try:
+        document = json_patch.apply(orjson.loads(encoded), operations)
+    except json_patch.CannotApply as error:
+        raise InternalError.of(str(error)) from None
+    if not isinstance(document, dict):
+        raise InternalError.of("the patched object is not an object")
+    found = document.get("apiVersion"), document.get("kind")
+    if found != (kind.api_version, kind.kind):
+        raise InternalError.of(f"the patch makes another kind of the object: {found[0]}, Kind={found[1]}")
+    try:
+        kind.check(document)
+    except TypeMismatch as mismatch:
+        raise InternalError.of(str(mismatch)) from None
+    if not isinstance(document.get("metadata"), dict):
+        document["metadata"] = {}
+    return document
+
+
+class ValidatingAdmissionWebhook(WebhookPlugin):
+    """Asks webhooks at the same time. If several refuse, the first of them by order is heard."""
+
+    name = "ValidatingAdmissionWebhook"
+    step = VALIDATING
+
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> Sequence[str] | None:
+        write = ReviewedWrite(attributes, self._with.equivalents, new, old)
+        invocations = [
+            found
+            for webhook in await self._configurations.webhooks()
+            if (found := await self._invocation(webhook, write)) is not None
+        ]
+        if not invocations:
+            return None
+        if len(invocations) == 1:
+            outcomes = [await self._call(invocations[0], write)]
+        else:
+            slots = asyncio.Semaphore(CONCURRENT_CALLS_MAX)
+
+            async def call(invocation: Invocation) -> tuple[Sequence[str], ApiError | None]:
+                async with slots:
+                    return await self._call(invocation, write)
+
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(call(each)) for each in invocations]
+            outcomes = [task.result() for task in tasks]
+        warnings = [each for found, _ in outcomes for each in found]
+        refusal = next((error for _, error in outcomes if error is not None), None)
+        if refusal is not None:
+            refusal.add_warnings(warnings)
+            raise refusal
+        return warnings
+
+    async def _call(
+        self, invocation: Invocation, write: ReviewedWrite
+    ) -> tuple[Sequence[str], ApiError | None]:
+        """Returns warnings, and the error that refuses the write if there is one."""
+        webhook, operation = invocation.webhook, write.attributes.operation
+        began = perf_counter()
+        warnings: Sequence[str] = ()
+        refusal: ApiError | None = None
+        try:
+            answer = await self._ask(invocation, write, may_patch=False)
+            warnings = answer.warnings
+            if not answer.is_allowed:
+                refusal = AdmissionDenied(webhook.name, answer.result)
+        except WebhookFailed as failure:
+            refusal = self._failed(failure, webhook)
+        except ApiError as error:
+            refusal = error
+        took = perf_counter() - began
+        self._with.metrics.observe(webhook.name, self.step, operation.value, took, refusal)
+        return warnings, refusal

@@ -1,0 +1,241 @@
+"""A write as webhooks see it: what it is about, in which version, with which labels."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import orjson
+
+from apiserver.admission.chain import AdmissionAttributes, Operation
+from apiserver.admission.webhooks.rules import Target
+from apiserver.registry import version_codec, write_stages
+from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
+from apiserver.registry.stored_object import StoredObject, encode
+from apiserver.vocabulary import Document, GroupResource
+
+_NAMESPACES: Final = GroupResource("", "namespaces")
+
+
+class EquivalentResources:
+    """Which resources are the same objects in other versions, or in another group."""
+
+    def __init__(self, served: ServedTable) -> None:
+        self._served = served
+        self._found: tuple[ResourceTable, dict[GroupResource, list[ServedResource]]] | None = None
+
+    def of(self, stored: GroupResource) -> Sequence[ServedResource]:
+        """Returns all resources whose objects are stored as this one's."""
+        table = self._served.current
+        if self._found is None or self._found[0] is not table:
+            found: dict[GroupResource, list[ServedResource]] = {}
+            for each in table.resources:
+                found.setdefault(each.stored_group_resource, []).append(each)
+            self._found = table, found
+        return self._found[1].get(stored, ())
+
+
+class ReviewedWrite:
+    """One write, of which webhooks see documents in the version that their rules name.
+
+    new, old: of the hub version; None where there is none.
+    """
+
+    def __init__(
+        self,
+        attributes: AdmissionAttributes,
+        equivalents: EquivalentResources,
+        new: Document | None,
+        old: Document | None,
+    ) -> None:
+        self.attributes = attributes
+        self.new = new
+        self.old = old
+        self._equivalents = equivalents
+        self._encoded: dict[tuple[bool, object], bytes] = {}
+
+    # ---- what it is about
+
+    @property
+    def namespace(self) -> str:
+        """What the review calls the namespace; that of a Namespace is its own name."""
+        attributes = self.attributes
+        return self.name_sent if self.is_namespace else attributes.namespace
+
+    @property
+    def is_namespace(self) -> bool:
+        return self.attributes.resource.group_resource == _NAMESPACES
+
+    @property
+    def name_sent(self) -> str:
+        """The name in the request; empty for one of a collection, or one that is to be generated."""
+        attributes = self.attributes
+        return attributes.path_name if attributes.operation is Operation.DELETE else attributes.name
+
+    def target(self, resource: ServedResource) -> Target:
+        """Returns what rules see of it as a request for this resource."""
+        attributes, (group, version) = self.attributes, resource.group_version
+        return Target(
+            group,
+            version,
+            resource.resource,
+            attributes.subresource,
+            attributes.operation.value,
+            attributes.namespace,
+            self.name_sent,
+        )
+
+    def equivalents(self) -> Iterator[ServedResource]:
+        """Yields the resources by which a client might have asked for the same, but for the one it has."""
+        attributes = self.attributes
+        for each in self._equivalents.of(attributes.resource.stored_group_resource):
+            has_subresource = not attributes.subresource or attributes.subresource in each.subresources
+            if each is not attributes.resource and has_subresource:
+                yield each
+
+    def labels(self) -> Iterator[Document]:
+        """Yields the labels of the new object and of the old one."""
+        for document in (self.new, self.old):
+            if document is not None and isinstance(meta := document.get("metadata"), dict):
+                yield meta.get("labels") or {}
+
+    # ---- what is sent
+
+    def description(self, resource: ServedResource, meta_group: str) -> Document:
+        """Returns the request of a review, for a webhook that wants it as of a resource, without objects."""
+        attributes, user = self.attributes, self.attributes.user
+        found: Document = {"kind": self._kind(resource), "resource": _resource(resource)}
+        if attributes.subresource:
+            found["subResource"] = attributes.subresource
+        found["requestKind"] = self._kind(attributes.resource)
+        found["requestResource"] = _resource(attributes.resource)
+        if attributes.subresource:
+            found["requestSubResource"] = attributes.subresource
+        if self.name_sent:
+            found["name"] = self.name_sent
+        if self.namespace:
+            found["namespace"] = self.namespace
+        user_info: Document = {"username": user.name}
+        if user.uid:
+            user_info["uid"] = user.uid
+        if user.groups:
+            user_info["groups"] = list(user.groups)
+        if user.extra:
+            user_info["extra"] = {key: list(values) for key, values in user.extra}
+        found["operation"], found["userInfo"] = attributes.operation.value, user_info
+        found["dryRun"] = attributes.is_dry_run
+        options, operation = attributes.options, attributes.operation.value
+        found["options"] = None if options is None else options.document(operation, meta_group)
+        return found
+
+    async def review_request(self, resource: ServedResource, description: Document) -> tuple[str, Document]:
+        """Returns the uid of a new request, and the request with objects of the version of a resource.
+
+        Raises ApiError where an object cannot be converted; orjson.JSONEncodeError if it is too deep.
+        """
+        uid = str(uuid.uuid4())
+        return uid, {
+            "uid": uid,
+            **description,
+            "object": await self._fragment(self.new, resource, is_old=False),
+            "oldObject": await self._fragment(self.old, resource, is_old=True),
+        }
+
+    async def _fragment(
+        self, document: Document | None, resource: ServedResource, *, is_old: bool
+    ) -> orjson.Fragment | None:
+        if document is None:
+            return None
+        return orjson.Fragment(await self.encoded(document, resource, is_old=is_old))
+
+    async def encoded(self, document: Document, resource: ServedResource, *, is_old: bool) -> bytes:
+        """Returns the new or the old document in the version of a resource, as JSON."""
+        key = is_old, resource.cache_key
+        found = self._encoded.get(key)
+        if found is None:
+            found = self._encoded[key] = await self._encode(document, resource)
+        return found
+
+    async def _encode(self, document: Document, resource: ServedResource) -> bytes:
+        attributes = self.attributes
+        if attributes.view is not None:
+            return orjson.dumps(attributes.view.of(document))
+        own = attributes.resource
+        if resource is own and not own.codec.converts_hub:
+            return orjson.dumps(document)
+        version = document["metadata"].get("resourceVersion")
+        if own.is_custom:
+            stored = StoredObject("", own.head, encode(document, own.head)[len(own.head) :])
+            converted = (await version_codec.view(resource.codec, stored)).document()
+        else:
+            converted = resource.codec.from_hub(orjson.loads(orjson.dumps(document)))
+        if version is not None:
+            converted["metadata"]["resourceVersion"] = version
+        return orjson.dumps(converted)
+
+    async def documents(self, resource: ServedResource) -> tuple[Document | None, Document | None]:
+        """Returns the new and the old document in the version of a resource. They must not be changed."""
+        attributes = self.attributes
+        if attributes.view is None and resource is attributes.resource and not resource.codec.converts_hub:
+            return self.new, self.old
+        new = await self._decoded(self.new, resource, is_old=False)
+        return new, await self._decoded(self.old, resource, is_old=True)
+
+    async def size(self, resource: ServedResource) -> int:
+        """Returns how many bytes the larger document has in the version of a resource."""
+        encoded = [
+            await self.encoded(document, resource, is_old=is_old)
+            for document, is_old in ((self.new, False), (self.old, True))
+            if document is not None
+        ]
+        return max(map(len, encoded), default=0)
+
+    async def _decoded(
+        self, document: Document | None, resource: ServedResource, *, is_old: bool
+    ) -> Document | None:
+        if document is None:
+            return None
+        decoded: Document = orjson.loads(await self.encoded(document, resource, is_old=is_old))
+        return decoded
+
+    # ---- what is changed
+
+    async def replace(self, document: Document, resource: ServedResource) -> bool:
+        """Put a changed document of the version of a resource in place of the new one.
+
+        Returns whether that has changed. Raises ApiError where it cannot be converted.
+        """
+        attributes, new = self.attributes, self.new
+        assert new is not None
+        if attributes.view is not None:
+            changed = orjson.loads(orjson.dumps(new))
+            attributes.view.put(changed, document)
+        elif resource is attributes.resource and not resource.codec.converts_hub:
+            changed = document
+        elif resource.is_custom:
+            version = document["metadata"].get("resourceVersion")
+            stored = StoredObject("", resource.head, encode(document, resource.head)[len(resource.head) :])
+            changed = (await version_codec.view(attributes.resource.codec, stored)).document()
+            if version is not None:
+                changed["metadata"]["resourceVersion"] = version
+        else:
+            changed = resource.codec.to_hub(document)
+        if write_stages.is_same(changed, new):
+            return False
+        # Whoever has made the write holds the document.
+        new.clear()
+        new.update(changed)
+        self._encoded = {key: value for key, value in self._encoded.items() if key[0]}
+        return True
+
+    def _kind(self, resource: ServedResource) -> Document:
+        view = self.attributes.view
+        shown = resource if view is None else view.kind
+        group, version = shown.group_version
+        return {"group": group, "version": version, "kind": shown.kind}
+
+
+def _resource(resource: ServedResource) -> Document:
+    group, version = resource.group_version
+    return {"group": group, "version": version, "resource": resource.resource}

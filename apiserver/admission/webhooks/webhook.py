@@ -1,0 +1,106 @@
+"""One admission webhook of a configuration, ready to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from apiserver.admission.webhooks.admission_reviews import review_version
+from apiserver.admission.webhooks.rules import Rule, rules_of
+from apiserver.cel.admission import CONDITION, AdmissionCompiler, CompilationFailed
+from apiserver.cel.compiler import Program
+from apiserver.validation.label_selectors import selects
+from apiserver.vocabulary import Document
+from apiserver.webhooks.client_config import ClientConfig
+
+TIMEOUT_S: Final = 10
+_WITHOUT_SIDE_EFFECTS: Final = frozenset({"None", "NoneOnDryRun"})
+
+
+class Caller(Protocol):
+    """Makes the HTTP calls."""
+
+    async def post(self, client: ClientConfig, body: bytes, timeout_s: int) -> Any:
+        """Returns the document that a webhook answers with. Raises `webhooks.errors.CallFailed`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCondition:
+    """One match condition. program: None if it does not compile, and then `error` says why."""
+
+    text: str
+    program: Program | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """A LabelSelector that is asked often. It selects everything if it is empty."""
+
+    document: Document
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.document.get("matchLabels") and not self.document.get("matchExpressions")
+
+    def selects(self, labels: Document) -> bool:
+        return selects(self.document, labels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdmissionWebhook:
+    """One webhook. Its fields are those of ValidatingWebhook and MutatingWebhook.
+
+    configuration: the name of the object that has it.
+    version: in which reviews are sent; None if it takes none that is known here.
+    """
+
+    configuration: str
+    name: str
+    client: ClientConfig
+    rules: Sequence[Rule]
+    matches_equivalents: bool
+    is_required: bool
+    has_side_effects: bool
+    is_called_again: bool
+    timeout_s: int
+    version: str | None
+    namespaces: LabelSelector
+    objects: LabelSelector
+    conditions: Sequence[MatchCondition]
+
+    @classmethod
+    def of(cls, configuration: str, document: Document) -> AdmissionWebhook:
+        return cls(
+            configuration=configuration,
+            name=document.get("name", ""),
+            client=ClientConfig.of(document.get("clientConfig") or {}),
+            rules=rules_of(document.get("rules")),
+            matches_equivalents=document.get("matchPolicy", "Equivalent") == "Equivalent",
+            is_required=document.get("failurePolicy", "Fail") == "Fail",
+            has_side_effects=document.get("sideEffects") not in _WITHOUT_SIDE_EFFECTS,
+            is_called_again=document.get("reinvocationPolicy") == "IfNeeded",
+            timeout_s=document.get("timeoutSeconds") or TIMEOUT_S,
+            version=review_version(document.get("admissionReviewVersions") or ()),
+            namespaces=LabelSelector(document.get("namespaceSelector") or {}),
+            objects=LabelSelector(document.get("objectSelector") or {}),
+            conditions=_conditions(document.get("matchConditions") or ()),
+        )
+
+
+def _conditions(documents: Sequence[Document]) -> Sequence[MatchCondition]:
+    if not documents:
+        return ()
+    compiler = AdmissionCompiler(has_params=False)
+    conditions = []
+    for each in documents:
+        text = each.get("expression", "").strip()
+        try:
+            compiled = compiler.compile(text, CONDITION, is_stored=True)
+        except CompilationFailed as failed:
+            conditions.append(MatchCondition(text, None, str(failed)))
+        else:
+            conditions.append(MatchCondition(text, compiled.program))
+    return conditions

@@ -1,0 +1,88 @@
+"""How long calls of admission webhooks take, and what comes of them.
+
+Source: k8s.io/apiserver, pkg/admission/metrics.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from apiserver.errors import ApiError, InternalError
+from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.series import Family, histogram_family, values
+
+# Seconds.
+_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10, 25)
+# Webhooks have names that clients give; of so many there are series, all others count as one.
+NAMES_MAX: Final = 500
+OTHER: Final = "other"
+# Codes above are counted as one, so that a webhook cannot make series.
+CODE_MAX: Final = 600
+
+
+class WebhookMetrics:
+    """What all webhooks have done. A step is `admit` or `validating`."""
+
+    def __init__(self) -> None:
+        self._durations: dict[tuple[str, str, str, str], Histogram] = {}
+        self._requests: Counter[tuple[str, str, str, str, str]] = Counter()
+        self._rejections: Counter[tuple[str, str, str, str, str]] = Counter()
+        self._failed_open: Counter[tuple[str, str]] = Counter()
+        self._names: set[str] = set()
+
+    def observe(
+        self, webhook: str, step: str, operation: str, seconds: float, refusal: ApiError | None
+    ) -> None:
+        """Count a call. refusal: the error by which it refuses the write."""
+        name, rejected = self._label(webhook), "false" if refusal is None else "true"
+        durations = self._durations.get((name, step, operation, rejected))
+        if durations is None:
+            durations = self._durations[name, step, operation, rejected] = Histogram(_BUCKETS)
+        durations.observe(seconds)
+        code = "200" if refusal is None else str(min(refusal.code, CODE_MAX))
+        self._requests[name, step, operation, code, rejected] += 1
+        if refusal is not None:
+            why = "calling_webhook_error" if isinstance(refusal, InternalError) else "no_error"
+            self._rejections[name, step, operation, why, code] += 1
+
+    def failed_open(self, webhook: str, step: str) -> None:
+        """Count a write that has passed because a webhook failed that may be ignored."""
+        self._failed_open[self._label(webhook), step] += 1
+
+    def _label(self, webhook: str) -> str:
+        if webhook not in self._names:
+            if len(self._names) >= NAMES_MAX:
+                return OTHER
+            self._names.add(webhook)
+        return webhook
+
+    def families(self) -> Iterable[Family]:
+        yield histogram_family(
+            "apiserver_admission_webhook_admission_duration_seconds",
+            "How long admission webhooks took, by webhook, operation and type (admit or validating).",
+            ("name", "type", "operation", "rejected"),
+            list(self._durations.items()),
+        )
+        yield values(
+            "apiserver_admission_webhook_request_total",
+            "counter",
+            "Calls of admission webhooks, by the code that the write was answered with for them.",
+            ("name", "type", "operation", "code", "rejected"),
+            list(self._requests.items()),
+        )
+        yield values(
+            "apiserver_admission_webhook_rejection_count",
+            "counter",
+            "Writes that admission webhooks have refused, or their failure has.",
+            ("name", "type", "operation", "error_type", "rejection_code"),
+            list(self._rejections.items()),
+        )
+        yield values(
+            "apiserver_admission_webhook_fail_open_count",
+            "counter",
+            "Writes that passed though an admission webhook failed.",
+            ("name", "type"),
+            list(self._failed_open.items()),
+        )

@@ -1,0 +1,47 @@
+"""Services and EndpointSlices as the watch cache has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from apiserver.brand import Brand
+from apiserver.registry.served_resource import ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import DamagedObject
+from apiserver.vocabulary import Document
+from storage.interface import ANY
+from storage.keys import prefix_range
+
+
+class CachedServices:
+    """See `service_resolver.Services`. What is not served does not exist."""
+
+    def __init__(self, registry: Registry, served: ServedTable, brand: Brand) -> None:
+        self._registry = registry
+        self._served = served
+        self._slices_group = brand.group("discovery")
+        self._service_label = f"{brand.vendor}.io/service-name"
+
+    async def service(self, namespace: str, name: str) -> Document | None:
+        resource = self._served.find("", "v1", "services")
+        if resource is None:
+            return None
+        current = await self._registry.cache.get(self._registry.key(resource, namespace, name), ANY)
+        if current is None or current.value is None or isinstance(current.value, DamagedObject):
+            return None
+        return current.value.document()
+
+    async def slices(self, namespace: str, service: str) -> Iterable[Document]:
+        resource = self._served.find(self._slices_group, "v1", "endpointslices")
+        if resource is None:
+            return ()
+        keys = prefix_range(f"{self._registry.prefix_of(resource)}{namespace}/")
+        listing = await self._registry.cache.list(keys, ANY)
+        found = (each.value for each in listing.versions)
+        return [
+            each.document()
+            for each in found
+            if each is not None
+            and not isinstance(each, DamagedObject)
+            and each.labels().get(self._service_label) == service
+        ]

