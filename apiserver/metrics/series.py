@@ -32,8 +32,9 @@ class Family(NamedTuple):
 
 
 def label_text(names: Sequence[str], values: Sequence[str]) -> str:
-    """Returns labels as they stand between braces."""
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
+    """Returns labels as they stand between braces: by their names, as kube-apiserver writes them."""
+    labels = sorted(zip(names, values, strict=True))
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
 
 
 def number_text(value: float) -> str:
